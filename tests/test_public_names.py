@@ -99,7 +99,7 @@ INNER_FILES = {
     "trial_counts vocabulary readers.batches readers.file_systems "
     "readers.encode_long readers.long_parts "
     "readers.part_values readers.response_values "
-    "exports readers.column_names readers.deepeval readers.doccano readers.promptfoo "
+    "exports readers.column_names readers.record_table readers.deepeval readers.doccano readers.promptfoo "
     "readers.table readers.wide_parts readers.wide_table "
     "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
@@ -111,8 +111,7 @@ INNER_FILES = {
     "factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
     "pyro_model.sites",
     "estimation": "doubts item_quantiles shared_items spans status threads",
-    "diagnostics": "category_moments checks correlation logistic_regression moments pattern_likelihood "
-    "posterior_scores quadratic_form",
+    "diagnostics": "checks correlation logistic_regression moments pattern_likelihood posterior_scores quadratic_form",
     "analysis": "effect_size linked_groups matching_score meta_regression option_model "
     "robust_linking shift_likelihood time_left",
     "bank": "item_file left_out schema",

@@ -21,7 +21,7 @@ from irtbench.analysis.design_information import (
 )
 from irtbench.data.checked_settings import Inside, Range, Settings
 from irtbench.data.input_error import InputError
-from irtbench.data.shown import Figures, Shown, counted
+from irtbench.data.shown import Drawn, Figures, counted
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 
@@ -106,7 +106,7 @@ class AttentionChecks(Figures):
 
 
 @dataclass(frozen=True, eq=False)
-class CrowdPlan(Shown):
+class CrowdPlan(Drawn):
     """What to order, and what to expect of it.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -17,9 +17,6 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.shown import Drawn, counted
 from irtbench.estimation.factors import FactorModel, fit_factors
 from irtbench.estimation.settings import Device
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_FACTORS = 3  # that a grid of nodes serves
 EIGENVALUES_SHOWN = 10
@@ -83,10 +80,6 @@ class Dimensions(Drawn):
     def table(self) -> pd.DataFrame:
         """One row an eigenvalue, columns of eigenvalues.csv."""
         return self.analysis.table()
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the eigenvalues on these axes of matplotlib, or on new ones, and return them."""
-        return self.analysis.plot(ax)
 
     def in_short(self) -> str:
         """How many abilities, and the first eigenvalues."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, expit
 
 from irtbench.analysis.effect_size import DELTA_PER_LOGIT, Grade, ets_class, jodoin_gierl_class, nagelkerke
+from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.analysis.linked_groups import GroupLikelihood, LinkedGroups, link
 from irtbench.analysis.matching_score import FEWEST_IN_GROUP, FEWEST_ITEMS, most_alike
 from irtbench.analysis.robust_linking import agreeing_items
@@ -19,7 +20,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.shown import Shown, counted, significant
+from irtbench.data.shown import counted, significant
 from irtbench.diagnostics.logistic_regression import logistic_regression
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.settings import FitSettings, fit_settings
@@ -36,7 +37,7 @@ FIRMNESS = 1e-4  # keeps the coefficients of a perfect prediction finite, with t
 
 
 @dataclass(frozen=True, eq=False)
-class ItemBias(Shown):
+class ItemBias(ItemDifferences):
     """Difference of each item between two groups of the same ability; all arrays have shape (n_items,).
 
     Parameters

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from scipy.stats import chi2
 
 from irtbench.analysis.effect_size import DELTA_PER_LOGIT
+from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.analysis.shift_likelihood import GRID, Mode, ShiftLikelihood
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
@@ -39,7 +40,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class ItemShifts(Shown):
+class ItemShifts(ItemDifferences):
     """Each item's shift for the systems, in logits; positive where it is easier for them than for people.
 
     Parameters

@@ -11,18 +11,19 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtri
 
 from irtbench.analysis.effect_size import DELTA_PER_LOGIT, Grade, ets_class
+from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.analysis.matching_score import MatchedGroups, match_groups, purified_anchors
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
-from irtbench.data.shown import Shown, counted, significant
+from irtbench.data.shown import counted, significant
 
 TWO_SIDED_95 = float(ndtri(0.975))
 CORRECTION = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class MantelHaenszel(Shown):
+class MantelHaenszel(ItemDifferences):
     """Difference of each item between groups at the same sum score; all arrays have shape (n_items,).
 
     Parameters

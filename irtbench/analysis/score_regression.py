@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from irtbench.analysis.effect_size import Grade, jodoin_gierl_class, nagelkerke
+from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.analysis.matching_score import MatchedGroups, match_groups, purified_anchors
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
-from irtbench.data.shown import Shown, counted, significant
+from irtbench.data.shown import counted, significant
 from irtbench.diagnostics.logistic_regression import logistic_regression
 
 Difference = Literal["any", "uniform", "crossing"]
@@ -25,7 +26,7 @@ FIRMNESS = 1e-7  # keeps the coefficients of a perfect prediction finite, and ch
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreRegression(Shown):
+class ScoreRegression(ItemDifferences):
     """Difference of each item between groups at the same sum score; all arrays have shape (n_items,).
 
     Parameters

@@ -14,7 +14,7 @@ from irtbench.analysis.option_model import fit_options, steepest
 from irtbench.data.checked_settings import seeded
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.shown import Shown, counted
+from irtbench.data.shown import Drawn, counted
 from irtbench.diagnostics.checks import check_respondents_agree
 from irtbench.diagnostics.classical import classical_statistics
 from irtbench.models.curves import log_icc
@@ -35,7 +35,7 @@ FIRMNESS = (1.0, 50.0)  # least and largest alpha + beta: shares are never taken
 
 
 @dataclass(frozen=True, eq=False)
-class WrongKeys(Shown):
+class WrongKeys(Drawn):
     """Probability that each item's key is wrong; arrays have shape (n_items,), in the order of the responses.
 
     Parameters

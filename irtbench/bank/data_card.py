@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Self
 
 from irtbench.data.checked_settings import Settings
 
@@ -43,6 +44,10 @@ class DataCard(Settings):
     respondents: str = ""
     collection: str = ""
     citation: str = ""
+
+    def of_models(self) -> Self:
+        """The same, with respondents called models unless it says what they are."""
+        return self if self.respondents else replace(self, respondents="models")
 
     def stated(self) -> dict[str, str]:
         """What it says, by name; fields that say nothing are left out."""

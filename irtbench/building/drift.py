@@ -12,7 +12,7 @@ from scipy.special import chdtrc
 from irtbench.analysis.robust_linking import disagreement_with_others, linked_by_agreement, nearest, starting_place
 from irtbench.building.linking import common_items
 from irtbench.data.multiple_testing import adjust
-from irtbench.data.shown import Shown, counted
+from irtbench.data.shown import Drawn, counted
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 
@@ -26,7 +26,7 @@ MOST_ROUNDS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Drift(Shown):
+class Drift(Drawn):
     """The common items of two scales, and which of them no longer fit.
 
     Parameters

@@ -147,6 +147,8 @@ def fit(
     A Parquet file, or a folder of them, of more than ten million fields, and any at an address (s3://...), is encoded
     on disk at a byte a response and read from there in every pass; memory does not grow with it.
     """
+    from irtbench.bank.data_card import DataCard
+
     if model not in get_args(RightOrWrong):
         refuse_of_categories(
             {
@@ -162,6 +164,8 @@ def fit(
             prior_guessing=prior_guessing, groups=groups, reference=reference, device=device, seed=seed,
         )  # fmt: skip
         described = None if card is None else read_card(card)
+        if reading.holds_models(responses):
+            described = (described or DataCard()).of_models()
         with (
             reporting(quiet=quiet) as progress,
             output_folder(output, files=FILES) as folder,
@@ -220,6 +224,8 @@ def fit(
         file = scores_file(folder, scores_as)
         results = fit_what_is_asked(data, asked, seed, known, file, progress, ranks)
         results = results.of_data(responses, table).with_left_out(left_out, idle)
+        if table is None and reading.holds_models(responses):
+            described = (described or DataCard()).of_models()
         results.write(folder, file, described)
         draw_fit(draw, results)
     trials = 1 if data.trials is None else int(data.trials.max())

@@ -59,11 +59,10 @@ def init(
     """
     from irtbench.config import study_from
     from irtbench.data.grading import GradingSettings
-    from irtbench.data.readers.formats import OF_MODELS
     from irtbench.data.readers.item_table import read_items
     from irtbench.study.examination import examine
     from irtbench.study.proposal import items_from_columns, items_from_keys, propose
-    from irtbench.study.study_template import Template, study_text
+    from irtbench.study.study_template import NORMALISE, Template, study_text
 
     if output.suffix != ".toml":
         raise InputError(f"output {output}: expected a name that ends in .toml")
@@ -102,7 +101,8 @@ def init(
             write_table(own_keys, unfinished / own_items.name)
             known, items = read_items(unfinished / own_items.name), own_items
         meant = mapped(answers_map)
-        examined = examine(table, items=known, grading=GradingSettings(map=meant), threshold=reading.threshold)
+        grading = GradingSettings(normalise=NORMALISE, map=meant)
+        examined = examine(table, items=known, grading=grading, threshold=reading.threshold)
         template = propose(
             Template(
                 title=title or plain_name(file),
@@ -114,7 +114,7 @@ def init(
                 answers_mapped=meant,
                 preset=preset or "standard",
                 systems=[beside(system, folder) for system in systems],
-                respondents="models" if table.format in OF_MODELS else "",
+                respondents="models" if reading.holds_models(file) else "",
             ),
             examined,
             known,

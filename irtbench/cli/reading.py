@@ -79,6 +79,12 @@ class Reading(HowToRead):
 
         return holds_responses(path, **vars(self))
 
+    def holds_models(self, path: Path) -> bool:
+        """Whether the respondents of a file or folder are models, by its format."""
+        from irtbench.data.readers.recognise import holds_models
+
+        return holds_models(path, **vars(self))
+
     def response_matrix(self, path: Path) -> ResponseMatrix | SparseResponses:
         """Graded responses as a matrix, a sparse one where it is large and mostly empty."""
         from irtbench.data.readers.recognise import read_response_matrix

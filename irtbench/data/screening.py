@@ -20,7 +20,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.peer_agreement import peer_agreement
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.shown import Shown, counted
+from irtbench.data.shown import Drawn, counted
 
 Reason = Literal[
     "",
@@ -107,7 +107,7 @@ class ScreeningSettings(Settings):
 
 
 @dataclass(frozen=True, eq=False)
-class Screening(Shown):
+class Screening(Drawn):
     """Who is kept and who is removed, with what was measured; arrays have shape (n_respondents,).
 
     Parameters

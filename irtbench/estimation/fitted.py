@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,9 +26,6 @@ from irtbench.models.joint_error import JointError
 from irtbench.models.parameter_table import POPULATION
 from irtbench.models.priors import Priors
 from irtbench.models.quadrature import Quadrature, normal_population
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,10 +234,6 @@ class FittedModel(InformationCriteria, Drawn):
         if self.moments is not None:
             table = table.assign(**dict(zip(POPULATION, (self.moments.mean, self.moments.sd), strict=True)))
         return table.assign(**self.interval_columns())
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the items' characteristic curves on these axes of matplotlib, or on new ones, and return them."""
-        return self.items.plot(ax)
 
     def in_short(self) -> str:
         """Items, respondents, and how the iterations ended."""

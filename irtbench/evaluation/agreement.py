@@ -15,7 +15,7 @@ from irtbench.data.grading import NormalisationRule, normalise_answers, normalis
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import resolve_duplicates
-from irtbench.data.shown import Figures
+from irtbench.data.shown import Drawn, Figures
 from irtbench.evaluation.chance_agreement import (
     ALPHA,
     GWET_AC1,
@@ -32,7 +32,7 @@ EmptyAnswer = Literal["missing", "category"]
 
 
 @dataclass(frozen=True)
-class Agreement(Figures):
+class Agreement(Figures, Drawn):
     """Agreement of respondents on a set of items.
 
     Parameters

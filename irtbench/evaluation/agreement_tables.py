@@ -13,13 +13,13 @@ from scipy.special import entr
 from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
 from irtbench.data.grading import NormalisationRule
 from irtbench.data.peer_agreement import peer_shares
-from irtbench.data.shown import Shown
+from irtbench.data.shown import Drawn, Shown
 from irtbench.evaluation.agreement import EmptyAnswer, answers_that_count, counts_of, keys_of
 from irtbench.evaluation.gold_labels import GoldLabels
 
 
 @dataclass(frozen=True, eq=False)
-class ItemAgreement(Shown):
+class ItemAgreement(Drawn):
     """How far people agree on each item; arrays have shape (n_items,).
 
     Parameters

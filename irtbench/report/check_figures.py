@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
@@ -116,18 +118,13 @@ def key_figures(ranked: pd.DataFrame, options: pd.DataFrame) -> list[Block]:
     ranked, options
         Contents of keys.csv and distractors.csv.
     """
-    shown = ranked.head(MOST_ROWS)
     wrong = int((ranked["p_wrong_key"] > 0.5).sum())
     drawing = on_axes(
         "wrong_keys",
-        lambda ax: draw_intervals(
-            ax, list(shown["item_id"]), shown["p_wrong_key"], label="probability that the key is wrong",
-            found=shown["p_wrong_key"] > 0.5, legend=("more likely wrong than right", "more likely right"),
-            reference=0.0,
-        ).set_xlim(-0.02, 1.02),
+        partial(draw_wrong_keys, ranked=ranked),
         description=f"Of {plural(len(ranked), 'key')}, {wrong} more likely wrong than right.",
-        height=height_of(len(shown)),
-    )  # fmt: skip
+        height=height_of(min(len(ranked), MOST_ROWS)),
+    )
     some = f" The {MOST_ROWS} most suspicious of {len(ranked):,} items." if len(ranked) > MOST_ROWS else ""
     blocks = figure([drawing], f"Probability that each key is wrong.{some}")
     by_item = {str(item): rows for item, rows in options.groupby("item_id", sort=False)}
@@ -149,6 +146,31 @@ def key_figures(ranked: pd.DataFrame, options: pd.DataFrame) -> list[Block]:
     )
 
 
+def measure_of(table: pd.DataFrame) -> str | None:
+    """The measure of bias that a table of items has."""
+    return next((name for name in MEASURES if name in table and table[name].notna().any()), None)
+
+
+def draw_bias(ax: Axes, table: pd.DataFrame, *, alpha: float) -> Axes:
+    """How far each item differs, those of least p."""
+    measure = measure_of(table)
+    if measure is None:
+        raise InputError("no item could be compared between the groups, so that there is nothing to draw")
+    shown = table[table["p"].notna()].sort_values("p", kind="stable").head(MOST_ROWS)
+    return draw_item_differences(ax, shown, measure=measure, label=MEASURES[measure], alpha=alpha)
+
+
+def draw_wrong_keys(ax: Axes, ranked: pd.DataFrame) -> Axes:
+    """How probably each key is wrong, of the most suspicious items."""
+    shown = ranked.head(MOST_ROWS)
+    draw_intervals(
+        ax, list(shown["item_id"]), shown["p_wrong_key"], label="probability that the key is wrong",
+        found=shown["p_wrong_key"] > 0.5, legend=("more likely wrong than right", "more likely right"), reference=0.0,
+    )  # fmt: skip
+    ax.set_xlim(-0.02, 1.02)
+    return ax
+
+
 def bias_figures(table: pd.DataFrame, *, alpha: float) -> list[Block]:
     """Of item bias: how far each item differs, those of least p.
 
@@ -159,18 +181,15 @@ def bias_figures(table: pd.DataFrame, *, alpha: float) -> list[Block]:
     alpha
         Adjusted p below which an item differs.
     """
-    measure = next((name for name in MEASURES if name in table and table[name].notna().any()), None)
-    known = table[table["p"].notna()]
+    measure, known = measure_of(table), table[table["p"].notna()]
     if measure is None or known.empty:
         return []
-    shown = known.sort_values("p", kind="stable").head(MOST_ROWS)
-    label = MEASURES[measure]
     differ = int((table["p_adjusted"] < alpha).sum())
     drawing = on_axes(
         "item_differences",
-        lambda ax: draw_item_differences(ax, shown, measure=measure, label=label, alpha=alpha),
+        partial(draw_bias, table=table, alpha=alpha),
         description=f"{differ} of {plural(len(table), 'item')} differ.",
-        height=height_of(len(shown)),
+        height=height_of(min(len(known), MOST_ROWS)),
     )
     bounds = " Dotted lines part the classes A, B and C of ETS." if measure == "delta" else ""
     some = f" The {MOST_ROWS} items of least p of {len(known):,}." if len(known) > MOST_ROWS else ""

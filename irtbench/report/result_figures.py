@@ -4,9 +4,11 @@ its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import singledispatch
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -14,16 +16,21 @@ from matplotlib.axes import Axes
 
 from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty
+from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.analysis.parallel_analysis import ParallelAnalysis
+from irtbench.analysis.wrong_keys import WrongKeys
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.item_map import ItemMap
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
+from irtbench.data.screening import Screening
 from irtbench.diagnostics.empirical_curve import EmpiricalCurve
 from irtbench.diagnostics.item_fit import ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.diagnostics.person_fit import PersonFit
+from irtbench.evaluation.agreement import Agreement
+from irtbench.evaluation.agreement_tables import ItemAgreement
 from irtbench.evaluation.artifacts import Artifacts
 from irtbench.evaluation.calibration import Calibration
 from irtbench.evaluation.consistency import SwitchProtocol
@@ -32,7 +39,9 @@ from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
 from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.evaluation.system_comparison import SystemComparison
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report.analysis_plots import draw_expected_scores, draw_predictions, draw_scree
+from irtbench.report.analysis_plots import draw_drift, draw_expected_scores, draw_predictions, draw_scree
+from irtbench.report.check_figures import draw_bias, draw_wrong_keys
+from irtbench.report.crowd_plots import draw_agreement, draw_expected_errors, draw_item_agreement, draw_reasons
 from irtbench.report.diagnosis_plots import draw_dependence, draw_person_fit
 from irtbench.report.evaluation_plots import (
     draw_baselines,
@@ -46,12 +55,21 @@ from irtbench.report.evaluation_plots import (
 from irtbench.report.interval_plots import draw_intervals
 from irtbench.report.item_map_plots import draw_precision, draw_sum_scores, draw_wright_map
 from irtbench.report.plots import STYLE, draw_curves, draw_fit, draw_information, draw_norm_sample, draw_positions
+from irtbench.report.scoring_figures import draw_paths, draw_predicted
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.ability_comparison import AbilityComparison
+from irtbench.scoring.adaptive_paths import AdaptivePaths
+from irtbench.scoring.prediction import PredictedAccuracy
 from irtbench.scoring.sum_score_table import SumScoreTable
 
 ALPHA = 0.05  # adjusted p below which a finding is filled
 MOST_POSITIONS = 40  # respondents of whom each has a row; of more there is a histogram
+
+#: Drawings of results whose modules load torch, by the names of their types.
+BESIDE_TORCH: Mapping[str, Callable[[Any, Axes], Axes]] = {
+    "CrowdPlan": lambda plan, ax: draw_expected_errors(ax, plan),
+    "Drift": lambda drift, ax: draw_drift(ax, drift.table()),
+}
 
 
 def figure_of(result: object, ax: Axes | None = None) -> Axes:
@@ -87,7 +105,10 @@ def in_style() -> Iterator[None]:
 @singledispatch
 def draw(result: object, ax: Axes) -> Axes:
     """Draw a result on the axes, by its type."""
-    raise TypeError(f"there is no figure of {type(result).__name__}")
+    name = type(result).__name__
+    if name not in BESIDE_TORCH:
+        raise TypeError(f"there is no figure of {name}")
+    return BESIDE_TORCH[name](result, ax)
 
 
 @draw.register
@@ -217,3 +238,38 @@ def _(result: SwitchProtocol, ax: Axes) -> Axes:
 @draw.register
 def _(result: EventCounts, ax: Axes) -> Axes:
     return draw_event_counts(ax, result.table())
+
+
+@draw.register
+def _(result: ItemDifferences, ax: Axes) -> Axes:
+    return draw_bias(ax, result.table(), alpha=ALPHA)
+
+
+@draw.register
+def _(result: WrongKeys, ax: Axes) -> Axes:
+    return draw_wrong_keys(ax, result.table().sort_values("p_wrong_key", ascending=False, kind="stable"))
+
+
+@draw.register
+def _(result: AdaptivePaths, ax: Axes) -> Axes:
+    return draw_paths(ax, result)
+
+
+@draw.register
+def _(result: PredictedAccuracy, ax: Axes) -> Axes:
+    return draw_predicted(ax, result.table())
+
+
+@draw.register
+def _(result: Screening, ax: Axes) -> Axes:
+    return draw_reasons(ax, {"kept": int(result.kept.sum())} | Counter(why for why in result.reason if why))
+
+
+@draw.register
+def _(result: Agreement, ax: Axes) -> Axes:
+    return draw_agreement(ax, {f"{result.n_items} items": result})
+
+
+@draw.register
+def _(result: ItemAgreement, ax: Axes) -> Axes:
+    return draw_item_agreement(ax, result.table())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -127,9 +128,11 @@ def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *
             )
             for k, (scale, rows) in enumerate(each)
         ]
+        most = max(len(rows) for _, rows in each)
+        which = "each pair" if most <= MOST_ROWS else f"the {MOST_ROWS} pairs of least p of {most:,}"
         blocks += figure(
             panels,
-            f"{label[0].upper()}{label[1:]} of each pair, the first less the second, with {100 * level:g}% intervals; "
+            f"{label[0].upper()}{label[1:]} of {which}, the first less the second, with {100 * level:g}% intervals; "
             "filled where it is significant after adjustment for the number of pairs.",
         )
     if ranking is not None:
@@ -163,16 +166,8 @@ def _differences(name: str, scale: str, rows: pd.DataFrame, what: str, label: st
     )  # fmt: skip
 
 
-def prediction_figures(table: pd.DataFrame, *, level: float) -> list[Block]:
-    """Of predictions: accuracy on the items seen and the accuracy predicted on all.
-
-    Parameters
-    ----------
-    table
-        Contents of prediction.csv.
-    level
-        Coverage of the intervals.
-    """
+def draw_predicted(ax: Axes, table: pd.DataFrame) -> Axes:
+    """Accuracy on the items seen and predicted on all; of many systems some, at even distances."""
     shown = table
     if len(table) > MOST_ROWS:
         order = table.sort_values("predicted_accuracy", ascending=False, kind="stable")
@@ -184,11 +179,25 @@ def prediction_figures(table: pd.DataFrame, *, level: float) -> list[Block]:
         "predicted on all items": predicted.set_axis(names, axis=1),
         "on the items seen": seen.set_axis(names, axis=1),
     }
+    draw_several_intervals(ax, list(shown["respondent_id"]), sets, label="accuracy")
+    return ax
+
+
+def prediction_figures(table: pd.DataFrame, *, level: float) -> list[Block]:
+    """Of predictions: accuracy on the items seen and the accuracy predicted on all.
+
+    Parameters
+    ----------
+    table
+        Contents of prediction.csv.
+    level
+        Coverage of the intervals.
+    """
     drawing = on_axes(
         "predicted_accuracy",
-        lambda ax: draw_several_intervals(ax, list(shown["respondent_id"]), sets, label="accuracy"),
-        description=f"Predicted accuracy of {plural(len(shown), 'system')}.",
-        height=height_of(len(shown), each=2),
+        partial(draw_predicted, table=table),
+        description=f"Predicted accuracy of {plural(min(len(table), MOST_ROWS), 'system')}.",
+        height=height_of(min(len(table), MOST_ROWS), each=2),
     )
     return figure(
         [drawing],

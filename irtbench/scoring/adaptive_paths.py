@@ -15,14 +15,14 @@ from irtbench.data.checked_settings import seeded, with_keywords
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, demand_single, name_first, numbered
-from irtbench.data.shown import Shown, counted
+from irtbench.data.shown import Drawn, counted
 from irtbench.models.curves import icc
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.scoring.adaptive import Adaptive, AdaptiveSettings
 
 
 @dataclass(frozen=True, eq=False)
-class AdaptivePaths(Shown):
+class AdaptivePaths(Drawn):
     """The adaptive tests of several respondents.
 
     Parameters

@@ -15,7 +15,7 @@ from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.shown import Shown, counted, spanned
+from irtbench.data.shown import Drawn, Shown, counted, spanned
 from irtbench.models.curves import icc
 from irtbench.models.likelihood import some_rows
 from irtbench.models.simulation import simulate_responses
@@ -40,7 +40,7 @@ SHRINKAGE = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7)  # of the covariances between items
 
 
 @dataclass(frozen=True, eq=False)
-class PredictedAccuracy(Shown):
+class PredictedAccuracy(Drawn):
     """Accuracy on all items of the bank; all arrays have shape (n_respondents,).
 
     Parameters

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.given import AnswersLike, ItemsLike, ResponsesLike, as_answers, as_items, as_responses
-from irtbench.data.grading import GradingSettings, grade
+from irtbench.data.grading import GradingSettings, grade, normalise_answers
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.long_table import LongTable, find_column, find_id_columns
@@ -148,7 +148,8 @@ def examine(
     findings += repeated_pairs(frame)
     has_answers = "answer" in frame.columns
     if has_answers:
-        counts = frame["answer"].dropna().value_counts()
+        same = () if grading is None else grading.normalise
+        counts = normalise_answers(frame["answer"].dropna(), same).value_counts()
         findings += near_labels({str(text): int(n) for text, n in counts.items()})
         graded = _graded(frame, items, grading or GradingSettings(), findings)
     else:

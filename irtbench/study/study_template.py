@@ -6,9 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from irtbench.data.grading import NormalisationRule
 
 Preset = Literal["standard", "lalor2016", "none"]
+#: Rules of ``[grading] normalise`` that a study file begins with.
+NORMALISE: tuple[NormalisationRule, ...] = ("strip", "casefold")
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ def study_text(template: Template, *, output: Path) -> str:
         ("screening", "who is left out", screening),
     ]
     if template.content == "answers":
-        grading: dict[str, object] = {"normalise": ["strip", "casefold"], "empty": "wrong"}
+        grading: dict[str, object] = {"normalise": list(NORMALISE), "empty": "wrong"}
         if template.answers_mapped:
             grading["map"] = dict(template.answers_mapped)
         tables.append(("grading", "how answers are compared with the key", grading))

@@ -125,6 +125,16 @@ def test_what_init_writes_is_checked_as_build_checks_it(folder: Path) -> None:
     assert not (folder / "new.toml").exists()
 
 
+def test_capitals_that_the_study_file_makes_one_keep_no_study_from_being_built(folder: Path) -> None:
+    answers = pd.read_csv(folder / "answers.csv")
+    answers.loc[::3, "answer"] = answers["answer"].str.capitalize()
+    answers.to_csv(folder / "capitals.csv", index=False)
+    ended = run_main("init", "capitals.csv", "--items", "items.csv", "--yes", "-o", "new.toml", cwd=folder)
+    assert ended.status == 0, ended.err
+    assert "nearly the same" not in ended.out
+    assert "nearly the same" in run_main("doctor", "capitals.csv", "--items", "items.csv", cwd=folder).out
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # so few items leave no degree of freedom
 @pytest.mark.parametrize("content", ["responses", "answers"])

@@ -296,8 +296,11 @@ def test_wide_table_without_any_answer_is_refused(write):
 
 
 def test_transposed_table_warns_and_an_ordinary_one_does_not(write):
+    named = write("item_id,ann,bob,cid\nx,1,0,1\ny,0,0,1\n")
+    with pytest.raises(InputError, match="a row for each item"):
+        read_responses(named)
     with pytest.warns(UserWarning, match="looks transposed"):
-        read_responses(write("item_id,ann,bob,cid\nx,1,0,1\ny,0,0,1\n"))
+        read_responses(named, format="wide")
     with pytest.warns(UserWarning, match="looks transposed"):
         read_responses(write(",ann,bob,cid\nq1,1,0,1\nq2,0,0,1\n"))
     read_responses(write("system,q1,q2,q3\ngpt,1,0,1\nllama,0,0,1\n"))  # warnings are errors here

@@ -57,13 +57,13 @@ def test_moments_and_their_derivatives_are_those_of_all_patterns(model: str) -> 
     by_each = np.array([[moved(j, k) for k in range(width)] for j in range(4)])
     jacobian = moments.jacobian(items, GRID)
     if model == "pcm":  # one slope for all is the standard deviation of ability
-        by_each = [*by_each[:, 1:].reshape(-1, len(expected)), by_each[:, 0].sum(axis=0)]
+        by_each = np.vstack([by_each[:, 1:].reshape(-1, len(expected)), by_each[:, 0].sum(axis=0)[None]])
     np.testing.assert_allclose(jacobian, np.reshape(by_each, (-1, len(expected))).T, atol=1e-8)
 
 
 def test_it_keeps_its_level_and_finds_two_abilities() -> None:
     rng = np.random.default_rng(4)
-    p = {"one": [], "two": []}
+    p: dict[str, list[float]] = {"one": [], "two": []}
     for _ in range(24):
         one, two = rng.normal(size=(2, 400, 1, 1))
         for name, theta in (("one", one), ("two", np.concatenate([one] * 4 + [0.4 * one + 0.92 * two] * 4, axis=1))):

@@ -17,9 +17,10 @@ from scipy.special import expit, logsumexp, softmax
 from irtbench.data.input_error import InputError
 from irtbench.diagnostics.item_fit import item_fit
 from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fit_categories import MODELS, FittedCategories, fit_categories
+from irtbench.estimation.fit_categories import FittedCategories, fit_categories
 from irtbench.estimation.multiple_groups import fit_groups
 from irtbench.models.item_models.item_model import NUMPY, ItemModel, Maths, Parameters, steps_of_shares
+from irtbench.models.item_models.named import MODELS
 from irtbench.models.pyro_model.categories import CategoryItems
 from irtbench.models.quadrature import normal_grid
 

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import irtbench
+from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.data.shown import Drawn, Shown
 from irtbench.report.plots import STYLE
 
@@ -31,6 +32,12 @@ LONG = irtbench.ItemParameters.from_difficulty([1.0] * 12, np.linspace(-2, 2, 12
 MORE = irtbench.simulate_responses(RNG.normal(size=300), LONG, rng=RNG)
 FEATURES = irtbench.ItemFeatures(LONG.item_ids, ("length",), np.arange(12.0)[:, None] + RNG.normal(size=(12, 1)))
 EXPLAINED = irtbench.explain_difficulty(LONG, FEATURES, standard_errors=np.full(12, 0.1), rng=RNG)
+GIVEN = MORE.to_long()[["respondent_id", "item_id"]].assign(answer=RNG.choice(["a", "b", "c"], 3600))
+RIGHT = GIVEN.drop(columns="answer").assign(response=(GIVEN["answer"] == "a").astype(float))
+KEYS = dict.fromkeys(LONG.item_ids, "a")
+KEYED = irtbench.ItemTable.plain(LONG.item_ids)
+HALVES = np.arange(300) < 150
+SHIFTED = irtbench.ItemParameters.from_difficulty([1.0] * 12, np.linspace(-2, 2, 12) + RNG.normal(0, 0.2, 12))
 
 RESULTS = [
     ITEMS,
@@ -59,6 +66,18 @@ RESULTS = [
     irtbench.local_dependence(MORE, LONG),
     irtbench.Dimensions(1, 1, irtbench.parallel_analysis(RESPONSES, rng=RNG, n_samples=3), None, None, None),
     irtbench.compare_abilities(SCALE, RESPONSES, rng=RNG, n_item_draws=0),
+    irtbench.mantel_haenszel(MORE, HALVES.astype(str)),
+    irtbench.score_regression(MORE, HALVES.astype(str)),
+    irtbench.item_bias(MORE, HALVES, method="logistic", purify=False),
+    irtbench.item_shifts(MORE.values[:20], LONG, rng=RNG),
+    irtbench.wrong_keys(GIVEN, KEYS, RIGHT, LONG),
+    irtbench.find_drift(LONG, SHIFTED),
+    irtbench.plan_crowd(LONG, irtbench.PlanSettings(se_difficulty=0.3, n_each=6), rng=RNG),
+    irtbench.replay_adaptive(LONG, MORE.values[:4], se=0.8),
+    irtbench.predict_accuracy(irtbench.Scale("all", LONG, KEYED), np.where(np.arange(12) < 6, MORE.values[:3], np.nan)),
+    irtbench.screen(MORE, KEYED, min_responses=3),
+    irtbench.agreement(GIVEN),
+    irtbench.item_agreement(GIVEN),
 ]
 
 
@@ -80,8 +99,9 @@ def test_a_result_draws_itself(result) -> None:
 
 
 def test_every_kind_that_has_a_figure_was_drawn() -> None:
-    kinds = {kind for kind in Drawn.__subclasses__() if kind.__module__.startswith("irtbench.")}
-    assert {type(result) for result in RESULTS} == kinds - {irtbench.Artifacts}
+    kinds = {kind for base in (Drawn, ItemDifferences) for kind in base.__subclasses__()} - {ItemDifferences}
+    own = {kind for kind in kinds if kind.__module__.startswith("irtbench.")}
+    assert {type(result) for result in RESULTS} == own - {irtbench.Artifacts}
 
 
 def test_a_figure_takes_back_nothing_that_a_notebook_sets_with_its_first(monkeypatch: pytest.MonkeyPatch) -> None:

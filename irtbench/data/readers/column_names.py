@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+#: Names of columns that hold names of models.
+OF_MODELS = ("modelname", "modelid", "model", "system", "agent")
 #: Names of columns as people write them, in lower case and without spaces and marks, the surest first.
 LIKELY = {
     "respondent_id": (
         "respondentid", "respondent", "workerid", "worker", "annotatorid", "annotator", "participantid", "participant",
         "prolificpid", "prolificid", "subjectid", "subject", "userid", "user", "personid", "person", "studentid",
-        "modelname", "modelid", "model", "system", "agent",
+        *OF_MODELS,
     ),
     "item_id": (
         "itemid", "item", "questionid", "question", "exampleid", "taskid", "hitid", "instanceid", "promptid", "pairid",
-        "problemid", "sampleid", "docid", "stimulusid", "example", "task", "instance", "prompt", "problem", "stimulus",
+        "problemid", "sampleid", "docid", "stimulusid", "userinput", "example", "task", "instance", "prompt", "problem",
+        "stimulus",
     ),
     "response": ("correct", "iscorrect", "response", "resp", "score", "passed", "resolved"),
     "answer": ("answer", "label", "annotation", "choice", "rating"),
@@ -46,6 +49,20 @@ def likely_long(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, s
     if None in pair or pair[0] == pair[1] or (found["response"] is None and found["answer"] is None):
         return None
     return {ours: name for ours, name in found.items() if name is not None and name in names}
+
+
+def item_and_value(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, str] | None:
+    """Columns of items and of their responses or answers, where none names respondents; None for no such table.
+
+    The items' column is the first, or named by the user: elsewhere its name may be that of a question.
+    """
+    if columns.get("respondent_id") or likely_column(names, "respondent_id"):
+        return None
+    found = {"item_id": columns.get("item_id") or likely_column(names[:1], "item_id")}
+    found |= {ours: columns.get(ours) or likely_column(names, ours) for ours in ("response", "answer")}
+    if found["item_id"] is None or (found["response"] is None and found["answer"] is None):
+        return None
+    return {ours: name for ours, name in found.items() if name is not None}
 
 
 def column_options(columns: Mapping[str, str], names: Sequence[str]) -> str:

@@ -12,7 +12,8 @@ from irtbench.data.readers.table import demand_columns, demand_filled, read_tabl
 def read_groups(path: str | Path) -> dict[str, str]:
     r"""Read a table with columns ``respondent_id, group``: the group of each respondent.
 
-    Other columns are ignored, and so are repeated rows that say the same (a long table of responses may serve).
+    A single column beside the respondents' is the group, whatever its name. Others are ignored, and so are repeated
+    rows that say the same (a long table of responses may serve).
 
     Raises
     ------
@@ -28,6 +29,9 @@ def read_groups(path: str | Path) -> dict[str, str]:
     {'ann': 'people', 'gpt': 'machines'}
     """
     table = with_known_names(read_table(path), "respondent_id")
+    others = [name for name in table.columns if name != "respondent_id"]
+    if len(others) == 1:
+        table = table.rename(columns={others[0]: "group"})
     demand_columns(table, ["respondent_id", "group"], path)
     for name in ("respondent_id", "group"):
         demand_filled(table, name, path)

@@ -216,4 +216,4 @@ def accompanies(head: Head) -> bool:
     return False
 
 
-READER = Reader("inspect", "inspect_ai log", "response", recognises, read, accompanies, record="sample")
+READER = Reader("inspect", "logs of inspect_ai", "response", recognises, read, accompanies, record="sample")

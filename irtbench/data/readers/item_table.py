@@ -17,7 +17,7 @@ from irtbench.data.responses import name_first
 #: The columns in which each property is looked for, in this order, unless the user names one.
 COLUMNS_OF_ITEMS = {
     "item_id": ("item_id",),
-    "key": ("key", "gold", "true_label", "gold_label", "ground_truth"),
+    "key": ("key", "gold", "true_label", "gold_label", "ground_truth", "agg_label"),
     "label": ("label",),
     "group": ("group", "item_family"),
     "text": ("text", "question", "sentence"),
@@ -40,7 +40,7 @@ def read_items(
     columns
         The file's column for any of ``item_id, key, label, group, text, attention``. The others are taken, if they
         are there, from a column of that name; key also from ``gold``, ``true_label``,
-        ``gold_label`` or ``ground_truth``, group from ``item_family``, text from
+        ``gold_label``, ``ground_truth`` or crowd-kit's ``agg_label``, group from ``item_family``, text from
         ``question`` or ``sentence``. Empty, NA and NaN mean None; attention is 1 or true for a check and anything
         missing, 0 or false for none.
     where

@@ -216,7 +216,7 @@ def _choose_columns(frame: pd.DataFrame, path: str | Path, want: Want, columns: 
     elif want not in chosen:
         raise InputError(f"file {path}: {_say_what_lacks(names, want)}")
     if pair not in _ID_COLUMNS and not {"respondent_id", "item_id"} <= columns.keys():
-        taken = " ".join(f"--column {ours}={theirs}" for ours, theirs in chosen.items())
+        taken = " ".join(f"--column {ours}={theirs}" for ours, theirs in chosen.items() if ours != theirs)
         logger.warning("file %s: columns taken by their names: %s", path, taken)
     return chosen
 

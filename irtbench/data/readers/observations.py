@@ -88,7 +88,7 @@ class Reader:
     name
         What the user calls it by, and what a result says.
     title
-        The same in words.
+        What it holds in words, in the plural.
     holds
         What it holds, where it may be asked for either.
     recognises

@@ -1,4 +1,4 @@
-"""promptfoo: `promptfoo eval -o results.json` (as of 0.120), a result for each provider, prompt and test."""
+"""promptfoo: `promptfoo eval -o results.json` or `.jsonl` (as of 0.121), a result a provider, prompt and test."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ ERROR = 2  # the reason of a failure where the provider gave no answer, and not 
 
 def recognises(head: Head) -> bool:
     """Whether a file is an evaluation of promptfoo."""
-    return head.kind == "object" and head.has("evalId", "results", "config")
+    return (head.kind == "object" and head.has("evalId", "results", "config")) or _of_lines(head)
+
+
+def _of_lines(head: Head) -> bool:
+    return head.kind in ("lines", "object") and head.has("promptIdx", "testIdx", "provider", "success")
 
 
 def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
     """Read whether each test was passed, or a score; a provider with several prompts is a respondent with each."""
-    rows = [Fields.of(value, head.path, "result", k) for k, value in enumerate(_results(head.path), start=1)]
+    results = (value for _, value in head.values()) if _of_lines(head) else _results(head.path)
+    rows = [Fields.of(value, head.path, "result", k) for k, value in enumerate(results, start=1)]
     prompts: dict[str, set[str]] = defaultdict(set)
     tests: dict[str, set[str]] = defaultdict(set)
     for row in rows:

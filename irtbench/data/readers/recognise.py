@@ -16,9 +16,10 @@ from irtbench.data.how_to_read import HowToRead, ReadingOptions
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import prolific
 from irtbench.data.readers.collect import collect
-from irtbench.data.readers.column_names import column_options
-from irtbench.data.readers.formats import READERS
-from irtbench.data.readers.head import look_at
+from irtbench.data.readers.column_names import OF_MODELS as MODELS
+from irtbench.data.readers.column_names import column_options, item_and_value, likely_column, plain
+from irtbench.data.readers.formats import OF_MODELS, READERS
+from irtbench.data.readers.head import Head, look_at
 from irtbench.data.readers.item_identity import join_items
 from irtbench.data.readers.long_table import (
     LongTable,
@@ -28,9 +29,10 @@ from irtbench.data.readers.long_table import (
     long_from_frame,
 )
 from irtbench.data.readers.observations import Reader, ReadSettings, Want
+from irtbench.data.readers.record_table import KINDS, names_of, record_table
 from irtbench.data.readers.respondent_names import with_respondents
 from irtbench.data.readers.respondents import join_respondents
-from irtbench.data.readers.sources import Sources, find_sources
+from irtbench.data.readers.sources import OR_A_TABLE, Sources, find_sources
 from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, read_table
 from irtbench.data.readers.trials import PAIR, demand_trials, reduce_trials, with_trials
 from irtbench.data.readers.wide_columns import item_columns, without_header_rows
@@ -225,11 +227,11 @@ def holds_responses(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
     Parameters and errors as for ``read_responses``.
     """
     asked = HowToRead.of(how)
-    sources = _sources(path, asked.format, Counter())
+    sources = _sources(path, asked, Counter())
     if sources.reader is not None:
         return sources.reader.holds == "response"
     first = sources.heads[0].path
-    frame = read_table(first)
+    frame = _of_its_file(_read_frame(sources.heads[0]), first, asked)
     if _choose_format(frame, first, asked.format, asked.columns) == "long":
         names = list(frame.columns)
         return (
@@ -238,6 +240,19 @@ def holds_responses(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
     respondent = choose_respondent_column(frame, first, asked.columns)
     chosen, _ = item_columns(frame, respondent, first, items=asked.items, exclude=asked.exclude)
     return mostly_responses(coded_cells(without_header_rows(frame), chosen))
+
+
+def holds_models(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
+    """Whether the respondents of a file are models: by its format, or by what the column of their names is called."""
+    asked = HowToRead.of(how)
+    sources = _sources(path, asked, Counter())
+    if sources.reader is not None:
+        return sources.reader.name in OF_MODELS
+    head = sources.heads[0]
+    names = names_of(head) if head.kind in KINDS else list(head.columns)
+    pair = find_id_columns(names, asked.columns)
+    respondent = likely_respondent_column(names, asked.columns) if pair is None else pair[0]
+    return plain(respondent) in MODELS
 
 
 def mostly_responses(cells: pd.Series[str]) -> bool:
@@ -270,6 +285,12 @@ def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str])
     if find_id_columns(names, columns) is not None:
         return "long"
     first = likely_respondent_column(names, columns)
+    of_items = likely_column([first], "item_id") is not None and first not in columns.values()
+    if of_items and likely_column(names, "respondent_id") is None:
+        raise InputError(
+            f"file {path}: a row for each item (column '{first}') and no column of respondents; right answers are "
+            f"given as --items FILE, rows that are respondents named by --column respondent_id={first}, {OR_A_TABLE}"
+        )
     if len(names) > 1 and "item_id" not in columns and frame[first].is_unique:
         return "wide"
     repeated = frame[first][frame[first].duplicated()].unique()
@@ -281,7 +302,7 @@ def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str])
     raise InputError(
         f"file {path}: neither a long table (columns respondent_id, item_id, ...) nor a wide one (a row for each "
         f"respondent, named in column '{first}'); it has: {name_first(names, most=12)}; "
-        f"expected them named: {column_options(columns, names)}"
+        f"expected them named: {column_options(columns, names)}, {OR_A_TABLE}"
     )
 
 
@@ -292,13 +313,25 @@ def _choose_format(frame: pd.DataFrame, path: str | Path, format: Format, column
     return "wide" if format == "wide" else recognise(frame, path, columns)
 
 
-def _sources(path: Paths, format: Format, left_out: Counter[str]) -> Sources:
-    if format not in FORMATS:
-        raise InputError(f"format: expected one of {', '.join(FORMATS)} but got '{format}'")
+def _read_frame(head: Head) -> pd.DataFrame:
+    return record_table(head) if head.kind in KINDS else read_table(head.path)
+
+
+def _of_its_file(frame: pd.DataFrame, path: Path, how: HowToRead) -> pd.DataFrame:
+    """A table of ours; one of items and responses, of nobody, is of whom the name of its file says."""
+    names = list(frame.columns)
+    if how.format == "wide" or find_id_columns(names, how.columns) or item_and_value(names, how.columns) is None:
+        return frame
+    return frame.assign(respondent_id=path.name.split(".")[0])
+
+
+def _sources(path: Paths, how: HowToRead, left_out: Counter[str]) -> Sources:
+    if how.format not in FORMATS:
+        raise InputError(f"format: expected one of {', '.join(FORMATS)} but got '{how.format}'")
     paths = [path] if isinstance(path, str | Path) else list(path)
     if not paths:
         raise InputError("no file named; expected at least one")
-    return find_sources([Path(one) for one in paths], format, left_out)
+    return find_sources([Path(one) for one in paths], how.format, left_out, how.columns)
 
 
 class _Files:
@@ -321,7 +354,7 @@ class _Files:
     ) -> None:
         demand_trials(how.trials, how.threshold if want == "response" else None)
         self.left_out: Counter[str] = Counter()
-        self.sources = _sources(path, how.format, self.left_out)
+        self.sources = _sources(path, how, self.left_out)
         self.place = str(path) if isinstance(path, str | Path) else name_first([str(one) for one in path], most=2)
         self.want, self.how, self.levels = want, how, levels
         self.raw = raw or how.trials in ("mean", "all")
@@ -368,7 +401,7 @@ class _Files:
         """Files of an outside format."""
         if self.how.columns:
             raise InputError(
-                f"columns: {name_first(list(self.how.columns))} cannot be named for {reader.title}s ({self.place})"
+                f"columns: {name_first(list(self.how.columns))} cannot be named for {reader.title} ({self.place})"
             )
         settings = ReadSettings(self.want, tuple(self.how.metric), self.how.errored)
         parts = [
@@ -380,7 +413,7 @@ class _Files:
         if frame.empty:
             why = "; ".join(f"{n} {reason}" for reason, n in self.left_out.items() if n)
             raise InputError(
-                f"{self.place}: a file of {reader.title}s without any {self.want}{f' ({why})' if why else ''}"
+                f"{self.place}: a file of {reader.title} without any {self.want}{f' ({why})' if why else ''}"
             )
         if "trial" in frame.columns and not frame.duplicated(PAIR).any():
             frame = frame.drop(columns="trial")  # one trial of each item says nothing
@@ -388,7 +421,14 @@ class _Files:
 
     def _frames(self) -> list[tuple[pd.DataFrame, TableFormat]]:
         """Tables of ours, and whether they are long or wide."""
-        frames = [(read_table(head.path), head.path) for head in self.sources.heads]
+        read = [(_read_frame(head), head.path) for head in self.sources.heads]
+        frames = [(_of_its_file(frame, path, self.how), path) for frame, path in read]
+        named = [path for (before, path), (after, _) in zip(read, frames, strict=True) if after is not before]
+        if named:
+            logger.warning(
+                "file %s: no column of respondents, so that its name says whose responses it holds",
+                name_first([str(path) for path in named], most=2),
+            )
         found = [(frame, _choose_format(frame, path, self.how.format, self.how.columns)) for frame, path in frames]
         if len({layout for _, layout in found}) > 1:
             raise InputError(

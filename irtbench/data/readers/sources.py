@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import prolific
+from irtbench.data.readers.column_names import column_options, item_and_value, likely_long
 from irtbench.data.readers.formats import READERS
 from irtbench.data.readers.head import Head, look_at
 from irtbench.data.readers.observations import Reader
 from irtbench.data.readers.py_irt_parameters import recognises as of_py_irt
+from irtbench.data.readers.record_table import KINDS, names_of
 from irtbench.data.responses import name_first
 
 OR_A_TABLE = "or a table of respondent_id, item_id, response"
@@ -38,10 +40,11 @@ class Sources:
     participants: tuple[Path, ...] = ()
 
 
-def find_sources(paths: Sequence[Path], format: str, left_out: Counter[str]) -> Sources:
+def find_sources(paths: Sequence[Path], format: str, left_out: Counter[str], columns: Mapping[str, str]) -> Sources:
     """Find the files to read and recognise their format.
 
-    In a folder, files of no known format are left out and counted; so are tables beside files of an outside format.
+    Records of JSON are a table where by their names, or those of ``columns``, they are a long one. In a folder, files
+    of no known format are left out and counted; so are tables beside files of an outside format.
 
     Raises
     ------
@@ -55,7 +58,8 @@ def find_sources(paths: Sequence[Path], format: str, left_out: Counter[str]) -> 
             raise InputError(f"folder {folder}: no files in it; expected files of a known format")
         named += [(head, True) for file in files if (head := _look(file, left_out)) is not None]
     if format in ("long", "wide"):
-        return Sources(tuple(head for head, found in named if not found or _is_table(head)), None)
+        taken = [head for head, found in named if not found or _is_table(head) or head.kind in KINDS]
+        return Sources(tuple(taken), None)
     participants = tuple(head.path for head, _ in named if prolific.recognises(head))
     named = [(head, found) for head, found in named if not prolific.recognises(head)]
     readers = [reader for reader in READERS if format in ("auto", reader.name)]
@@ -64,12 +68,14 @@ def find_sources(paths: Sequence[Path], format: str, left_out: Counter[str]) -> 
     for head, found in named:
         reader = next((reader for reader in readers if reader.recognises(head)), None)
         if reader is not None and reader.accompanies(head):
-            left_out[f"files that accompany {reader.title}s"] += 1
+            left_out[f"files that accompany {reader.title}"] += 1
         elif reader is not None:
             of_format.setdefault(reader.name, []).append(head)
         elif any(reader.accompanies(head) for reader in readers):
             pass
-        elif _is_table(head) and format == "auto" and not (found and head.path.suffix not in _TABLE_SUFFIXES):
+        elif format == "auto" and (
+            _is_long(head, columns) or (_is_table(head) and not (found and head.path.suffix not in _TABLE_SUFFIXES))
+        ):
             tables.append((head, found))
         else:
             others.append((head, found))
@@ -82,7 +88,7 @@ def find_sources(paths: Sequence[Path], format: str, left_out: Counter[str]) -> 
         others, tables = others + tables, []
     for head, found in others:
         if not found:
-            raise InputError(_describe_unknown(head, format))
+            raise InputError(_describe_unknown(head, format, columns))
         left_out["files of no known format"] += 1
     if of_format:
         ((name, heads),) = of_format.items()
@@ -107,11 +113,19 @@ def _look(file: Path, left_out: Counter[str]) -> Head | None:
         return None
 
 
+def _is_long(head: Head, columns: Mapping[str, str]) -> bool:
+    """Whether records are a long table, by the names of their fields."""
+    if head.kind not in KINDS:
+        return False
+    names = names_of(head)
+    return likely_long(names, columns) is not None or item_and_value(names, columns) is not None
+
+
 def _is_table(head: Head) -> bool:
     return head.kind in ("table", "parquet")
 
 
-def _describe_unknown(head: Head, format: str) -> str:
+def _describe_unknown(head: Head, format: str, columns: Mapping[str, str]) -> str:
     if format != "auto":
         return f"file {head.path}: does not look like the format {format}; expected another, {OR_A_TABLE}"
     held = {
@@ -123,4 +137,5 @@ def _describe_unknown(head: Head, format: str) -> str:
     if of_py_irt(head):
         return f"file {head.path}: items that py-irt estimated, no responses; for score, diagnose --items and convert"
     known = ", ".join(reader.name for reader in READERS)
-    return f"file {head.path}: {held}: no format that is known; expected one of {known}, {OR_A_TABLE}"
+    own = f"their fields named ({column_options(columns, names_of(head))}), " if head.kind in KINDS else ""
+    return f"file {head.path}: {held}: no format that is known; expected one of {known}, {own}{OR_A_TABLE}"

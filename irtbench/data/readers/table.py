@@ -108,6 +108,8 @@ def row_place(path: str | Path, row: int) -> str:
     place = f"file {path}, row {row + 1}"
     if data.startswith(_PARQUET):
         return place
+    if data.lstrip()[:1] in (b"{", b"["):
+        return f"file {path}, record {row + 1}"
     try:
         line, _ = next(islice(_numbered_rows(data), row + 1, None))
     except csv.Error:  # a field above is longer than Python's csv reads

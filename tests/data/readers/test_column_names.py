@@ -67,6 +67,8 @@ def test_tables_of_items_and_people_have_them_too(tmp_path: Path) -> None:
     assert read_features(file, columns=("length",)).item_ids == ("q1", "q2")
     file.write_text("annotator,group\nann,x\n")
     assert read_groups(file) == {"ann": "x"}
+    file.write_text("WorkerId,sex\nann,f\n")
+    assert read_groups(file) == {"ann": "f"}
     file.write_text("question_id,mean,sd\nq1,0,1\n")
     assert read_item_priors(file) == {"q1": (0.0, 1.0)}
 

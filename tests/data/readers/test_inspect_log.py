@@ -178,7 +178,7 @@ def test_shards_of_a_merged_log_are_not_read_twice(tmp_path):
     write_archive(tmp_path / "run.eval", members)
     table = read_responses(tmp_path)
     assert len(table.frame) == 1
-    assert table.left_out == {"files that accompany inspect_ai logs": 1}
+    assert table.left_out == {"files that accompany logs of inspect_ai": 1}
     assert shard.exists()
 
 
@@ -236,7 +236,7 @@ def test_a_damaged_member_and_a_log_without_a_model_are_refused(log, tmp_path):
 def test_a_log_holds_responses_and_takes_no_columns(log):
     path = log([sample("a")])
     assert holds_responses(path)
-    with pytest.raises(InputError, match="columns: response cannot be named for inspect_ai logs"):
+    with pytest.raises(InputError, match="columns: response cannot be named for logs of inspect_ai"):
         read_responses(path, columns={"response": "x"})
     with pytest.raises(InputError, match="does not look like the format lm-eval"):
         read_responses(path, format="lm-eval")

@@ -3,7 +3,7 @@
 import pytest
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import read_answers, read_responses
+from irtbench.data.readers import read_answers, read_items, read_responses
 
 
 def result(provider, test, success, *, prompt="p", description=None, failure=0, output="out", **more):
@@ -99,3 +99,52 @@ def test_a_refusal_ends_with_what_is_always_taken(write_json):
     path = write_json("odd.json", {"what": 1})
     with pytest.raises(InputError, match=r"or a table of respondent_id, item_id, response$"):
         read_responses(path)
+
+
+def test_promptfoo_lines_are_its_results(write_json, write_lines, triples):
+    rows = [
+        {"promptIdx": 0, "testIdx": k, "provider": {"id": "m", "label": ""}, "prompt": {"label": "p"}, "success": k > 0,
+         "response": {"output": "x"}, "failureReason": 0, "vars": {"q": k}, "testCase": {}}
+        for k in range(3)
+    ]  # fmt: skip
+    whole = write_json("r.json", {"evalId": "e", "config": {}, "results": {"version": 3, "results": rows}})
+    lines = write_lines("r.jsonl", rows)
+    assert triples(read_responses(lines)) == triples(read_responses(whole)) == [
+        ("m", "test 0", 0.0), ("m", "test 1", 1.0), ("m", "test 2", 1.0)
+    ]  # fmt: skip
+
+
+def test_records_are_a_long_table_under_the_names_of_their_fields(write_lines, write_json, triples):
+    records = [{"question_id": k, "model": f"m{k % 2}", "correct": k > 1, "metadata": {"fold": k}} for k in range(4)]
+    expected = [("m0", "0", 0.0), ("m0", "2", 1.0), ("m1", "1", 0.0), ("m1", "3", 1.0)]
+    for path in (write_lines("plain.jsonl", records), write_json("plain.json", records)):
+        table = read_responses(path)
+        assert sorted(triples(table)) == expected
+        assert table.frame["metadata.fold"].tolist() == ["0", "1", "2", "3"]
+    scored = [{"input": f"q{k}", "scores": {"Exact": k % 2}, "metadata": {"model": "m"}} for k in range(2)]
+    named = {"item_id": "input", "respondent_id": "metadata.model", "response": "scores.Exact"}
+    assert triples(read_responses(write_lines("scored.jsonl", scored), columns=named)) == [
+        ("m", "q0", 0.0), ("m", "q1", 1.0)
+    ]  # fmt: skip
+    with pytest.raises(InputError, match=r"their fields named \(--column respondent_id=NAME --column item_id=NAME"):
+        read_responses(write_lines("scored.jsonl", scored))
+    records[2]["correct"] = "maybe"
+    with pytest.raises(InputError, match="record 3, column correct: expected a number but got 'maybe'"):
+        read_responses(write_lines("wrong.jsonl", records))
+
+
+def test_a_file_of_items_and_scores_is_of_whom_its_name_says(write_text, tmp_path, triples, caplog):
+    write_text("runs/m1.csv", "item_id,correct\nq1,1\nq2,0\n")
+    write_text("runs/m2.csv", "item_id,correct\nq1,1\nq2,1\n")
+    expected = [("m1", "q1", 1.0), ("m1", "q2", 0.0), ("m2", "q1", 1.0), ("m2", "q2", 1.0)]
+    assert triples(read_responses(tmp_path / "runs")) == expected
+    assert "no column of respondents, so that its name says whose responses it holds" in caplog.text
+    scores = write_text("m3.csv", "user_input,response,exact_match\nq1,some words,1.0\n")
+    assert triples(read_responses(scores, columns={"response": "exact_match"})) == [("m3", "q1", 1.0)]
+
+
+def test_a_table_of_truth_is_a_key_and_no_crowd(write_text):
+    truth = write_text("truth.csv", "task,agg_label\nt1,yes\nt2,no\n")  # as crowd-kit's aggregations are written
+    with pytest.raises(InputError, match=r"right answers are given as --items FILE, .* or a table of respondent_id"):
+        read_answers(truth)
+    assert read_items(truth).key == ("yes", "no")

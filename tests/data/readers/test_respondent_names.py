@@ -4,11 +4,12 @@ import json
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from builders.commands_here import run_main
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.recognise import read_responses
+from irtbench.data.readers.recognise import holds_models, read_responses
 
 
 @pytest.fixture
@@ -77,3 +78,46 @@ def test_the_study_file_keeps_the_choice(runs: Path, tmp_path: Path) -> None:
     ended = run_main("init", runs, "--respondent", "folder", "--yes", "-o", tmp_path / "s.toml")
     assert ended.status == 0, ended.err
     assert 'respondent = "folder"' in (tmp_path / "s.toml").read_text()
+
+
+def test_a_bank_of_logs_says_that_its_respondents_are_models(tmp_path: Path) -> None:
+    right = np.random.default_rng(1).random((12, 8)) < np.linspace(0.2, 0.9, 12)[:, None]
+    for k in range(12):
+        samples = [
+            {"id": f"q{j}", "epoch": 1, "input": "x", "target": "y", "scores": {"m": {"value": "IC"[int(right[k, j])]}}}
+            for j in range(8)
+        ]
+        spec = {
+            "task": "t",
+            "task_version": 0,
+            "model": f"maker/m{k}",
+            "created": "2026-11-01T10:00:00Z",
+            "run_id": "r",
+        }
+        (tmp_path / "runs").mkdir(exist_ok=True)
+        log = {"version": 2, "status": "success", "eval": spec, "samples": samples}
+        (tmp_path / "runs" / f"log{k}.json").write_text(json.dumps(log))
+    assert run_main("fit", "runs", "-o", "fit", "-q", "--allow-unconverged", cwd=tmp_path).status == 0
+    assert json.loads((tmp_path / "fit" / "bank.json").read_text())["card"]["respondents"] == "models"
+    scored = run_main("score", "fit/bank.json", "runs", "-o", "scores.csv", cwd=tmp_path)
+    assert "of the models" in scored.out
+    assert "crowd" not in scored.out
+
+
+@pytest.mark.parametrize(
+    ("header", "models"),
+    [
+        ("model,question_id,correct", True),
+        ("respondent_id,item_id,response", False),
+        ("system,q1,q2", True),
+        ("worker,task,label", False),
+    ],
+)
+def test_a_column_of_models_says_so(tmp_path: Path, header: str, models: bool) -> None:
+    (tmp_path / "t.csv").write_text(f"{header}\na,1,1\n")
+    assert holds_models(tmp_path / "t.csv") == models
+
+
+def test_a_format_is_called_by_its_name(runs: Path, tmp_path: Path) -> None:
+    ended = run_main("convert", str(runs), "--column", "answer=x", "-o", "x.csv", cwd=tmp_path)
+    assert "cannot be named for logs of inspect_ai (" in ended.err

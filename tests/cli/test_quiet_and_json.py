@@ -1,0 +1,53 @@
+"""Of every command: quiet, nothing is on standard output; with --json one document, and nothing else."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from builders.commands_here import run_main
+from builders.valid_inputs import COMMANDS_READING, write_valid_inputs
+from irtbench.cli.main import COMMANDS
+
+ARGUMENTS = {name: [word for word in words if word != "-q"] for name, (words, _) in COMMANDS_READING.items()} | {
+    "doctor": ["doctor", "answers.csv", "--items", "items.csv"],
+    "init": ["init", "answers.csv", "--items", "items.csv", "--yes", "-o", "out.toml"],
+    "simulate": ["simulate", "--items", "8", "--respondents", "20", "-o", "out"],
+    "power": ["power", "-n", "100", "-o", "out"],
+    "report": ["report", "built", "-o", "out.html"],
+    "quickstart": ["quickstart", "-o", "out"],
+}
+LONG = ("build", "difficulty", "dimensions", "human-bound", "quickstart", "report")  # seconds each
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("inputs")
+    write_valid_inputs(folder)
+    return folder
+
+
+def test_every_command_is_thought_of() -> None:
+    assert set(ARGUMENTS) == set(COMMANDS)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "command", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in COMMANDS]
+)
+def test_nothing_or_one_document_on_standard_output(folder: Path, tmp_path: Path, command: str) -> None:
+    if command == "report":
+        assert run_main("build", "study.toml", "-o", folder / "built", "-q", cwd=folder).status == 0
+    words = ARGUMENTS[command]
+    for k, option in enumerate(("-q", "--quiet", "--json")):
+        place = tmp_path / str(k)
+        place.mkdir()
+        given = [str(place / word) if word.startswith("out") else word for word in words]
+        ended = run_main(*given, option, cwd=folder)
+        assert ended.status == 0, ended.err
+        if option == "--json":
+            document = json.loads(ended.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+            assert document
+        else:
+            assert ended.out == ""
+            assert all(line.startswith("irtbench: ") for line in ended.err.splitlines())
