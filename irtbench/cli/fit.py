@@ -16,10 +16,12 @@ from irtbench.cli.fit_checks import AskedFit, read_what_is_known
 from irtbench.cli.fit_groups import fit_several_groups, groups_of
 from irtbench.cli.fit_in_categories import CategoriesFit, levels_of, refuse_of_categories
 from irtbench.cli.fit_options import (
+    IN_CATEGORIES,
     Anchors,
     ByItem,
     CacheOfTable,
     Card,
+    Constraints,
     Factors,
     Groups,
     Guessing,
@@ -100,6 +102,7 @@ def fit(
     prior_intercept: PriorIntercept = None,
     prior_items: PriorItems = None,
     prior_upper: PriorUpper = None,
+    constraints: Constraints = None,
     factors: Factors = 1,
     pattern: Pattern = None,
     testlets: TestletColumn = None,
@@ -149,7 +152,9 @@ def fit(
     """
     from irtbench.bank.data_card import DataCard
 
-    if model not in get_args(RightOrWrong):
+    if constraints is not None and model not in ("2pl", "3pl", *IN_CATEGORIES):
+        raise InputError(f"--constraints: go with 2pl, 3pl, grm, gpcm and nominal but not with {model}")
+    if model not in get_args(RightOrWrong) or constraints is not None:
         refuse_of_categories(
             {
                 "--population": population != "normal", "--guessing": guessing != 0, "--by-item": by_item is not None,
@@ -161,7 +166,8 @@ def fit(
         )  # fmt: skip
         in_categories = CategoriesFit(
             file=responses, reading=reading, levels=levels_of(levels), model=model, prior=prior,
-            prior_guessing=prior_guessing, groups=groups, reference=reference, device=device, seed=seed,
+            prior_guessing=prior_guessing, constraints=constraints, groups=groups, reference=reference, device=device,
+            seed=seed,
         )  # fmt: skip
         described = None if card is None else read_card(card)
         if reading.holds_models(responses):

@@ -16,12 +16,11 @@ from irtbench.cli.fit_results import FitResults, scale_of_items
 from irtbench.cli.options import demand_varied_items
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first
+from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.models.quadrature import Quadrature, normal_population
 
 if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
-    from irtbench.data.responses import ResponseMatrix
     from irtbench.estimation.fit_categories import FittedCategories, Models
 
 CategoryPrior = Literal["none", "weak"]
@@ -41,6 +40,8 @@ class CategoriesFit:
         Name of a model, or file with the model of each item.
     prior, prior_guessing
         Of the items.
+    constraints
+        File of parameters that are the same.
     groups, reference
         File with the group of each respondent, and the group whose ability is N(0, 1).
     device, seed
@@ -53,6 +54,7 @@ class CategoriesFit:
     model: str
     prior: str
     prior_guessing: str | None
+    constraints: Path | None
     groups: Path | None
     reference: str | None
     device: Any
@@ -75,7 +77,9 @@ class CategoriesFit:
     def fit(self) -> tuple[FitResults, str]:
         """What is found, and why a prior was taken that nobody asked for."""
         from irtbench.estimation.fit_categories import fit_categories
+        from irtbench.models.parameter_table import read_constraints
 
+        equal = () if self.constraints is None else read_constraints(self.constraints)
         models, scores = self.models(), self.reading.scores(self.file, self.levels)
         kept, left_out = varied(scores)
         demand_varied_items(kept, self.file)
@@ -88,15 +92,18 @@ class CategoriesFit:
         prior, why = self.prior_for(given)
         groups = None if self.groups is None else groups_of([*given.index], self.groups)
         fitted = fit_categories(
-            given, models, levels=self.levels or None, prior=prior, prior_guessing=self.prior_guessing, groups=groups,
-            reference=self.reference, device=self.device, seed=self.seed,
+            given, models, levels=self.levels or None, prior=prior, prior_guessing=self.prior_guessing, equal=equal,
+            groups=groups, reference=self.reference, device=self.device, seed=self.seed,
         )  # fmt: skip
-        data = fitted.items.matrix(given)
-        scale = scale_of_items(fitted.items.as_items(), fitted.estimated_population)
+        data, items, table = fitted.items.matrix(given), fitted.items.as_right_or_wrong(), fitted.table()
+        if items is not None:
+            data = ResponseMatrix(data.correct, data.respondent_ids, data.item_ids)
+            table = items.table().assign(n_responses=fitted.n_by_item)
+        scale = scale_of_items(items or fitted.items.as_items(), fitted.estimated_population)
         scale, scores = scored(scale, data, populations_of(fitted, groups))
         found = fitted.summary() | {"items_left_out": left_out, "respondents_left_out": idle}
         found["settings"] = {"model": self.model, "prior": prior, "levels": list(self.levels)}
-        return FitResults(found, fitted.table(), scores, scale), why
+        return FitResults(found, table, scores, scale), why
 
     def prior_for(self, given: pd.DataFrame) -> tuple[CategoryPrior, str]:
         """The prior asked for, or that which suits so many responses, and why."""
@@ -105,7 +112,12 @@ class CategoriesFit:
         if self.prior != "auto":
             raise InputError(f"--prior {self.prior}: not of items in categories; expected auto, none or weak")
         n = float(given.notna().sum().median())
-        if self.model in ("pcm", "rsm") or n >= MANY_PER_ITEM or given.shape[1] > given.shape[0]:
+        if (
+            self.constraints is not None
+            or self.model in ("pcm", "rsm")
+            or n >= MANY_PER_ITEM
+            or given.shape[1] > given.shape[0]
+        ):
             return "none", ""
         return "weak", f"{n:g} responses to the median item: it keeps slopes finite"
 
@@ -121,7 +133,9 @@ def levels_of(text: str | None) -> tuple[str, ...]:
 def refuse_of_categories(asked: Mapping[str, bool]) -> None:
     """Refuse options that do not go with items in categories."""
     if wrong := [name for name, said in asked.items() if said]:
-        raise InputError(f"{wrong[0]}: goes with right and wrong: --model rasch, 1pl, 2pl, 3pl or 4pl")
+        raise InputError(
+            f"{wrong[0]}: goes with right and wrong without --constraints: --model rasch, 1pl, 2pl, 3pl or 4pl"
+        )
 
 
 def varied(scores: pd.DataFrame) -> tuple[list[str], list[dict[str, str]]]:

@@ -75,6 +75,14 @@ PriorUpper = Annotated[
         help="With 4pl: prior of the upper asymptote u, in the same words; beta:19,1 unless said otherwise.",
     ),
 ]
+Constraints = Annotated[
+    Path | None,
+    typer.Option(
+        "--constraints",
+        metavar="FILE",
+        help="Parameters that are the same, in sets, without a prior: item_id, parameter (a, d, c; d1, ...), set.",
+    ),
+]
 Factors = Annotated[int, typer.Option("--factors", min=1, help="Abilities; more than one with 2pl only.")]
 Pattern = Annotated[
     Path | None,

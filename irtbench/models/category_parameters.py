@@ -16,6 +16,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
 from irtbench.data.shown import Shown, counted
 from irtbench.models.item_models.item_model import NUMPY, ItemModel
+from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
 
@@ -320,6 +321,20 @@ class CategoryParameters(Shown):
         free = ["guessing" in row for row in own]
         found = ItemParameters.from_difficulty(a, b, c, item_ids=self.item_ids, guessing_estimated=free)
         return replace(found, categories=self)
+
+    def as_right_or_wrong(self) -> ItemParameters | None:
+        """The items as right (1) and wrong (0) where all are so; None where any is not."""
+        two = all(isinstance(model, Logistic) and not model.upper for model in self.models)
+        if not two or any(tuple(map(float, own)) != (0.0, 1.0) for own in self.categories):
+            return None
+        told = np.pad(self.parameters, ((0, 0), (0, 3 - self.parameters.shape[1])))
+        lower, covariance = np.array([model.name == "3pl" for model in self.models]), None
+        if self.covariance is not None:
+            room = 3 - self.covariance.shape[1]
+            covariance = np.pad(self.covariance, ((0, 0), (0, room), (0, room)))
+        return ItemParameters(
+            self.item_ids, told[:, 0], told[:, 1], np.where(lower, told[:, 2], 0.0), lower, covariance
+        )
 
     def in_short(self) -> str:
         """Items and their models."""

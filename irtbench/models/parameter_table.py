@@ -334,6 +334,27 @@ def read_model_names(path: str | Path) -> dict[str, str]:
     return dict(zip(table["item_id"], table["model"], strict=True))
 
 
+def read_constraints(path: str | Path) -> list[list[tuple[str, str]]]:
+    """Read sets of parameters that are the same from a table with ``item_id, parameter, set``.
+
+    Parameters are called as `FittedCategories.coefficients` has them: a, d, c, and d1, d2, ... of items in categories;
+    also discrimination, intercept, guessing.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a column is missing, or a set has one parameter alone.
+    """
+    table = with_known_names(read_table(path), "item_id")
+    demand_columns(table, ["item_id", "parameter", "set"], path)
+    names = table["parameter"].replace({"discrimination": "a", "intercept": "d", "guessing": "c"})
+    by_set = table.groupby("set", sort=False)
+    found = {str(name): [*zip(rows["item_id"], names[rows.index], strict=True)] for name, rows in by_set}
+    if alone := [name for name, members in found.items() if len(members) < 2]:
+        raise InputError(f"{path}: set {alone[0]}: one parameter; expected two or more that are to be the same")
+    return [*found.values()]
+
+
 def read_item_priors(path: str | Path) -> dict[str, tuple[float, float]]:
     """Read normal priors of the difficulty of items from a table with ``item_id, mean, sd``.
 

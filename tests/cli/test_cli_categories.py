@@ -174,6 +174,27 @@ def test_all_scales_of_naep_are_scored_as_by_quadrature_written_down(real_data: 
         np.testing.assert_allclose(found["theta"], (mass @ theta) / mass.sum(axis=1), atol=1e-6)
 
 
+def test_constraints_make_the_1pl_and_equal_twins(real_data: Path, tmp_path: Path) -> None:
+    file, items = real_data / "lsat6/responses.csv", [f"item{k}" for k in range(1, 6)]
+    constraints = pd.DataFrame({"item_id": items, "parameter": "discrimination", "set": "slopes"})
+    constraints.to_csv(tmp_path / "equal.csv", index=False)
+    run("fit", file, "--constraints", tmp_path / "equal.csv", "-o", tmp_path / "equal")
+    run("fit", file, "--model", "1pl", "--prior", "none", "-o", tmp_path / "onepl")
+    found, expected = (json.loads((tmp_path / name / "fit.json").read_text()) for name in ("equal", "onepl"))
+    assert found["log_likelihood"] == pytest.approx(expected["log_likelihood"], abs=1e-4)
+    assert found["n_parameters"] == expected["n_parameters"] == 6
+    ours, theirs = (pd.read_csv(tmp_path / name / "items.csv") for name in ("equal", "onepl"))
+    for name in ("discrimination", "difficulty", "se_discrimination", "se_difficulty"):
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-3)
+    twins = pd.DataFrame({"item_id": ["item1", "item5"] * 2, "parameter": ["a", "a", "d", "d"], "set": [1, 1, 2, 2]})
+    twins.to_csv(tmp_path / "twins.csv", index=False)
+    run("fit", file, "--constraints", tmp_path / "twins.csv", "-o", tmp_path / "twins", "--prior", "none")
+    fitted = pd.read_csv(tmp_path / "twins/items.csv").set_index("item_id")
+    for name in ("discrimination", "intercept"):
+        assert fitted[name]["item1"] == pytest.approx(fitted[name]["item5"])
+    load_bank(tmp_path / "twins/bank.json")
+
+
 def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> None:
     scores = pd.read_csv(grades / "scores.csv")
     people = scores["respondent_id"].drop_duplicates()
@@ -211,6 +232,13 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
         (["fit", "{labels}", "--model", "grm"], "expected a number but got 'good'"),
         (["fit", "{labels}", "--model", "grm", "--levels", "poor,good"], "expected one of poor, good but got 'fair'"),
         (["fit", "{twice}", "--model", "grm"], "--trials"),
+        (["fit", "{scores}", "--model", "rasch", "--constraints", "{scores}"], "--constraints: go with 2pl, 3pl, grm"),
+        (["fit", "{scores}", "--model", "grm", "--constraints", "{scores}"], "parameter"),
+        (
+            ["fit", "{scores}", "--model", "grm", "--constraints", "{alone}"],
+            "set 1: one parameter; expected two",
+        ),
+        (["fit", "{scores}", "--model", "grm", "--constraints", "{unknown}"], "no parameter ('p0', 'd9') that can be"),
         (["fit", "{scores}"], "or fit grades (--model grm)"),
         (["score", "{bank}", "{labels}"], "expected a number but got"),
         (["score", "{bank}", "{high}"], "item p0: 9 is none of its categories"),
@@ -222,7 +250,7 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
     ],
 )
 def test_what_does_not_go_is_one_line(grades: Path, tmp_path: Path, arguments: list[str], saying: str) -> None:
-    files = {name: grades / f"{name}.csv" for name in ("scores", "labels", "twice", "high")} | {
+    files = {name: grades / f"{name}.csv" for name in ("scores", "labels", "twice", "high", "alone", "unknown")} | {
         "bank": grades / "bank.json"
     }
     files["naep"] = grades / "naep.csv"
@@ -231,6 +259,8 @@ def test_what_does_not_go_is_one_line(grades: Path, tmp_path: Path, arguments: l
         (grades / "fit/bank.json").rename(files["bank"])
         scores = pd.read_csv(files["scores"])
         pd.concat([scores, scores.head(1)]).to_csv(files["twice"], index=False)
+        for name, wrong in (("alone", ["p0"]), ("unknown", ["p0", "p1"])):
+            pd.DataFrame({"item_id": wrong, "parameter": "d9", "set": 1}).to_csv(files[name], index=False)
         scores.assign(score=9).to_csv(files["high"], index=False)
         pd.DataFrame({"item_id": ["p0"], "a": [1.0], "b": [0.0], "c": [0.2], "irt_model": ["3pl"]}).to_csv(
             files["naep"], index=False
