@@ -15,6 +15,7 @@ import numpy as np
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.item_fit import item_fit
+from irtbench.estimation.dispersion import fit_trials
 from irtbench.estimation.fit import fit_model
 from irtbench.scoring.ability import eap
 
@@ -23,8 +24,8 @@ DEVIATIONS = (0.0, 0.5, 1.0)
 REPLICATIONS = 10
 
 
-def replicate(shape: tuple[int, int, int], deviation: float, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Mean infit, share of items with p below .05, and share of true abilities in their 95% interval."""
+def replicate(shape: tuple[int, int, int], deviation: float, rng: np.random.Generator) -> tuple[float, ...]:
+    """Mean infit, share of items with p below .05, and of abilities in their interval without and with dispersion."""
     n_respondents, n_items, n_trials = shape
     slope, difficulty = rng.lognormal(0.0, 0.3, n_items), rng.normal(size=n_items)
     theta = rng.normal(size=n_respondents)
@@ -37,7 +38,9 @@ def replicate(shape: tuple[int, int, int], deviation: float, rng: np.random.Gene
     found = eap(responses, items)
     fit = item_fit(responses, items, theta=found.theta)
     inside = (found.lower <= theta) & (theta <= found.upper)
-    return float(fit.infit.mean()), float((fit.p < 0.05).mean()), float(inside.mean())
+    dispersed = eap(*fit_trials(responses).matrix(responses))
+    covered = (dispersed.lower <= theta) & (theta <= dispersed.upper)
+    return float(fit.infit.mean()), float((fit.p < 0.05).mean()), float(inside.mean()), float(covered.mean())
 
 
 def main() -> None:
@@ -45,16 +48,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     rng = np.random.default_rng(parser.parse_args().seed)
-    print("| respondents x items, trials | deviation | infit | p < .05 | theta in the 95% interval |")
-    print("|---|---|---|---|---|")
+    print("| respondents x items, trials | deviation | infit | p < .05 | theta in the 95% interval | with dispersion |")
+    print("|---|---|---|---|---|---|")
     for shape in SHAPES:
         for deviation in DEVIATIONS:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
                 means = np.mean([replicate(shape, deviation, rng) for _ in range(REPLICATIONS)], axis=0)
-            infit, rate, inside = means.tolist()
+            infit, rate, inside, covered = means.tolist()
             n, j, k = shape
-            print(f"| {n} x {j}, {k} | {deviation:g} | {infit:.2f} | {rate:.3f} | {inside:.1%} |")
+            print(f"| {n} x {j}, {k} | {deviation:g} | {infit:.2f} | {rate:.3f} | {inside:.1%} | {covered:.1%} |")
 
 
 if __name__ == "__main__":

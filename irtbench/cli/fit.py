@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from irtbench.cli.fit_options import (
     CacheOfTable,
     Card,
     Constraints,
+    Dispersion,
     Factors,
     Groups,
     Guessing,
@@ -77,7 +78,7 @@ if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
     from irtbench.estimation.distributed.ranks import Ranks
     from irtbench.estimation.fitted import FittedModel
-    from irtbench.estimation.settings import FitSettings
+    from irtbench.estimation.settings import Device, FitSettings
     from irtbench.report.blocks import Block
 
 MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
@@ -103,6 +104,7 @@ def fit(
     prior_items: PriorItems = None,
     prior_upper: PriorUpper = None,
     constraints: Constraints = None,
+    dispersion: Dispersion = None,
     factors: Factors = 1,
     pattern: Pattern = None,
     testlets: TestletColumn = None,
@@ -161,7 +163,8 @@ def fit(
                 "--anchors": anchors is not None, "--options": options != 4, "--prior-slope": prior_slope is not None,
                 "--prior-intercept": prior_intercept is not None, "--prior-items": prior_items is not None,
                 "--prior-upper": prior_upper is not None, "--factors": factors != 1, "--pattern": pattern is not None,
-                "--testlets": testlets is not None, "--posterior": posterior is not None, "--cache": cache is not None,
+                "--dispersion": dispersion is not None, "--testlets": testlets is not None,
+                "--posterior": posterior is not None, "--cache": cache is not None,
             }
         )  # fmt: skip
         in_categories = CategoriesFit(
@@ -199,7 +202,7 @@ def fit(
         settings=settings, prior_items=prior_items,
         anchors=anchors, factors=factors, pattern=pattern,
         testlets=TestletOptions.of(testlets, item_table, specific_slopes, responses, reading),
-        groups=groups, reference=reference, card=card,
+        groups=groups, reference=reference, card=card, dispersion=dispersion,
     )  # fmt: skip
     known, described = read_what_is_known(asked)
     items_known = None if known is None else known.items
@@ -277,6 +280,8 @@ def fit_what_is_asked(
     settings = asked.settings
     if isinstance(data, StoredResponses):
         return fit_one_ability(data, settings, seed, known, file, progress, ranks)
+    if asked.dispersion is not None:
+        return fit_with_dispersion(data, asked.dispersion, settings.device, seed)
     if asked.testlets is not None:
         found, items, abilities, words = asked.testlets.fit(data, seed, settings.device)
         return FitResults(found, items, abilities, words=words)
@@ -289,6 +294,28 @@ def fit_what_is_asked(
         groups = groups_of(data.respondent_ids, asked.groups)
         return FitResults(*fit_several_groups(data, groups, asked.reference, settings, seed))
     return fit_one_ability(data, settings, seed, known, file, progress)
+
+
+def fit_with_dispersion(
+    data: ResponseMatrix | SparseResponses, dispersion: Literal["scale", "item"], device: Device, seed: int
+) -> FitResults:
+    """Contents of fit.json, items.csv and scores.csv of trials that scatter more than binomial."""
+    from irtbench.estimation.dispersion import fit_trials
+    from irtbench.scoring.scores import ScoringSettings, score_abilities, with_person_fit
+
+    if not isinstance(data, ResponseMatrix) or data.trials is None:
+        raise InputError("--dispersion: expected several trials of an item (repeated pairs, or n_correct of n_trials)")
+    fitted = fit_trials(data, dispersion, device=device, seed=seed)
+    by_trials, items = fitted.matrix(data)
+    scale = scale_of_items(items, None)
+    scores = with_person_fit(scale, by_trials, score_abilities(scale, by_trials, ScoringSettings()))
+    rho = fitted.parameters[:, 2]
+    said = f"{rho[0]:.3f}" if dispersion == "scale" else f"{rho.min():.3f} to {rho.max():.3f}"
+    words = [
+        f"dispersion {said}: without any the log-likelihood is {fitted.log_likelihood_binomial:.3f} (p {fitted.p:.3g})",
+        "no bank.json is written: score takes trials as independent",
+    ]
+    return FitResults(fitted.summary(), fitted.table(), scores, words=words)
 
 
 def fit_one_ability(

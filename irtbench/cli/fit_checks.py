@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from irtbench.cli.options import item_priors
 from irtbench.data.input_error import InputError
@@ -39,6 +39,8 @@ class AskedFit:
         File with the group of each respondent, and the group whose ability is N(0, 1).
     card
         File with what the bank says of itself.
+    dispersion
+        Whether trials scatter more than binomial, by one dispersion or by item.
     """
 
     settings: FitSettings
@@ -50,6 +52,7 @@ class AskedFit:
     groups: Path | None
     reference: str | None
     card: Path | None
+    dispersion: Literal["scale", "item"] | None = None
 
     @property
     def several_abilities(self) -> bool:
@@ -63,6 +66,7 @@ class AskedFit:
             "several abilities": self.several_abilities,
             "--testlets": self.testlets is not None,
             "--groups": self.groups is not None,
+            "--dispersion": self.dispersion is not None,
             "--posterior": self.settings.posterior is not None,
             "--prior hierarchical": self.settings.prior == "hierarchical",
         }
@@ -82,7 +86,10 @@ class AskedFit:
         """The same with the prior that suits so many respondents and items, and why; as it is where others decide."""
         settings = self.settings
         own = (settings.prior_slope, settings.prior_intercept, settings.prior_guessing, self.prior_items, self.anchors)
-        decided = any(part is not None for part in (*own, self.testlets, self.groups)) or self.several_abilities
+        decided = (
+            any(part is not None for part in (*own, self.testlets, self.groups, self.dispersion))
+            or self.several_abilities
+        )
         plain = settings.kind in ("2pl", "3pl") and settings.population == "normal"
         if decided or not plain:
             return self, ""
@@ -140,6 +147,8 @@ def demand_one_kind(asked: AskedFit) -> None:
         raise InputError("--prior-items: go with rasch, 1pl, 2pl or 3pl, without factors or testlets")
     if groups and (several or testlets or asked.anchors is not None):
         raise InputError("--groups: expected neither several abilities, testlets nor anchors with it")
+    if asked.dispersion is not None and (several or not_plain or groups or testlets or asked.card is not None):
+        raise InputError("--dispersion: goes with the 2pl without factors, groups, testlets, prior, anchors or card")
     if testlets and (several or not_plain):
         raise InputError(
             "--testlets: goes with the 2pl without factors, guessing, prior, anchors, estimated population"

@@ -83,6 +83,10 @@ Constraints = Annotated[
         help="Parameters that are the same, in sets, without a prior: item_id, parameter (a, d, c; d1, ...), set.",
     ),
 ]
+Dispersion = Annotated[
+    Literal["scale", "item"] | None,
+    typer.Option("--dispersion", help="Of trials more alike than independent ones: one dispersion, or one by item."),
+]
 Factors = Annotated[int, typer.Option("--factors", min=1, help="Abilities; more than one with 2pl only.")]
 Pattern = Annotated[
     Path | None,

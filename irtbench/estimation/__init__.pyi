@@ -5,6 +5,8 @@ from irtbench.estimation.marginal.fisher_scoring import DeltaELBO as DeltaELBO
 from irtbench.estimation.marginal.fisher_scoring import FisherScoring as FisherScoring
 from irtbench.estimation.variational.loss import MarginalELBO as MarginalELBO
 from irtbench.estimation.multiple_groups import GroupedModel as GroupedModel
+from irtbench.estimation.dispersion import FittedTrials as FittedTrials
+from irtbench.estimation.dispersion import fit_trials as fit_trials
 from irtbench.estimation.bifactor import bifactor_scores as bifactor_scores
 from irtbench.estimation.bifactor import BifactorModel as BifactorModel
 from irtbench.estimation.factors import FactorModel as FactorModel

@@ -44,7 +44,7 @@ from irtbench.estimation.multiple_groups import (
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, USUAL_UPPER, Device, FitSettings, asymptote_prior
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
-from irtbench.models.category_parameters import MISSING, CategoryParameters, coded
+from irtbench.models.category_parameters import MISSING, CategoryParameters, Levels, coded
 from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.named import MODELS
@@ -166,7 +166,7 @@ def fit_categories(
     table: ArrayLike | pd.DataFrame,
     models: Models = "grm",
     *,
-    levels: Sequence[Any] | None = None,
+    levels: Levels = None,
     common_slope: bool = False,
     rating_scale: bool = False,
     equal: Sequence[Sequence[tuple[str, str]]] = (),
@@ -194,7 +194,8 @@ def fit_categories(
         (Andrich, 1978) are ``gpcm`` with `common_slope` and `rating_scale`, told with slopes of 1 and the standard
         deviation of ability in their place.
     levels
-        Labels in their order, the lowest first; None where responses are numbers.
+        Labels in their order, the lowest first; None where responses are numbers. Of levels by item all are categories,
+        given or not.
     common_slope
         Whether all items have one slope: with ``gpcm`` the partial credit model (Masters, 1982), whose ability in
         logits is this one times the slope. Without a prior, and not with ``nominal``.
@@ -239,7 +240,14 @@ def fit_categories(
     >>> fitted
     <FittedCategories: 5 items (grm), 400 respondents, log-likelihood -2597.97, converged>
     >>> fitted.table()[["item_id", "model", "discrimination", "step_1", "step_2", "step_3"]].head(2).round(1)
+      item_id model  discrimination  step_1  step_2  step_3
+    0   item1   grm             1.5    -1.0     0.1     1.1
+    1   item2   grm             1.6    -0.9     0.1     1.0
     >>> fitted.coefficients().head(3).round(1)
+      item_id model  n_categories parameter  value  standard_error
+    0   item1   grm             4         a    1.5             0.2
+    1   item1   grm             4        d1    1.6             0.2
+    2   item1   grm             4        d2   -0.1             0.1
     """
     codes, respondents, (item_ids, categories) = coded(table, None, None, levels)
     slopes_are_1 = models in RASCH_KINDS if isinstance(models, str) else False

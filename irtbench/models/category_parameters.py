@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
 
+Levels = Sequence[Any] | Mapping[str, Sequence[Any]] | None
 MISSING = -1
 MOST_CATEGORIES = 100
 SCORING_NODES = normal_grid(121, bound=8.0)
@@ -425,11 +426,12 @@ def coded(
     responses: ArrayLike | pd.DataFrame,
     item_ids: Sequence[str] | None,
     categories: Sequence[Sequence[Any]] | None,
-    levels: Sequence[Any] | None = None,
+    levels: Levels = None,
 ) -> tuple[NDArray[np.int8], list[str], tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]]:
     """Categories as 0, 1, ... and -1 where missing, with the respondents, the items and what the categories stand for.
 
-    `item_ids` and `categories` are those of a fit; None for what the responses have.
+    `item_ids` and `categories` are those of a fit; None for what the responses have. Of `levels` by item all are
+    categories, given or not.
     """
     named = isinstance(responses, pd.DataFrame)
     table = responses if isinstance(responses, pd.DataFrame) else pd.DataFrame(np.asarray(responses))
@@ -448,7 +450,8 @@ def coded(
     for j, item in enumerate(table.columns):
         values = table.iloc[:, j]
         present = set(values.dropna().unique().tolist())
-        expected = list(levels) if levels is not None else None if categories is None else list(categories[j])
+        every = levels[str(item)] if isinstance(levels, Mapping) else None if categories is None else categories[j]
+        expected = list(every) if every is not None else list(levels) if levels is not None else None
         if expected is None:
             if wrong := [value for value in present if not isinstance(value, int | float | np.number)]:
                 raise InputError(f"responses: item {item}: {wrong[0]!r} is no number; expected numbers, or levels")
@@ -459,7 +462,7 @@ def coded(
                 f"responses: item {item}: {sorted(map(written, unknown))[0]} is none of its categories; expected "
                 f"{name_first(expected)}"
             )
-        own = tuple(value for value in expected if categories is not None or value in present)
+        own = tuple(value for value in expected if every is not None or value in present)
         if len(own) > MOST_CATEGORIES:
             raise InputError(f"responses: item {item}: {len(own)} categories; expected at most {MOST_CATEGORIES}")
         codes[:, j] = pd.Categorical(values, categories=list(own)).codes

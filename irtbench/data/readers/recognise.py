@@ -180,10 +180,9 @@ def read_scores(path: Paths, *, levels: Sequence[str] = (), **how: Unpack[Readin
     >>> import irtbench
     >>> _ = Path("grades.csv").write_text("respondent_id,item_id,score\nann,i1,good\nann,i2,poor\nbob,i1,fair\n")
     >>> irtbench.read_scores("grades.csv", levels=["poor", "fair", "good"])
-                     i1    i2
-    respondent_id
-    ann            good  poor
-    bob            fair   NaN
+           i1    i2
+    ann  good  poor
+    bob  fair   NaN
     """
     asked = HowToRead.of(how)
     if asked.threshold is not None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import log_expit, logsumexp
 
 #: What a parameter is, which says what prior it has.
-Role = Literal["slope", "intercept", "gap", "guessing", "upper"]
+Role = Literal["slope", "intercept", "gap", "guessing", "upper", "dispersion"]
 Parameters = tuple[tuple[str, Role], ...]
 
 
