@@ -17,6 +17,7 @@ from irtbench.cli.fit_groups import fit_several_groups, groups_of
 from irtbench.cli.fit_in_categories import CategoriesFit, levels_of, refuse_of_categories
 from irtbench.cli.fit_options import (
     IN_CATEGORIES,
+    AbilityOn,
     Anchors,
     ByItem,
     CacheOfTable,
@@ -97,6 +98,7 @@ def fit(
     anchors: Anchors = None,
     groups: Groups = None,
     reference: Reference = None,
+    ability_on: AbilityOn = None,
     options: NumberOfOptions = 4,
     prior_guessing: PriorGuessing = None,
     prior_slope: PriorSlope = None,
@@ -169,8 +171,8 @@ def fit(
         )  # fmt: skip
         in_categories = CategoriesFit(
             file=responses, reading=reading, levels=levels_of(levels), model=model, prior=prior,
-            prior_guessing=prior_guessing, constraints=constraints, groups=groups, reference=reference, device=device,
-            seed=seed,
+            prior_guessing=prior_guessing, constraints=constraints, groups=groups, reference=reference,
+            ability_on=ability_on, device=device, seed=seed,
         )  # fmt: skip
         described = None if card is None else read_card(card)
         if reading.holds_models(responses):
@@ -232,7 +234,7 @@ def fit(
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
         file = scores_file(folder, scores_as)
         results = fit_what_is_asked(data, asked, seed, known, file, progress, ranks)
-        results = results.of_data(responses, table).with_left_out(left_out, idle)
+        results = results.on(ability_on, data).of_data(responses, table).with_left_out(left_out, idle)
         if table is None and reading.holds_models(responses):
             described = (described or DataCard()).of_models()
         results.write(folder, file, described)

@@ -44,6 +44,8 @@ class CategoriesFit:
         File of parameters that are the same.
     groups, reference
         File with the group of each respondent, and the group whose ability is N(0, 1).
+    ability_on
+        File with what is known of the respondents.
     device, seed
         Where to compute, and the seed.
     """
@@ -57,6 +59,7 @@ class CategoriesFit:
     constraints: Path | None
     groups: Path | None
     reference: str | None
+    ability_on: Path | None
     device: Any
     seed: int
 
@@ -103,7 +106,7 @@ class CategoriesFit:
         scale, scores = scored(scale, data, populations_of(fitted, groups))
         found = fitted.summary() | {"items_left_out": left_out, "respondents_left_out": idle}
         found["settings"] = {"model": self.model, "prior": prior, "levels": list(self.levels)}
-        return FitResults(found, table, scores, scale), why
+        return FitResults(found, table, scores, scale).on(self.ability_on, data), why
 
     def prior_for(self, given: pd.DataFrame) -> tuple[CategoryPrior, str]:
         """The prior asked for, or that which suits so many responses, and why."""

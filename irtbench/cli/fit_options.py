@@ -87,6 +87,14 @@ Dispersion = Annotated[
     Literal["scale", "item"] | None,
     typer.Option("--dispersion", help="Of trials more alike than independent ones: one dispersion, or one by item."),
 ]
+AbilityOn = Annotated[
+    Path | None,
+    typer.Option(
+        "--ability-on",
+        metavar="FILE",
+        help="Table with respondent_id and what is known of them: effects on ability (latent regression).",
+    ),
+]
 Factors = Annotated[int, typer.Option("--factors", min=1, help="Abilities; more than one with 2pl only.")]
 Pattern = Annotated[
     Path | None,

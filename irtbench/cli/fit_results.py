@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
     from irtbench.building.removals import Removal
     from irtbench.data.readers.large_table import LargeTable
+    from irtbench.data.stored_responses import AnyResponses
     from irtbench.models.item_parameters import ItemParameters
     from irtbench.models.joint_error import JointError
     from irtbench.models.quadrature import Quadrature
     from irtbench.scoring.ability import Abilities
 
-FILES = ("items.csv", "fit.json", "scores.csv", "scores.parquet", "bank.json")
+FILES = ("items.csv", "fit.json", "scores.csv", "scores.parquet", "bank.json", "ability_on.csv")
 MOMENTS = ("mean", "sd")
 ANCHORS_IN_WORDS = {
     "joint": "the anchors' own error is in them, by their joint covariance",
@@ -51,6 +52,8 @@ class FitResults:
         The scale that others are scored on; None where there is no bank of such.
     words
         Lines to be printed.
+    ability_on
+        Contents of ability_on.csv; None where ability was not regressed on anything.
     """
 
     found: dict[str, Any]
@@ -58,6 +61,29 @@ class FitResults:
     scores: pd.DataFrame | None = None
     scale: Scale | None = None
     words: Sequence[str] = ()
+    ability_on: pd.DataFrame | None = None
+
+    def on(self, file: Path | None, data: AnyResponses) -> Self:
+        """The same with the regression of ability on what a file says of the respondents, where there is a file."""
+        from irtbench.analysis.latent_regression import ability_regression, read_covariates
+        from irtbench.data.responses import ResponseMatrix
+
+        if file is None:
+            return self
+        if self.scale is None or not isinstance(data, ResponseMatrix):
+            raise InputError("--ability-on: goes with one ability of responses in memory, without --dispersion")
+        found = ability_regression(data, self.scale.items, read_covariates(file))
+        said = {
+            "file": file.name, "residual_sd": found.residual_sd, "se_residual_sd": found.se_residual_sd,
+            "explained": found.explained, "log_likelihood": found.log_likelihood,
+        }  # fmt: skip
+        words = [
+            f"ability on {file.name}: {100 * found.explained:.0f}% of its variance; standard deviation of the rest "
+            f"{found.residual_sd:.3f} ({found.se_residual_sd:.3f}); the items count as known",
+        ]
+        return replace(
+            self, found=self.found | {"ability_on": said}, words=[*self.words, *words], ability_on=found.table()
+        )
 
     def with_left_out(self, items: Sequence[Removal], respondents: list[str]) -> Self:
         """The same with the items that were left out, and the respondents without a response to the others."""
@@ -84,6 +110,8 @@ class FitResults:
             save_bank(ItemBank((self.scale,), card), folder / "bank.json")
         if self.scores is not None and scores_file is not None:
             write_table(self.scores, scores_file)
+        if self.ability_on is not None:
+            write_table(self.ability_on, folder / "ability_on.csv")
         write_table(self.items, folder / "items.csv")
         write_json(self.found, folder / "fit.json")
 
@@ -140,6 +168,8 @@ def say_results(results: FitResults, most_trials: int, output: Path, why_prior: 
     say(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
     say(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
     say(f"prior {found['prior']}{f' ({why_prior}; --prior says otherwise)' if why_prior else ''}")
+    if results.ability_on is not None:
+        show_table(results.ability_on, title="Effects on ability", rest=output / "ability_on.csv")
     for line in (*population_in_words(found), *results.words):
         say(line)
     if found.get("item_error") in ("integrate", "delta"):

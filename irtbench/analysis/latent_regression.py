@@ -1,0 +1,254 @@
+"""Ability as a sum: what is known of respondents, with effects, and the rest (latent regression)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp, ndtr, ndtri
+
+from irtbench.data.given import ResponsesLike
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.column_names import with_known_names
+from irtbench.data.readers.table import MISSING, demand_columns, read_table
+from irtbench.data.responses import name_first
+from irtbench.data.shown import Shown, counted
+from irtbench.models.likelihood import log_likelihood
+from irtbench.models.parameter_table import ParametersLike, responses_and_items
+from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, known_items, step_for_any_pattern
+
+Array = NDArray[np.float64]
+REACH = 8.0  # residual standard deviations, and abilities, that the nodes reach
+STEP = 1e-4  # of the parameters, for the derivative of the gradient
+MOST_NODES = 2_001
+INTERCEPT = "intercept"
+
+
+@dataclass(frozen=True, eq=False)
+class AbilityRegression(Shown):
+    """Effects on ability, and what they leave.
+
+    Parameters
+    ----------
+    respondent_ids
+        The respondents, in the order of the responses.
+    terms
+        Names of the effects, the intercept first.
+    effects
+        gamma, shape (n_terms,).
+    residual_sd
+        sigma, of ability given the terms.
+    covariance
+        Of gamma and log sigma, by the observed information, shape (n_terms + 1, n_terms + 1).
+    explained
+        Share of the variance of ability that the terms explain: var(x gamma) / (var(x gamma) + sigma^2).
+    log_likelihood
+        Of the responses given the terms.
+    design
+        x, shape (n_respondents, n_terms).
+    nodes, log_likelihoods
+        Abilities, and the log-likelihood of each respondent's responses there.
+    """
+
+    respondent_ids: tuple[str, ...]
+    terms: tuple[str, ...]
+    effects: Array
+    residual_sd: float
+    covariance: Array
+    explained: float
+    log_likelihood: float
+    design: Array
+    nodes: Array
+    log_likelihoods: Array
+
+    @property
+    def se_residual_sd(self) -> float:
+        """Standard error of sigma."""
+        return float(self.residual_sd * np.sqrt(self.covariance[-1, -1]))
+
+    def table(self, level: float = 0.95) -> pd.DataFrame:
+        """One row a term: ``term, effect, se, z, p, lower, upper``."""
+        se, reach = np.sqrt(np.diagonal(self.covariance)[:-1]), float(ndtri((1 + level) / 2))
+        z = self.effects / se
+        return pd.DataFrame(
+            {
+                "term": self.terms,
+                "effect": self.effects,
+                "se": se,
+                "z": z,
+                "p": 2 * ndtr(-np.abs(z)),
+                "lower": self.effects - reach * se,
+                "upper": self.effects + reach * se,
+            }
+        )
+
+    def posterior(self) -> Posterior:
+        """Of each respondent's ability, with N(x gamma, sigma^2) as the prior."""
+        return self._posterior(np.append(self.effects, np.log(self.residual_sd)))
+
+    def scores(self) -> pd.DataFrame:
+        """One row a respondent: ``respondent_id, theta, se, expected``, expected being x gamma."""
+        found = self.posterior()
+        return pd.DataFrame(
+            {
+                "respondent_id": self.respondent_ids,
+                "theta": found.mean(),
+                "se": found.standard_deviation(),
+                "expected": self.design @ self.effects,
+            }
+        )
+
+    def plausible_values(self, n_values: int, *, rng: np.random.Generator) -> Array:
+        """Draws of each respondent's ability, shape (n_respondents, n_values); each set with effects drawn anew.
+
+        Relations of ability to the terms, computed set by set and averaged, are then those of the population (Mislevy,
+        1991), which those of point estimates are not.
+        """
+        at = np.append(self.effects, np.log(self.residual_sd))
+        drawn = rng.multivariate_normal(at, self.covariance, size=n_values)
+        return np.hstack([self._posterior(parameters).draw(1, rng=rng) for parameters in drawn])
+
+    def _posterior(self, parameters: Array) -> Posterior:
+        joint = self.log_likelihoods + log_prior(parameters, self.design, self.nodes)
+        return Posterior(self.nodes, np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
+
+    def in_short(self) -> str:
+        """Respondents, terms, and the share explained."""
+        people = counted(len(self.respondent_ids), "respondent")
+        return f"{people}, {', '.join(self.terms[1:])}: {self.explained:.0%} of the variance of ability explained"
+
+
+def ability_regression(
+    responses: ResponsesLike, items: ParametersLike, covariates: pd.DataFrame | Array
+) -> AbilityRegression:
+    """Regress ability on what is known of the respondents, by marginal maximum likelihood.
+
+    theta_i = x_i gamma + e_i, e_i ~ N(0, sigma^2), with abilities integrated out (Mislevy, 1984): the regression of
+    estimated abilities on x is biased, since EAPs are drawn to the middle. The items count as known; they may be in
+    categories.
+
+    Parameters
+    ----------
+    responses
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out.
+    items
+        Parameters of at least these items, on whose scale the effects are.
+    covariates
+        A row a respondent: in the order of the responses, or by the index of a data frame that names them. Columns of
+        numbers are terms; of labels an indicator for each but the most frequent, the first by name of several.
+
+    Raises
+    ------
+    InputError
+        If a respondent has no row, a value is missing, a column does not vary, or terms are collinear.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 12, np.linspace(-2, 2, 12))
+    >>> kind = rng.choice(["base", "tuned"], 500, p=[0.6, 0.4])
+    >>> known = pd.DataFrame({"hours": rng.uniform(0, 4, 500), "kind": kind})
+    >>> theta = 0.4 * known["hours"] + 0.5 * (known["kind"] == "tuned") - 1 + 0.8 * rng.normal(size=500)
+    >>> found = irtbench.ability_regression(irtbench.simulate_responses(theta, items, rng=rng), items, known)
+    >>> found.table()[["term", "effect", "se"]].round(1)
+              term  effect   se
+    0    intercept    -1.0  0.1
+    1        hours     0.4  0.0
+    2  kind: tuned     0.5  0.1
+    """
+    data, known = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
+    known = known_items(data, known)
+    terms, x = design_of(covariates, data.respondent_ids)
+    step = min(step_for_any_pattern(known, STANDARD_NORMAL), 0.1)
+    nodes = np.linspace(-REACH, REACH, min(MOST_NODES, int(2 * REACH / step) + 1))
+    likelihoods = log_likelihood(data.correct, nodes, known, trials=data.trials)
+
+    def minus(parameters: Array) -> tuple[float, Array]:
+        joint = likelihoods + log_prior(parameters, x, nodes)
+        total = logsumexp(joint, axis=1)
+        mass, sigma = np.exp(joint - total[:, None]), np.exp(parameters[-1])
+        mean = mass @ nodes
+        residual = mean - x @ parameters[:-1]
+        squares = mass @ nodes**2 - mean**2 + residual**2
+        gradient = np.append(x.T @ residual / sigma**2, (squares / sigma**2 - 1).sum())
+        return -float(total.sum()), -gradient
+
+    found = minimize(minus, np.zeros(x.shape[1] + 1), jac=True, method="BFGS", options={"gtol": 1e-6 * len(x)})
+    at = found.x
+    hessian = np.array([(minus(at + h)[1] - minus(at - h)[1]) / (2 * STEP) for h in STEP * np.eye(at.size)])
+    explained = float((x @ at[:-1]).var())
+    sigma = float(np.exp(at[-1]))
+    return AbilityRegression(
+        data.respondent_ids, terms, at[:-1], sigma, np.linalg.inv((hessian + hessian.T) / 2),
+        explained / (explained + sigma**2), -float(found.fun), x, nodes, likelihoods,
+    )  # fmt: skip
+
+
+def log_prior(parameters: Array, x: Array, nodes: Array) -> Array:
+    """Logarithm of the mass of N(x gamma, sigma^2) at the nodes, shape (n_respondents, n_nodes)."""
+    z = (nodes - (x @ parameters[:-1])[:, None]) / np.exp(parameters[-1])
+    found = -(z**2) / 2
+    return np.asarray(found - logsumexp(found, axis=1, keepdims=True))
+
+
+def design_of(covariates: pd.DataFrame | Array, respondent_ids: tuple[str, ...]) -> tuple[tuple[str, ...], Array]:
+    """Names and values of the terms, an intercept first; see `ability_regression`."""
+    if not isinstance(covariates, pd.DataFrame):
+        values = np.asarray(covariates, dtype=np.float64).reshape(len(respondent_ids), -1)
+        covariates = pd.DataFrame(values, columns=[f"x{k + 1}" for k in range(values.shape[1])])
+    if not isinstance(covariates.index, pd.RangeIndex):
+        covariates = covariates.set_axis(covariates.index.astype(str), axis=0)
+        if lacking := sorted(set(respondent_ids) - set(covariates.index)):
+            raise InputError(f"covariates: no row of respondent {name_first(lacking)}; expected one for each")
+        covariates = covariates.loc[list(respondent_ids)]
+    elif len(covariates) != len(respondent_ids):
+        raise InputError(f"covariates: {len(covariates)} rows for {len(respondent_ids)} respondents; expected one each")
+    if (missing := covariates.isna()).any(axis=None):
+        row, column = (int(place[0]) for place in np.nonzero(missing.to_numpy()))
+        who = respondent_ids[row]
+        raise InputError(f"covariates: column {covariates.columns[column]}: no value of respondent {who}")
+    terms, columns = [INTERCEPT], [np.ones(len(covariates))]
+    for name in covariates:
+        own = covariates[name]
+        if own.nunique() < 2:
+            raise InputError(f"covariates: column {name}: the same for all; expected a column that varies")
+        if pd.api.types.is_numeric_dtype(own) and not pd.api.types.is_bool_dtype(own):
+            terms.append(str(name))
+            columns.append(own.to_numpy(dtype=np.float64))
+            continue
+        counts = own.astype(str).value_counts()
+        levels = sorted(counts.index, key=lambda level: (-counts[level], level))
+        terms += [f"{name}: {level}" for level in sorted(levels[1:])]
+        columns += [(own.astype(str) == level).to_numpy(dtype=np.float64) for level in sorted(levels[1:])]
+    x = np.stack(columns, axis=1)
+    if np.linalg.matrix_rank(x / np.linalg.norm(x, axis=0)) < x.shape[1]:
+        raise InputError("covariates: a term is a sum of others; expected terms that are not collinear")
+    return tuple(terms), x
+
+
+def read_covariates(path: str | Path) -> pd.DataFrame:
+    """Read what is known of respondents from a table ``respondent_id`` and columns of numbers or labels.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has no such column or no other, or names a respondent twice.
+    """
+    table = with_known_names(read_table(path), "respondent_id")
+    demand_columns(table, ["respondent_id"], path)
+    if (repeated := table["respondent_id"].duplicated()).any():
+        raise InputError(f"{path}: respondent {table['respondent_id'][repeated].iloc[0]} is there twice; expected once")
+    found = table.set_index("respondent_id").rename_axis(None)
+    if found.empty:
+        raise InputError(f"{path}: no column beside respondent_id; expected what is known of respondents")
+    found = found.mask(found.isin(MISSING))
+    numbers = found.apply(pd.to_numeric, errors="coerce")
+    numeric = [name for name in found if numbers[name].notna().equals(found[name].notna())]
+    return found.assign(**{str(name): numbers[name] for name in numeric})
