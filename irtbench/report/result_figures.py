@@ -24,6 +24,7 @@ from irtbench.diagnostics.item_fit import ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.diagnostics.person_fit import PersonFit
+from irtbench.estimation.raters.fitted_raters import FittedRaters
 from irtbench.evaluation.artifacts import Artifacts
 from irtbench.evaluation.calibration import Calibration
 from irtbench.evaluation.consistency import SwitchProtocol
@@ -46,6 +47,7 @@ from irtbench.report.evaluation_plots import (
 from irtbench.report.interval_plots import draw_intervals
 from irtbench.report.item_map_plots import draw_precision, draw_sum_scores, draw_wright_map
 from irtbench.report.plots import STYLE, draw_curves, draw_fit, draw_information, draw_norm_sample, draw_positions
+from irtbench.report.rater_figures import draw_severities
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.ability_comparison import AbilityComparison
 from irtbench.scoring.sum_score_table import SumScoreTable
@@ -217,3 +219,8 @@ def _(result: SwitchProtocol, ax: Axes) -> Axes:
 @draw.register
 def _(result: EventCounts, ax: Axes) -> Axes:
     return draw_event_counts(ax, result.table())
+
+
+@draw.register
+def _(result: FittedRaters, ax: Axes) -> Axes:
+    return draw_severities(ax, result.table())

@@ -93,18 +93,22 @@ class PartialCreditPoints(CurvePoints):
 
     @staticmethod
     def weights(n_steps: int) -> Floats:
+        """w, see `CurvePoints`."""
         return np.arange(1.0, n_steps + 1)
 
     @staticmethod
     def start(shares: Floats) -> Floats:
+        """Intercepts with these shares, about."""
         return PartialCredit().start(shares, 1.0)[1:]
 
     @property
     def log_likelihood(self) -> Floats:
+        """Log P of the scores given."""
         return self._curves[1]
 
     @property
     def by_predictors(self) -> Floats:
+        """Derivatives by the predictors."""
         found = -self._curves[0]
         rows = np.flatnonzero(self.scores)
         found[rows, self.scores[rows] - 1] += 1.0
@@ -112,10 +116,12 @@ class PartialCreditPoints(CurvePoints):
 
     @property
     def by_ability(self) -> Floats:
+        """Derivatives by u."""
         p = self._curves[0]
         return np.asarray(self.scores[:, None] - self.weights(p.shape[1]) @ p)
 
     def information(self, weights: Floats) -> Floats:
+        """Negative second derivatives, summed with weights."""
         p = self._curves[0]
         weighted = p * weights[:, None]
         found = -(weighted @ p.transpose(0, 2, 1))
@@ -124,12 +130,14 @@ class PartialCreditPoints(CurvePoints):
         return np.asarray(found)
 
     def moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance of the score."""
         p = self._curves[0]
         k = self.weights(p.shape[1])
         mean = k @ p
         return mean, k**2 @ p - mean**2
 
     def expected(self, values: Floats) -> tuple[Floats, Floats]:
+        """Mean worth, and its derivatives by the predictors."""
         p = self._curves[0]
         gain = (values[1:] - values[0]) @ p
         return values[0] + gain, p * ((values[1:] - values[0])[:, None] - gain[:, None])
@@ -151,15 +159,18 @@ class GradedPoints(CurvePoints):
 
     @staticmethod
     def weights(n_steps: int) -> Floats:
+        """w, see `CurvePoints`."""
         return np.ones(n_steps)
 
     @staticmethod
     def start(shares: Floats) -> Floats:
+        """Intercepts with these shares, about."""
         found = steps_of_shares(shares, 1.0)
         return found - 0.01 * np.arange(len(found))  # apart, where shares are next to nothing
 
     @cached_property
     def log_likelihood(self) -> Floats:
+        """Log P of the scores given."""
         upper, lower = self._ends
         with np.errstate(divide="ignore"):  # where intercepts do not fall: minus infinity
             return np.asarray(log_expit(upper) + log_expit(-lower) + np.log(-np.expm1(np.minimum(lower - upper, 0.0))))
@@ -178,6 +189,7 @@ class GradedPoints(CurvePoints):
 
     @property
     def by_predictors(self) -> Floats:
+        """Derivatives by the predictors."""
         found = np.zeros((*self.intercepts.shape, self.along.shape[1]))
         first, second = self._slopes
         self._placed(found, first, -1)
@@ -186,10 +198,12 @@ class GradedPoints(CurvePoints):
 
     @property
     def by_ability(self) -> Floats:
+        """Derivatives by u."""
         first, second = self._slopes
         return first - second
 
     def information(self, weights: Floats) -> Floats:
+        """Negative second derivatives, summed with weights."""
         first, second = self._slopes
         upper, lower = self._ends
         found = np.zeros((*self.intercepts.shape, self.intercepts.shape[1]))
@@ -206,12 +220,14 @@ class GradedPoints(CurvePoints):
         return found
 
     def moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance of the score."""
         at_least = expit(self.along[:, None] + self.intercepts[..., None])
         k = 2.0 * np.arange(self.intercepts.shape[1]) + 1  # k^2 - (k - 1)^2
         mean = at_least.sum(axis=1)
         return mean, k @ at_least - mean**2
 
     def expected(self, values: Floats) -> tuple[Floats, Floats]:
+        """Mean worth, and its derivatives by the predictors."""
         at_least, worth = expit(self.along[:, None] + self.intercepts[..., None]), np.diff(values)
         return values[0] + worth @ at_least, worth[:, None] * at_least * (1 - at_least)
 

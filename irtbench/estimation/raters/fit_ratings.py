@@ -125,9 +125,7 @@ def fit_raters(
     2         30  0.32         0.89
     """
     if raters not in ("auto", "fixed", "learnt") or model not in ("gpcm", "graded"):
-        raise InputError(
-            f"raters: model {model}, raters {raters}; expected gpcm or graded, and auto, fixed or learnt"
-        )
+        raise InputError(f"raters: model {model}, raters {raters}; expected gpcm or graded, and auto, fixed or learnt")
     ratings = Ratings.of(table, interaction)
     wanted = RatingModel(model, item_slopes, consistency, rater_steps, answer_effect)
     learnt = raters == "learnt" or (raters == "auto" and len(ratings.rater_ids) > MANY_RATERS)
@@ -137,6 +135,7 @@ def fit_raters(
         mode = find_mode(problem, learnt=learnt, tolerance=tolerance, max_steps=max_steps)
         mean, deviation = mode.found.mean, mode.found.deviation
         covariance = mode.covariance if standard_errors else None
+        likelihood = marginal_likelihood(problem, mode, covariance)
         if learnt:
             mode = with_mean_zero(problem, mode, covariance)
         found = problem.evaluate(mode.x, mean, deviation, by_scores=True)
@@ -158,7 +157,7 @@ def fit_raters(
         sd, float("nan") if item_slopes else sd * float(errors[0]),
         abs(float(mode.x[population[1]])) if answer_effect else float("nan"),
         float(errors[1]) if answer_effect else float("nan"),
-        rater_sd, separation, float(mode.found.log_likelihood.sum()), n_estimated, len(ratings.respondent_ids),
+        rater_sd, separation, likelihood, n_estimated, len(ratings.respondent_ids),
         ratings.n, int(ratings.parts.max()) + 1, Status(stop, mode.steps), doubts_of(ratings, wanted, learnt=learnt),
     )  # fmt: skip
 
@@ -174,12 +173,22 @@ def with_mean_zero(problem: RatingProblem, mode: Mode, covariance: Covariance | 
     return replace(mode, x=mode.x - along * (by @ mode.x))
 
 
+def marginal_likelihood(problem: RatingProblem, mode: Mode, covariance: Covariance | None) -> float:
+    """Log-likelihood; of raters drawn from a normal distribution with them integrated out (Laplace)."""
+    found = float(mode.found.log_likelihood.sum())
+    if not len(mode.variances):
+        return found
+    if covariance is None:
+        return float("nan")
+    values, n = mode.x[problem.places["raters"]], len(problem.places["raters"])
+    found -= float((values**2 / mode.variances).sum() + n * np.log(mode.variances).sum()) / 2
+    return found - covariance.log_determinant_of(problem.places["raters"].reshape(-1)) / 2
+
+
 def check_ratings(ratings: Ratings, model: RatingModel, *, learnt: bool) -> None:
     """Refuse ratings that do not determine the parameters; see `fit_raters`."""
     if len(ratings.respondent_ids) < FEWEST_RESPONDENTS:
-        raise InputError(
-            f"raters: {len(ratings.respondent_ids)} respondents; expected at least {FEWEST_RESPONDENTS}"
-        )
+        raise InputError(f"raters: {len(ratings.respondent_ids)} respondents; expected at least {FEWEST_RESPONDENTS}")
     if len(ratings.rater_ids) < 2:
         raise InputError("raters: one rater; expected at least 2 (scores of one rater are fitted by fit_categories)")
     if model.rater_steps and len(set(ratings.n_steps)) > 1:
@@ -188,6 +197,13 @@ def check_ratings(ratings: Ratings, model: RatingModel, *, learnt: bool) -> None
             f"raters: item {ratings.item_ids[j]} has {ratings.n_steps[j] + 1} categories and others more; expected as "
             "many in all items, or no steps by rater"
         )
+    if model.answer_effect:
+        answers = np.bincount(ratings.answers[0])
+        respondents = np.bincount(np.unique(np.stack([ratings.respondents, ratings.items]), axis=1)[0])
+        for counts, word in ((answers, "several ratings of some answers"), (respondents, "several answers of some")):
+            if counts.max() < 2:
+                raise InputError(f"raters: what raters of an answer share is not to be told from ability or chance; "
+                                 f"expected {word}, or no effect of the answer")  # fmt: skip
     if learnt:
         return
     n = len(ratings.rater_ids)
@@ -255,7 +271,7 @@ def raters_found(
     parts, several = ratings.parts, ratings.parts.max() > 0
     if several and not learnt:
         sizes = np.bincount(parts)
-        rows = (csr_array(np.eye(n_raters)) - csr_array((parts[:, None] == parts) / sizes[parts][:, None]))
+        rows = csr_array(np.eye(n_raters)) - csr_array((parts[:, None] == parts) / sizes[parts][:, None])
         severity = rows @ severity
         if covariance is not None:
             place = csr_array((np.ones(n_raters), (np.arange(n_raters), places[:, 0])), shape=(n_raters, n))
@@ -280,7 +296,7 @@ def raters_found(
         "erratic": table["infit"] > ERRATIC, "muted": table["infit"] < MUTED, "apart": parts > 0,
     }  # fmt: skip
     there = np.array([np.asarray(own, dtype=np.bool_) for own in flags.values()]).T
-    words = [" ".join(np.array(list(flags))[own]) for own in there]
+    words = [";".join(np.array(list(flags))[own]) for own in there]
     spread = float(mode.variances[0] ** 0.5) if learnt else draws_of_normal(severity, errors[:, 0])
     reliability = spread**2 / (spread**2 + float(np.mean(errors[:, 0] ** 2)))
     if learnt:
@@ -288,9 +304,7 @@ def raters_found(
     return table.assign(flags=words), spread, max(reliability, 0.0)
 
 
-def interactions_found(
-    problem: RatingProblem, mode: Mode, covariance: Covariance | None, name: str
-) -> pd.DataFrame:
+def interactions_found(problem: RatingProblem, mode: Mode, covariance: Covariance | None, name: str) -> pd.DataFrame:
     """Each rater's additional severity for each group, by one step from 0: a score test (Rao, 1948).
 
     The information on it is that left when all other parameters are estimated with it.
@@ -353,16 +367,14 @@ def items_found(problem: RatingProblem, x: Floats, covariance: Covariance | None
     given = ratings.values()[ratings.items, ratings.codes]
     sums = [np.bincount(ratings.items, own) for own in (given, *squares)]
     table = pd.DataFrame({"item_id": ratings.item_ids, "n": counts, "mean_score": sums[0] / counts})
-    table = table.assign(n_categories=ratings.n_steps + 1, slope=a, se_slope=slopes)
+    table = table.assign(n_categories=ratings.n_steps + 1, discrimination=a, se_discrimination=slopes)
     table = table.assign(difficulty=difficulty, se_difficulty=error)
     for k in range(n):
         table[f"step_{k + 1}"], table[f"se_step_{k + 1}"] = steps[:, k], step_errors[:, k]
     return table.assign(infit=sums[1] / sums[2], outfit=sums[3] / counts)
 
 
-def scores_found(
-    problem: RatingProblem, x: Floats, found: Evaluated, covariance: Covariance | None
-) -> pd.DataFrame:
+def scores_found(problem: RatingProblem, x: Floats, found: Evaluated, covariance: Covariance | None) -> pd.DataFrame:
     """The respondents' table; errors hold those of the parameters, by the delta method."""
     ratings, theta = problem.ratings, found.mean
     n = len(theta)

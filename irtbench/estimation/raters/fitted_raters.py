@@ -45,7 +45,8 @@ class FittedRaters(InformationCriteria, Drawn):
     separation
         Reliability of the severities: the share of their variance that is not error.
     log_likelihood
-        Marginal over abilities (and answers), at the estimates.
+        Marginal over abilities (and answers), at the estimates; over raters as well where these are learnt (Laplace's
+        approximation; NaN without standard errors).
     n_estimated, n_respondents, n_ratings, n_parts
         Parameters, sizes, and parts of the design that nothing connects.
     status
@@ -92,7 +93,7 @@ class FittedRaters(InformationCriteria, Drawn):
         return self.rater_table.copy()
 
     def item_rows(self) -> pd.DataFrame:
-        """One row an item: ``item_id, n, mean_score, n_categories, slope, difficulty, step_k``, errors, mean squares.
+        """One row an item: ``item_id, n, mean_score, n_categories, discrimination, difficulty, step_k``, errors, mean squares.
 
         A step is the ability at which the two categories beside it are as likely (partial credit), or at which
         reaching the upper one is (graded), with an average rater; difficulty is their mean.

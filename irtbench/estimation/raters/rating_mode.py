@@ -1,4 +1,4 @@
-"""Newton's steps to the maximum of the marginal likelihood of ratings, and the normal distributions of raters learnt."""
+"""Newton's steps to the maximum of the marginal likelihood of ratings; normal distributions of raters, learnt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack, solve_triangular
 from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.linalg import LinearOperator, cg
 
@@ -20,6 +20,8 @@ from irtbench.estimation.raters.rating_problem import Evaluated, RatingProblem
 MOST_FACTORED = 1500  # parameters up to which every step factors the information
 MOST_PARAMETERS = 20_000  # of which the inverse, 8 bytes an entry, is held
 STRIP = 512  # rows of a large matrix at a time
+DRAWS, MOST_DRAWS = 600, 8  # pairs of draws around the raters' mean: raters times pairs, about, and pairs at most
+FROZEN = 0.05  # change of the logarithm of a variance from which on the draws stay
 PROBES = 24  # random signs by which the trace of a large inverse is estimated
 NARROWER = 0.25  # of a posterior's standard deviation from one pass to the next, at most
 FIRST_PASSES = 5  # that place the nodes
@@ -68,22 +70,27 @@ class Mode:
                 "expected fewer items and raters, or standard_errors=False"
             )
         factor, wrong = lapack.dpotrf(self.information.toarray(order="F"), lower=1, overwrite_a=1)
+        diagonal = np.diagonal(factor).copy()
         inverse, failed = lapack.dpotri(factor, lower=1, overwrite_c=1)
         if wrong or failed:
             raise InputError(
-                "raters: the ratings do not determine all parameters (the information is singular): an item, a rater or "
-                "a step with too few ratings, or raters that share too little; expected raters='learnt', fewer kinds "
-                "of parameters, or more ratings in common"
+                "raters: the ratings do not determine all parameters (the information is singular): an item, a rater "
+                "or a step with too few ratings, or raters that share too little; expected raters='learnt', fewer "
+                "kinds of parameters, or more ratings in common"
             )
-        return Covariance(self.design, inverse)
+        return Covariance(self.design, inverse, 2 * float(np.log(diagonal).sum()))
 
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """Covariance of the parameters, design @ free @ design'; of `free` the lower triangle is given."""
+    """Covariance of the parameters, design @ free @ design'; of `free` the lower triangle is given.
+
+    `log_determinant` is that of the information.
+    """
 
     design: csr_array
     free: Floats
+    log_determinant: float
 
     def __post_init__(self) -> None:
         for k in range(0, len(self.free), STRIP):  # the upper triangle by strips, without another matrix
@@ -100,6 +107,12 @@ class Covariance:
         for k in range(0, len(v), STRIP):
             own = slice(k, k + STRIP)
             self.free[own] -= v[own, None] * across + across[own, None] * v
+
+    def log_determinant_of(self, places: NDArray[np.int64]) -> float:
+        """Of the information on these parameters, all others known: with C the rest's covariance, log |I| + log |C|."""
+        own = self.design.indices[self.design.indptr[places]]
+        rest = np.setdiff1d(np.arange(len(self.free)), own)
+        return self.log_determinant + float(np.linalg.slogdet(self.free[np.ix_(rest, rest)])[1])
 
     def variances(self, rows: Any, less: Floats | None = None) -> Floats:
         """Variances of combinations of the parameters, of each less one combination that all have."""
@@ -145,8 +158,11 @@ def design_of(problem: RatingProblem, *, learnt: bool) -> csr_array:
 def find_mode(problem: RatingProblem, *, learnt: bool, tolerance: float, max_steps: int) -> Mode:
     """Newton's steps, each with the observed information, halved until the likelihood rises.
 
-    The variance of the raters' normal distribution follows after each step: with v the posterior variances (Laplace),
-    tau^2 = sum s^2 / (R - sum v / tau^2), at whose fixed point tau^2 is the mean of s^2 + v.
+    Raters who are drawn from a normal distribution are integrated out with a normal posterior (variational): the
+    likelihood and its derivatives are averaged over it, by draws in pairs about the mean. At the mode of all parameters
+    together the standard deviation of ability would be too small, where raters have few ratings. The variance of their
+    distribution follows after each step: with v the posterior variances, tau^2 = sum s^2 / (R - sum v / tau^2), at
+    whose fixed point tau^2 is the mean of s^2 + v.
     """
     x, design, places = problem.start(), design_of(problem, learnt=learnt), problem.places["raters"]
     variances, precision = np.full(places.shape[1], 0.5), np.zeros(len(x))
@@ -159,11 +175,14 @@ def find_mode(problem: RatingProblem, *, learnt: bool, tolerance: float, max_ste
             break
     found = problem.evaluate(x, mean, deviation, information=True)
     steps, change, enough = 0, np.inf if learnt else 0.0, tolerance * design.shape[1]
+    draws = np.random.default_rng(0).normal(size=(int(np.clip(DRAWS // len(places), 1, MOST_DRAWS)), design.shape[1]))
+    around: list[Floats] = []
+    value, slope = averaged(problem, x, found, around)
     while True:
         if learnt:
             precision[places] = 1 / variances
         information = (design.T @ (found.complete - found.missing + diags_array(precision)) @ design).tocsr()
-        gradient = design.T @ (found.gradient - precision * x)
+        gradient = design.T @ (slope - precision * x)
         solve = solver(information)
         direction = None if solve is None else solve(gradient)
         if direction is None or not gradient @ direction > 0:  # far from the maximum: expected of the complete data
@@ -172,14 +191,15 @@ def find_mode(problem: RatingProblem, *, learnt: bool, tolerance: float, max_ste
         gain = float(gradient @ direction) / 2
         if (gain < enough and change < SETTLED) or steps == max_steps or not np.isfinite(gain):
             break
-        step, objective = design @ direction, found.log_likelihood.sum() - precision @ x**2 / 2
+        step, objective = design @ direction, value - precision @ x**2 / 2
         length = min(1.0, LONGEST / np.abs(step).max())
         while length > SHORTEST:
             tried = x + length * step
             moved = problem.evaluate(
                 tried, found.mean, np.maximum(found.deviation, NARROWER * deviation), information=True
             )
-            if moved.log_likelihood.sum() - precision @ tried**2 / 2 >= objective - 1e-9 * abs(objective):
+            value, slope = averaged(problem, tried, moved, around)
+            if value - precision @ tried**2 / 2 >= objective - 1e-9 * abs(objective):
                 break
             length /= 2
         else:
@@ -187,11 +207,22 @@ def find_mode(problem: RatingProblem, *, learnt: bool, tolerance: float, max_ste
         deviation = np.maximum(found.deviation, NARROWER * deviation)
         x, found, steps = tried, moved, steps + 1
         if learnt and solve is not None:
-            spread = inverse_sums(solve, design, places)
-            updated = variance_by(x[places], spread, variances)
+            updated = variance_by(x[places], inverse_sums(solve, design, places), variances)
             change, variances = float(np.abs(np.log(updated / variances)).max()), updated
+            if change > FROZEN or not around:
+                around = drawn_around(information, draws, design, places)
+                value, slope = averaged(problem, x, found, around)
     settled = gain < enough and change < SETTLED
     return Mode(x, found, variances if learnt else np.zeros(0), design, information, steps, gain, settled)
+
+
+def averaged(problem: RatingProblem, x: Floats, found: Evaluated, around: list[Floats]) -> tuple[float, Floats]:
+    """Log-likelihood and its gradient: there, or the means over draws of the raters' parameters around it."""
+    if not around:
+        return float(found.log_likelihood.sum()), found.gradient
+    each = [problem.evaluate(x + change, found.mean, found.deviation) for change in around]
+    value = np.mean([own.log_likelihood.sum() for own in each])
+    return float(value), np.mean([own.gradient for own in each], axis=0)
 
 
 def variance_by(values: Floats, spread: Floats, variances: Floats) -> Floats:
@@ -215,6 +246,19 @@ def solver(information: csr_array) -> Callable[[Floats], Floats] | None:
         return None
     by_diagonal = LinearOperator((n, n), matvec=lambda right: right / diagonal)
     return lambda right: np.asarray(cg(information, right, rtol=1e-8, maxiter=1000, M=by_diagonal)[0])
+
+
+def drawn_around(information: csr_array, draws: Floats, design: csr_array, places: NDArray[np.int64]) -> list[Floats]:
+    """Changes of the raters' parameters drawn from their posterior, each with its opposite; of many by variances."""
+    n = information.shape[0]
+    if n <= MOST_FACTORED:
+        factor = cho_factor(information.toarray(), lower=True)[0]
+        changes = solve_triangular(factor, draws.T, lower=True, trans="T")
+    else:
+        changes = (draws / np.sqrt(information.diagonal())).T
+    found = np.zeros((design.shape[0], len(draws)))
+    found[places.reshape(-1)] = (design @ changes)[places.reshape(-1)]
+    return [sign * change for change in found.T for sign in (1.0, -1.0)]
 
 
 def inverse_sums(solve: Callable[[Floats], Floats], design: csr_array, places: NDArray[np.int64]) -> Floats:

@@ -244,7 +244,10 @@ class RatingProblem:
     def dense(self) -> dict[Facet, bool]:
         """Whether a respondent meets a good part of a facet's levels."""
         given = self.ratings
-        met = {"items": given.answers[1], "raters": len(np.unique(given.respondents * self.levels["raters"] + given.raters))}
+        met = {
+            "items": given.answers[1],
+            "raters": len(np.unique(given.respondents * self.levels["raters"] + given.raters)),
+        }
         cells = len(self.ratings.respondent_ids)
         return {facet: met.get(facet, 0) > DENSE * cells * self.levels[facet] for facet in FACETS[:3]} | {
             "population": True
@@ -305,7 +308,12 @@ class RatingProblem:
             first["log c",] = u
         if model.answer_effect:
             first["sigma",] = a * c * z
-        second = {("a", "log c"): c * effect, ("log c", "log c"): u, ("a", "sigma"): c * z, ("log c", "sigma"): a * c * z}
+        second = {
+            ("a", "log c"): c * effect,
+            ("log c", "log c"): u,
+            ("a", "sigma"): c * z,
+            ("log c", "sigma"): a * c * z,
+        }
         second = {names: value for names, value in second.items() if all((name,) in first for name in names)}
         return self.curve(given.codes[own], d, u), first, second
 
@@ -396,7 +404,9 @@ class RatingProblem:
             summed = self._summed(facet, own, block)
             at_respondent = np.arange(len(theta)) if facet == "population" else block.respondent[block.firsts[facet]]
             summed = summed - np.einsum("epq,eq->ep", summed, w[at_respondent])[..., None]
-            level = np.zeros(len(theta), dtype=np.int64) if facet == "population" else levels[facet][block.firsts[facet]]
+            level = (
+                np.zeros(len(theta), dtype=np.int64) if facet == "population" else levels[facet][block.firsts[facet]]
+            )
             between[facet] = at_respondent, level, summed * root[at_respondent][:, None]
         if by_scores:
             gathered = self._gathered(between, root * centred)
