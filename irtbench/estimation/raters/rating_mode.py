@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,12 +21,15 @@ MOST_FACTORED = 1500  # parameters up to which every step factors the informatio
 MOST_PARAMETERS = 20_000  # of which the inverse, 8 bytes an entry, is held
 STRIP = 512  # rows of a large matrix at a time
 DRAWS, MOST_DRAWS = 600, 8  # pairs of draws around the raters' mean: raters times pairs, about, and pairs at most
-FROZEN = 0.05  # change of the logarithm of a variance from which on the draws stay
+FROZEN = 0.05  # the same, from which on raters are integrated out
+REFRESHED = 4  # steps with one information
+ROUGH = 100.0  # times the gain that is enough, from which on raters are integrated out
+START = 0.5  # of a variance
 PROBES = 24  # random signs by which the trace of a large inverse is estimated
 NARROWER = 0.25  # of a posterior's standard deviation from one pass to the next, at most
 FIRST_PASSES = 5  # that place the nodes
 SHORTEST, LONGEST = 2.0**-10, 4.0  # of a step
-SETTLED = 1e-3  # change of the logarithm of a variance
+SETTLED = 2e-3  # change of the logarithm of a variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,8 @@ class Mode:
     found
         Likelihood, derivatives and information there.
     variances
-        Of the raters' normal distributions, by column of their parameters; empty where these are fixed.
+        Of the raters' normal distributions, by column of their parameters; empty, while steps are taken infinite,
+        where these are fixed.
     design
         The parameters by the free ones: x changes by design @ change.
     information
@@ -55,10 +59,16 @@ class Mode:
     found: Evaluated
     variances: Floats
     design: csr_array
-    information: csr_array
+    information: Any
     steps: int
     gain: float
     converged: bool
+
+    def precision(self, problem: RatingProblem) -> Floats:
+        """Of each parameter's prior, shape (n_parameters,)."""
+        found = np.zeros(len(self.x))
+        found[problem.places["raters"]] = 1 / self.variances
+        return found
 
     @cached_property
     def covariance(self) -> Covariance:
@@ -158,71 +168,100 @@ def design_of(problem: RatingProblem, *, learnt: bool) -> csr_array:
 def find_mode(problem: RatingProblem, *, learnt: bool, tolerance: float, max_steps: int) -> Mode:
     """Newton's steps, each with the observed information, halved until the likelihood rises.
 
-    Raters who are drawn from a normal distribution are integrated out with a normal posterior (variational): the
-    likelihood and its derivatives are averaged over it, by draws in pairs about the mean. At the mode of all parameters
-    together the standard deviation of ability would be too small, where raters have few ratings. The variance of their
-    distribution follows after each step: with v the posterior variances, tau^2 = sum s^2 / (R - sum v / tau^2), at
-    whose fixed point tau^2 is the mean of s^2 + v.
+    The variance of raters' normal distribution follows after each step: with v the posterior variances,
+    tau^2 = sum s^2 / (R - sum v / tau^2), at whose fixed point tau^2 is the mean of s^2 + v. What is so found is the
+    mode of all parameters together, at which the standard deviation of ability is too small where raters have few
+    ratings; `integrated` goes on from there.
     """
-    x, design, places = problem.start(), design_of(problem, learnt=learnt), problem.places["raters"]
-    variances, precision = np.full(places.shape[1], 0.5), np.zeros(len(x))
-    n_respondents = len(problem.ratings.respondent_ids)
-    mean, deviation = np.zeros(n_respondents), np.ones(n_respondents)
+    design, places = design_of(problem, learnt=learnt), problem.places["raters"]
+    n, enough = len(problem.ratings.respondent_ids), tolerance * design.shape[1]
+    x, mean, deviation = problem.start(), np.zeros(n), np.ones(n)
     for _ in range(FIRST_PASSES):
         found, before = problem.evaluate(x, mean, deviation), mean
         mean, deviation = found.mean, np.maximum(found.deviation, NARROWER * deviation)
         if (np.abs(mean - before) < deviation / 2).all():
             break
     found = problem.evaluate(x, mean, deviation, information=True)
-    steps, change, enough = 0, np.inf if learnt else 0.0, tolerance * design.shape[1]
-    draws = np.random.default_rng(0).normal(size=(int(np.clip(DRAWS // len(places), 1, MOST_DRAWS)), design.shape[1]))
-    around: list[Floats] = []
-    value, slope = averaged(problem, x, found, around)
+    now = Mode(x, found, np.full(places.shape[1], START if learnt else np.inf), design, None, 0, np.inf, False)
+    change = np.inf if learnt else 0.0
     while True:
-        if learnt:
-            precision[places] = 1 / variances
-        information = (design.T @ (found.complete - found.missing + diags_array(precision)) @ design).tocsr()
-        gradient = design.T @ (slope - precision * x)
-        solve = solver(information)
+        now = with_information(problem, now)
+        precision = now.precision(problem)
+        gradient = design.T @ (now.found.gradient - precision * now.x)
+        solve = solver(now.information)
         direction = None if solve is None else solve(gradient)
         if direction is None or not gradient @ direction > 0:  # far from the maximum: expected of the complete data
-            complete = (design.T @ (found.complete + diags_array(precision + 1e-8)) @ design).tocsr()
+            complete = (design.T @ (now.found.complete + diags_array(precision + 1e-8)) @ design).tocsr()
             direction = (solver(complete) or gradient.__mul__)(gradient)
-        gain = float(gradient @ direction) / 2
-        if (gain < enough and change < SETTLED) or steps == max_steps or not np.isfinite(gain):
+        now = replace(now, gain=float(gradient @ direction) / 2)
+        if (now.gain < enough * (ROUGH if learnt else 1.0) and change < FROZEN) or not np.isfinite(now.gain):
             break
-        step, objective = design @ direction, value - precision @ x**2 / 2
+        if now.steps == max_steps:
+            return now
+        step, objective = design @ direction, now.found.log_likelihood.sum() - precision @ now.x**2 / 2
         length = min(1.0, LONGEST / np.abs(step).max())
         while length > SHORTEST:
-            tried = x + length * step
-            moved = problem.evaluate(
-                tried, found.mean, np.maximum(found.deviation, NARROWER * deviation), information=True
-            )
-            value, slope = averaged(problem, tried, moved, around)
-            if value - precision @ tried**2 / 2 >= objective - 1e-9 * abs(objective):
+            tried = now.x + length * step
+            moved = problem.evaluate(tried, now.found.mean, np.maximum(now.found.deviation, NARROWER * deviation),
+                                     information=True)  # fmt: skip
+            if moved.log_likelihood.sum() - precision @ tried**2 / 2 >= objective - 1e-9 * abs(objective):
                 break
             length /= 2
         else:
-            break
-        deviation = np.maximum(found.deviation, NARROWER * deviation)
-        x, found, steps = tried, moved, steps + 1
+            return now
+        deviation = np.maximum(now.found.deviation, NARROWER * deviation)
+        now = replace(now, x=tried, found=moved, steps=now.steps + 1)
         if learnt and solve is not None:
-            updated = variance_by(x[places], inverse_sums(solve, design, places), variances)
-            change, variances = float(np.abs(np.log(updated / variances)).max()), updated
-            if change > FROZEN or not around:
-                around = drawn_around(information, draws, design, places)
-                value, slope = averaged(problem, x, found, around)
-    settled = gain < enough and change < SETTLED
-    return Mode(x, found, variances if learnt else np.zeros(0), design, information, steps, gain, settled)
+            updated = variance_by(now.x[places], inverse_sums(solve, design, places), now.variances)
+            change = float(np.abs(np.log(updated / now.variances)).max())
+            now = replace(now, variances=updated)
+    if learnt and np.isfinite(now.gain):
+        return integrated(problem, now, enough=10 * enough, max_steps=max_steps)
+    return replace(now, converged=now.gain < enough, variances=np.zeros(0))
 
 
-def averaged(problem: RatingProblem, x: Floats, found: Evaluated, around: list[Floats]) -> tuple[float, Floats]:
-    """Log-likelihood and its gradient: there, or the means over draws of the raters' parameters around it."""
-    if not around:
-        return float(found.log_likelihood.sum()), found.gradient
-    each = [problem.evaluate(x + change, found.mean, found.deviation) for change in around]
-    value = np.mean([own.log_likelihood.sum() for own in each])
-    return float(value), np.mean([own.gradient for own in each], axis=0)
+def integrated(problem: RatingProblem, now: Mode, *, enough: float, max_steps: int) -> Mode:
+    """Raters' parameters integrated out with a normal posterior (variational), from the mode of all together.
+
+    The gradient is averaged over draws from that posterior, in pairs about its mean, of the same random numbers. The
+    complete and the missing information are found anew after some steps, and before the last.
+    """
+    design, places = now.design, problem.places["raters"]
+    n_pairs = int(np.clip(DRAWS // len(places), 1, MOST_DRAWS))
+    draws = np.random.default_rng(0).choice([-1.0, 1.0], (n_pairs, design.shape[1]))  # of normal draws the least noisy
+    since, change = 0, np.inf
+    while True:
+        now = with_information(problem, now)
+        solve = solver(now.information)
+        if solve is None:
+            return now
+        around = drawn_around(now.information, draws, design, places)
+        gradient = averaged(problem, now, around)
+        direction = solve(gradient)
+        now = replace(now, gain=float(gradient @ direction) / 2)
+        settled = now.gain < enough and change < SETTLED
+        if (settled and since == 0) or now.steps == max_steps or not np.isfinite(now.gain):
+            return replace(now, converged=settled)
+        if settled or since == REFRESHED:
+            found = problem.evaluate(now.x, now.found.mean, now.found.deviation, information=True)
+            now, since = replace(now, found=found), 0
+            continue
+        x, since = now.x + design @ direction, since + 1
+        updated = variance_by(x[places], inverse_sums(solve, design, places), now.variances)
+        change = float(np.abs(np.log(updated / now.variances)).max())
+        now = replace(now, x=x, variances=updated, steps=now.steps + 1)
+
+
+def with_information(problem: RatingProblem, now: Mode) -> Mode:
+    """The same with the information of the free parameters."""
+    observed = now.found.complete - now.found.missing + diags_array(now.precision(problem))
+    return replace(now, information=(now.design.T @ observed @ now.design).tocsr())
+
+
+def averaged(problem: RatingProblem, now: Mode, around: list[Floats]) -> Floats:
+    """Gradient of the log-posterior by the free parameters, its mean over draws of the raters' around these."""
+    each = [problem.evaluate(now.x + change, now.found.mean, now.found.deviation).gradient for change in around]
+    return np.asarray(now.design.T @ (np.mean(each, axis=0) - now.precision(problem) * now.x))
 
 
 def variance_by(values: Floats, spread: Floats, variances: Floats) -> Floats:
