@@ -51,16 +51,19 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     table, theta, severity = simulate(given.raters, np.random.default_rng(1))
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     found = irtbench.fit_raters(table)
-    seconds = time.perf_counter() - start
+    seconds, busy = time.perf_counter() - start, time.process_time() - busy
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     raters, scores = found.table(), found.scores()
     true = severity[raters["rater_id"].astype(int)] - severity.mean()
     inside = (true >= raters["severity_lower"]) & (true <= raters["severity_upper"])
     able = theta[scores["respondent_id"].astype(int)]
     shift = scores["theta"].mean() - able.mean()
-    print(found, f"\n{len(table):,} ratings: {seconds:.0f} s, {memory:.2f} GiB, {found.steps} steps")
+    print(
+        found,
+        f"\n{len(table):,} ratings: {seconds:.0f} s ({busy:.0f} s of processors), {memory:.2f} GiB, {found.steps} steps",
+    )
     print(f"severities: coverage {inside.mean():.3f}, root mean square error "
           f"{np.sqrt(((raters['severity'] - true) ** 2).mean()):.3f}; "
           f"theta: {(np.abs(scores['theta'] - shift - able) < 1.96 * scores['se']).mean():.3f}; ability sd "

@@ -27,7 +27,7 @@ ROUGH = 100.0  # times the gain that is enough, from which on raters are integra
 START = 0.5  # of a variance
 PROBES = 24  # random signs by which the trace of a large inverse is estimated
 NARROWER = 0.25  # of a posterior's standard deviation from one pass to the next, at most
-FIRST_PASSES = 5  # that place the nodes
+FIRST_PASSES, PLACED = 8, 0.99  # that place the nodes, until those of such a share of respondents stay
 SHORTEST, LONGEST = 2.0**-10, 4.0  # of a step
 SETTLED = 2e-3  # change of the logarithm of a variance
 
@@ -88,12 +88,12 @@ class Mode:
                 "or a step with too few ratings, or raters that share too little; expected raters='learnt', fewer "
                 "kinds of parameters, or more ratings in common"
             )
-        return Covariance(self.design, inverse, 2 * float(np.log(diagonal).sum()))
+        return Covariance(self.design, inverse.T, 2 * float(np.log(diagonal).sum()))
 
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """Covariance of the parameters, design @ free @ design'; of `free` the lower triangle is given.
+    """Covariance of the parameters, design @ free @ design'; of `free` the upper triangle is given.
 
     `log_determinant` is that of the information.
     """
@@ -103,11 +103,11 @@ class Covariance:
     log_determinant: float
 
     def __post_init__(self) -> None:
-        for k in range(0, len(self.free), STRIP):  # the upper triangle by strips, without another matrix
+        for k in range(0, len(self.free), STRIP):  # the lower triangle by strips, without another matrix
             own = slice(k, k + STRIP)
-            self.free[:k, own] = self.free[own, :k].T
-            corner = np.tril(self.free[own, own])
-            self.free[own, own] = corner + np.tril(corner, -1).T
+            self.free[own, :k] = self.free[:k, own].T
+            corner = np.triu(self.free[own, own])
+            self.free[own, own] = corner + np.triu(corner, 1).T
 
     def shift(self, along: Floats, by: Floats) -> None:
         """Replace the parameters x by x - along (by'x), in place."""
@@ -179,7 +179,7 @@ def find_mode(problem: RatingProblem, *, learnt: bool, tolerance: float, max_ste
     for _ in range(FIRST_PASSES):
         found, before = problem.evaluate(x, mean, deviation), mean
         mean, deviation = found.mean, np.maximum(found.deviation, NARROWER * deviation)
-        if (np.abs(mean - before) < deviation / 2).all():
+        if (np.abs(mean - before) < deviation).mean() > PLACED:
             break
     found = problem.evaluate(x, mean, deviation, information=True)
     now = Mode(x, found, np.full(places.shape[1], START if learnt else np.inf), design, None, 0, np.inf, False)
