@@ -93,7 +93,7 @@ class FittedRaters(InformationCriteria, Drawn):
         return self.rater_table.copy()
 
     def item_rows(self) -> pd.DataFrame:
-        """One row an item: ``item_id, n, mean_score, n_categories, discrimination, difficulty, step_k``, with errors and fit.
+        """One row an item: ``item_id, n, mean_score, n_categories, discrimination, difficulty, step_k``, errors, fit.
 
         A step is the ability at which the two categories beside it are as likely (partial credit), or at which
         reaching the upper one is (graded), with an average rater; difficulty is their mean.

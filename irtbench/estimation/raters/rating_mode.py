@@ -25,7 +25,7 @@ FROZEN = 0.05  # the same, from which on raters are integrated out
 REFRESHED = 4  # steps with one information
 ROUGH = 100.0  # times the gain that is enough, from which on raters are integrated out
 START = 0.5  # of a variance
-PROBES = 24  # random signs by which the trace of a large inverse is estimated
+PROBES = 6  # random signs by which the trace of a large inverse is estimated
 NARROWER = 0.25  # of a posterior's standard deviation from one pass to the next, at most
 FIRST_PASSES, PLACED = 8, 0.99  # that place the nodes, until those of such a share of respondents stay
 SHORTEST, LONGEST = 2.0**-10, 4.0  # of a step
@@ -284,7 +284,7 @@ def solver(information: csr_array) -> Callable[[Floats], Floats] | None:
     if (diagonal <= 0).any():
         return None
     by_diagonal = LinearOperator((n, n), matvec=lambda right: right / diagonal)
-    return lambda right: np.asarray(cg(information, right, rtol=1e-8, maxiter=1000, M=by_diagonal)[0])
+    return lambda right: np.asarray(cg(information, right, rtol=1e-7, maxiter=1000, M=by_diagonal)[0])
 
 
 def drawn_around(information: csr_array, draws: Floats, design: csr_array, places: NDArray[np.int64]) -> list[Floats]:

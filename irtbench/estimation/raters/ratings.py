@@ -65,11 +65,11 @@ class Ratings:
         given = given.assign(score=scores.astype(np.float64))[scores.notna().to_numpy()]
         if given.empty:
             raise InputError("raters: there is no score; expected a row a rating")
-        for name in wanted:
-            if (empty := given[name].isna() | (given[name].astype(str) == "")).any():
+        coded = {name: named(given[name]) for name in wanted if name != "score"}
+        for name, (places, _) in coded.items():
+            if (empty := places < 0).any():
                 raise InputError(f"raters: {int(empty.sum())} ratings without {name}; expected one each")
-        coded = {name: pd.factorize(given[name].astype(str)) for name in wanted if name != "score"}
-        respondent, item, rater = (coded[name][0].astype(np.int64) for name in COLUMNS[:3])
+        respondent, item, rater = (coded[name][0] for name in COLUMNS[:3])
         twice = pd.DataFrame({"respondent": respondent, "item": item, "rater": rater}).duplicated().to_numpy()
         if twice.any():
             first = given[list(COLUMNS[:3])].iloc[int(twice.argmax())]
@@ -79,7 +79,7 @@ class Ratings:
                 "their own, or their mean"
             )
         categories, codes = coded_by_item(item, given["score"].to_numpy(), len(coded["item_id"][1]))
-        items = tuple(coded["item_id"][1])
+        items = coded["item_id"][1]
         if alike := [items[j] for j, own in enumerate(categories) if len(own) < 2]:
             raise InputError(f"raters: item {name_first(alike)}: all scores are the same; expected two or more")
         if many := [items[j] for j, own in enumerate(categories) if len(own) > MOST_CATEGORIES]:
@@ -91,7 +91,7 @@ class Ratings:
             names = tuple((int(r), str(labels[g])) for r, g in pairs.T)
         order = np.lexsort((rater, item, respondent))
         return cls(
-            *(tuple(coded[name][1]) for name in COLUMNS[:3]), categories,
+            *(coded[name][1] for name in COLUMNS[:3]), categories,
             *(values[order] for values in (respondent, item, rater, codes, cells.reshape(-1))), names,
         )  # fmt: skip
 
@@ -147,6 +147,13 @@ class Ratings:
         for j, own in enumerate(self.categories):
             found[j, : len(own)] = own
         return found
+
+
+def named(column: pd.Series[Any]) -> tuple[Ints, tuple[str, ...]]:
+    """Places among the names, -1 where there is none, and the names as texts, in the order in which they occur."""
+    places, values = pd.factorize(column)
+    again, names = pd.factorize(np.array([str(value) or None for value in values], dtype=object))
+    return np.where(places < 0, -1, again[places]).astype(np.int64), tuple(names)
 
 
 def coded_by_item(items: Ints, scores: NDArray[np.float64], n_items: int) -> tuple[tuple[tuple[float, ...], ...], Ints]:
