@@ -82,8 +82,9 @@ def read_ratings(
     demand_columns(frame, [*known.values(), *([] if interaction is None else [interaction])], path)
     theirs = {plain(name): name for name in reversed(list(frame.columns)) if name not in known.values()}
     for ours, usual in NAMES.items():
-        if ours not in known and (found := next((theirs[name] for name in usual if name in theirs), None)):
-            known[ours] = found
+        likely = next((theirs[name] for name in usual if name in theirs), None)
+        if ours not in known and likely is not None:
+            known[ours] = likely
     if lacking := [ours for ours in NAMES if ours not in known and ours != "item_id"]:
         options = " ".join(f"--column {name}=NAME" for name in lacking)
         raise InputError(

@@ -216,10 +216,10 @@ def check_ratings(ratings: Ratings, model: RatingModel, *, learnt: bool) -> None
                 "raters='learnt', or that rater left out"
             )
     if model.rater_steps:
-        counts = np.zeros((n, int(ratings.n_steps.max()) + 1))
-        np.add.at(counts, (ratings.raters, ratings.codes), 1)
-        if (counts == 0).any():
-            r, k = (int(place[0]) for place in np.nonzero(counts == 0))
+        used = np.zeros((n, int(ratings.n_steps.max()) + 1), dtype=np.bool_)
+        used[ratings.raters, ratings.codes] = True
+        if not used.all():
+            r, k = (int(place[0]) for place in np.nonzero(~used))
             raise InputError(
                 f"raters: rater {ratings.rater_ids[r]} never used category {k}, so that its steps are not finite; "
                 "expected raters='learnt', or no steps by rater"

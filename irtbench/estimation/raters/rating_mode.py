@@ -19,12 +19,12 @@ from irtbench.estimation.raters.rating_problem import Evaluated, RatingProblem
 
 MOST_FACTORED = 1500  # parameters up to which every step factors the information
 MOST_PARAMETERS = 20_000  # of which the inverse, 8 bytes an entry, is held
-STRIP = 512  # rows of a large matrix at a time
+STRIP, PAIRS = 512, 2**21  # rows of a large matrix, and pairs of its entries, at a time
 DRAWS, MOST_DRAWS = 600, 8  # pairs of draws around the raters' mean: raters times pairs, about, and pairs at most
 FROZEN = 0.05  # the same, from which on raters are integrated out
 REFRESHED = 4  # steps with one information
 ROUGH = 100.0  # times the gain that is enough, from which on raters are integrated out
-START = 0.5  # of a variance
+START, LEAST = 0.5, 1e-4  # of a variance
 PROBES = 6  # random signs by which the trace of a large inverse is estimated
 NARROWER = 0.25  # of a posterior's standard deviation from one pass to the next, at most
 FIRST_PASSES, PLACED = 8, 0.99  # that place the nodes, until those of such a share of respondents stay
@@ -132,9 +132,16 @@ class Covariance:
         found = ((dense @ self.free[np.ix_(heavy, heavy)]) * dense).sum(axis=1)
         found += 2 * ((light @ self.free[np.ix_(~heavy, heavy)]) * dense).sum(axis=1)
         light = own.multiply(~heavy).tocsr()
-        for k in range(0, own.shape[0], 500):
-            part = light[k : k + 500]
-            found[k : k + 500] += part.multiply(part @ self.free).sum(axis=1)
+        counts = np.diff(light.indptr)
+        width = max(1, int(counts.max(initial=0)))
+        places, values = np.zeros((2, own.shape[0], width))
+        at = np.repeat(np.arange(own.shape[0]), counts), np.arange(light.nnz) - np.repeat(light.indptr[:-1], counts)
+        places, values[at] = places.astype(np.int64), light.data
+        places[at] = light.indices
+        for k in range(0, own.shape[0], step := max(1, PAIRS // width**2)):  # pairs of parameters of one row
+            here, v = places[k : k + step], values[k : k + step]
+            square = self.free[here[:, :, None], here[:, None, :]]
+            found[k : k + step] += np.einsum("na,nab,nb->n", v, square, v)
         if less is not None:
             common = self.free @ (self.design.T @ less)
             found += common @ (self.design.T @ less) - 2 * (own @ common)
@@ -267,7 +274,7 @@ def averaged(problem: RatingProblem, now: Mode, around: list[Floats]) -> Floats:
 def variance_by(values: Floats, spread: Floats, variances: Floats) -> Floats:
     """The next variances of the raters' parameters, shape (n_raters, width), with posterior variances of these sums."""
     shrunk = np.minimum(spread / variances, 0.98 * len(values))
-    return np.maximum((values**2).sum(axis=0) / (len(values) - shrunk), 1e-4)
+    return np.asarray(np.maximum((values**2).sum(axis=0) / (len(values) - shrunk), LEAST))
 
 
 def solver(information: csr_array) -> Callable[[Floats], Floats] | None:

@@ -28,6 +28,7 @@ from scipy.special import logsumexp
 
 from irtbench.estimation.raters.category_curve import CURVES, NEVER, CurvePoints, Floats
 from irtbench.estimation.raters.ratings import Ints, Ratings
+from irtbench.estimation.threads import linear_algebra
 
 Facet = Literal["items", "raters", "cells", "population"]
 Derivatives = dict[tuple[str, ...], Floats]
@@ -298,23 +299,22 @@ class RatingProblem:
         d = items[:, : self.n_steps] - hardness[:, None] * self.weights
         if model.rater_steps:
             d[:, :-1] -= raters[:, 1 + model.consistency :]
-        a = items[:, self.n_steps, None] if model.item_slopes else np.ones((len(d), 1))
-        c = np.exp(raters[:, 1, None]) if model.consistency else np.ones((len(d), 1))
-        u = a * c * effect
-        first: Derivatives = {}
-        if model.item_slopes:
-            first["a",] = c * effect
+        first, second = Derivatives(), Derivatives()
+        a, of_rater, u = np.ones((len(d), 1)), effect, effect
+        c = np.ones_like(a)
         if model.consistency:
-            first["log c",] = u
+            c = np.exp(raters[:, 1, None])
+            of_rater = u = c * effect
+        if model.item_slopes:
+            a = items[:, self.n_steps, None]
+            first["a",], u = of_rater, a * of_rater
+        if model.consistency:
+            first["log c",] = second["log c", "log c"] = u
+            if model.item_slopes:
+                second["a", "log c"] = of_rater
         if model.answer_effect:
             first["sigma",] = a * c * z
-        second = {
-            ("a", "log c"): c * effect,
-            ("log c", "log c"): u,
-            ("a", "sigma"): c * z,
-            ("log c", "sigma"): a * c * z,
-        }
-        second = {names: value for names, value in second.items() if all((name,) in first for name in names)}
+            second |= {("a", "sigma"): c * z, ("log c", "sigma"): first["sigma",]}
         return self.curve(given.codes[own], d, u), first, second
 
     def evaluate(
@@ -324,7 +324,8 @@ class RatingProblem:
         n, gradient, products = len(mean), np.zeros(self.n_parameters), Products()
         each, rows = np.empty((3, n)), list[csr_array]()
         of_pairs, of_sd = np.zeros((len(self.pairs[0]), *2 * (len(self.patterns[1]),))) if information else None, 0.0
-        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        # a thread a block; linear algebra with threads of its own would wait for these
+        with linear_algebra().limit(limits=1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as pool:
             found = pool.map(
                 lambda block: self._evaluate(x, block, mean, deviation, information=information, by_scores=by_scores),
                 self.blocks,
@@ -339,9 +340,9 @@ class RatingProblem:
                     for part in own[2:]:
                         for which, value in part.items():
                             products[which] = products[which] + value if which in products else value
-        parts = (None, None) if of_pairs is None else self._joined(of_pairs, of_sd, products)
+        complete, missing = (None, None) if of_pairs is None else self._joined(of_pairs, of_sd, products)
         by_respondent = block_array([[part] for part in rows], format="csr") if by_scores else None
-        return Evaluated(each[0], each[1], each[2], gradient, *parts, by_respondent)
+        return Evaluated(each[0], each[1], each[2], gradient, complete, missing, by_respondent)
 
     def _posterior(self, x: Floats, block: Block, mean: Floats, deviation: Floats) -> Posterior:
         """Curves, likelihoods and posteriors of a block's respondents and answers."""

@@ -60,8 +60,9 @@ class Ratings:
             )
         given = table[wanted]
         scores = pd.to_numeric(given["score"], errors="coerce")
-        if len(wrong := given.index[scores.isna() & given["score"].notna() | np.isinf(scores)]):
-            raise InputError(f"raters: score '{given.loc[wrong[0], 'score']}' is no number; expected numbers in order")
+        if (wrong := (scores.isna() & given["score"].notna() | np.isinf(scores)).to_numpy()).any():
+            first = given["score"].iloc[int(wrong.argmax())]
+            raise InputError(f"raters: score '{first}' is no number; expected numbers in order")
         given = given.assign(score=scores.astype(np.float64))[scores.notna().to_numpy()]
         if given.empty:
             raise InputError("raters: there is no score; expected a row a rating")
@@ -72,11 +73,10 @@ class Ratings:
         respondent, item, rater = (coded[name][0] for name in COLUMNS[:3])
         twice = pd.DataFrame({"respondent": respondent, "item": item, "rater": rater}).duplicated().to_numpy()
         if twice.any():
-            first = given[list(COLUMNS[:3])].iloc[int(twice.argmax())]
+            of, on, by = given[list(COLUMNS[:3])].iloc[int(twice.argmax())]
             raise InputError(
-                f"raters: rater {first['rater_id']} rated item {first['item_id']} of respondent "
-                f"{first['respondent_id']} more than once; expected one rating of each; give repeats an item of "
-                "their own, or their mean"
+                f"raters: rater {by} rated item {on} of respondent {of} more than once; expected one rating of each; "
+                "give repeats an item of their own, or their mean"
             )
         categories, codes = coded_by_item(item, given["score"].to_numpy(), len(coded["item_id"][1]))
         items = coded["item_id"][1]
@@ -91,8 +91,8 @@ class Ratings:
             names = tuple((int(r), str(labels[g])) for r, g in pairs.T)
         order = np.lexsort((rater, item, respondent))
         return cls(
-            *(coded[name][1] for name in COLUMNS[:3]), categories,
-            *(values[order] for values in (respondent, item, rater, codes, cells.reshape(-1))), names,
+            coded["respondent_id"][1], items, coded["rater_id"][1], categories, respondent[order], item[order],
+            rater[order], codes[order], cells.reshape(-1)[order], names,
         )  # fmt: skip
 
     @property
@@ -139,7 +139,7 @@ class Ratings:
     def shares(self, item: int) -> NDArray[np.float64]:
         """Of each category of an item."""
         counts = np.bincount(self.codes[self.items == item], minlength=self.n_steps[item] + 1)
-        return counts / counts.sum()
+        return np.asarray(counts / counts.sum())
 
     def values(self) -> NDArray[np.float64]:
         """The scores that the categories stand for, shape (n_items, K + 1); 0 behind the last of an item."""
