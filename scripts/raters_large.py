@@ -62,7 +62,7 @@ def main() -> None:
     shift = scores["theta"].mean() - able.mean()
     print(
         found,
-        f"\n{len(table):,} ratings: {seconds:.0f} s ({busy:.0f} s of processors), {memory:.2f} GiB, {found.steps} steps",
+        f"\n{len(table):,} ratings: {seconds:.0f} s ({busy:.0f} s of processor), {memory:.2f} GiB, {found.steps} steps",
     )
     print(f"severities: coverage {inside.mean():.3f}, root mean square error "
           f"{np.sqrt(((raters['severity'] - true) ** 2).mean()):.3f}; "

@@ -1,4 +1,4 @@
-"""The many-facet model: published figures, the likelihood written down, recovery, designs that fall apart, bad input."""
+"""The many-facet model: published figures, the likelihood written down, recovery, parts of a design, bad input."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from irtbench.estimation.raters import rating_mode, rating_problem
 from irtbench.estimation.raters.category_curve import CURVES, NEVER
 from irtbench.estimation.raters.fit_ratings import marginal_likelihood
 from irtbench.estimation.raters.rating_mode import find_mode
-from irtbench.estimation.raters.rating_problem import RatingModel, RatingProblem
-from irtbench.estimation.raters.ratings import Ratings
+from irtbench.estimation.raters.rating_problem import RatingProblem
+from irtbench.estimation.raters.ratings import RatingModel, Ratings
 from irtbench.models.item_models.item_model import NUMPY
 
 WIDTH = 0.15  # of the nodes of a severity, about its error
@@ -37,7 +37,7 @@ def simulate(
     answer: float = 0.0,
     own: float = 0.0,
 ) -> tuple[pd.DataFrame, NDArray[np.float64], NDArray[np.float64]]:
-    """Graded ratings by `each` raters of every answer; rater r is milder by `own` on respondents r, r + n_raters, ..."""
+    """Graded ratings by `each` raters of every answer; rater r is milder by `own` on respondents r, r + n_raters."""
     theta, severity = rng.normal(0, sd, n), rng.normal(0, 0.5, n_raters)
     difficulty, effect = rng.normal(0, 0.6, n_items), rng.normal(0, 1, (n, n_items)) * answer
     i, j = (values.ravel() for values in np.meshgrid(np.arange(n), np.arange(n_items), indexing="ij"))

@@ -17,8 +17,8 @@ from irtbench.data.responses import name_first
 from irtbench.estimation.raters.category_curve import Floats
 from irtbench.estimation.raters.fitted_raters import FittedRaters, draws_of_normal
 from irtbench.estimation.raters.rating_mode import Covariance, Mode, find_mode
-from irtbench.estimation.raters.rating_problem import Evaluated, RatingModel, RatingProblem
-from irtbench.estimation.raters.ratings import Ratings
+from irtbench.estimation.raters.rating_problem import Evaluated, RatingProblem
+from irtbench.estimation.raters.ratings import RatingModel, Ratings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
 from irtbench.models.category_parameters import CategoryParameters

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Drawn, counted
 from irtbench.estimation.criteria import InformationCriteria
-from irtbench.estimation.raters.rating_problem import RatingModel
+from irtbench.estimation.raters.ratings import RatingModel
 from irtbench.estimation.status import Status
 from irtbench.models.category_parameters import CategoryParameters
 

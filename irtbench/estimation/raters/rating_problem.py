@@ -27,7 +27,7 @@ from scipy.sparse import block_array, coo_array, csr_array
 from scipy.special import logsumexp
 
 from irtbench.estimation.raters.category_curve import CURVES, NEVER, CurvePoints, Floats
-from irtbench.estimation.raters.ratings import Ints, Ratings
+from irtbench.estimation.raters.ratings import Ints, RatingModel, Ratings
 from irtbench.estimation.threads import linear_algebra
 
 Facet = Literal["items", "raters", "cells", "population"]
@@ -37,18 +37,6 @@ FACETS: tuple[Facet, ...] = ("items", "raters", "cells", "population")
 BLOCK = 2**20  # numbers of one array of a block, about
 DENSE = 0.1  # share of a facet's levels that a respondent meets, from which on its scores are no sparse matrix
 TINY = 1e-12  # of a variance
-
-
-@dataclass(frozen=True)
-class RatingModel:
-    """Which parameters there are: see `fit_raters`."""
-
-    curve: str = "gpcm"
-    item_slopes: bool = False
-    consistency: bool = False
-    rater_steps: bool = False
-    answer_effect: bool = False
-    cells: bool = False
 
 
 @dataclass(frozen=True, eq=False)

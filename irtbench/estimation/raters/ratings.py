@@ -1,4 +1,4 @@
-"""Ratings as they are given, coded: who was rated, on which item, by whom, and the category."""
+"""Ratings as they are given, coded: who was rated, on which item, by whom, and the category; which model they have."""
 
 from __future__ import annotations
 
@@ -18,6 +18,18 @@ from irtbench.data.responses import name_first
 Ints = NDArray[np.int64]
 COLUMNS = ("respondent_id", "item_id", "rater_id", "score")
 MOST_CATEGORIES = 100
+
+
+@dataclass(frozen=True)
+class RatingModel:
+    """Which parameters there are: see `fit_raters`."""
+
+    curve: str = "gpcm"
+    item_slopes: bool = False
+    consistency: bool = False
+    rater_steps: bool = False
+    answer_effect: bool = False
+    cells: bool = False
 
 
 @dataclass(frozen=True, eq=False)
