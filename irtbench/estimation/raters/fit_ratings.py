@@ -29,6 +29,7 @@ SHARED = 1.2  # ratings of an answer, from which on what they share matters
 Z = float(ndtri(0.975))
 ERRATIC, MUTED = 1.5, 0.5  # infit beyond which a rater is hardly of use (Linacre, 2002)
 LEVEL = 0.05
+LEAST_SD, LITTLE_SD = 0.03, 0.3  # of ability: as good as 0, and where steps that do not settle go there
 PART = 2**22  # numbers of one array, about
 KNOWN = 1e-6  # share of the information on a cell that must be left for a test
 
@@ -99,7 +100,7 @@ def fit_raters(
     InputError
         If a column lacks, a score is no number, a rating is there twice, an item's scores are all the same, there are
         fewer than 5 respondents or 2 raters, the raters are fixed and one gave the lowest (or the highest) score
-        always, or the ratings do not determine a parameter.
+        always, ability does not vary, or the ratings do not determine a parameter.
 
     Examples
     --------
@@ -133,6 +134,12 @@ def fit_raters(
     problem = RatingProblem(ratings, wanted, n_nodes)
     with threads_for(ratings.n * n_nodes * problem.n_steps):
         mode = find_mode(problem, learnt=learnt, tolerance=tolerance, max_steps=max_steps)
+        sd = float(np.exp(mode.x[problem.places["population"][0, 0]]))
+        if sd < (LEAST_SD if mode.converged else LITTLE_SD):
+            raise InputError(
+                "raters: ability does not vary: scores of one respondent are no more alike than those of two; expected "
+                "ratings that have something in common"
+            )
         mean, deviation = mode.found.mean, mode.found.deviation
         covariance = mode.covariance if standard_errors else None
         likelihood = marginal_likelihood(problem, mode, covariance)
@@ -148,7 +155,6 @@ def fit_raters(
         item_rows = items_found(problem, mode.x, covariance, squares)
     population = problem.places["population"][0]
     errors = errors_of(covariance, population, problem.n_parameters)
-    sd = float(np.exp(mode.x[population[0]]))
     stop = Stop.CONVERGED if mode.converged else Stop.STEP_LIMIT if mode.steps == max_steps else Stop.NO_ASCENT
     n_variances = len(mode.variances)
     n_estimated = mode.information.shape[0] + n_variances - n_variances * len(ratings.rater_ids)
@@ -352,25 +358,27 @@ def items_found(problem: RatingProblem, x: Floats, covariance: Covariance | None
     mean = there / ratings.n_steps[:, None]
     difficulty = (np.where(there, steps, 0.0) * mean).sum(axis=1)
     slopes = np.full(n_items, np.nan)
-    step_errors, error = np.full(steps.shape, np.nan), np.full(n_items, np.nan)
+    errors = np.full((n_items, n + 1), np.nan)
     if covariance is not None:
         if problem.model.item_slopes:
             slopes = errors_of(covariance, places[:, n], problem.n_parameters)
-        for j, own in enumerate(ratings.n_steps):
-            rows = np.zeros((own + 1, problem.n_parameters))
-            rows[:own, places[j, :own]] = -difference[:own, :own] / a[j]
-            if problem.model.item_slopes:
-                rows[:own, places[j, n]] = -steps[j, :own] / a[j]
-            rows[own] = rows[:own].mean(axis=0)
-            found = np.sqrt(covariance.variances(rows))
-            step_errors[j, :own], error[j] = found[:own], found[own]
+        by = np.zeros((n_items, n + 1, places.shape[1]))  # derivatives of the steps and of their mean
+        by[:, :n, :n] = -difference / a[:, None, None]
+        by[:, :n, n:] = -(steps / a[:, None])[..., None]
+        by[:, :n][~there] = 0.0
+        by[:, n] = np.einsum("jk,jkp->jp", mean, by[:, :n])
+        rows = np.broadcast_to(np.arange(n_items * (n + 1)).reshape(n_items, n + 1, 1), by.shape)
+        which = rows.reshape(-1), np.broadcast_to(places[:, None], by.shape).reshape(-1)
+        found = csr_array((by.reshape(-1), which), shape=(n_items * (n + 1), problem.n_parameters))
+        errors = np.sqrt(covariance.variances(found)).reshape(errors.shape)
+        errors[:, :n][~there] = np.nan
     given = ratings.values()[ratings.items, ratings.codes]
     sums = [np.bincount(ratings.items, own) for own in (given, *squares)]
     table = pd.DataFrame({"item_id": ratings.item_ids, "n": counts, "mean_score": sums[0] / counts})
     table = table.assign(n_categories=ratings.n_steps + 1, discrimination=a, se_discrimination=slopes)
-    table = table.assign(difficulty=difficulty, se_difficulty=error)
+    table = table.assign(difficulty=difficulty, se_difficulty=errors[:, n])
     for k in range(n):
-        table[f"step_{k + 1}"], table[f"se_step_{k + 1}"] = steps[:, k], step_errors[:, k]
+        table[f"step_{k + 1}"], table[f"se_step_{k + 1}"] = steps[:, k], errors[:, k]
     return table.assign(infit=sums[1] / sums[2], outfit=sums[3] / counts)
 
 

@@ -24,6 +24,7 @@ DRAWS, MOST_DRAWS = 600, 8  # pairs of draws around the raters' mean: raters tim
 FROZEN = 0.05  # the same, from which on raters are integrated out
 REFRESHED = 4  # steps with one information
 ROUGH = 100.0  # times the gain that is enough, from which on raters are integrated out
+HALVED = 10  # times that a step is, at most
 START, LEAST = 0.5, 1e-4  # of a variance
 PROBES = 6  # random signs by which the trace of a large inverse is estimated
 NARROWER = 0.25  # of a posterior's standard deviation from one pass to the next, at most
@@ -235,8 +236,8 @@ def integrated(problem: RatingProblem, now: Mode, *, enough: float, max_steps: i
     """
     design, places = now.design, problem.places["raters"]
     n_pairs = int(np.clip(DRAWS // len(places), 1, MOST_DRAWS))
-    draws = np.random.default_rng(0).choice([-1.0, 1.0], (n_pairs, design.shape[1]))  # of normal draws the least noisy
-    since, change = 0, np.inf
+    draws = np.random.default_rng(0).choice([-1.0, 1.0], (n_pairs, places.size))  # of normal draws the least noisy
+    since, change, before = 0, np.inf, now.x
     while True:
         now = with_information(problem, now)
         solve = solver(now.information)
@@ -244,6 +245,11 @@ def integrated(problem: RatingProblem, now: Mode, *, enough: float, max_steps: i
             return now
         around = drawn_around(now.information, draws, design, places)
         gradient = averaged(problem, now, around)
+        for _ in range(HALVED):  # where intercepts of graded items do not fall
+            if np.isfinite(gradient).all():
+                break
+            now = replace(now, x=(now.x + before) / 2)
+            gradient = averaged(problem, now, around)
         direction = solve(gradient)
         now = replace(now, gain=float(gradient @ direction) / 2)
         settled = now.gain < enough and change < SETTLED
@@ -253,7 +259,7 @@ def integrated(problem: RatingProblem, now: Mode, *, enough: float, max_steps: i
             found = problem.evaluate(now.x, now.found.mean, now.found.deviation, information=True)
             now, since = replace(now, found=found), 0
             continue
-        x, since = now.x + design @ direction, since + 1
+        before, x, since = now.x, now.x + design @ direction, since + 1
         updated = variance_by(x[places], inverse_sums(solve, design, places), now.variances)
         change = float(np.abs(np.log(updated / now.variances)).max())
         now = replace(now, x=x, variances=updated, steps=now.steps + 1)
@@ -295,22 +301,25 @@ def solver(information: csr_array) -> Callable[[Floats], Floats] | None:
 
 
 def drawn_around(information: csr_array, draws: Floats, design: csr_array, places: NDArray[np.int64]) -> list[Floats]:
-    """Changes of the raters' parameters drawn from their posterior, each with its opposite; of many by variances."""
-    n = information.shape[0]
-    if n <= MOST_FACTORED:
-        factor = cho_factor(information.toarray(), lower=True)[0]
+    """Changes of the raters' parameters, drawn as if all else were known, each with its opposite; of many by variances.
+
+    `draws` has shape (n_pairs, n_raters * width).
+    """
+    columns = design.indices[design.indptr[places.reshape(-1)]]  # of a row with one entry: without constraints each has
+    if len(columns) <= MOST_FACTORED:
+        factor = cho_factor(information[columns][:, columns].toarray(), lower=True)[0]
         changes = solve_triangular(factor, draws.T, lower=True, trans="T")
     else:
-        changes = (draws / np.sqrt(information.diagonal())).T
+        changes = (draws / np.sqrt(information.diagonal()[columns])).T
     found = np.zeros((design.shape[0], len(draws)))
-    found[places.reshape(-1)] = (design @ changes)[places.reshape(-1)]
+    found[places.reshape(-1)] = changes
     return [sign * change for change in found.T for sign in (1.0, -1.0)]
 
 
 def inverse_sums(solve: Callable[[Floats], Floats], design: csr_array, places: NDArray[np.int64]) -> Floats:
     """Sums of the inverse's diagonal over the raters, by column of their parameters; of many by random signs."""
     n = design.shape[1]
-    columns = design.indices[design.indptr[places]]  # of a row with one entry: without constraints each has
+    columns = design.indices[design.indptr[places]]
     if n <= MOST_FACTORED:
         return np.asarray(np.diagonal(solve(np.eye(n)))[columns].sum(axis=0))
     found, rng = np.zeros(places.shape[1]), np.random.default_rng(0)

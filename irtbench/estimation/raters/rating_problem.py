@@ -358,6 +358,7 @@ class RatingProblem:
             weight = (weight[:, :, None] * v).reshape(-1, n_q * n_m)
         return Posterior(points, by, by_two, theta / sd, theta, log_likelihood, w, v, weight)
 
+    @np.errstate(invalid="ignore", over="ignore", divide="ignore")  # a step too far: not finite, and halved
     def _evaluate(
         self, x: Floats, block: Block, mean: Floats, deviation: Floats, *, information: bool, by_scores: bool
     ) -> tuple[Any, ...]:
