@@ -25,6 +25,7 @@ FROZEN = 0.05  # the same, from which on raters are integrated out
 REFRESHED = 4  # steps with one information
 ROUGH = 100.0  # times the gain that is enough, from which on raters are integrated out
 HALVED = 10  # times that a step is, at most
+HEAVY = 0.02  # share of rows that a column is in, from which on it is held dense
 START, LEAST = 0.5, 1e-4  # of a variance
 PROBES = 6  # random signs by which the trace of a large inverse is estimated
 NARROWER = 0.25  # of a posterior's standard deviation from one pass to the next, at most
@@ -128,11 +129,12 @@ class Covariance:
     def variances(self, rows: Any, less: Floats | None = None) -> Floats:
         """Variances of combinations of the parameters, of each less one combination that all have."""
         own = (csr_array(rows) @ self.design).tocsc()
-        heavy = np.diff(own.indptr) > 0.1 * own.shape[0]
+        heavy = np.diff(own.indptr) > HEAVY * own.shape[0]
         dense, light = own[:, heavy].toarray(), own[:, ~heavy].tocsr()
         found = ((dense @ self.free[np.ix_(heavy, heavy)]) * dense).sum(axis=1)
         found += 2 * ((light @ self.free[np.ix_(~heavy, heavy)]) * dense).sum(axis=1)
         light = own.multiply(~heavy).tocsr()
+        light.eliminate_zeros()
         counts = np.diff(light.indptr)
         width = max(1, int(counts.max(initial=0)))
         places, values = np.zeros((2, own.shape[0], width))
