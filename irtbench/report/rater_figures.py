@@ -79,7 +79,7 @@ def rater_figures(found: FittedRaters) -> list[Block]:
     return [
         *figure([severities], "Severity of each rater with its 95% interval: above 0 the rater gives lower scores."),
         *figure([fair], "Fair scores, what an average rater would have given, against the mean scores that were given: "
-                "above the diagonal where raters were severe."),
+                "above the diagonal where raters were severe; of few ratings nearer to the mean."),
     ]  # fmt: skip
 
 
