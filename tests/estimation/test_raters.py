@@ -313,6 +313,17 @@ def test_raters_in_two_parts_have_two_zeros_and_are_named() -> None:
     assert irtbench.fit_raters(table).n_parts == 1
 
 
+def test_raters_who_were_given_respondents_by_ability_are_told_of() -> None:
+    rng = np.random.default_rng(16)
+    table, theta, severity = simulate(rng, 300, 4, 8, 4)
+    severe, able = severity[table["rater_id"].str[1:].astype(int)], theta[table["respondent_id"]]
+    kept = rng.random(len(table)) < expit(-1.0 + 2.0 * able * severe / 0.5)
+    assert any("different ability" in doubt for doubt in irtbench.fit_raters(table[kept], model="graded").doubts)
+    for _ in range(5):
+        table, _, _ = simulate(rng, 150, 4, 8, 1)
+        assert not irtbench.fit_raters(table, model="graded").doubts
+
+
 def test_raters_who_share_no_item_can_be_fitted() -> None:
     table, _, _ = simulate(np.random.default_rng(10), 120, 4, 6, 2)
     apart = table[(table["item_id"].isin(["q0", "q1"])) == table["rater_id"].isin(["r0", "r1", "r2"])]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
-from scipy.special import expit, logit, ndtr, ndtri
+from scipy.special import chdtrc, expit, logit, ndtr, ndtri
 
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import adjust
@@ -29,6 +29,7 @@ SHARED = 1.2  # ratings of an answer, from which on what they share matters
 Z = float(ndtri(0.975))
 ERRATIC, MUTED = 1.5, 0.5  # infit beyond which a rater is hardly of use (Linacre, 2002)
 LEVEL = 0.05
+CHANCE, SHRUNKEN = 1e-3, 0.1  # p of raters' mean abilities, and share of error in theta, from which on they matter
 LEAST_SD, LITTLE_SD = 0.03, 0.3  # of ability: as good as 0, and where steps that do not settle go there
 PART = 2**22  # numbers of one array, about
 KNOWN = 1e-6  # share of the information on a cell that must be left for a test
@@ -156,6 +157,7 @@ def fit_raters(
     population = problem.places["population"][0]
     errors = errors_of(covariance, population, problem.n_parameters)
     stop = Stop.CONVERGED if mode.converged else Stop.STEP_LIMIT if mode.steps == max_steps else Stop.NO_ASCENT
+    doubts = doubts_of(ratings, wanted, learnt=learnt) + doubt_of_allotment(ratings, mean, deviation)
     n_variances = len(mode.variances)
     n_estimated = mode.information.shape[0] + n_variances - n_variances * len(ratings.rater_ids)
     return FittedRaters(
@@ -164,7 +166,7 @@ def fit_raters(
         abs(float(mode.x[population[1]])) if answer_effect else float("nan"),
         float(errors[1]) if answer_effect else float("nan"),
         rater_sd, separation, likelihood, n_estimated, len(ratings.respondent_ids),
-        ratings.n, int(ratings.parts.max()) + 1, Status(stop, mode.steps), doubts_of(ratings, wanted, learnt=learnt),
+        ratings.n, int(ratings.parts.max()) + 1, Status(stop, mode.steps), doubts,
     )  # fmt: skip
 
 
@@ -257,6 +259,22 @@ def doubts_of(ratings: Ratings, model: RatingModel, *, learnt: bool) -> tuple[st
     if not learnt and (few := [ratings.rater_ids[r] for r in np.flatnonzero(counts < 10)]):
         found.append(f"fewer than 10 ratings by {name_first(few)}: raters='learnt' draws their severities together")
     return tuple(found)
+
+
+def doubt_of_allotment(ratings: Ratings, theta: Floats, deviation: Floats) -> tuple[str, ...]:
+    """Whether raters were given respondents of different ability, which shrunken abilities even out in part."""
+    pairs = np.unique(np.stack([ratings.respondents, ratings.raters]), axis=1)
+    counts = np.bincount(pairs[1])
+    means = np.bincount(pairs[1], theta[pairs[0]]) / counts
+    p = chdtrc(len(counts) - 1, (counts * (means - theta.mean()) ** 2).sum() / theta.var())
+    error = float((deviation**2).mean() / ((deviation**2).mean() + theta.var()))
+    if p > CHANCE or error < SHRUNKEN:
+        return ()
+    return (
+        f"raters saw respondents of different ability (p = {p:.1g}): if the severe were given the able, or the weak, "
+        f"severities are too close together or too far apart, for abilities are shrunken (by {error:.0%}); more "
+        "ratings of a respondent by different raters, or ratings allotted at random, help",
+    )
 
 
 def errors_of(covariance: Covariance | None, places: NDArray[np.int64], n: int) -> Floats:
