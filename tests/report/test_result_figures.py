@@ -6,6 +6,7 @@ import sys
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -31,6 +32,9 @@ LONG = irtbench.ItemParameters.from_difficulty([1.0] * 12, np.linspace(-2, 2, 12
 MORE = irtbench.simulate_responses(RNG.normal(size=300), LONG, rng=RNG)
 FEATURES = irtbench.ItemFeatures(LONG.item_ids, ("length",), np.arange(12.0)[:, None] + RNG.normal(size=(12, 1)))
 EXPLAINED = irtbench.explain_difficulty(LONG, FEATURES, standard_errors=np.full(12, 0.1), rng=RNG)
+RATED = pd.MultiIndex.from_product([range(60), ["q1", "q2"], ["a_b", "$x$"]]).to_frame(index=False)
+RATED = RATED.set_axis(["respondent_id", "item_id", "rater_id"], axis=1)
+SCORES = np.digitize(np.repeat(RNG.normal(0, 2, 60), 4) + RNG.logistic(size=240), [-1.0, 1.0])
 
 RESULTS = [
     ITEMS,
@@ -59,6 +63,7 @@ RESULTS = [
     irtbench.local_dependence(MORE, LONG),
     irtbench.Dimensions(1, 1, irtbench.parallel_analysis(RESPONSES, rng=RNG, n_samples=3), None, None, None),
     irtbench.compare_abilities(SCALE, RESPONSES, rng=RNG, n_item_draws=0),
+    irtbench.fit_raters(RATED.assign(score=SCORES)),
 ]
 
 
