@@ -25,9 +25,10 @@ ROOMS = (
     "evaluation",
     "study",
 )
-WINGS = (  # parts of fit_model, fit_many and fit_factors
+WINGS = (  # parts of fit_model, fit_many, fit_factors and fit_raters
     "estimation.distributed.",
     "estimation.marginal.",
+    "estimation.raters.",
     "estimation.many_scales.",
     "estimation.few_respondents.",
     "estimation.several_abilities.",

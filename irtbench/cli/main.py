@@ -81,6 +81,7 @@ COMMANDS: Mapping[str, str] = {
     "sample": "Items of a corpus for a crowd, and its sheets.",
     "screen": "Whose answers count, and why.",
     "agree": "Agreement of the crowd.",
+    "raters": "How severe raters are, and fair scores.",
     "simulate": "Responses with known truth.",
     "power": "What a test set of n items can show.",
     "breakdown": "Accuracy by type of item.",

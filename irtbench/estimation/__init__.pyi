@@ -11,3 +11,5 @@ from irtbench.estimation.bifactor import bifactor_scores as bifactor_scores
 from irtbench.estimation.bifactor import BifactorModel as BifactorModel
 from irtbench.estimation.factors import FactorModel as FactorModel
 from irtbench.estimation.factors import factor_scores as factor_scores
+from irtbench.estimation.raters.fitted_raters import FittedRaters as FittedRaters
+from irtbench.estimation.raters.fit_ratings import fit_raters as fit_raters

@@ -29,6 +29,7 @@ from irtbench.diagnostics.item_fit import ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.diagnostics.person_fit import PersonFit
+from irtbench.estimation.raters.fitted_raters import FittedRaters
 from irtbench.evaluation.agreement import Agreement
 from irtbench.evaluation.agreement_tables import ItemAgreement
 from irtbench.evaluation.artifacts import Artifacts
@@ -55,6 +56,7 @@ from irtbench.report.evaluation_plots import (
 from irtbench.report.interval_plots import draw_intervals
 from irtbench.report.item_map_plots import draw_precision, draw_sum_scores, draw_wright_map
 from irtbench.report.plots import STYLE, draw_curves, draw_fit, draw_information, draw_norm_sample, draw_positions
+from irtbench.report.rater_figures import draw_severities
 from irtbench.report.scoring_figures import draw_paths, draw_predicted
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.ability_comparison import AbilityComparison
@@ -273,3 +275,8 @@ def _(result: Agreement, ax: Axes) -> Axes:
 @draw.register
 def _(result: ItemAgreement, ax: Axes) -> Axes:
     return draw_item_agreement(ax, result.table())
+
+
+@draw.register
+def _(result: FittedRaters, ax: Axes) -> Axes:
+    return draw_severities(ax, result.table())

@@ -88,7 +88,7 @@ def test_plausible_values_have_the_relation_that_estimates_have_not() -> None:
     slopes = [np.linalg.lstsq(x, values, rcond=None)[0][1] for values in drawn.T]
     assert np.mean(slopes) == pytest.approx(0.5, abs=0.06)
     residual = drawn[:, 0] - x @ found.effects
-    assert residual.std() == pytest.approx(SIGMA, abs=0.06)
+    assert residual.std() == pytest.approx(found.residual_sd, abs=3 * found.se_residual_sd)
     assert found.scores()["theta"].std() < drawn.std()
 
 

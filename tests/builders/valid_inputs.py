@@ -114,6 +114,7 @@ COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
         ["human-bound", "responses.csv", "--other-counts", "share", "-o", "out", "-q"],
         ("responses.csv",),
     ),
+    "raters": (["raters", "ratings.csv", "-o", "out", "-q"], ("ratings.csv",)),
     "artifacts": (
         ["artifacts", "choices.csv", "-o", "out", "-q", "--folds", "2", "--repeats", "1"],
         ("choices.csv",),
@@ -134,8 +135,19 @@ systems = ["systems.csv"]
 """
 
 
+def write_ratings(file: Path) -> None:
+    """Write scores 0 to 2 of 40 respondents on 3 items by 3 judges, the last of them severe."""
+    rng = np.random.default_rng(5)
+    rows = pd.MultiIndex.from_product([range(40), range(3), range(3)]).to_frame(index=False).to_numpy()
+    z = rng.normal(0, 1.3, 40)[rows[:, 0]] - np.array([-0.6, 0.0, 1.2])[rows[:, 2]] + rng.logistic(size=len(rows))
+    names = [[f"{word}{k}" for k in column] for word, column in zip(("system", "task", "judge"), rows.T, strict=True)]
+    table = dict(zip(("respondent_id", "item_id", "rater_id"), names, strict=True))
+    pd.DataFrame(table | {"score": np.digitize(z, [-0.5, 0.8])}).to_csv(file, index=False)
+
+
 def write_valid_inputs(folder: Path) -> None:
     """Write every file that `COMMANDS_READING` names."""
+    write_ratings(folder / "ratings.csv")
     responses, items, theta = simulated(60, 8, seed=3)
     names = list(responses.item_ids)
     keys = ["yes" if k % 2 else "no" for k in range(len(names))]

@@ -30,6 +30,7 @@ DRAWN = {
     "plan": {"expected_errors"},
     "screen": {"screening"},
     "agree": {"agreement", "item_agreement"},
+    "raters": {"severities", "fair_scores"},
     "power": {"power_100"},
     "breakdown": {"breakdown"},
     "consistency": {"consistency"},

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(not browser.AVAILABLE, reason="needs chromium and chromedriver"),
     pytest.mark.skipif(AXE is None, reason="needs axe-core-python"),
 ]
-COMMANDS = ("score", "compare", "bias", "keys", "assemble")
+COMMANDS = ("score", "compare", "bias", "keys", "assemble", "raters")
 CHECK = """const done = arguments[arguments.length - 1];
     axe.run(document, { resultTypes: ["violations"] }).then((found) => done([
       found.violations.map((rule) => [rule.id, rule.nodes.map((node) => node.html.slice(0, 200))]),

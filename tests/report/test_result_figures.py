@@ -6,6 +6,7 @@ import sys
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -38,6 +39,9 @@ KEYS = dict.fromkeys(LONG.item_ids, "a")
 KEYED = irtbench.ItemTable.plain(LONG.item_ids)
 HALVES = np.arange(300) < 150
 SHIFTED = irtbench.ItemParameters.from_difficulty([1.0] * 12, np.linspace(-2, 2, 12) + RNG.normal(0, 0.2, 12))
+RATED = pd.MultiIndex.from_product([range(60), ["q1", "q2"], ["a_b", "$x$"]]).to_frame(index=False)
+RATED = RATED.set_axis(["respondent_id", "item_id", "rater_id"], axis=1)
+SCORES = np.digitize(np.repeat(RNG.normal(0, 2, 60), 4) + RNG.logistic(size=240), [-1.0, 1.0])
 
 RESULTS = [
     ITEMS,
@@ -78,6 +82,7 @@ RESULTS = [
     irtbench.screen(MORE, KEYED, min_responses=3),
     irtbench.agreement(GIVEN),
     irtbench.item_agreement(GIVEN),
+    irtbench.fit_raters(RATED.assign(score=SCORES)),
 ]
 
 

@@ -1,0 +1,1 @@
+"""Many scales fitted at once: rows, counts, steps and standard errors batched over scales."""

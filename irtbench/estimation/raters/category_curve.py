@@ -1,0 +1,235 @@
+"""Partial credit and graded curves of many ratings at their own nodes, in closed form to the second derivative.
+
+A rating's predictors are z_k = w_k u + d_k, k = 1..K, of its u (slope times ability) and its intercepts d; w_k = k with
+``gpcm`` (P(k) proportional to exp z_k) and 1 with ``graded`` (P(at least k) = 1 / (1 + exp(-z_k))). Categories that an
+item has not are those of intercept `NEVER`. The curves are those of `models.item_models`; automatic differentiation
+would hold every category's derivative by every parameter at every node, of which only the observed one is needed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit
+
+from irtbench.models.item_models.graded import Graded
+from irtbench.models.item_models.item_model import ItemModel, steps_of_shares
+from irtbench.models.item_models.partial_credit import PartialCredit
+
+Floats = NDArray[np.float64]
+NEVER, ALWAYS = -1e4, 1e4  # intercepts of categories that are not there, and of the lowest
+
+
+@dataclass(frozen=True, eq=False)
+class CurvePoints(ABC):
+    """Ratings at their nodes: ``scores`` k, shape (n,); ``intercepts``, (n, K); ``along`` u, (n, n_nodes)."""
+
+    scores: NDArray[np.int64]
+    intercepts: Floats
+    along: Floats
+    model: ClassVar[type[ItemModel]]
+
+    @staticmethod
+    @abstractmethod
+    def weights(n_steps: int) -> Floats:
+        """What u counts in each predictor, w, shape (K,)."""
+
+    @staticmethod
+    @abstractmethod
+    def start(shares: Floats) -> Floats:
+        """Intercepts with these shares of categories, about."""
+
+    @property
+    @abstractmethod
+    def log_likelihood(self) -> Floats:
+        """Log P of the scores given, shape (n, n_nodes)."""
+
+    @property
+    @abstractmethod
+    def by_predictors(self) -> Floats:
+        """Derivatives of log P by the predictors, shape (n, K, n_nodes)."""
+
+    @property
+    @abstractmethod
+    def by_ability(self) -> Floats:
+        """Derivatives of log P by u, shape (n, n_nodes)."""
+
+    @abstractmethod
+    def information(self, weights: Floats) -> Floats:
+        """Negative second derivatives by the predictors, summed over the nodes with weights, shape (n, K, K)."""
+
+    @abstractmethod
+    def moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance of the score at each node, shape (n, n_nodes) each."""
+
+    @abstractmethod
+    def expected(self, values: Floats) -> tuple[Floats, Floats]:
+        """Mean of what categories 0..K are worth at each node, and its derivatives by the predictors, as above."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartialCreditPoints(CurvePoints):
+    """Derivatives are those of a multinomial: [k = x] - P_k, and diag P - PP'."""
+
+    model: ClassVar[type[ItemModel]] = PartialCredit
+
+    @cached_property
+    def _curves(self) -> tuple[Floats, Floats]:
+        """P of the categories 1..K, shape (n, K, n_nodes), and log P of the score given."""
+        k = np.arange(1, self.intercepts.shape[1] + 1)[:, None]
+        z = k * self.along[:, None, :] + self.intercepts[..., None]
+        highest = np.maximum(z.max(axis=1), 0.0)
+        p = np.exp(np.subtract(z, highest[:, None], out=z), out=z)
+        of_none = np.exp(-highest)
+        total = p.sum(axis=1) + of_none
+        p /= total[:, None]
+        own = np.take_along_axis(np.pad(self.intercepts, ((0, 0), (1, 0))), self.scores[:, None], axis=1)
+        return p, self.scores[:, None] * self.along + own - highest - np.log(total)
+
+    @staticmethod
+    def weights(n_steps: int) -> Floats:
+        """w, see `CurvePoints`."""
+        return np.arange(1.0, n_steps + 1)
+
+    @staticmethod
+    def start(shares: Floats) -> Floats:
+        """Intercepts with these shares, about."""
+        return PartialCredit().start(shares, 1.0)[1:]
+
+    @property
+    def log_likelihood(self) -> Floats:
+        """Log P of the scores given."""
+        return self._curves[1]
+
+    @property
+    def by_predictors(self) -> Floats:
+        """Derivatives by the predictors."""
+        found = -self._curves[0]
+        rows = np.flatnonzero(self.scores)
+        found[rows, self.scores[rows] - 1] += 1.0
+        return np.asarray(found)
+
+    @property
+    def by_ability(self) -> Floats:
+        """Derivatives by u."""
+        p = self._curves[0]
+        return np.asarray(self.scores[:, None] - self.weights(p.shape[1]) @ p)
+
+    def information(self, weights: Floats) -> Floats:
+        """Negative second derivatives, summed with weights."""
+        p = self._curves[0]
+        weighted = p * weights[:, None]
+        found = -(weighted @ p.transpose(0, 2, 1))
+        steps = np.arange(p.shape[1])
+        found[:, steps, steps] += weighted.sum(axis=2)
+        return np.asarray(found)
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance of the score."""
+        p = self._curves[0]
+        k = self.weights(p.shape[1])
+        mean = k @ p
+        return mean, k**2 @ p - mean**2
+
+    def expected(self, values: Floats) -> tuple[Floats, Floats]:
+        """Mean worth, and its derivatives by the predictors."""
+        p = self._curves[0]
+        gain = (values[1:] - values[0]) @ p
+        return values[0] + gain, p * ((values[1:] - values[0])[:, None] - gain[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class GradedPoints(CurvePoints):
+    """P_x is a difference of two logistic curves: only their two predictors have derivatives."""
+
+    model: ClassVar[type[ItemModel]] = Graded
+
+    @cached_property
+    def _ends(self) -> tuple[Floats, Floats]:
+        """The predictors of at least x and of at least x + 1, shape (n, n_nodes) each."""
+        n = len(self.scores)
+        ends = np.concatenate([np.full((n, 1), ALWAYS), self.intercepts, np.full((n, 1), NEVER)], axis=1)
+        at_least, above = (self.along + ends[np.arange(n), self.scores + k][:, None] for k in (0, 1))
+        return at_least, above
+
+    @staticmethod
+    def weights(n_steps: int) -> Floats:
+        """w, see `CurvePoints`."""
+        return np.ones(n_steps)
+
+    @staticmethod
+    def start(shares: Floats) -> Floats:
+        """Intercepts with these shares, about."""
+        found = steps_of_shares(shares, 1.0)
+        return found - 0.01 * np.arange(len(found))  # apart, where shares are next to nothing
+
+    @cached_property
+    def log_likelihood(self) -> Floats:
+        """Log P of the scores given."""
+        upper, lower = self._ends
+        with np.errstate(divide="ignore"):  # where intercepts do not fall: minus infinity
+            return np.asarray(log_expit(upper) + log_expit(-lower) + np.log(-np.expm1(np.minimum(lower - upper, 0.0))))
+
+    @cached_property
+    def _slopes(self) -> tuple[Floats, Floats]:
+        """Slopes of the two logistic curves, as shares of P."""
+        first, second = (np.exp(log_expit(z) + log_expit(-z) - self.log_likelihood) for z in self._ends)
+        return first, second
+
+    def _placed(self, found: Floats, values: Floats, offset: int) -> None:
+        """Add values to the entries of the predictors x (offset -1) or x + 1 (offset 0)."""
+        at = self.scores + offset
+        rows = np.flatnonzero((at >= 0) & (at < found.shape[1]))
+        found[rows, at[rows]] += values[rows]
+
+    @property
+    def by_predictors(self) -> Floats:
+        """Derivatives by the predictors."""
+        found = np.zeros((*self.intercepts.shape, self.along.shape[1]))
+        first, second = self._slopes
+        self._placed(found, first, -1)
+        self._placed(found, -second, 0)
+        return found
+
+    @property
+    def by_ability(self) -> Floats:
+        """Derivatives by u."""
+        first, second = self._slopes
+        return first - second
+
+    def information(self, weights: Floats) -> Floats:
+        """Negative second derivatives, summed with weights."""
+        first, second = self._slopes
+        upper, lower = self._ends
+        found = np.zeros((*self.intercepts.shape, self.intercepts.shape[1]))
+        diagonal = np.zeros(self.intercepts.shape)
+        self._placed(diagonal, ((first**2 - first * (1 - 2 * expit(upper))) * weights).sum(axis=1), -1)
+        self._placed(diagonal, ((second**2 + second * (1 - 2 * expit(lower))) * weights).sum(axis=1), 0)
+        steps = np.arange(self.intercepts.shape[1])
+        found[:, steps, steps] = diagonal
+        both = np.flatnonzero((self.scores >= 1) & (self.scores < self.intercepts.shape[1]))
+        across = -(first * second * weights).sum(axis=1)[both]
+        x = self.scores[both]
+        found[both, x - 1, x] += across
+        found[both, x, x - 1] += across
+        return found
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance of the score."""
+        at_least = expit(self.along[:, None] + self.intercepts[..., None])
+        k = 2.0 * np.arange(self.intercepts.shape[1]) + 1  # k^2 - (k - 1)^2
+        mean = at_least.sum(axis=1)
+        return mean, k @ at_least - mean**2
+
+    def expected(self, values: Floats) -> tuple[Floats, Floats]:
+        """Mean worth, and its derivatives by the predictors."""
+        at_least, worth = expit(self.along[:, None] + self.intercepts[..., None]), np.diff(values)
+        return values[0] + worth @ at_least, worth[:, None] * at_least * (1 - at_least)
+
+
+CURVES: dict[str, type[CurvePoints]] = {"gpcm": PartialCreditPoints, "grm": GradedPoints}

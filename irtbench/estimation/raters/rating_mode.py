@@ -1,0 +1,333 @@
+"""Newton's steps to the maximum of the marginal likelihood of ratings; normal distributions of raters, learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack, solve_triangular
+from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse.linalg import LinearOperator, cg
+
+from irtbench.data.input_error import InputError
+from irtbench.estimation.raters.category_curve import Floats
+from irtbench.estimation.raters.rating_problem import Evaluated, RatingProblem
+
+MOST_FACTORED = 1500  # parameters up to which every step factors the information
+MOST_PARAMETERS = 20_000  # of which the inverse, 8 bytes an entry, is held
+STRIP, PAIRS = 512, 2**21  # rows of a large matrix, and pairs of its entries, at a time
+DRAWS, MOST_DRAWS = 600, 8  # pairs of draws around the raters' mean: raters times pairs, about, and pairs at most
+FROZEN = 0.05  # the same, from which on raters are integrated out
+REFRESHED = 4  # steps with one information
+ROUGH = 100.0  # times the gain that is enough, from which on raters are integrated out
+HALVED = 10  # times that a step is, at most
+HEAVY = 0.02  # share of rows that a column is in, from which on it is held dense
+START, LEAST = 0.5, 1e-4  # of a variance
+PROBES = 6  # random signs by which the trace of a large inverse is estimated
+NARROWER = 0.25  # of a posterior's standard deviation from one pass to the next, at most
+FIRST_PASSES, PLACED = 8, 0.99  # that place the nodes, until those of such a share of respondents stay
+SHORTEST, LONGEST = 2.0**-10, 4.0  # of a step
+SETTLED = 2e-3  # change of the logarithm of a variance
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """Where the steps ended.
+
+    Parameters
+    ----------
+    x
+        The parameters.
+    found
+        Likelihood, derivatives and information there.
+    variances
+        Of the raters' normal distributions, by column of their parameters; empty, while steps are taken infinite,
+        where these are fixed.
+    design
+        The parameters by the free ones: x changes by design @ change.
+    information
+        Of the free parameters, with the precision of those normal distributions.
+    steps, gain
+        How many, and what another step would add to the log-likelihood, about.
+    converged
+        Whether that is little and the variances have settled.
+    """
+
+    x: Floats
+    found: Evaluated
+    variances: Floats
+    design: csr_array
+    information: Any
+    steps: int
+    gain: float
+    converged: bool
+
+    def precision(self, problem: RatingProblem) -> Floats:
+        """Of each parameter's prior, shape (n_parameters,)."""
+        found = np.zeros(len(self.x))
+        found[problem.places["raters"]] = 1 / self.variances
+        return found
+
+    @cached_property
+    def covariance(self) -> Covariance:
+        """Of the estimates: the inverse of the observed information (Louis, 1982)."""
+        n = self.information.shape[0]
+        if n > MOST_PARAMETERS:
+            raise InputError(
+                f"raters: {n} parameters; the standard errors of more than {MOST_PARAMETERS} do not go into memory; "
+                "expected fewer items and raters, or standard_errors=False"
+            )
+        factor, wrong = lapack.dpotrf(self.information.toarray(order="F"), lower=1, overwrite_a=1)
+        diagonal = np.diagonal(factor).copy()
+        inverse, failed = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        if wrong or failed:
+            raise InputError(
+                "raters: the ratings do not determine all parameters (the information is singular): an item, a rater "
+                "or a step with too few ratings, or raters that share too little; expected raters='learnt', fewer "
+                "kinds of parameters, or more ratings in common"
+            )
+        return Covariance(self.design, inverse.T, 2 * float(np.log(diagonal).sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """Covariance of the parameters, design @ free @ design'; of `free` the upper triangle is given.
+
+    `log_determinant` is that of the information.
+    """
+
+    design: csr_array
+    free: Floats
+    log_determinant: float
+
+    def __post_init__(self) -> None:
+        for k in range(0, len(self.free), STRIP):  # the lower triangle by strips, without another matrix
+            own = slice(k, k + STRIP)
+            self.free[own, :k] = self.free[:k, own].T
+            corner = np.triu(self.free[own, own])
+            self.free[own, own] = corner + np.triu(corner, 1).T
+
+    def shift(self, along: Floats, by: Floats) -> None:
+        """Replace the parameters x by x - along (by'x), in place."""
+        v, m = self.design.T @ along, self.design.T @ by
+        across = self.free @ m
+        across -= (m @ across) / 2 * v
+        for k in range(0, len(v), STRIP):
+            own = slice(k, k + STRIP)
+            self.free[own] -= v[own, None] * across + across[own, None] * v
+
+    def log_determinant_of(self, places: NDArray[np.int64]) -> float:
+        """Of the information on these parameters, all others known: with C the rest's covariance, log |I| + log |C|."""
+        own = self.design.indices[self.design.indptr[places]]
+        rest = np.setdiff1d(np.arange(len(self.free)), own)
+        return self.log_determinant + float(np.linalg.slogdet(self.free[np.ix_(rest, rest)])[1])
+
+    def variances(self, rows: Any, less: Floats | None = None) -> Floats:
+        """Variances of combinations of the parameters, of each less one combination that all have."""
+        own = (csr_array(rows) @ self.design).tocsc()
+        heavy = np.diff(own.indptr) > HEAVY * own.shape[0]
+        dense, light = own[:, heavy].toarray(), own[:, ~heavy].tocsr()
+        found = ((dense @ self.free[np.ix_(heavy, heavy)]) * dense).sum(axis=1)
+        found += 2 * ((light @ self.free[np.ix_(~heavy, heavy)]) * dense).sum(axis=1)
+        light = own.multiply(~heavy).tocsr()
+        light.eliminate_zeros()
+        counts = np.diff(light.indptr)
+        width = max(1, int(counts.max(initial=0)))
+        places, values = np.zeros((2, own.shape[0], width))
+        at = np.repeat(np.arange(own.shape[0]), counts), np.arange(light.nnz) - np.repeat(light.indptr[:-1], counts)
+        places, values[at] = places.astype(np.int64), light.data
+        places[at] = light.indices
+        for k in range(0, own.shape[0], step := max(1, PAIRS // width**2)):  # pairs of parameters of one row
+            here, v = places[k : k + step], values[k : k + step]
+            square = self.free[here[:, :, None], here[:, None, :]]
+            found[k : k + step] += np.einsum("na,nab,nb->n", v, square, v)
+        if less is not None:
+            common = self.free @ (self.design.T @ less)
+            found += common @ (self.design.T @ less) - 2 * (own @ common)
+        return np.asarray(np.maximum(found, 0.0))
+
+
+def design_of(problem: RatingProblem, *, learnt: bool) -> csr_array:
+    """The parameters by the free ones; raters' sum to zero where no normal distribution is learnt.
+
+    Severities sum to zero over each set of raters who share items, for they and the items' intercepts would shift
+    against each other; consistencies' logarithms and steps over all raters.
+    """
+    free, places = problem.free.copy(), problem.places["raters"]
+    last, others = list[int](), list[NDArray[np.int64]]()
+    if not learnt:
+        for column in range(places.shape[1]):
+            sets = problem.ratings.item_parts if column == 0 else np.zeros(len(places), dtype=np.int64)
+            for part in range(int(sets.max()) + 1):
+                own = places[sets == part, column]
+                last.append(int(own[-1]))
+                others.append(own[:-1])
+    free[last] = False
+    number = np.cumsum(free) - 1
+    rows, columns, values = np.flatnonzero(free), number[free], np.ones(int(free.sum()))
+    for place, rest in zip(last, others, strict=True):
+        rows = np.concatenate([rows, np.full(len(rest), place)])
+        columns, values = np.concatenate([columns, number[rest]]), np.concatenate([values, np.full(len(rest), -1.0)])
+    return coo_array((values, (rows, columns)), shape=(len(free), int(free.sum()))).tocsr()
+
+
+def find_mode(problem: RatingProblem, *, learnt: bool, tolerance: float, max_steps: int) -> Mode:
+    """Newton's steps, each with the observed information, halved until the likelihood rises.
+
+    The variance of raters' normal distribution follows after each step: with v the posterior variances,
+    tau^2 = sum s^2 / (R - sum v / tau^2), at whose fixed point tau^2 is the mean of s^2 + v. What is so found is the
+    mode of all parameters together, at which the standard deviation of ability is too small where raters have few
+    ratings; `integrated` goes on from there.
+    """
+    design, places = design_of(problem, learnt=learnt), problem.places["raters"]
+    n, enough = len(problem.ratings.respondent_ids), tolerance * design.shape[1]
+    x, mean, deviation = problem.start(), np.zeros(n), np.ones(n)
+    for _ in range(FIRST_PASSES):
+        found, before = problem.evaluate(x, mean, deviation), mean
+        mean, deviation = found.mean, np.maximum(found.deviation, NARROWER * deviation)
+        if (np.abs(mean - before) < deviation).mean() > PLACED:
+            break
+    found = problem.evaluate(x, mean, deviation, information=True)
+    now = Mode(x, found, np.full(places.shape[1], START if learnt else np.inf), design, None, 0, np.inf, False)
+    change = np.inf if learnt else 0.0
+    while True:
+        now = with_information(problem, now)
+        precision = now.precision(problem)
+        gradient = design.T @ (now.found.gradient - precision * now.x)
+        solve = solver(now.information)
+        direction = None if solve is None else solve(gradient)
+        if direction is None or not gradient @ direction > 0:  # far from the maximum: expected of the complete data
+            complete = (design.T @ (now.found.complete + diags_array(precision + 1e-8)) @ design).tocsr()
+            direction = (solver(complete) or gradient.__mul__)(gradient)
+        now = replace(now, gain=float(gradient @ direction) / 2)
+        if (now.gain < enough * (ROUGH if learnt else 1.0) and change < FROZEN) or not np.isfinite(now.gain):
+            break
+        if now.steps == max_steps:
+            return now
+        step, objective = design @ direction, now.found.log_likelihood.sum() - precision @ now.x**2 / 2
+        length = min(1.0, LONGEST / np.abs(step).max())
+        while length > SHORTEST:
+            tried = now.x + length * step
+            moved = problem.evaluate(tried, now.found.mean, np.maximum(now.found.deviation, NARROWER * deviation),
+                                     information=True)  # fmt: skip
+            if moved.log_likelihood.sum() - precision @ tried**2 / 2 >= objective - 1e-9 * abs(objective):
+                break
+            length /= 2
+        else:
+            return now
+        deviation = np.maximum(now.found.deviation, NARROWER * deviation)
+        now = replace(now, x=tried, found=moved, steps=now.steps + 1)
+        if learnt and solve is not None:
+            updated = variance_by(now.x[places], inverse_sums(solve, design, places), now.variances)
+            change = float(np.abs(np.log(updated / now.variances)).max())
+            now = replace(now, variances=updated)
+    if learnt and np.isfinite(now.gain):
+        return integrated(problem, now, enough=10 * enough, max_steps=max_steps)
+    return replace(now, converged=now.gain < enough, variances=np.zeros(0))
+
+
+def integrated(problem: RatingProblem, now: Mode, *, enough: float, max_steps: int) -> Mode:
+    """Raters' parameters integrated out with a normal posterior (variational), from the mode of all together.
+
+    The gradient is averaged over draws from that posterior, in pairs about its mean, of the same random numbers. The
+    complete and the missing information are found anew after some steps, and before the last.
+    """
+    design, places = now.design, problem.places["raters"]
+    n_pairs = int(np.clip(DRAWS // len(places), 1, MOST_DRAWS))
+    draws = np.random.default_rng(0).choice([-1.0, 1.0], (n_pairs, places.size))  # of normal draws the least noisy
+    since, change, before = 0, np.inf, now.x
+    while True:
+        now = with_information(problem, now)
+        solve = solver(now.information)
+        if solve is None:
+            return now
+        around = drawn_around(now.information, draws, design, places)
+        gradient = averaged(problem, now, around)
+        for _ in range(HALVED):  # where intercepts of graded items do not fall
+            if np.isfinite(gradient).all():
+                break
+            now = replace(now, x=(now.x + before) / 2)
+            gradient = averaged(problem, now, around)
+        direction = solve(gradient)
+        now = replace(now, gain=float(gradient @ direction) / 2)
+        settled = now.gain < enough and change < SETTLED
+        if (settled and since == 0) or now.steps == max_steps or not np.isfinite(now.gain):
+            return replace(now, converged=settled)
+        if settled or since == REFRESHED:
+            found = problem.evaluate(now.x, now.found.mean, now.found.deviation, information=True)
+            now, since = replace(now, found=found), 0
+            continue
+        before, x, since = now.x, now.x + design @ direction, since + 1
+        updated = variance_by(x[places], inverse_sums(solve, design, places), now.variances)
+        change = float(np.abs(np.log(updated / now.variances)).max())
+        now = replace(now, x=x, variances=updated, steps=now.steps + 1)
+
+
+def with_information(problem: RatingProblem, now: Mode) -> Mode:
+    """The same with the information of the free parameters."""
+    observed = now.found.complete - now.found.missing + diags_array(now.precision(problem))
+    return replace(now, information=(now.design.T @ observed @ now.design).tocsr())
+
+
+def averaged(problem: RatingProblem, now: Mode, around: list[Floats]) -> Floats:
+    """Gradient of the log-posterior by the free parameters, its mean over draws of the raters' around these."""
+    each = [problem.evaluate(now.x + change, now.found.mean, now.found.deviation).gradient for change in around]
+    return np.asarray(now.design.T @ (np.mean(each, axis=0) - now.precision(problem) * now.x))
+
+
+def variance_by(values: Floats, spread: Floats, variances: Floats) -> Floats:
+    """The next variances of the raters' parameters, shape (n_raters, width), with posterior variances of these sums."""
+    shrunk = np.minimum(spread / variances, 0.98 * len(values))
+    return np.asarray(np.maximum((values**2).sum(axis=0) / (len(values) - shrunk), LEAST))
+
+
+def solver(information: csr_array) -> Callable[[Floats], Floats] | None:
+    """What solves with this matrix; None if it is not positive definite."""
+    n = information.shape[0]
+    if n <= MOST_FACTORED:
+        matrix = information.toarray()
+        try:
+            factor = cho_factor(matrix, lower=True)
+        except LinAlgError:
+            return None
+        return lambda right: np.asarray(cho_solve(factor, right))
+    diagonal = information.diagonal()
+    if (diagonal <= 0).any():
+        return None
+    by_diagonal = LinearOperator((n, n), matvec=lambda right: right / diagonal)
+    return lambda right: np.asarray(cg(information, right, rtol=1e-7, maxiter=1000, M=by_diagonal)[0])
+
+
+def drawn_around(information: csr_array, draws: Floats, design: csr_array, places: NDArray[np.int64]) -> list[Floats]:
+    """Changes of the raters' parameters, drawn as if all else were known, each with its opposite; of many by variances.
+
+    `draws` has shape (n_pairs, n_raters * width).
+    """
+    columns = design.indices[design.indptr[places.reshape(-1)]]  # of a row with one entry: without constraints each has
+    if len(columns) <= MOST_FACTORED:
+        factor = cho_factor(information[columns][:, columns].toarray(), lower=True)[0]
+        changes = solve_triangular(factor, draws.T, lower=True, trans="T")
+    else:
+        changes = (draws / np.sqrt(information.diagonal()[columns])).T
+    found = np.zeros((design.shape[0], len(draws)))
+    found[places.reshape(-1)] = changes
+    return [sign * change for change in found.T for sign in (1.0, -1.0)]
+
+
+def inverse_sums(solve: Callable[[Floats], Floats], design: csr_array, places: NDArray[np.int64]) -> Floats:
+    """Sums of the inverse's diagonal over the raters, by column of their parameters; of many by random signs."""
+    n = design.shape[1]
+    columns = design.indices[design.indptr[places]]
+    if n <= MOST_FACTORED:
+        return np.asarray(np.diagonal(solve(np.eye(n)))[columns].sum(axis=0))
+    found, rng = np.zeros(places.shape[1]), np.random.default_rng(0)
+    for _ in range(PROBES):
+        for k in range(places.shape[1]):
+            signs = np.zeros(n)
+            signs[columns[:, k]] = rng.choice([-1.0, 1.0], len(columns))
+            found[k] += signs @ solve(signs) / PROBES
+    return found

@@ -1,0 +1,572 @@
+"""The marginal likelihood of ratings, its derivatives and its observed information, by blocks of respondents.
+
+Ability theta_i ~ N(0, sd^2) is integrated out over Gauss-Hermite nodes of each respondent's own, at the mean and
+standard deviation of its posterior; with an effect of the answer, e_ij ~ N(0, sigma^2) shared by the raters of one
+answer, that is integrated out within, for answers are independent given ability. A rating's predictors are
+
+    z_k = w_k a_j c_r (theta_i + e_ij) + d_jk - w_k (s_r + h_rg) - t_rk        (`category_curve`)
+
+with item slope a and intercepts d, a rater's severity s, consistency c and steps t, and h of a rater and a group.
+Information: that of the complete data less the posterior covariance of the scores (Louis, 1982). Only pairs of
+parameters that occur with one respondent are held.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations_with_replacement
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.polynomial.hermite_e import hermegauss
+from numpy.typing import NDArray
+from scipy.sparse import block_array, coo_array, csr_array
+from scipy.special import logsumexp
+
+from irtbench.estimation.raters.category_curve import CURVES, NEVER, CurvePoints, Floats
+from irtbench.estimation.raters.ratings import Ints, RatingModel, Ratings
+from irtbench.estimation.threads import linear_algebra
+
+Facet = Literal["items", "raters", "cells", "population"]
+Derivatives = dict[tuple[str, ...], Floats]
+Products = dict[tuple[Facet, Facet], Any]
+FACETS: tuple[Facet, ...] = ("items", "raters", "cells", "population")
+BLOCK = 2**20  # numbers of one array of a block, about
+DENSE = 0.1  # share of a facet's levels that a respondent meets, from which on its scores are no sparse matrix
+TINY = 1e-12  # of a variance
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Respondents first to last and their ratings, with the places by which these are summed."""
+
+    respondents: slice
+    ratings: slice
+    respondent: Ints  # of each rating, from 0 in the block
+    starts: Ints  # first rating of each respondent
+    answer: Ints  # of each rating, from 0
+    answer_starts: Ints
+    by_rater: csr_array  # (respondents' raters) x ratings
+    by_cell: csr_array
+    by_pair: csr_array
+    pairs: Ints  # the pairs of the block among all
+    firsts: dict[Facet, Ints]  # a rating of each entity: answers, respondents' raters and cells
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A block's curves and posteriors at the nodes.
+
+    Parameters
+    ----------
+    points, by, by_two
+        The ratings' curves, and derivatives of u by name of parameters, first and second.
+    standard, theta
+        Nodes of ability in standard deviations and in logits, shape (n_respondents, n_nodes).
+    log_likelihood, w
+        Of each respondent, and its posterior.
+    v
+        The posterior of the effect of each rating's answer given ability, shape (n, n_nodes, n_answer_nodes); or None.
+    weight
+        The posterior over all nodes of a rating, shape (n, n_nodes * n_answer_nodes).
+    """
+
+    points: CurvePoints
+    by: Derivatives
+    by_two: Derivatives
+    standard: Floats
+    theta: Floats
+    log_likelihood: Floats
+    w: Floats
+    v: Floats | None
+    weight: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """What one pass over the ratings finds.
+
+    Parameters
+    ----------
+    log_likelihood
+        Of each respondent, shape (n_respondents,).
+    mean, deviation
+        Of each posterior of ability.
+    gradient
+        Of the log-likelihood, shape (n_parameters,).
+    complete, missing
+        Information of the complete data, and what is missing of it; None unless wanted.
+    by_scores
+        Posterior covariances of ability with the scores, the derivatives of its mean by the parameters, sparse,
+        shape (n_respondents, n_parameters); None unless wanted.
+    """
+
+    log_likelihood: Floats
+    mean: Floats
+    deviation: Floats
+    gradient: Floats
+    complete: Any = None
+    missing: Any = None
+    by_scores: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class RatingProblem:
+    """Ratings and a model of them; parameters are one vector, see `places`.
+
+    Parameters
+    ----------
+    ratings, model
+        The data and the parameters that there are.
+    n_nodes, n_answer_nodes
+        Of ability, and of the effect of an answer.
+    """
+
+    ratings: Ratings
+    model: RatingModel = field(default_factory=RatingModel)
+    n_nodes: int = 15
+    n_answer_nodes: int = 11
+
+    @property
+    def curve(self) -> type[CurvePoints]:
+        """The item model."""
+        return CURVES[self.model.curve]
+
+    @cached_property
+    def n_steps(self) -> int:
+        """Of the item with most categories."""
+        return int(self.ratings.n_steps.max())
+
+    @cached_property
+    def weights(self) -> Floats:
+        """w, shape (K,)."""
+        return self.curve.weights(self.n_steps)
+
+    @cached_property
+    def widths(self) -> dict[Facet, int]:
+        """Parameters of a level of each facet."""
+        model = self.model
+        return {
+            "items": self.n_steps + model.item_slopes,
+            "raters": 1 + model.consistency + model.rater_steps * (self.n_steps - 1),
+            "cells": int(model.cells),
+            "population": 1 + model.answer_effect,
+        }
+
+    @cached_property
+    def levels(self) -> dict[Facet, int]:
+        """Levels of each facet."""
+        given = self.ratings
+        return {
+            "items": len(given.item_ids),
+            "raters": len(given.rater_ids),
+            "cells": len(given.cell_names) if self.model.cells else 0,
+            "population": 1,
+        }
+
+    @cached_property
+    def places(self) -> dict[Facet, NDArray[np.int64]]:
+        """Where each facet's parameters are in the vector, shape (levels, width).
+
+        Of items d_1, ..., d_K and the slope; of raters severity, log consistency and steps 1 to K - 1; of the
+        population log sd and sigma.
+        """
+        found, first = dict[Facet, NDArray[np.int64]](), 0
+        for facet in FACETS:
+            shape = self.levels[facet], self.widths[facet]
+            found[facet] = first + np.arange(shape[0] * shape[1]).reshape(shape)
+            first += found[facet].size
+        return found
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the vector."""
+        return sum(places.size for places in self.places.values())
+
+    @cached_property
+    def free(self) -> NDArray[np.bool_]:
+        """Which parameters are estimated: no intercepts of categories that an item has not, no cells, see `FACETS`."""
+        found = np.ones(self.n_parameters, dtype=np.bool_)
+        found[self.places["items"][:, : self.n_steps]] = np.arange(self.n_steps) < self.ratings.n_steps[:, None]
+        found[self.places["cells"]] = False
+        if self.model.item_slopes:
+            found[self.places["population"][0, 0]] = False
+        return found
+
+    def start(self) -> Floats:
+        """Intercepts by the categories' shares, raters alike, slopes and standard deviation 1, sigma 0.5."""
+        x = np.zeros(self.n_parameters)
+        items = np.full((self.levels["items"], self.widths["items"]), NEVER)
+        for j, n in enumerate(self.ratings.n_steps):
+            items[j, :n] = self.curve.start(self.ratings.shares(j))
+        items[:, self.n_steps :] = 1.0
+        x[self.places["items"]] = items
+        x[self.places["population"][0, 1:]] = 0.5
+        return x
+
+    @cached_property
+    def nodes(self) -> tuple[Floats, Floats]:
+        """Standard normal nodes of ability and the logarithms of what a density is summed with."""
+        x, w = hermegauss(self.n_nodes)
+        return x, np.log(w / w.sum()) + x**2 / 2
+
+    @cached_property
+    def answer_nodes(self) -> tuple[Floats, Floats]:
+        """Standard normal nodes of an answer's effect and the logarithms of their weights; one at 0 without it."""
+        x, w = hermegauss(self.n_answer_nodes if self.model.answer_effect else 1)
+        return x, np.log(w / w.sum())
+
+    @cached_property
+    def pairs(self) -> tuple[NDArray[np.int64], Ints]:
+        """Item, rater and cell of those that occur together, shape (n_pairs, 3), and each rating's place there."""
+        given = self.ratings
+        n_raters, n_cells = len(given.rater_ids), max(len(given.cell_names), 1)
+        cells = given.cells if self.model.cells else np.zeros_like(given.cells)
+        number, place = np.unique((given.items * n_raters + given.raters) * n_cells + cells, return_inverse=True)
+        rest, cell = np.divmod(number, n_cells)
+        return np.stack([*np.divmod(rest, n_raters), cell], axis=1), place.reshape(-1)
+
+    @cached_property
+    def dense(self) -> dict[Facet, bool]:
+        """Whether a respondent meets a good part of a facet's levels."""
+        given = self.ratings
+        met = {
+            "items": given.answers[1],
+            "raters": len(np.unique(given.respondents * self.levels["raters"] + given.raters)),
+        }
+        cells = len(self.ratings.respondent_ids)
+        return {facet: met.get(facet, 0) > DENSE * cells * self.levels[facet] for facet in FACETS[:3]} | {
+            "population": True
+        }
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """Respondents by blocks of about so many numbers each."""
+        given = self.ratings
+        n_respondents = len(given.respondent_ids)
+        first = np.concatenate([np.searchsorted(given.respondents, np.arange(n_respondents)), [given.n]])
+        each = np.diff(first) * self.n_nodes * len(self.answer_nodes[0]) * self.n_steps
+        for facet in FACETS[:3]:
+            if self.dense[facet]:
+                each = each + self.n_nodes * self.places[facet].size
+        block = (np.cumsum(each) - each) // BLOCK
+        ends = [*np.flatnonzero(np.diff(block)) + 1, n_respondents]
+        return [self._block(first, lo, hi) for lo, hi in zip([0, *ends[:-1]], ends, strict=True)]
+
+    def _block(self, first: Ints, lo: int, hi: int) -> Block:
+        given = self.ratings
+        own = slice(int(first[lo]), int(first[hi]))
+        respondent = given.respondents[own] - lo
+        answer = given.answers[0][own] - given.answers[0][own.start]
+        n = len(respondent)
+
+        def grouped(numbers: Ints) -> tuple[csr_array, Ints, Ints]:
+            found, firsts, places = np.unique(numbers, return_index=True, return_inverse=True)
+            return csr_array((np.ones(n), (places.reshape(-1), np.arange(n))), shape=(len(found), n)), firsts, found
+
+        by_rater, rater_firsts, _ = grouped(respondent * self.levels["raters"] + given.raters[own])
+        by_cell, cell_firsts, _ = grouped(respondent * max(self.levels["cells"], 1) + given.cells[own])
+        by_pair, _, pairs = grouped(self.pairs[1][own])
+        answer_starts = np.flatnonzero(np.diff(answer, prepend=-1))
+        return Block(
+            slice(lo, hi), own, respondent, first[lo:hi] - own.start, answer, answer_starts, by_rater, by_cell, by_pair,
+            pairs, {"items": answer_starts, "raters": rater_firsts, "cells": cell_firsts},
+        )  # fmt: skip
+
+    def points(self, x: Floats, own: slice, effect: Floats, z: Floats) -> tuple[CurvePoints, Derivatives, Derivatives]:
+        """The curves of some ratings, and derivatives of u, first and second, by name of parameters.
+
+        `effect` is theta + e at the nodes, shape (n, n_nodes), z = e / sigma, shape (n_nodes,).
+        """
+        given, model, places = self.ratings, self.model, self.places
+        items, raters = x[places["items"]][given.items[own]], x[places["raters"]][given.raters[own]]
+        hardness = raters[:, 0] + (x[places["cells"]][given.cells[own], 0] if model.cells else 0.0)
+        d = items[:, : self.n_steps] - hardness[:, None] * self.weights
+        if model.rater_steps:
+            d[:, :-1] -= raters[:, 1 + model.consistency :]
+        first, second = Derivatives(), Derivatives()
+        a, of_rater, u = np.ones((len(d), 1)), effect, effect
+        c = np.ones_like(a)
+        if model.consistency:
+            c = np.exp(raters[:, 1, None])
+            of_rater = u = c * effect
+        if model.item_slopes:
+            a = items[:, self.n_steps, None]
+            first["a",], u = of_rater, a * of_rater
+        if model.consistency:
+            first["log c",] = second["log c", "log c"] = u
+            if model.item_slopes:
+                second["a", "log c"] = of_rater
+        if model.answer_effect:
+            first["sigma",] = a * c * z
+            second |= {("a", "sigma"): c * z, ("log c", "sigma"): first["sigma",]}
+        return self.curve(given.codes[own], d, u), first, second
+
+    def evaluate(
+        self, x: Floats, mean: Floats, deviation: Floats, *, information: bool = False, by_scores: bool = False
+    ) -> Evaluated:
+        """Log-likelihood and derivatives at these parameters, with nodes at these means and standard deviations."""
+        n, gradient, products = len(mean), np.zeros(self.n_parameters), Products()
+        each, rows = np.empty((3, n)), list[csr_array]()
+        of_pairs, of_sd = np.zeros((len(self.pairs[0]), *2 * (len(self.patterns[1]),))) if information else None, 0.0
+        # a thread a block; linear algebra with threads of its own would wait for these
+        with linear_algebra().limit(limits=1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            found = pool.map(
+                lambda block: self._evaluate(x, block, mean, deviation, information=information, by_scores=by_scores),
+                self.blocks,
+            )
+            for block, (of_respondents, by_parameters, own, gathered) in zip(self.blocks, found, strict=True):
+                each[:, block.respondents] = of_respondents
+                gradient += by_parameters
+                rows += [gathered] if by_scores else []
+                if of_pairs is not None:
+                    of_pairs[block.pairs] += own[0]
+                    of_sd += own[1]
+                    for part in own[2:]:
+                        for which, value in part.items():
+                            products[which] = products[which] + value if which in products else value
+        complete, missing = (None, None) if of_pairs is None else self._joined(of_pairs, of_sd, products)
+        by_respondent = block_array([[part] for part in rows], format="csr") if by_scores else None
+        return Evaluated(each[0], each[1], each[2], gradient, complete, missing, by_respondent)
+
+    def _posterior(self, x: Floats, block: Block, mean: Floats, deviation: Floats) -> Posterior:
+        """Curves, likelihoods and posteriors of a block's respondents and answers."""
+        (at, log_w), (at_answer, log_v) = self.nodes, self.answer_nodes
+        sd, sigma = np.exp(x[self.places["population"][0, 0]]), x[self.places["population"][0, -1]]
+        n_q, n_m = len(at), len(at_answer)
+        scale = deviation[block.respondents, None]
+        theta = mean[block.respondents, None] + scale * at
+        effect, v = theta[block.respondent], None
+        if n_m > 1:
+            effect = (effect[:, :, None] + sigma * at_answer).reshape(-1, n_q * n_m)
+        points, by, by_two = self.points(x, block.ratings, effect, np.tile(at_answer, n_q))
+        log_p, starts = points.log_likelihood, block.starts
+        if n_m > 1:
+            of_answer = np.add.reduceat(log_p, block.answer_starts).reshape(-1, n_q, n_m) + log_v
+            log_p = logsumexp(of_answer, axis=2)
+            v = np.exp(of_answer - log_p[:, :, None])
+            starts = np.searchsorted(block.answer_starts, starts)
+        joint = np.add.reduceat(log_p, starts) + log_w + np.log(scale / sd) - (theta / sd) ** 2 / 2
+        log_likelihood = logsumexp(joint, axis=1)
+        w = np.exp(joint - log_likelihood[:, None])
+        weight = w[block.respondent]
+        if v is not None:
+            v = v[block.answer]
+            weight = (weight[:, :, None] * v).reshape(-1, n_q * n_m)
+        return Posterior(points, by, by_two, theta / sd, theta, log_likelihood, w, v, weight)
+
+    @np.errstate(invalid="ignore", over="ignore", divide="ignore")  # a step too far: not finite, and halved
+    def _evaluate(
+        self, x: Floats, block: Block, mean: Floats, deviation: Floats, *, information: bool, by_scores: bool
+    ) -> tuple[Any, ...]:
+        posterior = self._posterior(x, block, mean, deviation)
+        points, by, theta, w, weight = posterior.points, posterior.by, posterior.theta, posterior.w, posterior.weight
+        average = (w * theta).sum(axis=1)
+        centred = theta - average[:, None]
+        of_respondents = np.stack([posterior.log_likelihood, average, np.sqrt((w * centred**2).sum(axis=1))])
+        scores = self._scores(points, by)
+        gradient = np.zeros(self.n_parameters)
+        levels = self._levels(block)
+        for facet, own in scores.items():
+            values = np.einsum("npq,nq->np", own, weight)
+            for p, places in enumerate(self._columns(facet).T):
+                gradient[places] += np.bincount(levels[facet], values[:, p], minlength=len(places))
+        by_sd = posterior.standard**2 - 1
+        gradient[self.places["population"][0, 0]] += (w * by_sd).sum()
+        if not (information or by_scores):
+            return of_respondents, gradient, None, None
+        sparse, gathered = None, None
+        within: dict[tuple[Facet, Facet], Any] = {}
+        if posterior.v is not None:
+            spread = {}
+            for facet, own in scores.items():
+                by_node = own.reshape(*own.shape[:2], *posterior.v.shape[1:])
+                scores[facet] = np.einsum("npqm,nqm->npq", by_node, posterior.v)
+                spread[facet] = (by_node - scores[facet][..., None]).reshape(own.shape)
+            if information:
+                within = self._within(block, spread, np.sqrt(weight))
+        root = np.sqrt(w)
+        between: dict[Facet, tuple[Ints, Ints, Floats]] = {}
+        for facet, own in (scores | {"population": self._population(block, scores, by_sd)}).items():
+            summed = self._summed(facet, own, block)
+            at_respondent = np.arange(len(theta)) if facet == "population" else block.respondent[block.firsts[facet]]
+            summed = summed - np.einsum("epq,eq->ep", summed, w[at_respondent])[..., None]
+            level = (
+                np.zeros(len(theta), dtype=np.int64) if facet == "population" else levels[facet][block.firsts[facet]]
+            )
+            between[facet] = at_respondent, level, summed * root[at_respondent][:, None]
+        if by_scores:
+            gathered = self._gathered(between, root * centred)
+        if information:
+            by_facet = {
+                facet: placed(*own, len(theta), self.levels[facet], dense=self.dense[facet])
+                for facet, own in between.items()
+            }
+            complete = self._complete(posterior, block)
+            sparse = complete, 2 * (w * posterior.standard**2).sum(), gram(by_facet), within
+        return of_respondents, gradient, sparse, gathered
+
+    def mean_squares(self, x: Floats, mean: Floats, deviation: Floats) -> Floats:
+        """Of each rating (x - E)^2, its variance, and their ratio, posterior means, shape (3, n_ratings).
+
+        Under the model the first two have one expectation and the third has 1, abilities being drawn, not estimated.
+        """
+        found = np.empty((3, self.ratings.n))
+        for block in self.blocks:
+            posterior = self._posterior(x, block, mean, deviation)
+            expected, variance = posterior.points.moments()
+            square = (posterior.points.scores[:, None] - expected) ** 2
+            each = square, variance, square / np.maximum(variance, TINY)
+            found[:, block.ratings] = [(posterior.weight * own).sum(axis=1) for own in each]
+        return found
+
+    def _columns(self, facet: Facet) -> NDArray[np.int64]:
+        """Places of the parameters that ratings have scores of; log sd is none."""
+        return self.places[facet][:, 1:] if facet == "population" else self.places[facet]
+
+    def _levels(self, block: Block) -> dict[Facet, Ints]:
+        """The level of each rating."""
+        given, own = self.ratings, block.ratings
+        return {
+            "items": given.items[own],
+            "raters": given.raters[own],
+            "cells": given.cells[own],
+            "population": np.zeros(own.stop - own.start, dtype=np.int64),
+        }
+
+    def _scores(self, points: CurvePoints, by: Derivatives) -> dict[Facet, Floats]:
+        """Derivatives of each rating's log P by its parameters, shape (n, width, n_nodes), by facet."""
+        by_z, by_u = points.by_predictors, points.by_ability
+        own = {name: (by_u * value)[:, None] for (name,), value in by.items()}
+        items, raters = [by_z], [-by_u[:, None]]
+        if "a" in own:
+            items.append(own["a"])
+        if "log c" in own:
+            raters.append(own["log c"])
+        if self.model.rater_steps:
+            raters.append(-by_z[:, :-1])
+        found: dict[Facet, Floats] = {"items": joined(items), "raters": joined(raters)}
+        if self.model.cells:
+            found["cells"] = -by_u[:, None]
+        if "sigma" in own:
+            found["population"] = own["sigma"]
+        return found
+
+    def _population(self, block: Block, scores: dict[Facet, Floats], by_sd: Floats) -> Floats:
+        """Scores of the population's parameters by respondent, shape (n_respondents, width, n_nodes)."""
+        found = by_sd[:, None]
+        if "population" in scores:
+            found = np.concatenate([found, np.add.reduceat(scores["population"], block.starts)], axis=1)
+        return found
+
+    def _summed(self, facet: Facet, own: Floats, block: Block) -> Floats:
+        """Scores summed over the ratings of an answer, or of a respondent by a rater."""
+        if facet == "items":
+            return np.asarray(np.add.reduceat(own, block.answer_starts))
+        if facet == "population":
+            return own
+        by = block.by_rater if facet == "raters" else block.by_cell
+        return np.asarray((by @ own.reshape(len(own), -1)).reshape(by.shape[0], *own.shape[1:]))
+
+    def _within(self, block: Block, spread: dict[Facet, Floats], root: Floats) -> dict[tuple[Facet, Facet], Any]:
+        """Posterior covariances of the scores given ability: those that an answer's ratings share."""
+        levels, z, n = self._levels(block), dict[Facet, Any](), len(block.answer_starts)
+        for facet, own in spread.items():
+            values, at = own * root[:, None], block.answer
+            level = levels[facet]
+            if facet != "raters":
+                values, level = np.add.reduceat(values, block.answer_starts), level[block.answer_starts]
+                at = np.arange(n)
+            if facet == "population":  # log sd has none
+                values = np.concatenate([np.zeros_like(values), values], axis=1)
+            z[facet] = placed(at, level, values, n, self.levels[facet], dense=False)
+        return gram(z)
+
+    def _gathered(self, between: dict[Facet, tuple[Ints, Ints, Floats]], ability: Floats) -> csr_array:
+        """Posterior covariances of ability with each parameter's score."""
+        rows, columns, values = [], [], []
+        for facet, (respondent, level, own) in between.items():
+            found = np.einsum("epq,eq->ep", own, ability[respondent])
+            places = self.places[facet][level]
+            rows.append(np.repeat(respondent, places.shape[1]))
+            columns.append(places.reshape(-1))
+            values.append(found.reshape(-1))
+        which = np.concatenate(rows), np.concatenate(columns)
+        return csr_array((np.concatenate(values), which), shape=(len(ability), self.n_parameters))
+
+    @cached_property
+    def patterns(self) -> tuple[Floats, list[str]]:
+        """How a rating's predictors change with its parameters: over the steps, shape (n, K), and with which function.
+
+        The parameters are those of its item, rater, cell and sigma; a function is 1 or a derivative of u.
+        """
+        model, w, one = self.model, self.weights, np.eye(self.n_steps)
+        found = [*((step, "") for step in one), *([(w, "a")] if model.item_slopes else []), (-w, "")]
+        found += [(w, "log c")] if model.consistency else []
+        found += [(-step, "") for step in one[:-1]] if model.rater_steps else []
+        found += [(-w, "")] if model.cells else []
+        found += [(w, "sigma")] if model.answer_effect else []
+        return np.array([pattern for pattern, _ in found]), [name for _, name in found]
+
+    def _complete(self, posterior: Posterior, block: Block) -> Floats:
+        """Information of the complete data by pairs, shape (n_pairs of the block, width, width)."""
+        points, weight, by_two = posterior.points, posterior.weight, posterior.by_two
+        patterns, names = self.patterns
+        functions = {"": np.ones((1, 1))} | {name: value for (name,), value in posterior.by.items()}
+        found = np.zeros((len(weight), len(names), len(names)))
+        at = {name: np.flatnonzero(np.array(names) == name) for name in functions}
+        for first, second in combinations_with_replacement(functions, 2):
+            own = points.information(weight * functions[first] * functions[second])
+            part = patterns[at[first]] @ own @ patterns[at[second]].T
+            if (first, second) in by_two:
+                part = part - ((weight * points.by_ability) * by_two[first, second]).sum(axis=1)[:, None, None]
+            found[:, at[first][:, None], at[second]] = part
+            found[:, at[second][:, None], at[first]] = part.transpose(0, 2, 1)
+        return np.asarray((block.by_pair @ found.reshape(len(found), -1)).reshape(-1, *found.shape[1:]))
+
+    def _joined(self, of_pairs: Floats, of_sd: float, products: Products) -> tuple[csr_array, csr_array]:
+        """Complete and missing information from sums over pairs, of log sd, and of products of scores."""
+        pairs, places = self.pairs[0], self.places
+        columns = np.concatenate(
+            [places["items"][pairs[:, 0]], places["raters"][pairs[:, 1]]]
+            + ([places["cells"][pairs[:, 2]]] if self.model.cells else [])
+            + [np.tile(places["population"][0, 1:], (len(pairs), 1))], axis=1,
+        )  # fmt: skip
+        width = columns.shape[1]
+        shape = self.n_parameters, self.n_parameters
+        which = np.repeat(columns, width, axis=1).reshape(-1), np.tile(columns, width).reshape(-1)
+        sd = places["population"][0, :1]
+        complete = coo_array((of_pairs.reshape(-1), which), shape=shape).tocsr()
+        complete = complete + coo_array((np.array([of_sd]), (sd, sd)), shape=shape).tocsr()
+        there = [facet for facet in FACETS if places[facet].size]
+        whole = [[products[s, t] if (s, t) in products else products[t, s].T for t in there] for s in there]
+        return complete, block_array([[csr_array(part) for part in row] for row in whole], format="csr")
+
+
+def joined(parts: list[Floats]) -> Floats:
+    """Along the parameters."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def placed(at: Ints, level: Ints, values: Floats, n: int, n_levels: int, *, dense: bool) -> Any:
+    """Values of shape (n_entities, width, n_nodes) as rows (place, node) and columns (level, parameter)."""
+    _, width, n_nodes = values.shape
+    if dense:
+        found = np.zeros((n, n_nodes, n_levels, width))
+        found[at, :, level] = values.transpose(0, 2, 1)
+        return found.reshape(n * n_nodes, n_levels * width)
+    rows = np.broadcast_to(at[:, None, None] * n_nodes + np.arange(n_nodes), values.shape)
+    columns = np.broadcast_to((level[:, None] * width + np.arange(width))[:, :, None], values.shape)
+    which = rows.reshape(-1), columns.reshape(-1)
+    return csr_array((values.reshape(-1), which), shape=(n * n_nodes, n_levels * width))
+
+
+def gram(by_facet: dict[Facet, Any]) -> Products:
+    """Sums of products of the columns, by facets."""
+    return {
+        (first, second): by_facet[first].T @ by_facet[second]
+        for first, second in combinations_with_replacement([name for name in FACETS if name in by_facet], 2)
+    }

@@ -1,0 +1,183 @@
+"""Ratings as they are given, coded: who was rated, on which item, by whom, and the category; which model they have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+
+Ints = NDArray[np.int64]
+COLUMNS = ("respondent_id", "item_id", "rater_id", "score")
+MOST_CATEGORIES = 100
+
+
+@dataclass(frozen=True)
+class RatingModel:
+    """Which parameters there are: see `fit_raters`."""
+
+    curve: str = "gpcm"
+    item_slopes: bool = False
+    consistency: bool = False
+    rater_steps: bool = False
+    answer_effect: bool = False
+    cells: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """Ratings sorted by respondent; arrays have shape (n_ratings,).
+
+    Parameters
+    ----------
+    respondent_ids, item_ids, rater_ids
+        Names, in the order in which they occur.
+    categories
+        The scores that each item has, the lowest first.
+    respondents, items, raters
+        Whose rating, on what and by whom, as places in the names.
+    codes
+        Place of the score among the categories of its item.
+    cells, cell_names
+        Rater and group of each rating, as places in these pairs; all 0 without groups.
+    """
+
+    respondent_ids: tuple[str, ...]
+    item_ids: tuple[str, ...]
+    rater_ids: tuple[str, ...]
+    categories: tuple[tuple[float, ...], ...]
+    respondents: Ints
+    items: Ints
+    raters: Ints
+    codes: Ints
+    cells: Ints
+    cell_names: tuple[tuple[int, str], ...] = ()
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, interaction: str | None = None) -> Ratings:
+        """Check and code a long table; see `fit_raters` for the errors."""
+        wanted = [*COLUMNS, *([] if interaction is None else [interaction])]
+        if lacking := [name for name in wanted if name not in table.columns]:
+            raise InputError(
+                f"raters: no column {name_first(lacking)} among {name_first(list(map(str, table.columns)), most=12)}; "
+                f"expected {', '.join(wanted)}"
+            )
+        given = table[wanted]
+        scores = pd.to_numeric(given["score"], errors="coerce")
+        if (wrong := (scores.isna() & given["score"].notna() | np.isinf(scores)).to_numpy()).any():
+            first = given["score"].iloc[int(wrong.argmax())]
+            raise InputError(f"raters: score '{first}' is no number; expected numbers in order")
+        given = given.assign(score=scores.astype(np.float64))[scores.notna().to_numpy()]
+        if given.empty:
+            raise InputError("raters: there is no score; expected a row a rating")
+        coded = {name: named(given[name]) for name in wanted if name != "score"}
+        for name, (places, _) in coded.items():
+            if (empty := places < 0).any():
+                raise InputError(f"raters: {int(empty.sum())} ratings without {name}; expected one each")
+        respondent, item, rater = (coded[name][0] for name in COLUMNS[:3])
+        twice = pd.DataFrame({"respondent": respondent, "item": item, "rater": rater}).duplicated().to_numpy()
+        if twice.any():
+            of, on, by = given[list(COLUMNS[:3])].iloc[int(twice.argmax())]
+            raise InputError(
+                f"raters: rater {by} rated item {on} of respondent {of} more than once; expected one rating of each; "
+                "give repeats an item of their own, or their mean"
+            )
+        categories, codes = coded_by_item(item, given["score"].to_numpy(), len(coded["item_id"][1]))
+        items = coded["item_id"][1]
+        if alike := [items[j] for j, own in enumerate(categories) if len(own) < 2]:
+            raise InputError(f"raters: item {name_first(alike)}: all scores are the same; expected two or more")
+        if many := [items[j] for j, own in enumerate(categories) if len(own) > MOST_CATEGORIES]:
+            raise InputError(f"raters: item {name_first(many)} has more than {MOST_CATEGORIES} scores; round them")
+        cells, names = np.zeros(len(given), dtype=np.int64), tuple[tuple[int, str], ...]()
+        if interaction is not None:
+            groups, labels = coded[interaction]
+            pairs, cells = np.unique(np.stack([rater, groups]), axis=1, return_inverse=True)
+            names = tuple((int(r), str(labels[g])) for r, g in pairs.T)
+        order = np.lexsort((rater, item, respondent))
+        return cls(
+            coded["respondent_id"][1], items, coded["rater_id"][1], categories, respondent[order], item[order],
+            rater[order], codes[order], cells.reshape(-1)[order], names,
+        )  # fmt: skip
+
+    @property
+    def n(self) -> int:
+        """How many ratings there are."""
+        return len(self.codes)
+
+    @cached_property
+    def n_steps(self) -> Ints:
+        """Categories of each item but the lowest, shape (n_items,)."""
+        return np.array([len(own) - 1 for own in self.categories])
+
+    @cached_property
+    def answers(self) -> tuple[Ints, int]:
+        """The answer that each rating is of (respondent and item), as a number, and how many answers there are."""
+        found, places = np.unique(self.respondents * len(self.item_ids) + self.items, return_inverse=True)
+        return places.reshape(-1), len(found)
+
+    @property
+    def ratings_of_an_answer(self) -> float:
+        """Mean number of raters of an answer."""
+        return self.n / self.answers[1]
+
+    def joined_by(self, places: Ints, size: int) -> Ints:
+        """The connected part that each rater is of, by what they share, shape (n_raters,)."""
+        n = len(self.rater_ids)
+        graph = coo_array((np.ones(self.n), (self.raters, n + places)), shape=(n + size, n + size))
+        found: Ints = connected_components(graph)[1][:n].astype(np.int64)
+        return found
+
+    @cached_property
+    def item_parts(self) -> Ints:
+        """The set of raters who share items, in however many steps, that each is of."""
+        return self.joined_by(self.items, len(self.item_ids))
+
+    @cached_property
+    def parts(self) -> Ints:
+        """The part that each rater is of, the largest 0: joined by common respondents and by common items."""
+        joined = np.stack([self.joined_by(self.respondents, len(self.respondent_ids)), self.item_parts])
+        parts = np.unique(joined, axis=1, return_inverse=True)[1].reshape(-1)
+        order = np.argsort(-np.bincount(parts), kind="stable")
+        return np.asarray(np.argsort(order)[parts])
+
+    def shares(self, item: int) -> NDArray[np.float64]:
+        """Of each category of an item."""
+        counts = np.bincount(self.codes[self.items == item], minlength=self.n_steps[item] + 1)
+        return np.asarray(counts / counts.sum())
+
+    def values(self) -> NDArray[np.float64]:
+        """The scores that the categories stand for, shape (n_items, K + 1); 0 behind the last of an item."""
+        found = np.zeros((len(self.item_ids), int(self.n_steps.max()) + 1))
+        for j, own in enumerate(self.categories):
+            found[j, : len(own)] = own
+        return found
+
+
+def named(column: pd.Series[Any]) -> tuple[Ints, tuple[str, ...]]:
+    """Places among the names, -1 where there is none, and the names as texts, in the order in which they occur."""
+    places, values = pd.factorize(column)
+    again, names = pd.factorize(np.array([str(value) or None for value in values], dtype=object))
+    return np.where(places < 0, -1, again[places]).astype(np.int64), tuple(names)
+
+
+def coded_by_item(items: Ints, scores: NDArray[np.float64], n_items: int) -> tuple[tuple[tuple[float, ...], ...], Ints]:
+    """The scores of each item in order, and each rating's place among them."""
+    levels, level = np.unique(scores, return_inverse=True)
+    there = np.zeros((n_items, len(levels)), dtype=np.bool_)
+    there[items, level.reshape(-1)] = True
+    place = there.cumsum(axis=1) - 1
+    return tuple(tuple(levels[own].tolist()) for own in there), place[items, level.reshape(-1)].astype(np.int64)
+
+
+def part_names(ratings: Ratings) -> list[list[Any]]:
+    """The raters of each connected part, the largest part first."""
+    return [[ratings.rater_ids[r] for r in np.flatnonzero(ratings.parts == part)]
+            for part in range(int(ratings.parts.max()) + 1)]  # fmt: skip
