@@ -380,7 +380,7 @@ def test_mean_squares_are_1_and_a_rater_who_guesses_stands_out() -> None:
         (lambda t: t[t["item_id"] == "q1"], {"answer_effect": True}, "several answers"),
         (lambda t: t.drop_duplicates(["respondent_id", "item_id"]), {"answer_effect": True}, "several ratings"),
         (lambda t: t.assign(score=np.random.default_rng(3).integers(0, 4, len(t))), {}, "ability does not vary"),
-        (lambda t: t, {"model": "rasch"}, "expected gpcm or graded"),
+        (lambda t: t, {"model": "rasch"}, "expected gpcm or grm"),
         (lambda t: t, {"interaction": "family"}, "no column family"),
     ],
 )  # fmt: skip
