@@ -70,11 +70,6 @@ class CategoriesFit:
 
         if self.model in KINDS:
             return self.model
-        if not Path(self.model).exists():
-            raise InputError(
-                f"--model {self.model}: no such model or file; expected rasch, 1pl, {', '.join(KINDS)}, or a table "
-                "with item_id, model"
-            )
         return read_model_names(self.model)
 
     def fit(self) -> tuple[FitResults, str]:

@@ -10,10 +10,21 @@ import typer
 #: Models of right and wrong: ModelKind, without the time it takes to load.
 RightOrWrong = Literal["rasch", "1pl", "2pl", "3pl", "4pl"]
 IN_CATEGORIES = ("grm", "gpcm", "pcm", "rsm", "nominal")
+
+
+def known_model(model: str) -> str:
+    """The model, if it is one of ours or a file."""
+    names = [*get_args(RightOrWrong), *IN_CATEGORIES]
+    if model not in names and not Path(model).is_file():
+        raise typer.BadParameter(f"'{model}' is not one of {', '.join(map(repr, names))}, nor a table of models.")
+    return model
+
+
 Model = Annotated[
     str,
     typer.Option(
         "--model",
+        callback=known_model,
         metavar="MODEL",
         autocompletion=lambda: [*get_args(RightOrWrong), *IN_CATEGORIES],
         help="Of right and wrong rasch, 1pl, 2pl, 3pl, 4pl; of grades and partial credit grm, gpcm, pcm, rsm; nominal; "

@@ -150,7 +150,7 @@ def _omega_of(responses: ResponseMatrix) -> tuple[float, str]:
     if responses.n_items < FEWEST_FOR_OMEGA:
         return np.nan, f"omega: {responses.n_items} items; one factor needs at least {FEWEST_FOR_OMEGA}"
     if responses.trials is not None:
-        return np.nan, "omega: of right and wrong, one response of a respondent to an item"
+        return np.nan, "omega: of right and wrong, not of several trials or categories"
     try:
         correlations = tetrachoric(responses).correlations
     except InputError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,11 @@ from irtbench.data.responses import ResponseMatrix, name_first, numbered
 from irtbench.data.shown import Shown, counted
 from irtbench.models.item_models.item_model import NUMPY, ItemModel
 from irtbench.models.item_models.logistic import Logistic
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
+
+if TYPE_CHECKING:
+    from irtbench.models.item_parameters import ItemParameters
+
 
 Levels = Sequence[Any] | Mapping[str, Sequence[Any]] | None
 MISSING = -1
@@ -310,6 +313,8 @@ class CategoryParameters(Shown):
         Where a model has no slope and mean step they are those of its expected score: four times the slope where half
         of the score is expected, and the ability there.
         """
+        from irtbench.models.item_parameters import ItemParameters  # which has categories
+
         grid = SCORING_NODES.nodes
         share = self.expected_score(grid) / self.top
         middle = np.abs(share - 0.5).argmin(axis=0)
@@ -325,6 +330,8 @@ class CategoryParameters(Shown):
 
     def as_right_or_wrong(self) -> ItemParameters | None:
         """The items as right (1) and wrong (0) where all are so; None where any is not."""
+        from irtbench.models.item_parameters import ItemParameters
+
         two = all(isinstance(model, Logistic) and not model.upper for model in self.models)
         if not two or any(tuple(map(float, own)) != (0.0, 1.0) for own in self.categories):
             return None

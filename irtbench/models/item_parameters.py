@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first, numbered
 from irtbench.data.shown import Drawn, counted, spanned
-
-if TYPE_CHECKING:
-    from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.category_parameters import CategoryParameters
 
 #: Whose slope and intercept they are: the item's ``own``; a slope of 1 (``rasch``) or one for all items (``1pl``) and
 #: the item's intercept; none estimated (``fixed``).

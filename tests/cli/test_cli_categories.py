@@ -223,7 +223,7 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "saying"),
     [
-        (["fit", "{scores}", "--model", "grn"], "--model grn: no such model or file; expected rasch"),
+        (["fit", "{scores}", "--model", "grn"], "'grn' is not one of 'rasch'"),
         (["fit", "{scores}", "--model", "grm", "--factors", "2"], "--factors: goes with right and wrong"),
         (["fit", "{scores}", "--model", "grm", "--prior", "hierarchical"], "expected auto, none or weak"),
         (["fit", "{scores}", "--model", "grm", "--threshold", "2"], "expected none for scores in categories"),
