@@ -21,7 +21,7 @@ LIKELY = {
         "problemid", "sampleid", "docid", "stimulusid", "userinput", "example", "task", "instance", "prompt", "problem",
         "stimulus",
     ),
-    "response": ("correct", "iscorrect", "response", "resp", "score", "passed", "resolved"),
+    "response": ("correct", "iscorrect", "response", "resp", "score", "passed", "resolved", "grade"),
     "answer": ("answer", "label", "annotation", "choice", "rating"),
 }  # fmt: skip
 FROM_FORM = re.compile(r"(input|answer)\.", re.IGNORECASE)  # before the names of a form's fields

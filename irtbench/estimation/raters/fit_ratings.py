@@ -249,7 +249,7 @@ def doubts_of(ratings: Ratings, model: RatingModel, *, learnt: bool) -> tuple[st
         found.append(
             f"an answer has {ratings.ratings_of_an_answer:.1f} ratings on average, taken as independent given ability: "
             "if raters of one answer share more than that, intervals of theta and fair scores are too short; "
-            "answer_effect=True estimates what they share"
+            "--answer-effect (answer_effect=True) estimates what they share"
         )
     if (m := len(ratings.respondent_ids)) < FEW_RESPONDENTS:
         found.append(
