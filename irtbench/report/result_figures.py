@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 
 from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty
+from irtbench.analysis.horizons import TimeHorizon
 from irtbench.analysis.parallel_analysis import ParallelAnalysis
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.item_map import ItemMap
@@ -32,7 +33,7 @@ from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
 from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.evaluation.system_comparison import SystemComparison
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report.analysis_plots import draw_expected_scores, draw_predictions, draw_scree
+from irtbench.report.analysis_plots import draw_expected_scores, draw_horizons, draw_predictions, draw_scree
 from irtbench.report.diagnosis_plots import draw_dependence, draw_person_fit
 from irtbench.report.evaluation_plots import (
     draw_baselines,
@@ -143,6 +144,11 @@ def _(result: DifferentialTestFunctioning, ax: Axes) -> Axes:
 @draw.register
 def _(result: ExplainedDifficulty, ax: Axes) -> Axes:
     return draw_predictions(ax, result)
+
+
+@draw.register
+def _(result: TimeHorizon, ax: Axes) -> Axes:
+    return draw_horizons(ax, result)
 
 
 @draw.register
