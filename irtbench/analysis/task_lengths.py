@@ -38,19 +38,19 @@ def time_horizon(
     device: Device = "auto",
     progress: Callable[[str], None] = lambda message: None,
 ) -> TimeHorizon:
-    """The length of tasks at which each system succeeds half (or 80%) of the time.
+    """The length of tasks at which each system succeeds half (or 80%) of the time (Kwa et al., 2025).
 
     Difficulty is regressed on the logarithm of the length, with a residual, as in `explain_responses`, and a task of a
     length is any such task: the probability of success is averaged over the residual and over the slopes of the items.
     At the difficulty that is typical of a length the curve is steeper, and what is solved 80% of the time lies far too
-    near what is solved half of the time: of published horizons by an order of magnitude (LessWrong, 2026).
+    near what is solved half of the time; see docs/difficulty.md.
 
     Ability, the effect of length and the residual are estimated from the same responses. Abilities are those of the
     likelihood, no prior drawing them to the middle, under curves averaged over what is not known of each item; errors
     are from the expected information of all abilities, items and the effect of length together, so that zero and unit
     of the scale, which are in all of them, drop out. The interval of log t is that of a ratio (Fieller, 1954), to which
-    the interval of the residual is added in squares: it has no end where the effect of length is not clear, or a
-    system solved all or none. Lengths are taken as known; where they are estimates, so is the unit.
+    that of the residual is added in squares (Zou & Donner, 2008): it has no end where the effect of length is not
+    clear, or a system solved all or none. Lengths are taken as known; where they are estimates, so is the unit.
 
     Parameters
     ----------
@@ -88,10 +88,10 @@ def time_horizon(
     >>> tasks = irtbench.ItemParameters.from_difficulty(np.full(60, 1.5), b)
     >>> responses = irtbench.simulate_responses(np.linspace(-1.5, 1.5, 12), tasks, rng=rng)
     >>> found = irtbench.analysis.time_horizon(responses, pd.Series(minutes, tasks.item_ids), model="rasch")
-    >>> found.table().round(0)[["respondent_id", "share", "horizon", "lower", "upper"]].tail(2)
+    >>> found.table().round({"horizon": -1, "lower": -1, "upper": -1}).drop(columns="flags").tail(2)
        respondent_id  share  horizon  lower  upper
-    22           r12    0.5    187.0   82.0  535.0
-    23           r12    0.8     37.0   16.0   86.0
+    22           r12    0.5    190.0   80.0  540.0
+    23           r12    0.8     40.0   20.0   90.0
     """
     for name, value in [("level", level), *(("share", share) for share in shares)]:
         if not 0 < value < 1:

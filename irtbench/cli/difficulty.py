@@ -90,8 +90,8 @@ def difficulty(
     cross-validated R2, and how many answers the features of a new item are worth; predictions.csv, every item predicted
     by a fit without it, and those of F that have no difficulty yet; and prior_items.csv, what is expected of these, for
     `extend --prior-items` and `fit --prior-items`. With RESPONSES and --model rasch also lltm.csv: the linear logistic
-    test model, whose test is in difficulty.json. With RESPONSES and --horizon also horizon.csv: the length at which each
-    system solves half (80%) of the tasks; that column then is a feature by its logarithm.
+    test model, whose test is in difficulty.json. With RESPONSES and --horizon also horizon.csv: the length at which
+    each system solves half (80%) of the tasks; that column then is a feature by its logarithm.
     """
     from irtbench.data.readers.feature_table import read_features
 
@@ -231,13 +231,16 @@ def wished_horizon(source: Path, known: ItemFeatures, features: Path, column: st
         raise InputError(f"--horizon: {source} has items and no systems; expected graded RESPONSES")
     if column not in known.names:
         raise InputError(f"{features}: no column of numbers {column}; there are {', '.join(known.names[:5])}")
+    shares = numbers("--share", share)
+    if not all(0 < each < 1 for each in shares):
+        raise InputError(f"--share {share}: expected numbers between 0 and 1, such as 0.5,0.8")
     place = known.names.index(column)
     lengths = pd.Series(known.values[:, place], list(known.item_ids))
     values = known.values.copy()
     values[:, place] = log_lengths(lengths, known.item_ids)
     names = tuple(f"log {name}" if name == column else name for name in known.names)
     unit = next((word for word in TIMES if word in column.lower()), column)
-    return WishedHorizon(lengths, numbers("--share", share), unit, ItemFeatures(known.item_ids, names, values))
+    return WishedHorizon(lengths, shares, unit, ItemFeatures(known.item_ids, names, values))
 
 
 def with_features(
@@ -349,7 +352,7 @@ def tell_horizons(found: TimeHorizon) -> None:
 
     ends = [in_words(end, found.unit) for end in (found.shortest, found.longest)]
     say(
-        f"tasks are of {ends[0]} to {ends[1]}; one twice as long is {found.effect * np.log(2):.2f} harder, and those of "
+        f"tasks are of {ends[0]} to {ends[1]}; one twice as long is {found.effect * np.log(2):.2f} harder, those of "
         f"the same length have a standard deviation of {found.residual_sd:.2f}"
     )
     beyond = sum("beyond_longest" in words for words in found.flags.flat)
