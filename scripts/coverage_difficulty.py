@@ -216,7 +216,8 @@ class Suite:
     def log_lengths(self, rng: np.random.Generator) -> Array:
         """Of tasks between a minute and a day."""
         longest = np.log(1440)
-        return longest * (rng.beta(1.2, 4, self.n_tasks) if self.skewed else rng.uniform(size=self.n_tasks))
+        drawn: Array = rng.beta(1.2, 4, self.n_tasks) if self.skewed else rng.uniform(size=self.n_tasks)
+        return drawn * float(longest)
 
     def responses(
         self, complete: ResponseMatrix, theta: Array, expected: Array, rng: np.random.Generator
@@ -267,11 +268,11 @@ def horizon(kind: Kind, suites: list[int], replications: int, seed: int) -> None
                 ]  # fmt: skip
         names = ["share", "set", "covered", "beyond", "error", "width", "endless", "typical"]
         table = pd.DataFrame(rows, columns=names)
-        for share, part in table.groupby("share"):
+        for wanted, part in table.groupby("share"):
             out = part[part["beyond"]]
             by_set = part.groupby("set")["covered"].mean()
             print(
-                f"{kind}, {suite.name}, {share:.0%}, {part['set'].nunique()} sets: covered {by_set.mean():.3f} "
+                f"{kind}, {suite.name}, {wanted:.0%}, {part['set'].nunique()} sets: covered {by_set.mean():.3f} "
                 f"(se {by_set.std() / len(by_set) ** 0.5:.3f}), beyond {len(out)}: {out['covered'].mean():.3f}, "
                 f"estimate / truth {np.exp(part['error'].median()):.2f}, upper / lower "
                 f"{np.exp(part['width'].median()):.1f}, endless {part['endless'].mean():.2f}, typical / truth "

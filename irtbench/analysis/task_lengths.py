@@ -158,7 +158,8 @@ def log_lengths(lengths: Mapping[str, float] | pd.Series, item_ids: Sequence[str
         raise InputError(f"time horizon: {len(known)} tasks; expected at least {FEWEST_TASKS}")
     if known.max() <= known.min() * (1 + 1e-9):
         raise InputError("time horizon: every task has the same length; expected lengths that differ")
-    return np.log(known.to_numpy())
+    log_t: Array = np.log(known.to_numpy(dtype=np.float64))
+    return log_t
 
 
 def _abilities(data: ResponseMatrix, fit: ExplanatoryItems, found: MetaRegression, x: Array) -> tuple[Array, Array]:

@@ -355,7 +355,7 @@ def tell_horizons(found: TimeHorizon) -> None:
         f"tasks are of {ends[0]} to {ends[1]}; one twice as long is {found.effect * np.log(2):.2f} harder, those of "
         f"the same length have a standard deviation of {found.residual_sd:.2f}"
     )
-    beyond = sum("beyond_longest" in words for words in found.flags.flat)
+    beyond = sum("beyond_longest" in str(words) for words in found.flags.flat)
     if beyond:
         say(f"{beyond} of {found.flags.size} horizons lie beyond the longest task and are extrapolated")
     if found.effect <= 0:

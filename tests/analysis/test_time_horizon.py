@@ -8,14 +8,15 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from irtbench.analysis.explained_responses import fit_explanatory_items
-from irtbench.analysis.horizons import in_words, point_of, ratios
+from irtbench.analysis.horizons import TimeHorizon, in_words, point_of, ratios
 from irtbench.analysis.meta_regression import meta_regression
-from irtbench.analysis.task_lengths import TimeHorizon, _abilities, time_horizon
+from irtbench.analysis.task_lengths import _abilities, time_horizon
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
+from irtbench.models.theta_posterior import ability_posterior
 
 MIDDLE, PER_LOG = 3.5, 0.6
 
@@ -75,8 +76,6 @@ def test_errors_are_those_of_the_information_of_everything_together() -> None:
     _, covariance = _abilities(data, fit, found, x)
     a, b = fit.items.discrimination, fit.items.difficulty
     less = np.sqrt(1 + (16 * 3**0.5 / (15 * np.pi)) ** 2 * (a * fit.sd) ** 2)
-    from irtbench.models.theta_posterior import ability_posterior
-
     flat = ItemParameters.from_difficulty(a / less, b, item_ids=data.item_ids)
     theta = ability_posterior(data, flat, quadrature=fit.population).mean()
     p, full = icc(theta, flat), np.zeros((6 + 24 + 1, 6 + 24 + 1))
