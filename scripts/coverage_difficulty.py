@@ -204,13 +204,16 @@ class Suite:
     strength: float = 0.0
     tried: float = 1.0
     skewed: bool = False
+    by_task: bool = False
 
     @property
     def name(self) -> str:
         parts = [f"{self.n_systems} x {self.n_tasks}", f"s {self.residual:g}"]
         parts += [f"mean ability {self.strength:g}"] if self.strength else []
         parts += ["few long tasks"] if self.skewed else []
-        parts += [f"{self.tried:.0%} tried, long ones by the able"] if self.tried < 1 else []
+        parts += (
+            [f"{self.tried:.0%} tried, {'hard' if self.by_task else 'long'} ones by the able"] if self.tried < 1 else []
+        )
         return ", ".join(parts)
 
     def log_lengths(self, rng: np.random.Generator) -> Array:
@@ -222,7 +225,7 @@ class Suite:
     def responses(
         self, complete: ResponseMatrix, theta: Array, expected: Array, rng: np.random.Generator
     ) -> ResponseMatrix:
-        """Those that were tried, mostly tasks whose length is near what a system can do."""
+        """Those that were tried, mostly tasks whose length (or own difficulty) is near what a system can do."""
         wish = 0.5 * rng.logistic(size=complete.values.shape) - np.abs(theta[:, None] - expected)
         values = np.where(wish >= np.quantile(wish, 1 - self.tried), complete.values, np.nan)
         return ResponseMatrix(values, complete.respondent_ids, complete.item_ids)
@@ -237,6 +240,7 @@ SUITES = (
     Suite(60, 100, 1.0, tried=0.5),
     Suite(100, 300, 1.0),
     Suite(8, 60, 1.0),
+    Suite(60, 100, 1.0, tried=0.5, by_task=True),
 )
 PER_LOG = 0.6
 
@@ -252,7 +256,9 @@ def horizon(kind: Kind, suites: list[int], replications: int, seed: int) -> None
             expected = PER_LOG * (x - np.log(1440) / 2)
             b = expected + rng.normal(0, suite.residual, suite.n_tasks)
             items = ItemParameters.from_difficulty(rng.lognormal(*slope, suite.n_tasks), b)
-            data = suite.responses(simulate_responses(theta, items, rng=rng), theta, expected, rng)
+            data = suite.responses(
+                simulate_responses(theta, items, rng=rng), theta, b if suite.by_task else expected, rng
+            )
             found = time_horizon(data, dict(zip(items.item_ids, np.exp(x), strict=True)), model=kind)
             for at, share in enumerate(found.shares):
                 point = point_of(share, suite.residual, slope)
