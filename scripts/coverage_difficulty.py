@@ -19,8 +19,9 @@ root mean squared error of b and the coverage of b +- 1.96 se.
 
 ``horizon``: of `time_horizon` how often intervals of nominal 95% cover the length at which a system succeeds half and
 80% of the time, over the systems, and of those whose horizon lies beyond the longest task; the median of estimate over
-truth, of the interval's upper over its lower end, and the share of intervals without an end. And with the residual
-taken for 0, the median of estimate over truth at 80%. Difficulty rises by .6 with the logarithm of the length.
+truth, of the interval's upper over its lower end, and the share of intervals without an end. And by the
+formula, with the residual taken for 0, what the horizon would be over truth. Difficulty rises by .6 with the logarithm
+of the length.
 """
 
 from __future__ import annotations
