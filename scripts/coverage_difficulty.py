@@ -2,6 +2,7 @@
 
     python scripts/coverage_difficulty.py regression [--kind rasch] [--replications 20] [--design NUMBER ...]
     python scripts/coverage_difficulty.py prior [--replications 20] [--effects 0.6 -0.4 0] [--joint]
+    python scripts/coverage_difficulty.py horizon [--kind rasch] [--replications 20] [--design NUMBER ...]
 
 The difficulty of items is linear in three features of standard deviation 1, with effects .6, -.4 and 0, and a residual
 of standard deviation .6; slopes are log-normal(.2, .3), or 1 with Rasch; abilities normal(0, 1).
@@ -15,6 +16,12 @@ nominal 95% cover effects, s, R2 and the difficulties of 20 new items, the mean 
 features give, with one that they are items like the bank's, and with that and as many more answers as
 `explain_difficulty` says that the features are worth; slopes have the prior of the bank's in each case. Printed are
 root mean squared error of b and the coverage of b +- 1.96 se.
+
+``horizon``: of `time_horizon` how often intervals of nominal 95% cover the length at which a system succeeds half and
+80% of the time, over the systems, and of those whose horizon lies beyond the longest task; the median of estimate over
+truth, of the interval's upper over its lower end, and the share of intervals without an end. And by the
+formula, with the residual taken for 0, what the horizon would be over truth. Difficulty rises by .6 with the logarithm
+of the length.
 """
 
 from __future__ import annotations
@@ -29,6 +36,8 @@ from numpy.typing import NDArray
 
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty, explain_difficulty
 from irtbench.analysis.explained_responses import explain_responses
+from irtbench.analysis.horizons import point_of
+from irtbench.analysis.task_lengths import time_horizon
 from irtbench.building.removals import constant_items
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
@@ -186,19 +195,114 @@ def prior(effects: Array, replications: int, seed: int, *, joint: bool) -> None:
     print(means.round(3).to_string())
 
 
+@dataclass(frozen=True)
+class Suite:
+    """Systems, tasks, the residual, mean ability, the share of tasks tried, and whether few tasks are long."""
+
+    n_systems: int
+    n_tasks: int
+    residual: float
+    strength: float = 0.0
+    tried: float = 1.0
+    skewed: bool = False
+    by_task: bool = False
+
+    @property
+    def name(self) -> str:
+        parts = [f"{self.n_systems} x {self.n_tasks}", f"s {self.residual:g}"]
+        parts += [f"mean ability {self.strength:g}"] if self.strength else []
+        parts += ["few long tasks"] if self.skewed else []
+        parts += (
+            [f"{self.tried:.0%} tried, {'hard' if self.by_task else 'long'} ones by the able"] if self.tried < 1 else []
+        )
+        return ", ".join(parts)
+
+    def log_lengths(self, rng: np.random.Generator) -> Array:
+        """Of tasks between a minute and a day."""
+        longest = np.log(1440)
+        drawn: Array = rng.beta(1.2, 4, self.n_tasks) if self.skewed else rng.uniform(size=self.n_tasks)
+        return drawn * float(longest)
+
+    def responses(
+        self, complete: ResponseMatrix, theta: Array, expected: Array, rng: np.random.Generator
+    ) -> ResponseMatrix:
+        """Those that were tried, mostly tasks whose length (or own difficulty) is near what a system can do."""
+        wish = 0.5 * rng.logistic(size=complete.values.shape) - np.abs(theta[:, None] - expected)
+        values = np.where(wish >= np.quantile(wish, 1 - self.tried), complete.values, np.nan)
+        return ResponseMatrix(values, complete.respondent_ids, complete.item_ids)
+
+
+SUITES = (
+    Suite(20, 40, 0.6),
+    Suite(12, 150, 0.8),
+    Suite(12, 150, 2.0),
+    Suite(30, 170, 1.0, skewed=True),
+    Suite(30, 100, 1.0, strength=2.0),
+    Suite(60, 100, 1.0, tried=0.5),
+    Suite(100, 300, 1.0),
+    Suite(8, 60, 1.0),
+    Suite(60, 100, 1.0, tried=0.5, by_task=True),
+)
+PER_LOG = 0.6
+
+
+def horizon(kind: Kind, suites: list[int], replications: int, seed: int) -> None:
+    """Print a row a suite and share."""
+    slope = (0.0, 0.0) if kind == "rasch" else (0.2, 0.3)
+    for number in suites:
+        suite, rows = SUITES[number], []
+        for k in range(replications):
+            rng = np.random.default_rng([seed, number, k])
+            x, theta = suite.log_lengths(rng), suite.strength + rng.normal(size=suite.n_systems)
+            expected = PER_LOG * (x - np.log(1440) / 2)
+            b = expected + rng.normal(0, suite.residual, suite.n_tasks)
+            items = ItemParameters.from_difficulty(rng.lognormal(*slope, suite.n_tasks), b)
+            data = suite.responses(
+                simulate_responses(theta, items, rng=rng), theta, b if suite.by_task else expected, rng
+            )
+            found = time_horizon(data, dict(zip(items.item_ids, np.exp(x), strict=True)), model=kind)
+            for at, share in enumerate(found.shares):
+                point = point_of(share, suite.residual, slope)
+                truth = (theta - point) / PER_LOG + np.log(1440) / 2
+                lower, upper = np.log(found.lower[:, at]), np.log(found.upper[:, at])
+                held, beyond = (lower <= truth) & (truth <= upper), truth > x.max()
+                rows += [
+                    (share, k, one, out, error, wide, np.isinf(wide), typical)
+                    for one, out, error, wide, typical in zip(
+                        held, beyond, np.log(found.horizon[:, at]) - truth, upper - lower,
+                        (point - point_of(share, 0.0, slope)) / PER_LOG * np.ones(len(theta)), strict=True,
+                    )
+                ]  # fmt: skip
+        names = ["share", "set", "covered", "beyond", "error", "width", "endless", "typical"]
+        table = pd.DataFrame(rows, columns=names)
+        for wanted, part in table.groupby("share"):
+            out = part[part["beyond"]]
+            by_set = part.groupby("set")["covered"].mean()
+            print(
+                f"{kind}, {suite.name}, {wanted:.0%}, {part['set'].nunique()} sets: covered {by_set.mean():.3f} "
+                f"(se {by_set.std() / len(by_set) ** 0.5:.3f}), beyond {len(out)}: {out['covered'].mean():.3f}, "
+                f"estimate / truth {np.exp(part['error'].median()):.2f}, upper / lower "
+                f"{np.exp(part['width'].median()):.1f}, endless {part['endless'].mean():.2f}, typical / truth "
+                f"{np.exp(part['typical'].median()):.1f}",
+                flush=True,
+            )
+
+
 def main() -> None:
-    """Run one of the two."""
+    """Run one of the three."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["regression", "prior"])
+    parser.add_argument("what", choices=["regression", "prior", "horizon"])
     parser.add_argument("--kind", choices=["rasch", "2pl"], default="2pl")
     parser.add_argument("--replications", type=int, default=20)
-    parser.add_argument("--design", type=int, nargs="*", default=list(range(len(DESIGNS))))
+    parser.add_argument("--design", type=int, nargs="*")
     parser.add_argument("--effects", type=float, nargs="*", default=EFFECTS.tolist())
     parser.add_argument("--joint", action="store_true", help="predictions fitted with the bank's items")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     if given.what == "regression":
-        regression(given.kind, given.design, given.replications, given.seed)
+        regression(given.kind, given.design or list(range(len(DESIGNS))), given.replications, given.seed)
+    elif given.what == "horizon":
+        horizon(given.kind, given.design or list(range(len(SUITES))), given.replications, given.seed)
     else:
         prior(np.array(given.effects), given.replications, given.seed, joint=given.joint)
 

@@ -37,7 +37,7 @@ from irtbench.estimation.few_respondents.empirical_bayes import location_and_sca
 from irtbench.estimation.few_respondents.item_grid import hermite_axis
 from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.few_respondents.learnt_prior import SEEN_DEVIATION
-from irtbench.estimation.fit import problem_of
+from irtbench.estimation.fit import problem_of, with_positive_direction
 from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
@@ -157,12 +157,18 @@ class ExplanatoryItems:
         Of ability.
     learning
         How the updates ended; the change is of a coefficient, a mean, or the logarithm of a standard deviation.
+    sd
+        Posterior standard deviations of the difficulties, shape (n_items,).
+    slope
+        Mean and standard deviation of log a among items; 0 and 0 with ``rasch``.
     """
 
     items: ItemParameters
     estimates: Estimates
     population: Quadrature
     learning: Learning
+    sd: Array
+    slope: tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +266,8 @@ def fit_explanatory_items(
         sd = population_of(fit.problem, fit.items)[1] if fit.rasch else 1.0
     slope = np.ones(given.n_items) if fit.rasch else np.exp(mean[:, 0])
     items = ItemParameters.from_difficulty(slope, mean[:, 1], item_ids=given.item_ids)
-    return ExplanatoryItems(items, estimates, normal_population(0.0, sd), learning)
+    among = (0.0, 0.0) if fit.rasch else fit.priors.slope
+    return ExplanatoryItems(items, estimates, normal_population(0.0, sd), learning, np.sqrt(variance[:, 1]), among)
 
 
 @dataclass
@@ -316,6 +323,7 @@ class ExplanatoryFit:
         if not self.rasch:
             self.problem = replace(self.problem, fixed_directions=location_and_scale(self.items))
         found = find_mode(self.problem, start=self.items, tolerance=MODE_TOLERANCE)
+        found = with_positive_direction(self.problem, found)  # a common slope has two modes
         self.items = found.items
         if not self.rasch:
             self.items, mean, deviation = standardised(self.problem, found.items)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from irtbench.cli.options import Figures, Folder, Html, Json, Quiet, Seed
+from irtbench.cli.options import Figures, Folder, Html, Json, Quiet, Seed, numbers
 from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
@@ -219,14 +219,6 @@ def pairs(path: Path) -> tuple[tuple[str, ...], ...]:
     table = read_table(path)
     demand_columns(table, ["item_1", "item_2"], path)
     return tuple(zip(table["item_1"], table["item_2"], strict=True))
-
-
-def numbers(option: str, text: str) -> tuple[float, ...]:
-    """Numbers parted by commas."""
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"{option} {text}: expected numbers parted by commas") from None
 
 
 def limit_of(text: str) -> Limit:

@@ -222,3 +222,11 @@ def demand_varied_items(kept: Sequence[str], file: Path) -> None:
             f"file {file}: no item was answered right by some and wrong by others; "
             "expected such items, from which alone something can be estimated"
         )
+
+
+def numbers(option: str, text: str) -> tuple[float, ...]:
+    """Numbers parted by commas."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"{option} {text}: expected numbers parted by commas") from None

@@ -13,9 +13,10 @@ from matplotlib.ticker import MaxNLocator
 
 from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty
+from irtbench.analysis.horizons import TimeHorizon
 from irtbench.analysis.parallel_analysis import ParallelAnalysis
 from irtbench.models.curves import icc
-from irtbench.report.interval_plots import MARKERS, draw_intervals, shortened
+from irtbench.report.interval_plots import MARKERS, draw_intervals, draw_several_intervals, shortened
 from irtbench.report.plots import (
     ABILITIES,
     ABILITY_LABEL,
@@ -114,7 +115,26 @@ def draw_predictions(ax: Axes, found: ExplainedDifficulty) -> Axes:
     return ax
 
 
-MOST_NAMED = 12
+def draw_horizons(ax: Axes, found: TimeHorizon) -> Axes:
+    """Horizons of the systems, the longest on top, with intervals; those without an end go to the border."""
+    order = np.argsort(-found.horizon[:, 0])[:MOST_HORIZONS]
+    every = np.stack([found.lower, found.horizon, found.upper])[:, order]
+    known = every[np.isfinite(every) & (every > 0)]
+    least, most = (known.min(), known.max()) if known.size else (found.shortest, found.longest)
+    sets = {
+        f"{share:.0%}": pd.DataFrame(dict(zip(("lower", "estimate", "upper"), every[:, :, k], strict=True))).clip(
+            least / 2, most * 2
+        )
+        for k, share in enumerate(found.shares)
+    }
+    names = [found.respondent_ids[place] for place in order]
+    draw_several_intervals(ax, names, sets, label=f"length of tasks solved so often ({found.unit})")
+    ax.axvspan(found.shortest, found.longest, color=GREY, alpha=0.12, linewidth=0)
+    ax.set(xscale="log")
+    return ax
+
+
+MOST_NAMED, MOST_HORIZONS = 12, 40
 
 
 def draw_drift(ax: Axes, table: pd.DataFrame) -> Axes:

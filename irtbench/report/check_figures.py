@@ -19,7 +19,13 @@ from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report import plots
-from irtbench.report.analysis_plots import draw_item_by_group, draw_item_differences, draw_options, draw_scree
+from irtbench.report.analysis_plots import (
+    MOST_HORIZONS,
+    draw_item_by_group,
+    draw_item_differences,
+    draw_options,
+    draw_scree,
+)
 from irtbench.report.blocks import Block, figure
 from irtbench.report.diagnosis_plots import draw_dependence, draw_person_fit
 from irtbench.report.drawing import in_panels, on_axes
@@ -30,6 +36,7 @@ from irtbench.report.scale_figures import numbered
 if TYPE_CHECKING:
     from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
     from irtbench.analysis.explained_difficulty import ExplainedDifficulty
+    from irtbench.analysis.horizons import TimeHorizon
     from irtbench.analysis.parallel_analysis import ParallelAnalysis
     from irtbench.estimation.multiple_groups import GroupedModel
 
@@ -263,6 +270,18 @@ def difficulty_figures(found: ExplainedDifficulty) -> list[Block]:
         "Difficulty of each item, with its standard error, against the prediction from its features by a fit without "
         "it; the bars along the dashed line are the intervals of the predictions.",
     ) + _effects(found)
+
+
+def horizon_figures(found: TimeHorizon) -> list[Block]:
+    """Of time horizons: each system's, with intervals."""
+    n = min(len(found.respondent_ids), MOST_HORIZONS)
+    drawing = on_axes(
+        "time_horizon", found.plot, description=f"Horizons of {plural(n, 'system')}.",
+        height=height_of(n, each=len(found.shares)),
+    )  # fmt: skip
+    return figure(
+        [drawing], "Length of the tasks that each system solves so often, with its interval; lengths of the tasks grey."
+    )
 
 
 def _effects(found: ExplainedDifficulty) -> list[Block]:

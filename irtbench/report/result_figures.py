@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 
 from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty
+from irtbench.analysis.horizons import TimeHorizon
 from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.analysis.parallel_analysis import ParallelAnalysis
 from irtbench.analysis.wrong_keys import WrongKeys
@@ -40,7 +41,7 @@ from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
 from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.evaluation.system_comparison import SystemComparison
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report.analysis_plots import draw_drift, draw_expected_scores, draw_predictions, draw_scree
+from irtbench.report.analysis_plots import draw_drift, draw_expected_scores, draw_horizons, draw_predictions, draw_scree
 from irtbench.report.check_figures import draw_bias, draw_wrong_keys
 from irtbench.report.crowd_plots import draw_agreement, draw_expected_errors, draw_item_agreement, draw_reasons
 from irtbench.report.diagnosis_plots import draw_dependence, draw_person_fit
@@ -166,6 +167,11 @@ def _(result: DifferentialTestFunctioning, ax: Axes) -> Axes:
 @draw.register
 def _(result: ExplainedDifficulty, ax: Axes) -> Axes:
     return draw_predictions(ax, result)
+
+
+@draw.register
+def _(result: TimeHorizon, ax: Axes) -> Axes:
+    return draw_horizons(ax, result)
 
 
 @draw.register

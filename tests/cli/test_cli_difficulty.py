@@ -62,6 +62,52 @@ def test_rasch_adds_the_lltm_and_figures_the_predictions(study: Path, tmp_path: 
     assert "<svg" in (tmp_path / "out" / "predicted_difficulty.svg").read_text()
 
 
+@pytest.fixture(scope="module")
+def tasks(study: Path) -> Path:
+    """The same items as tasks of a length."""
+    table = pd.read_csv(study / "features.csv")
+    table.assign(human_minutes=np.exp(2 + table["length"])).drop(columns="length").to_csv(
+        study / "tasks.csv", index=False
+    )
+    return study
+
+
+def test_horizons_of_systems_are_told_in_the_unit_of_the_column(tasks: Path, tmp_path: Path) -> None:
+    done = run("difficulty", tasks / "responses.csv", "--features", tasks / "tasks.csv", "-o", tmp_path / "out",
+               "--horizon", "human_minutes", "--feature", "kind", "--share", "0.5,0.9", "--model", "rasch",
+               "--figures")  # fmt: skip
+    assert "length of tasks solved so often, in minutes" in done.stdout
+    assert "lie beyond the longest task and are extrapolated" in done.stdout
+    table = pd.read_csv(tmp_path / "out" / "horizon.csv")
+    assert list(table.columns) == ["respondent_id", "share", "horizon", "lower", "upper", "flags"]
+    assert len(table) == 2 * 500
+    assert set(table["share"]) == {0.5, 0.9}
+    assert (table["lower"] <= table["horizon"]).all()
+    assert pd.read_csv(tmp_path / "out" / "effects.csv")["term"].tolist() == [
+        "intercept",
+        "kind=law",
+        "log human_minutes",
+    ]
+    assert json.loads((tmp_path / "out" / "difficulty.json").read_text())["horizon"]["unit"] == "minutes"
+    assert "<svg" in (tmp_path / "out" / "time_horizon.svg").read_text()
+
+
+def test_a_horizon_that_cannot_be_is_refused(tasks: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(tasks / "tasks.csv")
+    table.assign(human_minutes=table["human_minutes"].where(table.index != 2, -4)).to_csv(
+        tmp_path / "f.csv", index=False
+    )
+    for source, features, options, words in (
+        ("fit/bank.json", tasks / "tasks.csv", ["--horizon", "human_minutes"], "has items and no systems"),
+        ("responses.csv", tasks / "tasks.csv", ["--horizon", "hours"], "no column of numbers hours"),
+        ("responses.csv", tmp_path / "f.csv", ["--horizon", "human_minutes"], "length of task item3 is -4"),
+        ("responses.csv", tasks / "tasks.csv", ["--horizon", "human_minutes", "--share", "half"], "--share half"),
+        ("responses.csv", tasks / "tasks.csv", ["--horizon", "human_minutes", "--share", "50"], "between 0 and 1"),
+    ):
+        refused("difficulty", tasks / source, "--features", features, "-o", tmp_path / "none", *options, saying=words)
+    assert not (tmp_path / "none").exists()
+
+
 @pytest.mark.slow
 def test_items_without_a_row_are_left_out_and_said(study: Path, tmp_path: Path) -> None:
     table = pd.read_csv(study / "features.csv").iloc[3:]
