@@ -42,8 +42,10 @@ SHIFTED = irtbench.ItemParameters.from_difficulty([1.0] * 12, np.linspace(-2, 2,
 RATED = pd.MultiIndex.from_product([range(60), ["q1", "q2"], ["a_b", "$x$"]]).to_frame(index=False)
 RATED = RATED.set_axis(["respondent_id", "item_id", "rater_id"], axis=1)
 SCORES = np.digitize(np.repeat(RNG.normal(0, 2, 60), 4) + RNG.logistic(size=240), [-1.0, 1.0])
+LENGTHS = dict(zip(LONG.item_ids, np.exp(np.linspace(0, 5, 12)), strict=True))
 
 RESULTS = [
+    irtbench.analysis.time_horizon(MORE, LENGTHS, model="rasch"),
     ITEMS,
     SCALE,
     irtbench.ItemBank((SCALE,)),
