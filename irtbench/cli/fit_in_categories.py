@@ -131,9 +131,7 @@ def levels_of(text: str | None) -> tuple[str, ...]:
 def refuse_of_categories(asked: Mapping[str, bool]) -> None:
     """Refuse options that do not go with items in categories."""
     if wrong := [name for name, said in asked.items() if said]:
-        raise InputError(
-            f"{wrong[0]}: goes with right and wrong without --constraints: --model rasch, 1pl, 2pl, 3pl or 4pl"
-        )
+        raise InputError(f"{wrong[0]}: goes with models of right and wrong, without --constraints")
 
 
 def varied(scores: pd.DataFrame) -> tuple[list[str], list[dict[str, str]]]:

@@ -224,7 +224,7 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
     ("arguments", "saying"),
     [
         (["fit", "{scores}", "--model", "grn"], "'grn' is not one of 'rasch'"),
-        (["fit", "{scores}", "--model", "grm", "--factors", "2"], "--factors: goes with right and wrong"),
+        (["fit", "{scores}", "--model", "grm", "--factors", "2"], "--factors: goes with models of right and wrong"),
         (["fit", "{scores}", "--model", "grm", "--prior", "hierarchical"], "expected auto, none or weak"),
         (["fit", "{scores}", "--model", "grm", "--threshold", "2"], "expected none for scores in categories"),
         (["fit", "{scores}", "--levels", "a,b"], "--levels: go with grades"),
