@@ -36,7 +36,7 @@ LEADING_TO_STATISTICS = {
     "link_pairs", "link_probabilities", "name_clusters", "score_file",
 }  # fmt: skip
 #: Scripts that make no table: data, random changes of the code.
-NO_MEASUREMENTS = {"make_crowd_study.py", "mutation_sample.py", "forked_tests.py"}
+NO_MEASUREMENTS = {"make_crowd_study.py", "make_judges.py", "mutation_sample.py", "forked_tests.py"}
 
 
 def joined(path: Path) -> str:

@@ -2,7 +2,6 @@
 from irtbench.analysis.dependence_bootstrap import with_bootstrap as with_bootstrap
 from irtbench.analysis.latent_regression import AbilityRegression as AbilityRegression
 from irtbench.analysis.latent_regression import ability_regression as ability_regression
-from irtbench.analysis.latent_regression import read_covariates as read_covariates
 from irtbench.analysis.guessing import GuessingTest as GuessingTest
 from irtbench.analysis.guessing import guessing_test as guessing_test
 from irtbench.analysis.factor_test import one_more_factor as one_more_factor

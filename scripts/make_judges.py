@@ -1,6 +1,6 @@
 """Simulate the grades of the tutorial *A judge's grades*: data/judges/grades.csv.gz.
 
-    python scripts/simulate_judges.py
+    python scripts/make_judges.py
 
 Twelve models answer sixty prompts; each answer is graded from 1 to 5 by two of four judges. One judge is severe, one
 lenient, one favours models of its own family, four prompts separate nobody, and the judges of an answer share what they
