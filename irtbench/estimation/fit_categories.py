@@ -15,7 +15,7 @@ from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
-from irtbench.data.shown import counted
+from irtbench.data.shown import Drawn, counted
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified
 from irtbench.estimation.driver import fenced
@@ -65,7 +65,7 @@ Models = str | ItemModel | Mapping[str, str | ItemModel]
 
 
 @dataclass(frozen=True, eq=False)
-class FittedCategories(InformationCriteria):
+class FittedCategories(InformationCriteria, Drawn):
     """Items of one scale in categories, as they were estimated.
 
     Parameters
@@ -106,6 +106,10 @@ class FittedCategories(InformationCriteria):
     groups: pd.DataFrame | None = None
     seed: int = 0
     moments: NormalMoments | None = None
+
+    @property
+    def _drawn_as(self) -> object:
+        return self.items.as_items()
 
     @property
     def n_parameters(self) -> int:

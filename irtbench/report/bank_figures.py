@@ -57,7 +57,9 @@ def fit_figures(scale: Scale | None, items: pd.DataFrame) -> list[Block]:
             )
         ],
         "Item characteristic curves: the probability of a correct response along ability. Steep ones tell people "
-        "apart; where a curve starts is the chance to guess.",
+        "apart; where a curve starts is the chance to guess."
+        if kept.categories is None
+        else "Expected share of each item's score along ability. Steep curves tell people apart.",
     )
     blocks += figure([_information({"": kept})], INFORMATION)
     blocks += figure(scale_figures.map_panels([scale]), MAP)

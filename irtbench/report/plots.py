@@ -143,6 +143,8 @@ def draw_curves(ax: Axes, kept: ItemParameters, others: Sequence[ItemParameters]
             lines = ax.plot(points := _points_for(items), icc(points, items), color=ORANGE, linestyle=":")
             entries[f"{others_are} ({n_others})"] = lines[0]
     probability_axes(ax)
+    if kept.categories is not None:
+        ax.set_ylabel("expected share of the score")
     _legend_above(ax, entries)
     return ax
 

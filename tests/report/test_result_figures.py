@@ -84,6 +84,7 @@ RESULTS = [
     irtbench.screen(MORE, KEYED, min_responses=3),
     irtbench.agreement(GIVEN),
     irtbench.item_agreement(GIVEN),
+    irtbench.fit_categories(SCORES.reshape(60, 4), "gpcm", prior="weak"),
     irtbench.fit_raters(RATED.assign(score=SCORES)),
 ]
 
