@@ -156,7 +156,7 @@ def test_all_scales_of_naep_are_scored_as_by_quadrature_written_down(real_data: 
     raw, rng, theta = pd.read_csv(file).fillna({"scale": ""}), np.random.default_rng(0), np.linspace(-10, 10, 2001)
     groups = raw.groupby(["subject", "year", "grade", "scale"], sort=False)
     assert len(bank.scales) == len(groups) == 219
-    for scale, (name, rows) in list(zip(bank.scales, groups, strict=True))[::12]:
+    for scale, (name, rows) in list(zip(bank.scales, groups, strict=True))[::24]:
         assert scale.name == " ".join(str(part) for part in name if part != "")
         rows = rows[~rows["item_id"].duplicated()]
         joint, scores = np.tile(-(theta**2) / 2, (3, 1)), {}

@@ -61,6 +61,7 @@ def test_moments_and_their_derivatives_are_those_of_all_patterns(model: str) -> 
     np.testing.assert_allclose(jacobian, np.reshape(by_each, (-1, len(expected))).T, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_it_keeps_its_level_and_finds_two_abilities() -> None:
     rng = np.random.default_rng(4)
     p: dict[str, list[float]] = {"one": [], "two": []}

@@ -70,6 +70,7 @@ def test_parameters_are_found_again_and_theta_is_covered() -> None:
     assert np.abs(rhos).max() < 3
 
 
+@pytest.mark.slow
 def test_the_test_of_dispersion_keeps_its_level_and_finds_some() -> None:
     rng = np.random.default_rng(5)
     none = [fit_trials(drawn(rng, 200, 6, 0.0, np.array(4))[1]).p for _ in range(20)]

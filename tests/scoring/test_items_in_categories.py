@@ -124,6 +124,7 @@ def test_intervals_cover_and_lz_star_is_standard_normal_where_the_model_holds() 
     assert np.abs(outfit - 1).max() < 0.2
 
 
+@pytest.mark.slow
 def test_with_the_items_error_intervals_cover_where_few_fitted_them() -> None:
     rng, covered = np.random.default_rng(11), []
     for _ in range(12):
