@@ -306,8 +306,8 @@ def _demand_distinct(names: Sequence[str], path: Path) -> None:
     if index.has_duplicates:
         repeated = list(index[index.duplicated()].unique())
         raise InputError(
-            f"file {path}: column names must be unique but {name_first(repeated)} is repeated; expected each once, or a "
-            "table of respondent_id, item_id, response"
+            f"file {path}: column names must be unique but {name_first(repeated)} is repeated; expected each once, "
+            "or a table of respondent_id, item_id, response"
         )
 
 
