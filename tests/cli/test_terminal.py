@@ -77,7 +77,8 @@ def completed(line: str, shell: str = "bash") -> list[str]:
 def test_a_shell_completes_commands_options_and_choices() -> None:
     assert completed("irtbench con") == ["convert", "consistency"]
     assert completed("irtbench score --norm-g") == ["--norm-groups", "--norm-group"]
-    assert completed("irtbench fit --model ") == ["rasch", "1pl", "2pl", "3pl", "4pl"]
+    models = ["rasch", "1pl", "2pl", "3pl", "4pl", "grm", "gpcm", "pcm", "rsm", "nominal"]
+    assert completed("irtbench fit --model ") == models
     assert "score" in completed("irtbench nonsense ")  # no command: all of them
     assert any(COMMANDS["score"] in line for line in completed("irtbench sco", "zsh"))
 
