@@ -167,28 +167,46 @@ def ability_regression(
     known = known_items(data, known)
     terms, x = design_of(covariates, data.respondent_ids)
     step = min(step_for_any_pattern(known, STANDARD_NORMAL), 0.1)
-    nodes = np.linspace(-REACH, REACH, min(MOST_NODES, int(2 * REACH / step) + 1))
+    low, high = np.quantile(known.difficulty[np.isfinite(known.difficulty)], [0.05, 0.95])
+    low, high = min(low, 0.0) - REACH, max(high, 0.0) + REACH  # a scale may lie far from 0
+    nodes = np.linspace(low, high, min(MOST_NODES, int((high - low) / step) + 1))
+    q, r = np.linalg.qr(x)  # terms that are orthogonal and of like size, whatever their units
+    q, r = q * np.sqrt(len(x)), r / np.sqrt(len(x))
     likelihoods = log_likelihood(data.correct, nodes, known, trials=data.trials)
 
     def minus(parameters: Array) -> tuple[float, Array]:
-        joint = likelihoods + log_prior(parameters, x, nodes)
+        joint = likelihoods + log_prior(parameters, q, nodes)
         total = logsumexp(joint, axis=1)
         mass, sigma = np.exp(joint - total[:, None]), np.exp(parameters[-1])
         mean = mass @ nodes
-        residual = mean - x @ parameters[:-1]
+        residual = mean - q @ parameters[:-1]
         squares = mass @ nodes**2 - mean**2 + residual**2
-        gradient = np.append(x.T @ residual / sigma**2, (squares / sigma**2 - 1).sum())
+        gradient = np.append(q.T @ residual / sigma**2, (squares / sigma**2 - 1).sum())
         return -float(total.sum()), -gradient
 
-    found = minimize(minus, np.zeros(x.shape[1] + 1), jac=True, method="BFGS", options={"gtol": 1e-6 * len(x)})
+    start = estimate_start(likelihoods, nodes, q)
+    found = minimize(minus, start, jac=True, method="BFGS", options={"gtol": 1e-6 * len(x)})
     at = found.x
     hessian = np.array([(minus(at + h)[1] - minus(at - h)[1]) / (2 * STEP) for h in STEP * np.eye(at.size)])
-    explained = float((x @ at[:-1]).var())
-    sigma = float(np.exp(at[-1]))
+    hessian = (hessian + hessian.T) / 2
+    if not np.isfinite(hessian).all() or np.linalg.eigvalsh(hessian).min() <= 0:
+        raise InputError("ability regression: the responses do not determine the effects; expected more of them")
+    back = np.eye(at.size)
+    back[:-1, :-1] = np.linalg.inv(r)
+    effects, sigma = back[:-1, :-1] @ at[:-1], float(np.exp(at[-1]))
+    explained = float((x @ effects).var())
     return AbilityRegression(
-        data.respondent_ids, terms, at[:-1], sigma, np.linalg.inv((hessian + hessian.T) / 2),
+        data.respondent_ids, terms, effects, sigma, back @ np.linalg.inv(hessian) @ back.T,
         explained / (explained + sigma**2), -float(found.fun), x, nodes, likelihoods,
     )  # fmt: skip
+
+
+def estimate_start(likelihoods: Array, nodes: Array, q: Array) -> Array:
+    """Where the steps begin: the regression of the most likely abilities, and what it leaves."""
+    top = nodes[likelihoods.argmax(axis=1)]
+    inside = np.clip(top, *np.quantile(top, [0.1, 0.9]))  # who is all right or all wrong stands at the end
+    effects = q.T @ inside / len(q)
+    return np.append(effects, np.log(max(float((inside - q @ effects).std()), 0.3)))
 
 
 def log_prior(parameters: Array, x: Array, nodes: Array) -> Array:

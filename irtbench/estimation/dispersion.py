@@ -17,6 +17,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
+from irtbench.estimation.doubts import outnumbered
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.estimation.fitted import software_versions
@@ -55,6 +56,8 @@ class FittedTrials(InformationCriteria):
         freedom for one dispersion; of J dispersions the binomial mixture of 0 to J degrees (Self & Liang, 1987).
     n_respondents, status
         Size of the data, and how the iterations ended.
+    doubts
+        Why standard errors and intervals may be too small.
     """
 
     item_ids: tuple[str, ...]
@@ -66,6 +69,7 @@ class FittedTrials(InformationCriteria):
     p: float
     n_respondents: int
     status: Status
+    doubts: tuple[str, ...] = ()
 
     @property
     def n_dispersions(self) -> int:
@@ -126,6 +130,7 @@ class FittedTrials(InformationCriteria):
             "likelihood_ratio": self.likelihood_ratio,
             "p_dispersion": self.p,
             "prior": "none",
+            "doubts": list(self.doubts),
             "converged": self.converged,
             "stopped_because": self.stopped_because,
             "versions": software_versions(),
@@ -192,7 +197,16 @@ def fit_trials(
     plain, without = binomial.items, binomial.log_likelihood + binomial.log_binomial_coefficients
     none = np.stack([plain.discrimination, plain.intercept, np.zeros(data.n_items)], axis=1)
     found = FittedTrials(
-        data.item_ids, none, plain.covariance, dispersion, without, without, 1.0, data.n_respondents, binomial.status
+        data.item_ids,
+        none,
+        plain.covariance,
+        dispersion,
+        without,
+        without,
+        1.0,
+        data.n_respondents,
+        binomial.status,
+        outnumbered(data.n_items, data.n_respondents),
     )
     if dispersion == "scale" and scatters_less(found, data):
         return found

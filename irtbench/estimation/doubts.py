@@ -195,3 +195,13 @@ def correlation(x: float, y: float, x_square: float, y_square: float, product: f
     """Pearson's correlation from the means of x, y, x^2, y^2 and x y; 1 where one of the two does not vary."""
     sizes = (x_square - x**2) * (y_square - y**2)
     return (product - x * y) / sizes**0.5 if sizes > 0 else 1.0
+
+
+def outnumbered(n_items: int, n_respondents: int) -> tuple[str, ...]:
+    """What is doubtful where slopes of more items than respondents are estimated without a prior; else nothing."""
+    if n_items <= n_respondents:
+        return ()
+    return (
+        f"{n_items} items outnumber {n_respondents} respondents: slopes are known badly, and intervals of ability too "
+        "short; one slope for all items, or more respondents, would do",
+    )

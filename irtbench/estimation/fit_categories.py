@@ -17,7 +17,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.estimation.criteria import InformationCriteria
-from irtbench.estimation.doubts import find_doubts, named_items, not_identified
+from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fit import choose_device, with_positive_direction
@@ -343,6 +343,8 @@ def fit_categories(
     elif covariance is not None and status.converged:
         slopes = items.where("slope").cpu().numpy()
         doubts += slopes_not_told(item_ids, found_items.parameters, covariance, slopes)
+    if design is None:
+        doubts += outnumbered(len(items), len(codes))
     return FittedCategories(
         found_items,
         found.log_likelihood,

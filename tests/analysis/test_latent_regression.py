@@ -140,6 +140,23 @@ def test_covariates_that_tell_nothing_are_one_line(tmp_path: Path, columns: dict
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(("place", "unit"), [(9.0, 1.0), (-20.0, 1.0), (0.0, 500.0)])
+def test_neither_where_the_scale_lies_nor_the_unit_of_a_term_matters(place: float, unit: float) -> None:
+    rng = np.random.default_rng(0)
+    hours, rest = rng.normal(size=300), 0.8 * rng.normal(size=300)
+    b, chance = np.linspace(-2, 2, 20), rng.random((300, 20))
+
+    def effects(place: float, unit: float) -> pd.DataFrame:
+        items = ItemParameters.from_difficulty([1.5] * 20, b + place)
+        right = (chance < icc(place + 0.5 * hours + rest, items)).astype(float)
+        return ability_regression(right, items, hours * unit).table().set_index("term")
+
+    found, expected = effects(place, unit), effects(0.0, 1.0)
+    assert found["effect"]["x1"] * unit == pytest.approx(expected["effect"]["x1"], abs=2e-3)
+    assert found["se"]["x1"] * unit == pytest.approx(expected["se"]["x1"], rel=0.01)
+    assert found["effect"]["intercept"] - place == pytest.approx(expected["effect"]["intercept"], abs=2e-3)
+
+
 def test_respondents_without_a_row_are_named() -> None:
     items = ItemParameters.from_difficulty([1.0] * 3, [-1.0, 0.0, 1.0])
     known = pd.DataFrame({"x": [1.0, 2.0]}, index=["r1", "r2"])
