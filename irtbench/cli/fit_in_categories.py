@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from irtbench.cli.fit_groups import groups_of
 from irtbench.cli.fit_results import FitResults, scale_of_items
-from irtbench.cli.options import demand_varied_items
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
@@ -80,7 +79,8 @@ class CategoriesFit:
         equal = () if self.constraints is None else read_constraints(self.constraints)
         models, scores = self.models(), self.reading.scores(self.file, self.levels)
         kept, left_out = varied(scores)
-        demand_varied_items(kept, self.file)
+        if not kept:
+            raise InputError(f"file {self.file}: no item has two different scores; expected some, which alone tell")
         given = scores[kept].dropna(how="all")
         idle = sorted(set(scores.index) - set(given.index))
         if isinstance(models, dict):

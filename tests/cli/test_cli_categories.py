@@ -239,6 +239,8 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
             "set 1: one parameter; expected two",
         ),
         (["fit", "{scores}", "--model", "grm", "--constraints", "{unknown}"], "no parameter ('p0', 'd9') that can be"),
+        (["fit", "{bytes}", "--model", "grm"], "is no text; expected CSV or Parquet"),
+        (["fit", "{same}", "--model", "grm"], "no item has two different scores"),
         (["fit", "{scores}"], "or fit grades (--model grm)"),
         (["score", "{bank}", "{labels}"], "expected a number but got"),
         (["score", "{bank}", "{high}"], "item p0: 9 is none of its categories"),
@@ -250,9 +252,10 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
     ],
 )
 def test_what_does_not_go_is_one_line(grades: Path, tmp_path: Path, arguments: list[str], saying: str) -> None:
-    files = {name: grades / f"{name}.csv" for name in ("scores", "labels", "twice", "high", "alone", "unknown")} | {
-        "bank": grades / "bank.json"
-    }
+    files = {
+        name: grades / f"{name}.csv"
+        for name in ("scores", "labels", "twice", "high", "alone", "unknown", "bytes", "same")
+    } | {"bank": grades / "bank.json"}
     files["naep"] = grades / "naep.csv"
     if not files["bank"].exists():
         run("fit", files["scores"], "--model", "grm", "-o", grades / "fit")
@@ -261,6 +264,8 @@ def test_what_does_not_go_is_one_line(grades: Path, tmp_path: Path, arguments: l
         pd.concat([scores, scores.head(1)]).to_csv(files["twice"], index=False)
         for name, wrong in (("alone", ["p0"]), ("unknown", ["p0", "p1"])):
             pd.DataFrame({"item_id": wrong, "parameter": "d9", "set": 1}).to_csv(files[name], index=False)
+        files["bytes"].write_bytes(b"\x00\x01\x02" * 50)
+        scores.assign(score=2).to_csv(files["same"], index=False)
         scores.assign(score=9).to_csv(files["high"], index=False)
         pd.DataFrame({"item_id": ["p0"], "a": [1.0], "b": [0.0], "c": [0.2], "irt_model": ["3pl"]}).to_csv(
             files["naep"], index=False

@@ -58,7 +58,7 @@ def test_words_names_of_columns_and_groups(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "saying"),
     [
-        (["--levels", "poor,fair"], "'0' is none of the levels; expected poor, fair"),
+        (["--levels", "poor,fair"], "expected one of poor, fair but got '0'"),
         (["--column", "score=absent"], "absent"),
         (["--column", "answer=score"], "unknown name answer"),
         (["--by", "absent"], "absent"),

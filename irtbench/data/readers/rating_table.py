@@ -10,7 +10,8 @@ import pandas as pd
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.column_names import LIKELY, plain
-from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, field_places, read_table, to_numbers
+from irtbench.data.readers.response_values import to_scores
+from irtbench.data.readers.table import demand_columns, demand_filled, field_places, read_table, to_numbers
 from irtbench.data.responses import name_first
 
 #: Columns of ours by what people call them; who rates is no respondent here.
@@ -100,13 +101,7 @@ def read_ratings(
         found[interaction] = frame[interaction]
     place = field_places(path, known["score"])
     if levels:
-        wrong = ~found["score"].isin([*levels, *MISSING])
-        if wrong.any():
-            first = int(wrong.to_numpy().argmax())
-            raise InputError(
-                f"{place(first)}: '{found['score'].iloc[first]}' is none of the levels; expected {name_first(levels)}"
-            )
-        numbers = found["score"].map({level: float(k) for k, level in enumerate(levels)}).to_numpy(dtype=np.float64)
+        numbers = to_scores(found["score"], place=place, levels=levels)
     else:
         numbers = to_numbers(found["score"], place=place)
     return found.assign(score=numbers)[np.isfinite(numbers)].reset_index(drop=True)

@@ -249,6 +249,8 @@ def holds_models(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
         return sources.reader.name in OF_MODELS
     head = sources.heads[0]
     names = names_of(head) if head.kind in KINDS else list(head.columns)
+    if not names:
+        return False
     pair = find_id_columns(names, asked.columns)
     respondent = likely_respondent_column(names, asked.columns) if pair is None else pair[0]
     return plain(respondent) in MODELS
