@@ -59,7 +59,6 @@ INNER_FUNCTIONS = {
     "estimation.spans": "summed",
     "estimation.driver": "alternate fenced",
     "estimation.threads": "threads_for",
-    "estimation.shared_items": "told",
     "estimation.item_quantiles": "interval_columns quantile_columns weighted_quantiles normal_points",
     "models.parameter_table": "read_pattern",
     "models.quadrature": "refine",
@@ -108,7 +107,7 @@ INNER_FILES = {
     "readers.openai_evals readers.packed readers.potato readers.prodigy readers.prolific readers.py_irt "
     "readers.py_irt_parameters readers.r_parameters readers.respondent_names "
     "readers.sources readers.summary readers.trials readers.wide_columns",
-    "models": "category_table item_models.graded item_models.logistic pyro_model.categories "
+    "models": "category_table coded_scores item_models.graded item_models.logistic pyro_model.categories "
     "factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
     "pyro_model.sites",
     "estimation": "doubts item_quantiles shared_items spans status threads",

@@ -47,7 +47,7 @@ from irtbench.estimation.marginal.observed_information import (
     own_information,
 )
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.shared_scale import population_of, whole_theta_covariance
+from irtbench.estimation.marginal.shared_scale import shared_errors, slope_of_all
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import Device, FitSettings
 from irtbench.estimation.status import Learning
@@ -263,7 +263,7 @@ def fit_explanatory_items(
         fit.to_mode()
         mean, variance = fit.moments()
         estimates = fit.by_responses(mean, variance)
-        sd = population_of(fit.problem, fit.items)[1] if fit.rasch else 1.0
+        sd = slope_of_all(fit.problem, fit.items) if fit.rasch else 1.0
     slope = np.ones(given.n_items) if fit.rasch else np.exp(mean[:, 0])
     items = ItemParameters.from_difficulty(slope, mean[:, 1], item_ids=given.item_ids)
     among = (0.0, 0.0) if fit.rasch else fit.priors.slope
@@ -400,9 +400,8 @@ class ExplanatoryFit:
     def whole_covariance(self) -> Array:
         """Of all difficulties with each other at the mode; NaN where that is not a maximum."""
         if self.rasch:
-            names = self.problem.prior.shared.names  # type: ignore[union-attr]
-            sd = population_of(self.problem, self.items)[1]
-            whole = whole_theta_covariance(self.problem, self.items, names, 0.0, sd)
+            whole = shared_errors(self.problem, self.items).read(unit_slopes=True)[1]
+            assert whole is not None
         else:
             whole = joint_parameter_covariance(self.problem, self.items)[0].cpu().numpy()
         rate = self.by_logs()[1][:, 1].cpu().numpy()

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.estimate import Estimate
+from irtbench.estimation.marginal.group_mode import find_group_mode
 from irtbench.estimation.marginal.group_problem import GroupProblem
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Evaluation, Problem
-from irtbench.estimation.multiple_groups import find_group_mode, group_problem
+from irtbench.estimation.multiple_groups import group_problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Stop
 from irtbench.estimation.threads import threads_for
@@ -173,7 +174,7 @@ def link(
             matrix, slope = start.matrix, differs.shape[1] + 1
             matrix[:, slope] = matrix[:, slope].nan_to_num(1.0)
             start = ItemTensors.from_matrix(matrix.nan_to_num(0.0))
-            problem, mode = find_group_mode(problem, start, settings)
+            problem, mode = find_group_mode(problem, start, tolerance=settings.tolerance, max_steps=settings.max_steps)
             steep = [j for j in mode.status.steep if j < len(differs) and differs[j, 0]]
             if mode.status.stop is not Stop.AT_BOUND or not steep:
                 break

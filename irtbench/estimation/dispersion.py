@@ -23,7 +23,8 @@ from irtbench.estimation.fit_categories import fit_categories
 from irtbench.estimation.fitted import software_versions
 from irtbench.estimation.settings import Device
 from irtbench.estimation.status import Status
-from irtbench.models.category_parameters import MOST_CATEGORIES, CategoryParameters
+from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.coded_scores import MOST_CATEGORIES
 from irtbench.models.item_models.beta_binomial import BetaBinomial
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid

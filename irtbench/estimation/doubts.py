@@ -63,7 +63,7 @@ def find_doubts(problem: Problem, found: Estimate, priors: Priors) -> tuple[str,
             f"the learnt prior is degenerate (correlation {hierarchy.correlation:.2f}): the responses are too few or "
             "not of one ability; take --prior weak, more respondents, or count the abilities (irtbench dimensions)"
         )
-    if problem.rows.most_trials is not None:
+    if problem.rows.most_trials is not None and len(problem.rows.n_correct) == problem.rows.n_items:
         ratio = dispersion_of_trials(problem, items)
         if ratio > OVERDISPERSED:
             doubts.append(

@@ -26,7 +26,9 @@ from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode, joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.item_quantiles import turned
+from irtbench.estimation.marginal.beside_anchors import KnownItems, place_beside
 from irtbench.estimation.marginal.category_problem import CategoryProblem
+from irtbench.estimation.marginal.designed_problem import common_slope
 from irtbench.estimation.marginal.guessing_profile import guessing_intervals, without_guessing_at_zero
 from irtbench.estimation.marginal.mode import RoughStart, find_mode_on_right_nodes, rough_start
 from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
@@ -37,16 +39,17 @@ from irtbench.estimation.marginal.observed_information import (
 )
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.shared_scale import KnownItems, ability_vanishes, population_of
+from irtbench.estimation.marginal.shared_scale import ability_vanishes
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device, FitSettings, Precision, fit_settings
 from irtbench.estimation.shared_items import (
     AnchorsLike,
-    anchor_error,
     anchors_among,
     at_anchors,
     demand_new_items,
-    shared_parameters,
-    told,
+    known_asymptotes,
+    known_linear,
+    read_beside,
+    read_with_one_slope,
 )
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
@@ -62,12 +65,10 @@ from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import StoredRows, encode_responses
-from irtbench.models.pyro_model.shared import POPULATION_SD
+from irtbench.models.pyro_model.shared import SharedParameters
 from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 
 logger = logging.getLogger(__name__)
-
-MOST_PLACINGS_OF_PRIORS, SAME_POPULATION = 10, 1e-4  # of priors beside anchors, and a mean and sd that stay
 
 
 def fit_model(
@@ -172,17 +173,23 @@ def estimate(
     began = time.perf_counter()
     quadrature = normal_grid(settings.n_nodes)
     problem = problem_of(responses, settings, quadrature, anchors, ranks)
+    placed, priors = None, settings.priors
     with torch.no_grad():
-        start = rough_start(problem) if given_start is None else RoughStart(problem.given(given_start))
-        problem = with_adapted_nodes(problem, start.items, room=ROOM)
-        if anchors is not None and settings.prior_items:
-            problem, priors, found = find_beside_anchors(problem, start, settings)
+        if anchors is not None:
+            placed = place_beside(
+                problem, n_nodes=settings.n_nodes, tolerance=settings.tolerance, max_steps=settings.max_steps,
+                start=None if given_start is None else problem.given(given_start),
+                design=slope_of_new_items(problem) if settings.kind == "1pl" else None,
+            )  # fmt: skip
+            problem, found = placed.respondents, placed.found
         else:
+            start = rough_start(problem) if given_start is None else RoughStart(problem.given(given_start))
+            problem = with_adapted_nodes(problem, start.items, room=ROOM)
             problem, priors, found = find_estimate(problem, start, settings)
-        shared = problem.prior.shared is not None
+            found = with_positive_direction(problem, found)
+        shared = placed is not None or problem.prior.shared is not None
         if found.abilities is None and found.status.converged and not priors.is_flat and not shared:
             found = replace(found, abilities=joint_abilities(problem, found.items))
-        found = with_positive_direction(problem, found)
         items = problem.told(found.items, responses.item_ids)
         status, quantiles, intervals, joint = found.status, None, None, None
         if status.converged and priors.is_flat and not shared and problem.rows.most_trials is None:
@@ -198,16 +205,19 @@ def estimate(
                 status = status.unless_loose(loose.tolist())
             if status.converged and isinstance(responses, ResponseMatrix) and not status.integrates_items:
                 intervals = likelihood_intervals(problem, items, settings, joint)
-        if status.converged and ability_vanishes(problem, found.items):
+        if status.converged and (ability_vanishes(problem, found.items) if placed is None else placed.ability_vanishes):
             status = replace(status, stop=Stop.NO_ABILITY)
         doubts = find_doubts(problem, found, priors)
         population = None
         if shared:
             wanted = settings.standard_errors and status.converged
-            items, population, joint, not_told = told(
-                problem, found.items, items, settings, anchors, standard_errors=wanted
-            )
-            status = status.unless_loose(not_told)
+            if placed is not None and anchors is not None:
+                read = read_beside(placed, items, anchors, settings.kind, standard_errors=wanted)
+            else:
+                rasch = settings.kind == "rasch"
+                read = read_with_one_slope(problem, found.items, items, rasch=rasch, standard_errors=wanted)
+            items, population, joint, not_determined = read
+            status = status.unless_loose(not_determined)
         status = with_names(status, responses)
     posterior = None
     if settings.posterior is not None and status.converged:
@@ -243,7 +253,7 @@ def estimate(
         abilities=found.abilities and EstimatedAbilities(*(part.cpu().numpy() for part in found.abilities)),
         moments=population,
         joint_error=joint_error(joint, quadrature, responses.n_respondents, settings, anchors),
-        anchor_error=anchor_error(anchors, items.n_items),
+        anchor_error=None if anchors is None else anchors.error,
         n_density_parameters=found.n_density_parameters,
     )
 
@@ -268,7 +278,8 @@ def likelihood_intervals(
 ) -> NDArray[np.float64] | None:
     """Of (a, b, c) where guessing is estimated and no density of it is the user's own (`guessing_intervals`)."""
     guessed, _ = settings.guessing_of(items.item_ids)
-    if settings.prior_guessing is not None or settings.posterior is not None or not guessed.any():
+    own_density = settings.prior_guessing is not None or settings.priors.upper is not None
+    if own_density or settings.posterior is not None or not guessed.any():
         return None
     return guessing_intervals(problem, items, guessed, joint)
 
@@ -304,7 +315,9 @@ def problem_of(
     """The Pyro model that these settings stand for, with the responses (of this process) on their device."""
     device = choose_device(settings.device) if ranks is None else ranks.device(settings.device)
     free, fixed = settings.guessing_of(responses.item_ids)
-    shared = shared_parameters(responses.item_ids, settings, anchors, device)
+    shared = None
+    if settings.has_common_slope and anchors is None:
+        shared = SharedParameters.common_slope(responses.n_items, device, rasch=settings.kind == "rasch")
     if anchors is not None:
         demand_new_items(settings.prior_items, anchors)
         at_anchors(free, fixed, anchors)
@@ -314,6 +327,7 @@ def problem_of(
         guessing_free=torch.from_numpy(free).to(device),
         guessing_fixed=torch.from_numpy(fixed).to(device),
         shared=shared,
+        known=known_linear(responses.item_ids, settings, anchors, device),
         difficulty=DifficultyPrior.of_items(responses.item_ids, settings.prior_items, device),
     )
     nodes = NodeTensors.from_quadrature(quadrature, dtype=precision(responses, settings), device=device)
@@ -324,7 +338,9 @@ def problem_of(
     if settings.priors.upper is not None:
         each = [Logistic(lower=True, upper=True)] * responses.n_items
         items = CategoryItems(each, [2] * responses.n_items, 1, device)
-        return CategoryProblem.of(partial(category_model, items=items, priors=settings.priors), rows, nodes)
+        known = torch.from_numpy(known_asymptotes(responses.item_ids, settings, anchors)).to(device)
+        with_known = partial(category_model, items=items, priors=settings.priors, known=known)
+        return CategoryProblem.of(with_known, rows, nodes)
     return Problem.of(model, rows, nodes)
 
 
@@ -369,26 +385,11 @@ def find_estimate(problem: Problem, start: RoughStart, settings: FitSettings) ->
     return problem, priors, mode
 
 
-def find_beside_anchors(problem: Problem, start: RoughStart, settings: FitSettings) -> tuple[Problem, Priors, Estimate]:
-    """The estimate where new items have priors on the anchors' scale, on which the population is not known beforehand.
-
-    The priors are taken to the scale on which these respondents are N(0, 1), by the mean and the standard deviation
-    found last, until these stay. That new items came out harder or easier than expected does not move the respondents:
-    what moves them is the responses, to anchors and, as far as their priors are sure, to new items.
-    """
-    difficulty, slope = problem.model.keywords["difficulty"], settings.priors.slope  # type: ignore[attr-defined]
-    mean, sd, steps = 0.0, 1.0, 0
-    for _ in range(MOST_PLACINGS_OF_PRIORS):
-        priors = settings.priors
-        if slope is not None:
-            priors = replace(priors, slope=(sd * slope[0], sd * slope[1]))
-        own = partial(problem.model, priors=priors, difficulty=difficulty and difficulty.seen_by(mean, sd))
-        problem, _, found = find_estimate(Problem.of(own, problem.rows, problem.nodes), start, settings)
-        steps += found.status.steps
-        before, (mean, sd), start = (mean, sd), population_of(problem, found.items), RoughStart(found.items)
-        if not found.status.converged or max(abs(mean - before[0]), abs(sd - before[1])) < SAME_POPULATION:
-            break
-    return problem, settings.priors, replace(found, status=replace(found.status, steps=steps))
+def slope_of_new_items(problem: Problem) -> Tensor:
+    """The matrix by which the slopes that are not known are one parameter."""
+    slopes = torch.zeros_like(problem.free)
+    slopes[:, 0] = problem.free[:, 0]
+    return common_slope(problem.free, slopes)
 
 
 def shared_quadrature(nodes: NodeTensors) -> Quadrature:
@@ -468,9 +469,6 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     """Turn theta's sign, if need be, so that the expected number of correct responses rises with it."""
     theta, items = problem.nodes.theta, found.items
     covariance_with_theta = (problem.nodes.log_weights.exp() * theta[:, 0]) @ problem.expected_score(items)
-    shared = problem.prior.shared
-    if shared is not None and POPULATION_SD in shared.names:  # the anchors say which way is up
-        covariance_with_theta = shared.nearest(items.linear)[0]
     if float(covariance_with_theta) >= 0:
         return found
     covariance = found.covariance

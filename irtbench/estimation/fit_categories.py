@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -20,41 +20,61 @@ from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.fit import choose_device, with_positive_direction
+from irtbench.estimation.fit import (
+    choose_device,
+    choose_precision,
+    find_estimate,
+    shared_quadrature,
+    with_positive_direction,
+)
 from irtbench.estimation.fitted import software_versions
+from irtbench.estimation.marginal.beside_anchors import (
+    AnchorError,
+    KnownItems,
+    errors_beside,
+    moments_beside,
+    place_beside,
+)
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import DesignedProblem, equal_parameters
 from irtbench.estimation.marginal.designed_problem import rating_scale as rating_scale_design
-from irtbench.estimation.marginal.group_problem import GroupProblem
-from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
-from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
-from irtbench.estimation.marginal.observed_information import joint_sampling_covariance
-from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.shared_scale import NormalMoments
-from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.multiple_groups import (
+from irtbench.estimation.marginal.group_mode import (
     BOUND,
     designed_in_groups,
     find_group_mode,
-    group_names,
     group_nodes,
     groups_of,
-    populations_told,
 )
-from irtbench.estimation.settings import FEWEST_RESPONDENTS, USUAL_UPPER, Device, FitSettings, asymptote_prior
+from irtbench.estimation.marginal.group_problem import GroupProblem
+from irtbench.estimation.marginal.mode import RoughStart
+from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
+from irtbench.estimation.marginal.observed_information import (
+    MOST_COUPLED_ITEMS,
+    joint_sampling_covariance,
+    sampling_covariance,
+)
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.shared_scale import NormalMoments
+from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.multiple_groups import group_names, populations_told
+from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings, ModelKind, fit_settings
+from irtbench.estimation.shared_items import Calibrated
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
-from irtbench.models.category_parameters import MISSING, CategoryParameters, Levels, coded
+from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.named import MODELS
 from irtbench.models.item_models.nominal import Nominal
 from irtbench.models.item_models.partial_credit import PartialCredit
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import POPULATION
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.pyro_model.rows import DenseRows
+from irtbench.models.pyro_model.rows import encode_scores
 from irtbench.models.quadrature import Quadrature, normal_grid, normal_population
 
 #: Models whose slopes are 1 and ability N(0, s^2), as in their books: partial credit, rating scale.
@@ -91,7 +111,11 @@ class FittedCategories(InformationCriteria, Drawn):
     seed
         For random numbers, of which none are drawn.
     moments
-        Mean and standard deviation of ability where slopes are 1; None for N(0, 1).
+        Mean and standard deviation of ability where slopes are 1, or beside anchors; None for N(0, 1).
+    density
+        The density of ability, where that was estimated; None for a normal one.
+    anchor_error
+        As of `FittedModel`.
     """
 
     items: CategoryParameters
@@ -106,6 +130,8 @@ class FittedCategories(InformationCriteria, Drawn):
     groups: pd.DataFrame | None = None
     seed: int = 0
     moments: NormalMoments | None = None
+    density: Quadrature | None = None
+    anchor_error: AnchorError | None = None
 
     @property
     def _drawn_as(self) -> object:
@@ -129,6 +155,8 @@ class FittedCategories(InformationCriteria, Drawn):
     @property
     def estimated_population(self) -> Quadrature | None:
         """The prior of scoring where ability is not N(0, 1)."""
+        if self.density is not None:
+            return self.density
         return None if self.moments is None else normal_population(self.moments.mean, self.moments.sd)
 
     def table(self) -> pd.DataFrame:
@@ -157,6 +185,7 @@ class FittedCategories(InformationCriteria, Drawn):
             "seed": self.seed,
             "versions": software_versions(),
             "doubts": list(self.doubts),
+            **({} if self.anchor_error is None else {"anchor_error": self.anchor_error}),
             **{f"population_{name}": value for name, value in (asdict(self.moments) if self.moments else {}).items()},
             **({} if self.groups is None else {"groups": self.groups.to_dict(orient="records")}),
         }
@@ -169,34 +198,36 @@ class FittedCategories(InformationCriteria, Drawn):
 def fit_categories(
     table: ArrayLike | pd.DataFrame,
     models: Models = "grm",
+    settings: FitSettings | None = None,
     *,
     levels: Levels = None,
     common_slope: bool = False,
     rating_scale: bool = False,
     equal: Sequence[Sequence[tuple[str, str]]] = (),
-    prior: Literal["none", "weak"] = "none",
-    prior_guessing: str | None = None,
+    anchors: AnchorsInCategories | None = None,
     groups: Sequence[str] | None = None,
     reference: str | None = None,
-    standard_errors: bool = True,
-    tolerance: float = 1e-5,
-    max_steps: int = 500,
-    n_nodes: int = 61,
-    device: Device = "auto",
+    start: CategoryParameters | None = None,
     seed: int = 0,
+    **keywords: Any,
 ) -> FittedCategories:
     """Estimate items whose responses are categories, by marginal maximum likelihood with ability N(0, 1).
 
     Parameters
     ----------
     table
-        Responses, numbers or, with `levels`, labels: a row a respondent and a column an item; NaN or None where
-        missing. Every item's categories are the values that it has, in their order.
+        Responses, numbers or, with `levels`, labels: a row a respondent and a column an item, NaN or None where
+        missing; or a data frame with columns ``respondent_id, item_id, response`` and a row a response, where few of
+        all pairs have one, or several, which count as trials independent given ability. Every item's categories are the
+        values that it has, in their order.
     models
         ``grm`` (Samejima, 1969), ``gpcm`` (Muraki, 1992), ``nominal`` (Bock, 1972), ``2pl`` or ``3pl`` of two
         categories, or an `ItemModel` of your own; or one for each item by its name. ``pcm`` (Masters, 1982) and ``rsm``
-        (Andrich, 1978) are ``gpcm`` with `common_slope` and `rating_scale`, told with slopes of 1 and the standard
-        deviation of ability in their place.
+        (Andrich, 1978) are ``gpcm`` with `common_slope` and `rating_scale`, with slopes of 1 and the standard deviation
+        of ability in their place.
+    settings
+        Prior, population and numerics; None for no prior. Prior ``weak``: a ~ N(1, 1.5), intercepts ~ N(0, 4), but for
+        the distances of a graded item's, and Beta(5, 15) of guessing.
     levels
         Labels in their order, the lowest first; None where responses are numbers. Of levels by item all are categories,
         given or not.
@@ -210,27 +241,28 @@ def fit_categories(
         Sets of parameters that are the same, each an item and the name that the table has:
         ``[[("item1", "a"), ("item2", "a")]]``. Of graded items the slope and the first intercept can be. Without a
         prior, as the other two.
-    prior
-        ``weak``: a ~ N(1, 1.5), intercepts ~ N(0, 4), but for the distances of a graded item's, and Beta(5, 15) of
-        guessing.
-    prior_guessing
-        A prior of guessing in place of that one: ``normal:MEAN,SD`` of logit c or ``beta:ALPHA,BETA`` of c.
+    anchors
+        Items whose parameters are known and stay as they are: another fit, its items, or a scale of a bank. The others
+        are estimated on their scale, with the mean and the standard deviation of these respondents. Standard errors
+        carry the anchors' own, as if they were from other respondents item by item.
     groups
         The group of each respondent: ability is N(0, 1) in the reference and N(m, s^2) in each other group, the items
         are common to all. None for one group.
     reference
         The group with mean 0 and standard deviation 1; None for the largest.
-    standard_errors
-        Whether to invert the observed information (Louis, 1982).
-    tolerance, max_steps, n_nodes, device, seed
-        As in `FitSettings`.
+    start
+        Items from which the iterations start; None for a rough estimate from the data.
+    seed
+        For random numbers, of which none are drawn.
+    keywords
+        Of the settings: ``prior="weak"``, ``tolerance=1e-6``.
 
     Raises
     ------
     InputError
         If there are fewer than 10 respondents, one without a response, an item with fewer than two categories or more
-        than 100, a 2PL or 3PL of more than two, a response that is none of the levels, guessing without a prior, or
-        prior weak and more items than respondents.
+        than 100, a 2PL or 3PL of more than two, a response that is none of the levels, guessing without a prior, prior
+        weak and more items than respondents, or anchors that are none of the items or of other models or categories.
 
     Examples
     --------
@@ -253,112 +285,203 @@ def fit_categories(
     1   item1   grm             4        d1    1.6             0.2
     2   item1   grm             4        d2   -0.1             0.1
     """
-    codes, respondents, (item_ids, categories) = coded(table, None, None, levels)
+    scores = CodedScores.of(table, levels=levels)
     slopes_are_1 = models in RASCH_KINDS if isinstance(models, str) else False
     if slopes_are_1:
-        if groups is not None:
-            raise InputError(f"fit: {models} goes with one group; expected gpcm with a common slope for several")
+        if groups is not None or anchors is not None:
+            raise InputError(f"fit: {models} goes with one group and no anchors; expected gpcm with a common slope")
         common_slope, rating_scale, models = models == "pcm", models == "rsm", "gpcm"
-    each = models_of(models, item_ids)
-    check_categories(codes, respondents, item_ids, categories, each)
+    each = models_of(models, scores.item_ids)
+    check_categories(scores, each)
+    settings = settings_of(each, settings, keywords)
+    priors = settings.priors
     labels = None if groups is None else np.asarray(groups, dtype=object)
-    names: tuple[str, ...] = () if labels is None else group_names(labels, len(codes), reference)
-    if prior == "weak" and codes.shape[1] > codes.shape[0]:
+    names: tuple[str, ...] = () if labels is None else group_names(labels, scores.n_respondents, reference)
+    if priors.slope is not None and scores.n_items > scores.n_respondents and anchors is None:
         raise InputError(
-            f"fit: {codes.shape[1]} items and {codes.shape[0]} respondents: with more items than respondents prior "
-            "weak sets the scale of ability in their place; expected prior none, or more respondents"
+            f"fit: {scores.n_items} items and {scores.n_respondents} respondents: with more items than respondents "
+            "prior weak sets the scale of ability in their place; expected prior none, or more respondents"
         )
-    guessed = any(isinstance(model, Logistic) and model.lower for model in each)
-    priors = Priors.named(prior, guessing_estimated=guessed)
-    if prior_guessing is not None:
-        priors = replace(priors, guessing=asymptote_prior("prior_guessing", prior_guessing))
-    if any(isinstance(model, Logistic) and model.upper for model in each):
-        priors = replace(priors, upper=USUAL_UPPER)
-    if guessed and priors.guessing is None:
-        raise InputError(
-            "fit: guessing without a prior may go to minus infinity; expected prior weak, or prior_guessing"
-        )
-    sets = equal_sets(each, item_ids, categories, equal, common_slope=common_slope)
+    sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope)
     if (sets or rating_scale) and not priors.is_flat:
         raise InputError("fit: a common slope, a rating scale and equal parameters go without a prior")
     if rating_scale and (
-        sets or {type(model) for model in each} != {PartialCredit} or len({len(own) for own in categories}) > 1
+        sets or {type(model) for model in each} != {PartialCredit} or len({len(own) for own in scores.categories}) > 1
     ):
         raise InputError("fit: a rating scale is of gpcm items with as many categories each, and nothing else equal")
-    with fenced(seed), torch.no_grad(), threads_for(codes.shape[0] * max(codes.shape[1], n_nodes)):
-        where = choose_device(device)
-        items = CategoryItems(each, [len(own) for own in categories], 1, where)
-        model = partial(category_model, items=items, priors=priors)
-        nodes = NodeTensors.from_quadrature(normal_grid(n_nodes), dtype=torch.float64, device=where)
-        alone = CategoryProblem.of(model, rows_of(codes, items), nodes)
+    if anchors is not None and (groups is not None or rating_scale):
+        raise InputError("fit: anchors go with one group, and not with a rating scale")
+    usual = settings.population == "normal" and settings.optimiser == "fisher_scoring"
+    if not usual and (groups is not None or anchors is not None):
+        raise InputError("fit: groups and anchors go with a normal population and optimiser fisher_scoring")
+    cells = scores.n_respondents * max(scores.n_items, settings.n_nodes)
+    with fenced(seed), torch.no_grad(), threads_for(cells):
+        where = choose_device(settings.device)
+        items = CategoryItems(each, [len(own) for own in scores.categories], 1, where)
+        known = None if anchors is None else known_categories(anchors, scores, items)
+        held = None if known is None else known.values.to(where)
+        model = partial(category_model, items=items, priors=priors, known=held)
+        nodes = NodeTensors.from_quadrature(
+            normal_grid(settings.n_nodes), dtype=choose_precision(settings.dtype), device=where
+        )
+        columns = items.item_of_column, items.category_of_column
+        alone = CategoryProblem.of(model, encode_scores(scores, columns, where), nodes)
+        begin = None if start is None else ItemTensors.from_matrix(torch.from_numpy(start.steps_at).to(where))
         design = None
         if rating_scale:
             design = rating_scale_design(len(items), items.width, where)
         elif sets:
-            design = equal_parameters(items.free, sets)
+            design = equal_parameters(alone.free, sets)
         found: Estimate
-        if labels is not None:
+        placed, problem, density = None, cast(Problem, alone), None
+        if known is not None:
+            placed = place_beside(
+                alone, n_nodes=settings.n_nodes, tolerance=settings.tolerance, max_steps=settings.max_steps,
+                start=begin, design=design,
+            )  # fmt: skip
+            problem, found = placed.respondents, placed.found
+        elif labels is not None:
             members = [labels == name for name in names]
             differs = torch.zeros(len(items), (len(names) - 1) * items.width, dtype=torch.bool, device=where)
-            at = replace(alone, nodes=group_nodes(BOUND, 12 / (n_nodes - 1), torch.float64, where))
-            rows = tuple(rows_of(codes[part], items) for part in members)
+            at = replace(alone, nodes=group_nodes(BOUND, 12 / (settings.n_nodes - 1), nodes.dtype, where))
+            rows = tuple(encode_scores(scores.where(part), columns, where) for part in members)
             grouped = GroupProblem.of_groups(at, rows, differs)
-            start, problem = grouped.group_prior.joined(starting_values(alone)), cast(Problem, grouped)
+            first, problem = grouped.group_prior.joined(begin or starting_values(alone)), cast(Problem, grouped)
             if design is not None:
                 designed = designed_in_groups(grouped, design)
-                problem, start = designed, designed.free_of(start)
-            problem, found = find_group_mode(problem, start, FitSettings(tolerance=tolerance, max_steps=max_steps))
+                problem, first = designed, designed.free_of(first)
+            problem, found = find_group_mode(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
         else:
-            problem = alone
             if design is not None:
-                problem = DesignedProblem.made_of(alone, design)
-            start = starting_values(problem)
-            problem = with_adapted_nodes(problem, start, room=ROOM)
-            problem, found = find_mode_on_right_nodes(problem, start, tolerance=tolerance, max_steps=max_steps)
+                designed_alone = DesignedProblem.made_of(alone, design)
+                problem, begin = designed_alone, None if begin is None else designed_alone.free_of(begin)
+            first = starting_values(problem) if begin is None else begin
+            problem = with_adapted_nodes(problem, first, room=ROOM)
+            problem, priors, found = find_estimate(problem, RoughStart(first), settings)
             found = with_positive_direction(problem, found)
-        status, covariance, joint = found.status, None, None
-        if standard_errors and status.converged:
-            whole, loose = joint_sampling_covariance(problem, found.items)
-            joint, first = torch.from_numpy(whole), np.arange(len(items))
-            covariance = whole[first, :, first, :][:, -items.width :, -items.width :]
+            if settings.population == "estimated":
+                density = shared_quadrature(problem.nodes)
+        status, covariance, joint, errors = found.status, None, None, None
+        if settings.standard_errors and status.converged and placed is not None and known is not None:
+            errors = errors_beside(placed, known.anchors)
+            covariance = errors.items
+            status = status.unless_loose(errors.loose.tolist())
+        elif settings.standard_errors and status.converged:
+            if len(items) > MOST_COUPLED_ITEMS and problem is alone:
+                covariance, loose = sampling_covariance(problem, found.items)
+            else:
+                whole, loose = joint_sampling_covariance(problem, found.items)
+                joint, each_item = torch.from_numpy(whole), np.arange(len(items))
+                covariance = whole[each_item, :, each_item, :][:, -items.width :, -items.width :]
             status = status.unless_loose(loose.tolist())
-        steep, undetermined = (tuple(f"item {item_ids[j]}" for j in which) for which in (status.steep, status.loose))
+        steep, undetermined = (
+            tuple(f"item {scores.item_ids[j]}" for j in which) for which in (status.steep, status.loose)
+        )
         status = replace(status, steep_items=steep, loose_items=undetermined)
         parameters, of_groups = problem.whole(found.items), None
         doubts: tuple[str, ...] = ()
         if labels is None:
             doubts = find_doubts(problem, found, priors)
         else:
-            columns = populations_told(groups_of(problem), parameters, joint, 1.0)
+            moments_of = populations_told(groups_of(problem), parameters, joint, 1.0)
             sizes = [int(part.sum()) for part in members]
             of_groups = pd.DataFrame({"group": names, "n_respondents": sizes})
-            of_groups[["mean", "sd", "se_mean", "se_sd"]] = np.stack(columns, axis=1)
+            of_groups[["mean", "sd", "se_mean", "se_sd"]] = np.stack(moments_of, axis=1)
         x = parameters.matrix[: len(items), -items.width :]
-    found_items = CategoryParameters(item_ids, each, categories, x.cpu().numpy(), own_parameters_of(items, design))
+        own = own_parameters_of(alone.free, design)
+    found_items = CategoryParameters(scores.item_ids, each, scores.categories, x.cpu().numpy(), own)
     if covariance is not None and status.converged:
         found_items = replace(found_items, covariance=covariance)
-    moments = None
+    moments = None if placed is None else moments_beside(placed, errors)
     if slopes_are_1:
         found_items, moments = with_slopes_of_1(found_items)
     elif covariance is not None and status.converged:
-        slopes = items.where("slope").cpu().numpy()
-        doubts += slopes_not_told(item_ids, found_items.parameters, covariance, slopes)
-    if design is None:
-        doubts += outnumbered(len(items), len(codes))
+        slopes = (items.where("slope") & alone.free).cpu().numpy()
+        doubts += slopes_not_told(scores.item_ids, found_items.parameters, covariance, slopes)
+    if design is None and priors.is_flat and known is None:
+        doubts += outnumbered(scores.n_items, scores.n_respondents)
     return FittedCategories(
         found_items,
         found.log_likelihood,
         priors,
-        int(problem.free.sum()),
-        len(codes),
-        (codes != MISSING).sum(axis=0),
+        int(problem.free.sum()) + found.n_density_parameters + 2 * (placed is not None),
+        scores.n_respondents,
+        scores.n_by_item,
         describe_nodes(problem.nodes),
         status,
         doubts,
         of_groups,
         seed,
         moments,
+        density,
+        None if known is None else known.anchors.error,
     )
+
+
+#: Items in categories whose parameters are known.
+AnchorsInCategories = FittedCategories | CategoryParameters | ItemParameters | Calibrated
+
+
+@dataclass(frozen=True)
+class KnownCategories:
+    """Anchors among the items, and their parameters on the scales without bounds, NaN elsewhere, (n_items, width)."""
+
+    anchors: KnownItems
+    values: Tensor
+
+
+def known_categories(given: AnchorsInCategories, scores: CodedScores, items: CategoryItems) -> KnownCategories:
+    """The anchors among the items of the responses; of other models, or with other categories, they are an error."""
+    of_items = given if isinstance(given, CategoryParameters | ItemParameters) else given.items
+    known = of_items.categories if isinstance(of_items, ItemParameters) else of_items
+    if known is None:
+        raise InputError("fit: the anchors are of right and wrong; expected items in categories, of a fit or a bank")
+    place = {item: j for j, item in enumerate(scores.item_ids)}
+    names = [item for item in known.item_ids if item in place]
+    if not names:
+        raise InputError("fit: none of the anchors is among the items of the responses")
+    anchors, places = known.select(names), tuple(place[item] for item in names)
+    values = torch.full(items.free.shape, torch.nan, dtype=torch.float64)
+    error = np.zeros((len(names), items.width, len(names), items.width))
+    for k, (j, own) in enumerate(zip(places, anchors.names, strict=True)):
+        kinds = anchors.models[k].name, len(anchors.categories[k])
+        if kinds != (items.models[j].name, items.n_categories[j]):
+            raise InputError(
+                f"fit: anchor {names[k]} is {kinds[0]} of {kinds[1]} categories, but the responses have "
+                f"{items.models[j].name} of {items.n_categories[j]}; expected the same, or another name"
+            )
+        values[j, : len(own)] = torch.from_numpy(anchors.steps_at[k, : len(own)])
+        if anchors.covariance is not None:
+            error[k, : len(own), k, : len(own)] = np.nan_to_num(anchors.covariance[k, : len(own), : len(own)])
+    covariance = error if error.any() else None
+    return KnownCategories(KnownItems(anchors.as_items(), places, covariance), values)
+
+
+def settings_of(models: Sequence[ItemModel], settings: FitSettings | None, keywords: Mapping[str, Any]) -> FitSettings:
+    """The settings, with the asymptotes that the models have.
+
+    Raises
+    ------
+    InputError
+        If guessing has no prior, or settings are of right and wrong alone.
+    """
+    lower, upper = (
+        any(isinstance(model, Logistic) and getattr(model, name) for model in models) for name in ("lower", "upper")
+    )
+    given = settings or FitSettings()
+    kind: ModelKind = "4pl" if upper else "3pl" if lower else "2pl"
+    words: dict[str, Any] = {"prior": given.prior or "none", **keywords, "kind": kind}
+    if kind != "2pl" and words["prior"] == "none" and words.get("prior_guessing", given.prior_guessing) is None:
+        raise InputError(
+            "fit: guessing without a prior may go to minus infinity; expected prior weak, or prior_guessing"
+        )
+    found = fit_settings(given, words)
+    if found.prior == "hierarchical":
+        raise InputError("fit: prior hierarchical goes with right and wrong; expected none or weak of categories")
+    for name, usual in (("guessing", 0.0), ("by_item", {}), ("posterior", None), ("prior_items", {})):
+        if getattr(found, name) != usual:
+            raise InputError(f"fit: {name} goes with right and wrong; expected none of it with items in categories")
+    return found
 
 
 def with_slopes_of_1(items: CategoryParameters) -> tuple[CategoryParameters, NormalMoments]:
@@ -399,11 +522,11 @@ def equal_sets(
     return found
 
 
-def own_parameters_of(items: CategoryItems, design: Tensor | None) -> NDArray[np.int64]:
+def own_parameters_of(free: Tensor, design: Tensor | None) -> NDArray[np.int64]:
     """Number of parameters that are an item's own and no other's, shape (n_items,)."""
     if design is None:
-        return np.asarray(items.free.sum(dim=1).cpu().numpy())
-    touched = (design.view(len(items), items.width, -1) != 0).any(dim=1)  # (n_items, n_free)
+        return np.asarray(free.sum(dim=1).cpu().numpy())
+    touched = (design.view(*free.shape, -1) != 0).any(dim=1)  # (n_items, n_free)
     return np.asarray((touched & (touched.sum(dim=0) == 1)).sum(dim=1).cpu().numpy())
 
 
@@ -435,28 +558,14 @@ def models_of(models: Models, item_ids: Sequence[str]) -> tuple[ItemModel, ...]:
     return tuple(one(models[item]) for item in item_ids)
 
 
-def check_categories(
-    codes: NDArray[np.int8],
-    respondents: Sequence[str],
-    item_ids: Sequence[str],
-    categories: Sequence[Sequence[Any]],
-    models: Sequence[ItemModel],
-) -> None:
+def check_categories(scores: CodedScores, models: Sequence[ItemModel]) -> None:
     """Refuse responses that do not determine the parameters; see `fit_categories` for the errors."""
-    if len(codes) < FEWEST_RESPONDENTS:
-        raise InputError(f"fit: {len(codes)} respondents; expected at least {FEWEST_RESPONDENTS}")
-    if idle := [respondents[int(i)] for i in np.flatnonzero((codes == MISSING).all(axis=1))]:
+    if scores.n_respondents < FEWEST_RESPONDENTS:
+        raise InputError(f"fit: {scores.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}")
+    if idle := [scores.respondent_ids[int(i)] for i in np.flatnonzero(scores.n_by_respondent == 0)]:
         raise InputError(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
-    for item, own, model in zip(item_ids, categories, models, strict=True):
+    for item, own, model in zip(scores.item_ids, scores.categories, models, strict=True):
         if len(own) < 2:
             raise InputError(f"fit: item {item}: all responses are the same, or none; expected two categories or more")
         if isinstance(model, Logistic) and len(own) != 2:
             raise InputError(f"fit: item {item}: {len(own)} categories; expected two of a {model.name} item, or graded")
-
-
-def rows_of(codes: NDArray[np.int8], items: CategoryItems) -> DenseRows:
-    """The responses on their device."""
-    values = torch.from_numpy(codes).to(items.device)
-    columns = items.item_of_column, items.category_of_column
-    n = (values[:, columns[0]] == columns[1]).sum(dim=0).to(torch.float64)
-    return DenseRows(values, n, bool((values != MISSING).all()), categories=columns)

@@ -147,7 +147,6 @@ class FitSettings(Settings):
             asymptote_prior("prior_upper", self.prior_upper)
         for what, there in (
             ("prior hierarchical", self.prior == "hierarchical"),
-            ("by_item", bool(self.by_item)),
             ("prior_items", bool(self.prior_items)),
             ("a posterior", self.posterior is not None),
             ("guessing", self.guessing > 0),

@@ -1,4 +1,4 @@
-"""Models whose items share parameters: Rasch, 1PL, and items on the scale of known ones (anchors)."""
+"""Items that are not all estimated by themselves: Rasch, 1PL, and items on the scale of known ones (anchors)."""
 
 from __future__ import annotations
 
@@ -10,28 +10,21 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+from irtbench.estimation.marginal.beside_anchors import KnownItems, Placed, errors_beside, moments_beside
+from irtbench.estimation.marginal.category_problem import NEGLIGIBLE
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.shared_scale import MOST_COUPLED_ITEMS as MOST_TOGETHER
-from irtbench.estimation.marginal.shared_scale import (
-    AnchorError,
-    KnownItems,
-    NormalMoments,
-    moments_of,
-    population_of,
-    shared_errors,
-    theta_covariance,
-    whole_theta_covariance,
-)
-from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.marginal.shared_scale import NormalMoments, shared_errors, slope_of_all
+from irtbench.estimation.settings import FitSettings, ModelKind
 from irtbench.models.item_parameters import ItemKind, ItemParameters
 from irtbench.models.joint_error import JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.shared import SharedParameters
+from irtbench.models.pyro_model.shared import KnownLinear
 
 
 class Calibrated(Protocol):
@@ -61,50 +54,74 @@ def anchors_among(item_ids: Sequence[str], given: AnchorsLike, settings: FitSett
     position = {item: k for k, item in enumerate(item_ids)}
     chosen = [k for k, item in enumerate(known.item_ids) if item in position]
     anchors = known.select([known.item_ids[k] for k in chosen])
+    if anchors.categories is not None:
+        raise InputError("fit: the anchors are graded items; expected responses in categories and a model of these")
     if not anchors.discrimination.any():
         raise InputError("fit: none of the anchors is among the items of the responses with a slope other than 0")
-    takes = settings.kind in ("rasch", "2pl", "3pl") and settings.prior != "hierarchical"
-    if not takes or settings.posterior is not None:
-        raise InputError("fit: anchors go with model rasch, 2pl or 3pl, prior none or weak, and without a posterior")
+    if settings.prior == "hierarchical" or settings.posterior is not None:
+        raise InputError("fit: anchors go with prior none or weak, and without a posterior")
     if settings.population == "estimated":
         raise InputError("fit: beside anchors the population is normal; expected population normal")
+    if settings.optimiser == "adam":
+        raise InputError("fit: beside anchors expected optimiser fisher_scoring")
     if settings.estimates_guessing and settings.priors.guessing is None:
         raise InputError("fit: anchors beside guessing without a prior; expected prior weak, or a prior_guessing")
+    if settings.kind == "1pl" and settings.priors.slope is not None:
+        raise InputError("fit: anchors beside a 1pl, which has one slope, go without a prior of slopes")
+    if anchors.upper_asymptote is not None and settings.kind != "4pl":
+        raise InputError("fit: the anchors have upper asymptotes; expected model 4pl")
     joint = None if joint is None else joint.select(chosen)
+    return KnownItems(
+        anchors,
+        tuple(position[item] for item in anchors.item_ids),
+        *error_of(anchors, joint, four=settings.kind == "4pl"),
+    )
+
+
+def error_of(
+    anchors: ItemParameters, joint: JointError | None, *, four: bool
+) -> tuple[NDArray[np.float64] | None, JointError | None]:
+    """The anchors' covariance with each other, None where there is none; what is not known of one counts as known."""
     covariance = anchors.covariance
+    if joint is None and covariance is not None and four and covariance.shape[1] == 3:  # none of an asymptote of 1
+        covariance = np.pad(covariance, ((0, 0), (0, 1), (0, 1)))
     if joint is not None:
-        covariance = joint.covariance
-    elif covariance is not None:  # what is not known of single ones counts as known
-        each, blocks = np.arange(len(chosen)), np.nan_to_num(covariance)
-        covariance = np.zeros((len(chosen), 3, len(chosen), 3))
+        covariance = np.pad(joint.covariance, ((0, 0), (0, 1)) * 2) if four else joint.covariance
+    elif covariance is not None:
+        each, width = np.arange(anchors.n_items), covariance.shape[1]
+        blocks, covariance = np.nan_to_num(covariance), np.zeros((anchors.n_items, width, anchors.n_items, width))
         covariance[each, :, each, :] = blocks
-    if covariance is not None and not covariance.any():
-        covariance = None
-    return KnownItems(anchors, tuple(position[item] for item in anchors.item_ids), covariance, joint)
+    return (None if covariance is None or not covariance.any() else covariance), joint
 
 
-def anchor_error(anchors: KnownItems | None, n_items: int) -> AnchorError | None:
-    """How the anchors' error enters the standard errors of a fit of so many items; None without anchors."""
+def known_linear(
+    item_ids: Sequence[str], settings: FitSettings, anchors: KnownItems | None, device: torch.device
+) -> KnownLinear | None:
+    """Slopes and intercepts that are known: the anchors', and slopes of 1 beside them; None without anchors."""
     if anchors is None:
         return None
-    if anchors.covariance is None or n_items > MOST_TOGETHER:
-        return "taken as known"
-    return "by item" if anchors.joint is None else "joint"
+    values, free = np.zeros((len(item_ids), 2)), np.ones((len(item_ids), 2), dtype=np.bool_)
+    if settings.kind == "rasch":
+        values[:, 0], free[:, 0] = 1.0, False
+    places = list(anchors.places)
+    values[places], free[places] = np.stack([anchors.items.discrimination, anchors.items.intercept], axis=1), False
+    return KnownLinear(torch.from_numpy(values).to(device), torch.from_numpy(free).to(device))
 
 
-def shared_parameters(
-    item_ids: Sequence[str], settings: FitSettings, anchors: KnownItems | None, device: torch.device
-) -> SharedParameters | None:
-    """What items share by these settings; None where all parameters are their own."""
-    if anchors is None:
-        if not settings.has_common_slope:
-            return None
-        return SharedParameters.common_slope(len(item_ids), device, rasch=settings.kind == "rasch")
-    known, slope, intercept = np.zeros((3, len(item_ids)))
-    places, items = list(anchors.places), anchors.items
-    known[places], slope[places], intercept[places] = 1.0, items.discrimination, items.intercept
-    slopes, intercepts, where = (torch.from_numpy(part).to(device) for part in (slope, intercept, known))
-    return SharedParameters.anchored(slopes, intercepts, where > 0, rasch=settings.kind == "rasch")
+def known_asymptotes(item_ids: Sequence[str], settings: FitSettings, anchors: KnownItems | None) -> NDArray[np.float64]:
+    """What is known of the parameters of 4PL items, asymptotes as logits, NaN where estimated, shape (n_items, 4)."""
+    known = np.full((len(item_ids), 4), np.nan)
+    for place, item in enumerate(item_ids):
+        choice = settings.by_item.get(item)
+        if choice is not None:
+            known[place, 3] = 1.0
+            known[place, 2] = {"2pl": 0.0, "3pl": np.nan}[choice] if isinstance(choice, str) else choice
+    if anchors is not None:
+        own = anchors.items
+        upper = np.ones(own.n_items) if own.upper_asymptote is None else own.upper_asymptote
+        known[list(anchors.places)] = np.stack([own.discrimination, own.intercept, own.guessing, upper], axis=1)
+    known[:, 2:] = logit(known[:, 2:].clip(NEGLIGIBLE, 1 - NEGLIGIBLE))
+    return known
 
 
 def demand_new_items(prior_items: Mapping[str, tuple[float, float]], anchors: KnownItems) -> None:
@@ -119,59 +136,41 @@ def at_anchors(free: NDArray[np.bool_], fixed: NDArray[np.float64], anchors: Kno
     free[places], fixed[places] = False, anchors.items.guessing
 
 
-def told(
-    problem: Problem,
-    by_z: ItemTensors,
-    items: ItemParameters,
-    settings: FitSettings,
-    anchors: KnownItems | None = None,
-    *,
-    standard_errors: bool,
-) -> tuple[ItemParameters, NormalMoments | None, NDArray[np.float64] | None, list[bool]]:
-    """Items as they are told, the population if it is not N(0, 1), the items' covariance, the items not determined.
+#: Items as they are read, the population if it is not N(0, 1), the items' covariance, the items not determined.
+AsRead = tuple[ItemParameters, NormalMoments | None, NDArray[np.float64] | None, list[bool]]
 
-    Beside anchors the covariance of all items with each other is None where the anchors' own is not known.
 
-    Parameters
-    ----------
-    problem, by_z
-        The fit, its ability standard normal.
-    items
-        The same items in the public form.
-    settings
-        Of the fit.
-    anchors
-        The items that are known, if there are any; in the covariances they have that of their own.
-    standard_errors
-        Whether they are wanted.
-    """
-    shared = problem.prior.shared
-    assert shared is not None
-    standard = settings.kind == "1pl"
-    mean, sd = (0.0, 1.0) if standard else population_of(problem, by_z)
-    names = () if standard else shared.names
-    errors = shared_errors(problem, by_z, anchors) if standard_errors else None
-    joint = None if errors is None else errors.joint
-    own: ItemKind = settings.kind if settings.kind in ("rasch", "1pl") else "own"
-    kind: tuple[ItemKind, ...] = tuple(own if free else "fixed" for free in shared.own[:, 1].tolist())
-    slope = by_z.slope[:, 0] / sd
-    intercept = by_z.intercept - mean * slope
-    if not standard:  # what is known, without rounding
-        slope = torch.where(shared.own[:, 0], slope, shared.design[0, :, 0])
-        intercept = torch.where(shared.own[:, 1], intercept, shared.offset[:, 1])
-    items = replace(
-        items,
-        discrimination=slope.cpu().numpy(),
-        intercept=intercept.cpu().numpy(),
-        covariance=None if joint is None else theta_covariance(by_z, joint, names, mean, sd),
-        kind=kind,
-    )
-    if anchors is not None and errors is not None and errors.by_known is not None:
-        covariance, own_error = np.array(items.covariance), anchors.items.covariance
-        covariance[list(anchors.places)] = 0.0 if own_error is None else np.nan_to_num(own_error)
-        items = replace(items, covariance=covariance)
-    whole, told_whole = None, settings.has_common_slope or (anchors is not None and anchors.joint is not None)
-    if errors is not None and told_whole and items.n_items <= MOST_COUPLED_ITEMS:
-        whole = whole_theta_covariance(problem, by_z, names, mean, sd, errors, anchors)
+def read_with_one_slope(
+    problem: Problem, found: ItemTensors, items: ItemParameters, *, rasch: bool, standard_errors: bool
+) -> AsRead:
+    """Items of one slope, of 1 and the population of its standard deviation where they are Rasch items."""
+    errors = shared_errors(problem, found) if standard_errors else None
+    each, whole = (None, None) if errors is None else errors.read(unit_slopes=rasch)
+    kind: ItemKind = "rasch" if rasch else "1pl"
+    slope = np.ones(items.n_items) if rasch else items.discrimination
+    items = replace(items, discrimination=slope, covariance=each, kind=(kind,) * items.n_items)
+    moments = None
+    if rasch:
+        error = float("nan") if errors is None else float(errors.joint[0, 3, 3].sqrt())
+        moments = NormalMoments(0.0, slope_of_all(problem, found), 0.0, error)
     loose = [False] * items.n_items if errors is None else errors.loose.tolist()
-    return items, None if standard else moments_of(names, mean, sd, joint), whole, loose
+    return items, moments, whole if items.n_items <= MOST_COUPLED_ITEMS else None, loose
+
+
+def read_beside(
+    placed: Placed, items: ItemParameters, anchors: KnownItems, model: ModelKind, *, standard_errors: bool
+) -> AsRead:
+    """Items beside anchors, with the covariance of all where that of the anchors is known."""
+    errors = errors_beside(placed, anchors) if standard_errors else None
+    own: ItemKind = model if model in ("rasch", "1pl") else "own"
+    kinds: list[ItemKind] = [own] * items.n_items
+    for place in anchors.places:
+        kinds[place] = "fixed"
+    covariance = None if errors is None else errors.items.copy()
+    if covariance is not None:
+        covariance[np.abs(covariance) < 1e-15] = 0.0
+    items = replace(items, covariance=covariance, kind=tuple(kinds))
+    whole = None if errors is None or anchors.joint is None else errors.joint
+    whole = whole if items.n_items <= MOST_COUPLED_ITEMS else None
+    loose = [False] * items.n_items if errors is None else errors.loose.tolist()
+    return items, moments_beside(placed, errors), whole, loose

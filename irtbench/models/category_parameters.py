@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first, numbered
+from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Shown, counted
+from irtbench.models.coded_scores import MISSING, MOST_CATEGORIES, CodedScores
 from irtbench.models.item_models.item_model import NUMPY, ItemModel
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.quadrature import normal_grid
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from irtbench.models.item_parameters import ItemParameters
 
 
-Levels = Sequence[Any] | Mapping[str, Sequence[Any]] | None
-MISSING = -1
-MOST_CATEGORIES = 100
 SCORING_NODES = normal_grid(121, bound=8.0)
 DIFFERENCE, STEP = 1e-5, 1e-4  # of parameters, and of abilities, for derivatives
 BETWEEN = "|"  # categories, in a table
@@ -269,10 +267,10 @@ class CategoryParameters(Shown):
         """  # fmt: skip
         items = [item for item in self.item_ids if not isinstance(table, pd.DataFrame) or item in table.columns]
         known = self.select(items)
-        codes, respondents, _ = coded(table, known.item_ids, known.categories)
-        given = codes != MISSING
-        values, trials = np.where(given, codes, np.nan), np.where(given, known.top, 0)
-        return ResponseMatrix(values, tuple(respondents), known.item_ids, trials)
+        scores = CodedScores.of(table, known.item_ids, known.categories)
+        given = scores.codes != MISSING
+        values, trials = np.where(given, scores.codes, np.nan), np.where(given, known.top, 0)
+        return ResponseMatrix(values, scores.respondent_ids, known.item_ids, trials)
 
     def scores(self, table: ArrayLike | pd.DataFrame) -> pd.DataFrame:
         """Ability of each respondent: ``respondent_id, theta, se, n_items``, posterior mean and standard deviation.
@@ -282,14 +280,16 @@ class CategoryParameters(Shown):
         The columns are these items', in any order where they have names; responses that no item has a category for are
         an error.
         """
-        codes, respondents, _ = coded(table, self.item_ids, self.categories)
-        values = np.where(codes == MISSING, np.nan, codes)
+        scores = CodedScores.of(table, self.item_ids, self.categories)
+        values = np.where(scores.codes == MISSING, np.nan, scores.codes)
         joint = SCORING_NODES.log_weights + self.log_likelihood(values, SCORING_NODES.nodes)
         posterior = softmax(joint, axis=1)
         theta = posterior @ SCORING_NODES.nodes
         variance = posterior @ SCORING_NODES.nodes**2 - theta**2
-        n = (codes != MISSING).sum(axis=1)
-        return pd.DataFrame({"respondent_id": respondents, "theta": theta, "se": np.sqrt(variance), "n_items": n})
+        ids = list(scores.respondent_ids)
+        return pd.DataFrame(
+            {"respondent_id": ids, "theta": theta, "se": np.sqrt(variance), "n_items": scores.n_by_respondent}
+        )
 
     def simulate(self, theta: ArrayLike, *, rng: np.random.Generator) -> pd.DataFrame:
         """Draw responses of respondents with these abilities, a column an item, as the data had them."""
@@ -415,11 +415,6 @@ class CategoryDerivatives:
         return np.where(given, np.take_along_axis(terms, columns, axis=1), 0.0)
 
 
-def written(value: Any) -> str:
-    """A category as one writes it: a whole number without a point."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def as_written(texts: Sequence[str]) -> tuple[Any, ...]:
     """Categories of a table: numbers where all are, whole ones as such, else labels."""
     try:
@@ -427,52 +422,3 @@ def as_written(texts: Sequence[str]) -> tuple[Any, ...]:
     except ValueError:
         return tuple(texts)
     return tuple(int(number) if number.is_integer() else number for number in numbers)
-
-
-def coded(
-    responses: ArrayLike | pd.DataFrame,
-    item_ids: Sequence[str] | None,
-    categories: Sequence[Sequence[Any]] | None,
-    levels: Levels = None,
-) -> tuple[NDArray[np.int8], list[str], tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]]:
-    """Categories as 0, 1, ... and -1 where missing, with the respondents, the items and what the categories stand for.
-
-    `item_ids` and `categories` are those of a fit; None for what the responses have. Of `levels` by item all are
-    categories, given or not.
-    """
-    named = isinstance(responses, pd.DataFrame)
-    table = responses if isinstance(responses, pd.DataFrame) else pd.DataFrame(np.asarray(responses))
-    if table.empty:
-        raise InputError("responses: none; expected a row a respondent and a column an item")
-    names = [str(name) for name in table.columns] if named else list(numbered("item", table.shape[1]))
-    table = table.set_axis(names, axis=1)
-    if item_ids is not None:
-        if not named and len(names) == len(item_ids):
-            table = table.set_axis(list(item_ids), axis=1)
-        if lacking := [item for item in item_ids if item not in table.columns]:
-            raise InputError(f"responses: no column of item {name_first(lacking)}; expected one for each item")
-        table = table[list(item_ids)]
-    known: list[tuple[Any, ...]] = []
-    codes = np.full(table.shape, MISSING, dtype=np.int8)
-    for j, item in enumerate(table.columns):
-        values = table.iloc[:, j]
-        present = set(values.dropna().unique().tolist())
-        every = levels[str(item)] if isinstance(levels, Mapping) else None if categories is None else categories[j]
-        expected = list(every) if every is not None else list(levels) if levels is not None else None
-        if expected is None:
-            if wrong := [value for value in present if not isinstance(value, int | float | np.number)]:
-                raise InputError(f"responses: item {item}: {wrong[0]!r} is no number; expected numbers, or levels")
-            whole = (isinstance(value, float) and value.is_integer() for value in present)
-            expected = sorted(int(value) if is_whole else value for value, is_whole in zip(present, whole, strict=True))
-        if unknown := present - set(expected):
-            raise InputError(
-                f"responses: item {item}: {sorted(map(written, unknown))[0]} is none of its categories; expected "
-                f"{name_first(expected)}"
-            )
-        own = tuple(value for value in expected if every is not None or value in present)
-        if len(own) > MOST_CATEGORIES:
-            raise InputError(f"responses: item {item}: {len(own)} categories; expected at most {MOST_CATEGORIES}")
-        codes[:, j] = pd.Categorical(values, categories=list(own)).codes
-        known.append(own)
-    respondents = [str(name) for name in table.index] if named else list(numbered("respondent", len(table)))
-    return codes, respondents, (tuple(table.columns), tuple(known))

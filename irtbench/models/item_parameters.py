@@ -167,7 +167,8 @@ class ItemParameters(Drawn):
             return self.categories.n_free
         own = {"own": 2, "rasch": 1, "1pl": 1, "fixed": 0}
         curve = 2 if self.kind is None else np.array([own[kind] for kind in self.kind])
-        return curve + self.guessing_estimated.astype(np.int64) + (self.upper_asymptote is not None)
+        rises = self.upper_asymptote is not None and (self.upper_asymptote < 1) & (curve > 0)
+        return curve + self.guessing_estimated.astype(np.int64) + rises
 
     @property
     def has_asymptotes(self) -> bool:
@@ -190,14 +191,13 @@ class ItemParameters(Drawn):
         """``2pl``, ``3pl``, ``2pl_fixed_guessing``, ``4pl``, ``rasch``, ``1pl`` or ``fixed`` for each item."""
         if self.categories is not None:
             return tuple(model.name for model in self.categories.models)
-        if self.upper_asymptote is not None:
-            return ("4pl",) * self.n_items
-        return tuple(
-            kind if kind != "own" else "3pl" if free else ("2pl" if c == 0 else "2pl_fixed_guessing")
-            for kind, free, c in zip(
-                self.kind or ("own",) * self.n_items, self.guessing_estimated, self.guessing, strict=True
-            )
-        )
+        upper = np.ones(self.n_items) if self.upper_asymptote is None else self.upper_asymptote
+        of_asymptotes = [
+            "4pl" if u < 1 else "3pl" if free else "2pl" if c == 0 else "2pl_fixed_guessing"
+            for free, c, u in zip(self.guessing_estimated, self.guessing, upper, strict=True)
+        ]
+        kinds = self.kind or ("own",) * self.n_items
+        return tuple(kind if kind != "own" else own for kind, own in zip(kinds, of_asymptotes, strict=True))
 
     def standard_errors(self) -> dict[str, NDArray[np.float64]]:
         """Standard errors of ``discrimination, difficulty, guessing, intercept``, each of shape (n_items,).

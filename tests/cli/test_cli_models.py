@@ -110,7 +110,7 @@ def test_anchors_keep_their_parameters_and_bring_their_scale(folder: Path) -> No
     [
         (["--model", "5pl"], "'5pl' is not one of 'rasch', '1pl', '2pl', '3pl', '4pl'"),
         (["--model", "rasch", "--prior", "hierarchical"], "expected none or weak"),
-        (["--model", "1pl", "--anchors", "known.csv"], "anchors go with model rasch, 2pl or 3pl"),
+        (["--model", "1pl", "--prior", "weak", "--anchors", "known.csv"], "go without a prior of slopes"),
         (["--factors", "2", "--anchors", "known.csv"], "several abilities go with"),
         (["--anchors", "responses.csv"], "column 'discrimination' missing"),
     ],

@@ -12,7 +12,7 @@ from builders.simulated import simulated
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.bifactor import numbered_groups
 from irtbench.estimation.fit import problem_of
-from irtbench.estimation.fit_categories import models_of, rows_of
+from irtbench.estimation.fit_categories import models_of
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import DesignedProblem, common_slope
 from irtbench.estimation.marginal.m_step import item_derivatives
@@ -23,11 +23,12 @@ from irtbench.estimation.multiple_groups import group_problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.several_abilities.bifactor_mode import bifactor_problem
 from irtbench.estimation.several_abilities.factor_mode import factor_problem
-from irtbench.models.category_parameters import coded
+from irtbench.models.coded_scores import CodedScores
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.rows import encode_scores
 from irtbench.models.quadrature import normal_grid
 
 CPU, STEP = torch.device("cpu"), 1e-4
@@ -68,12 +69,15 @@ def in_categories(responses: ResponseMatrix, *, alike: bool = False) -> Problem:
     """Grades of 2, 3 and 4 categories under all models, or under the partial credit model."""
     rng = np.random.default_rng(4)
     grades = np.where(responses.observed, rng.integers(0, [2, 3, 4, 3, 2, 4], responses.values.shape), np.nan)
-    codes, _, (item_ids, categories) = coded(grades, None, None)
+    scores = CodedScores.of(grades)
+    item_ids, categories = scores.item_ids, scores.categories
     kinds = ("gpcm",) * 6 if alike else ("3pl", "grm", "gpcm", "nominal", "2pl", "grm")
     models = models_of(dict(zip(item_ids, kinds, strict=True)), item_ids)
     items = CategoryItems(models, [len(own) for own in categories], 1, CPU)
     model = partial(category_model, items=items, priors=Priors.named("weak", guessing_estimated=True))
-    problem = CategoryProblem.of(model, rows_of(codes, items), NODES)
+    problem = CategoryProblem.of(
+        model, encode_scores(scores, (items.item_of_column, items.category_of_column), CPU), NODES
+    )
     return DesignedProblem.made_of(problem, common_slope(items.free, items.where("slope"))) if alike else problem
 
 

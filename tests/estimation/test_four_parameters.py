@@ -261,7 +261,6 @@ def test_what_knows_no_upper_asymptote_refuses_it() -> None:
         ({"prior": "hierarchical"}, "prior hierarchical does not go with a 4pl"),
         ({"prior": "none"}, "guessing of a 4pl has a prior"),
         ({"posterior": "normal"}, "a posterior does not go with a 4pl"),
-        ({"by_item": {"item1": "2pl"}}, "by_item does not go with a 4pl"),
         (
             {"prior_upper": "gamma:1,2"},
             "expected normal:MEAN,SD of logit u, or beta:ALPHA,BETA of u but got 'gamma:1,2'",

@@ -25,7 +25,7 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.spans import summed, total
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.categories import Alike, CategoryItems, CollapsedCategories
+from irtbench.models.pyro_model.categories import TORCH, Alike, CategoryItems, CollapsedCategories
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import FILLS
 from irtbench.models.pyro_model.node_tensors import NodeTensors
@@ -43,6 +43,7 @@ from irtbench.models.pyro_model.sites import (
 
 SORTED, ALIKE = 8192, 512  # respondents who are sorted by ability, and taken together
 LEAST_ROOM = 1e-3  # of an asymptote that is given, to its bound
+NEGLIGIBLE = 1e-12  # the same of one that is known to be at it
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class CategoryPrior(ItemPrior):
 
     def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
         """Items at these values of the model's sites."""
-        matrix = torch.zeros_like(self.fixed.matrix)
+        matrix = self.fixed.matrix
         for name, where in self.entries.items():
             matrix = matrix.masked_scatter(where, values[name])
         return ItemTensors.from_matrix(matrix)
@@ -106,7 +107,7 @@ class CategoryProblem(Problem):
         drawn, trace = trace_sites(model, rows, nodes)
         row = observed_site(trace)["fn"]
         assert isinstance(row, CollapsedCategories)
-        fixed = ItemTensors.from_matrix(torch.zeros_like(row.x))
+        fixed = ItemTensors.from_matrix(row.x.detach())
         prior = CategoryPrior(
             {name: without_independent(site["fn"]) for name, site in drawn.items()},
             torch.zeros(len(row.items_given), dtype=torch.bool, device=row.x.device),
@@ -130,8 +131,16 @@ class CategoryProblem(Problem):
 
     @cached_property
     def free(self) -> Tensor:
-        """Which entries are parameters, shape (n_items, width)."""
-        return self.scale.free
+        """Which entries are estimated, shape (n_items, width)."""
+        found = torch.zeros_like(self.scale.free)
+        assert isinstance(self.prior, CategoryPrior)
+        for where in self.prior.entries.values():
+            found |= where
+        return found
+
+    def thawed(self, items: ItemTensors) -> CategoryProblem:
+        """The same without a prior, with all parameters estimated."""
+        return replace(self, prior=replace(self.prior, densities={}, entries={"all": self.scale.free}))
 
     @cached_property
     def identity(self) -> Tensor:
@@ -148,6 +157,11 @@ class CategoryProblem(Problem):
         own = self.column_scores * by_column
         return own.new_zeros(len(self.scale)).index_add_(0, self.scale.item_of_column, own)
 
+    @property
+    def has_one_slope(self) -> Tensor:
+        """Items whose first two parameters are slope and intercept, shape (n_items,)."""
+        return self.scale.where("intercept")[:, 1]
+
     def slopes(self, items: ItemTensors) -> Tensor:
         """Slopes by each ability, 0 where an entry is none, shape (n_items, width)."""
         return torch.where(self.scale.where("slope"), items.matrix, 0.0)
@@ -161,10 +175,19 @@ class CategoryProblem(Problem):
         """The same items for abilities of the opposite sign."""
         return ItemTensors.from_matrix(torch.where(self.scale.where("slope"), -items.matrix, items.matrix))
 
+    def rescaled(self, items: ItemTensors, mean: float, deviation: float) -> ItemTensors:
+        """The same curves for theta' with theta = mean + deviation theta', of one ability."""
+        matrix = items.matrix.clone()
+        for part in self.scale.parts:
+            own = part.model.rescaled(part.own(matrix)[:, :, None], mean, deviation, TORCH)
+            matrix[part.items, : part.n_parameters] = own[:, :, 0]
+        return ItemTensors.from_matrix(matrix)
+
     def told(self, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:
         """Items of right and wrong with both asymptotes, in their public form."""
         a, d, c, u = self.scale.told(items.matrix).T.cpu().numpy()
-        return ItemParameters(item_ids, a, d, c, np.ones(len(a), dtype=np.bool_), upper_asymptote=u)
+        c, u = np.where(c <= 2 * NEGLIGIBLE, 0.0, c), np.where(u >= 1 - 2 * NEGLIGIBLE, 1.0, u)
+        return ItemParameters(item_ids, a, d, c, self.free[:, 2].cpu().numpy(), upper_asymptote=u)
 
     def given(self, items: ItemParameters) -> ItemTensors:
         """The inverse of `told`."""
@@ -230,7 +253,7 @@ def category_derivatives(problem: CategoryProblem, items: ItemTensors, counts: C
     precision = respondents[:, None, None] * identity + told
     root = torch.linalg.cholesky_ex(precision + 1e-300 * identity).L
     missing = torch.linalg.solve_triangular(root, missing.permute(2, 3, 0, 1).flatten(2), upper=False)
-    missing = missing.flatten(0, 1).T.reshape(n_items, width, -1)
+    missing = torch.where(problem.free[:, :, None], missing.flatten(0, 1).T.reshape(n_items, width, -1), 0.0)
     gradient = torch.where(problem.free, gradient, 0.0)
     information = torch.where(problem.estimated_pairs, information, problem.identity)
     return ItemDerivatives(items, gradient, information, missing, precision[:, 0, 0][None])
@@ -269,7 +292,7 @@ def starting_categories(problem: CategoryProblem) -> ItemTensors:
         for item, share in zip(part.items.tolist(), shares, strict=True):
             start = torch.from_numpy(part.model.start(share.cpu().numpy(), float(slope[item])))
             matrix[item, : part.n_parameters] = start.to(matrix)
-    return ItemTensors.from_matrix(matrix)
+    return ItemTensors.from_matrix(torch.where(problem.free, matrix, problem.prior.fixed.matrix))
 
 
 NOBODY = 1e-14  # share of a batch's respondents at a node, below which it is left out

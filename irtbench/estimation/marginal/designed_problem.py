@@ -1,4 +1,4 @@
-"""A problem whose items' parameters are made of fewer: parameters = matrix x free parameters.
+"""A problem whose items' parameters are made of fewer: parameters = offset + matrix x free parameters.
 
 One slope for all items, steps that items share, or whatever is linear in what is estimated. What is designed is any
 problem: its derivatives and information are taken at the items' own parameters and carried over by the matrix.
@@ -32,20 +32,21 @@ class Design:
     ----------
     matrix
         Shape (n_items * width, n_free); rows of zeros for entries that are no parameters.
-    shape
-        Of the items' own parameters, (n_items, width).
+    offset
+        Of the items' own parameters: what is not estimated, shape (n_items, width).
     """
 
     matrix: Tensor
-    shape: tuple[int, int]
+    offset: Tensor
 
     def whole(self, items: ItemTensors) -> ItemTensors:
         """The items' own parameters."""
-        return ItemTensors.from_matrix((self.matrix @ items.matrix[0]).view(self.shape))
+        return ItemTensors.from_matrix(self.offset + (self.matrix @ items.matrix[0]).view(self.offset.shape))
 
     def free(self, items: ItemTensors) -> ItemTensors:
         """The free parameters of which those of these items are made, or the nearest."""
-        nearest = torch.linalg.lstsq(self.matrix, items.matrix.reshape(-1, 1), driver="gelsd").solution
+        excess = (items.matrix - self.offset).reshape(-1, 1)
+        nearest = torch.linalg.lstsq(self.matrix, excess, driver="gelsd").solution
         return ItemTensors.from_matrix(nearest.T)
 
 
@@ -87,8 +88,7 @@ class DesignedProblem(Problem):
     @classmethod
     def made_of(cls, problem: Problem, matrix: Tensor) -> DesignedProblem:
         """The problem with this matrix, of shape (n_items * width, n_free)."""
-        n_items, width = problem.free.shape
-        design = Design(matrix, (n_items, width))
+        design = Design(matrix, torch.where(problem.free, 0.0, problem.prior.fixed.matrix))
         none, nothing = torch.zeros(1, dtype=torch.bool, device=matrix.device), matrix.new_zeros(1, matrix.shape[1])
         prior = DesignedPrior(
             problem.prior.densities, none, ItemTensors.from_matrix(nothing), None, None, problem.prior, design

@@ -179,6 +179,11 @@ class GroupProblem(Problem):
         model = partial(self.model, differs=differs)
         return replace(self, model=model, prior=replace(self.group_prior, differs=differs))
 
+    def thawed(self, items: ItemTensors) -> GroupProblem:
+        """The same with all parameters of items estimated; their prior stays."""
+        assert self.of_one_group is not None
+        return replace(self, of_one_group=self.of_one_group.thawed(self.group_prior.items_of_group(items, 0)))
+
     @property
     def group_prior(self) -> GroupPrior:
         """The prior, of items and populations."""
@@ -304,6 +309,8 @@ def group_information(problem: GroupProblem, parameters: ItemTensors) -> Tensor:
     each = torch.arange(n_rows, device=problem.free.device)
     found[each, :, each, :] = prior.derivatives(parameters, by_logit=True, positive=False)[1]
     for group, (part, items) in enumerate(problem.each(parameters)):
+        if part.rows.n_respondents == 0:
+            continue
         chosen = torch.nonzero(part.free.reshape(-1))[:, 0]
         own = found.new_zeros(n_items * width, n_items * width)
         own[chosen[:, None], chosen] = observed_information(part, items)

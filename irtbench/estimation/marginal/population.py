@@ -131,7 +131,7 @@ def with_components(
         gain, highest = mode.log_posterior - highest, mode.log_posterior
         problem, before = under(density), density
         density, items = plain = standardised(
-            before.fitted_to(theta, problem.counts(mode.items).respondents), mode.items
+            problem, before.fitted_to(theta, problem.counts(mode.items).respondents), mode.items
         )
         change = float((density.log_weights(theta).exp() - before.log_weights(theta).exp()).cumsum(0).abs().max())
         if gain < HOPELESS * (wanted - highest):
@@ -140,7 +140,7 @@ def with_components(
             further = NormalMixture.at(path.after(before.coordinates, density.coordinates))
             mean, deviation = further.moments
             if max(abs(mean), abs(math.log(deviation))) < MOST_SHIFT:
-                density, items = standardised(further, items)
+                density, items = standardised(problem, further, items)
         return change, True
 
     learning = alternate("density", update, tolerance=10 * tolerance, most=MOST_UPDATES, progress=progress)
@@ -152,10 +152,10 @@ def with_components(
     )
 
 
-def standardised(density: NormalMixture, items: ItemTensors) -> tuple[NormalMixture, ItemTensors]:
+def standardised(problem: Problem, density: NormalMixture, items: ItemTensors) -> tuple[NormalMixture, ItemTensors]:
     """A density of mean 0 and standard deviation 1, and the items with their curves.
 
     With theta = m + s theta', items keep their curves with a' = s a, d' = d + m a.
     """
     density, mean, deviation = density.standardised()
-    return density, items.rescaled(mean, deviation)
+    return density, problem.rescaled(items, mean, deviation)

@@ -103,9 +103,17 @@ class Problem:
         free[:, GUESSING] = given
         if self.prior.slopes_free is not None:
             free[:, SLOPES] = self.prior.slopes_free
+        if self.prior.known is not None:
+            free[:, LINEAR] = self.prior.known.free
         if self.prior.shared is not None:
             free[:, LINEAR] = self.prior.shared.varies
         return free
+
+    def thawed(self, items: ItemTensors) -> Self:
+        """The same without a prior, with all parameters estimated but those of asymptotes at their bound."""
+        guessing_free = self.guessing_free | (items.guessing > 0)
+        prior = replace(self.prior, densities={}, known=None, slopes_free=None, guessing_free=guessing_free)
+        return replace(self, prior=prior)
 
     @cached_property
     def all_free(self) -> bool:
@@ -135,6 +143,11 @@ class Problem:
         """The items' own parameters, of what steps are taken in."""
         return items
 
+    @property
+    def has_one_slope(self) -> Tensor:
+        """Items whose first two parameters are slope and intercept, shape (n_items,)."""
+        return torch.ones_like(self.guessing_free)
+
     def slopes(self, items: ItemTensors) -> Tensor:
         """Slopes by each ability, shape (n_items, n_slopes)."""
         return items.slope
@@ -146,6 +159,10 @@ class Problem:
     def turned(self, items: ItemTensors) -> ItemTensors:
         """The same items for abilities of the opposite sign."""
         return items.turned()
+
+    def rescaled(self, items: ItemTensors, mean: float, deviation: float) -> ItemTensors:
+        """The same curves for theta' with theta = mean + deviation theta'."""
+        return items.rescaled(mean, deviation)
 
     def told(self, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:
         """Items of one ability, in their public form."""

@@ -102,6 +102,14 @@ class ItemModel(ABC):
             By the correlation of the item with all others.
         """
 
+    def rescaled(self, x: Any, mean: float, deviation: float, maths: Maths) -> Any:
+        """The parameters of the same curves by theta' with theta = mean + deviation theta', of one ability.
+
+        As of a slope and an intercept behind it: a' = deviation a, d' = d + mean a.
+        """
+        a = x[..., :1, :]
+        return maths.join([deviation * a, x[..., 1:2, :] + mean * a, x[..., 2:, :]])
+
     def told(self, x: Any, n_abilities: int, maths: Maths) -> Any:
         """The parameters as they are read (asymptotes and not their logits, ...), shape (..., n_parameters, 1)."""
         return x

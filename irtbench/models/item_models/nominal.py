@@ -28,6 +28,12 @@ class Nominal(ItemModel):
         z = maths.join([0 * z[..., :1, :], z])
         return z - maths.log_sum(z)
 
+    def rescaled(self, x: Any, mean: float, deviation: float, maths: Maths) -> Any:
+        """a_k' = deviation a_k, d_k' = d_k + mean a_k."""
+        n = x.shape[-2] // 2
+        a, d = x[..., :n, :], x[..., n:, :]
+        return maths.join([deviation * a, d + mean * a])
+
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
         """Categories in their order."""
         shares = np.maximum(shares, 0.001)

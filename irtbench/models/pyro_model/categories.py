@@ -239,15 +239,26 @@ class CollapsedCategories(CollapsedLogistic):
         return CollapsedCategories(self.x + difference, self.items_given, nodes)
 
 
-def category_model(rows: ResponseRows, nodes: NodeTensors, *, items: CategoryItems, priors: Priors) -> None:
+def category_model(
+    rows: ResponseRows,
+    nodes: NodeTensors,
+    *,
+    items: CategoryItems,
+    priors: Priors,
+    known: Tensor | None = None,
+) -> None:
     """Parameters of each role drawn from its prior, and rows of responses from `CollapsedCategories`.
 
     The sites are ``slope``, ``intercept``, ``gap`` (flat: of the distances of a graded item's intercepts),
-    ``guessing_logit`` and ``upper_logit``, whichever the items have.
+    ``guessing_logit``, ``upper_logit`` and ``dispersion_logit``, whichever the items have. `known` are parameters that
+    no site draws, NaN where one does, shape (n_items, width).
     """
     x = nodes.theta.new_zeros(len(items), items.width)
+    drawn = torch.ones_like(items.free) if known is None else known.isnan()
+    if known is not None:
+        x = torch.where(drawn, x, known)
     for role, site in SITES.items():
-        where = items.where(role)
+        where = items.where(role) & drawn
         if bool(where.any()):
             density = density_of(role, priors, nodes.theta.new_zeros(int(where.sum())))
             x = x.masked_scatter(where, pyro.sample(site, density.to_event(1), infer={FILLS: where}))
@@ -261,6 +272,7 @@ SITES: Mapping[Role, str] = {
     "gap": "gap",
     "guessing": "guessing_logit",
     "upper": "upper_logit",
+    "dispersion": "dispersion_logit",
 }
 
 

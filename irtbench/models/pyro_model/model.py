@@ -22,7 +22,7 @@ from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.difficulty_prior import DifficultyPrior, intercept_of
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
-from irtbench.models.pyro_model.shared import COMMON_SLOPE, SharedParameters
+from irtbench.models.pyro_model.shared import COMMON_SLOPE, KnownLinear, SharedParameters
 
 #: Key of a sample statement's ``infer``: which items (or slopes) the values of the site belong to, in their order.
 FILLS = "fills"
@@ -30,6 +30,8 @@ FILLS = "fills"
 SHARED = "shared"
 #: Key of the responses' ``infer``: c as it was given where it is not estimated, without the rounding of its logarithm.
 FIXED_GUESSING = "fixed_guessing"
+#: Key of the responses' ``infer``: the `KnownLinear` of the items, None where none is known.
+KNOWN = "known"
 
 
 def logistic_model(
@@ -42,6 +44,7 @@ def logistic_model(
     slopes_free: Tensor | None = None,
     slope_sign: Tensor | None = None,
     shared: SharedParameters | None = None,
+    known: KnownLinear | None = None,
     difficulty: DifficultyPrior | None = None,
     testlets: ItemGroups | None = None,
     learn_mean: bool = False,
@@ -51,8 +54,7 @@ def logistic_model(
 
     The sites are ``slope`` (or ``log_slope``, if that has the prior) and ``intercept`` (``difficulty`` of the items
     whose difficulty has one), or ``log_slope_and_intercept`` under a hierarchy; ``guessing_logit`` where c is
-    estimated, and ``responses``; ``common_slope`` (Rasch, 1PL),
-    ``specific_slope`` (testlets) or ``population_sd`` and ``population_mean`` (known items) where items share
+    estimated, and ``responses``; ``common_slope`` (Rasch, 1PL) or ``specific_slope`` (testlets) where items share
     parameters.
 
     Parameters
@@ -73,6 +75,8 @@ def logistic_model(
         1 or -1 for each slope, shape (n_items,), where the prior is one of ``log |a|``; None for all positive.
     shared
         What slopes and intercepts are made of that are not an item's own; None where all are.
+    known
+        Slopes and intercepts that are known, which no site draws; None for none.
     difficulty
         Items that have a prior of b, in place of one of the intercept; by z, or by theta where one slope is shared and
         slopes by theta are 1. None for none.
@@ -103,6 +107,8 @@ def logistic_model(
     n_items = len(guessing_free)
     n_factors = nodes.theta.shape[1]
     like = nodes.theta.new_zeros
+    if known is not None:
+        slopes_free = known.free[:, :-1]
     if shared is not None:
         slope, intercept = shared_items(shared, priors, nodes.theta, difficulty)
     elif priors.hierarchy is None:
@@ -112,10 +118,14 @@ def logistic_model(
         elif slopes_free is None:
             slope = pyro.sample("slope", normal_or_flat(priors.slope, like((n_items, n_factors))).to_event(2))
         else:
-            density = normal_or_flat(priors.slope, like(int(slopes_free.sum()))).to_event(1)
-            values = pyro.sample("slope", density, infer={FILLS: slopes_free})
-            slope = like((n_items, n_factors)).masked_scatter(slopes_free, values)
-        if difficulty is None:
+            slope = like((n_items, n_factors)) if known is None else known.values[:, :-1]
+            if bool(slopes_free.any()):
+                density = normal_or_flat(priors.slope, like(int(slopes_free.sum()))).to_event(1)
+                slope = slope.masked_scatter(slopes_free, pyro.sample("slope", density, infer={FILLS: slopes_free}))
+        if known is not None:
+            own = known.free[:, -1]
+            intercept = torch.where(own, own_intercepts(priors, slope[:, 0], own, difficulty), known.values[:, -1])
+        elif difficulty is None:
             intercept = pyro.sample("intercept", normal_or_flat(priors.intercept, like(n_items)).to_event(1))
         else:
             intercept = own_intercepts(priors, slope[:, 0], torch.ones_like(guessing_free), difficulty)
@@ -135,7 +145,7 @@ def logistic_model(
             assert isinstance(nodes, BifactorNodes)
             row = CollapsedBifactor(slope, intercept, nodes, testlets)
         observed = rows if batch_size is None else rows[chosen]  # type: ignore[index]
-        pyro.sample("responses", row, obs=observed, infer={FIXED_GUESSING: guessing_fixed})
+        pyro.sample("responses", row, obs=observed, infer={FIXED_GUESSING: guessing_fixed, KNOWN: known})
 
 
 def signed_slope(log_slope: Tensor, sign: Tensor | None) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.data.stored_responses import AnyResponses, StoredResponses
+from irtbench.models.coded_scores import CodedScores
 
 MISSING = -1  # in rows of responses 1 and 0
 
@@ -277,12 +278,15 @@ class SparseRows:
         Number of rows.
     most_trials
         The most trials anybody had at each item, shape (n_items,); None where no item was tried twice.
+    categories
+        As of `DenseRows`.
     """
 
     parts: tuple[Batch, ...]
     n_correct: Tensor
     n_respondents: int
     most_trials: Tensor | None = None
+    categories: tuple[Tensor, Tensor] | None = None
     complete: bool = False
     scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
 
@@ -291,8 +295,10 @@ class SparseRows:
 
     @property
     def n_items(self) -> int:
-        """Number of columns."""
-        return len(self.n_correct)
+        """Number of items."""
+        observed = self.parts[0].observed
+        assert observed is not None
+        return observed.shape[1]
 
     @cached_property
     def n_responses(self) -> int:
@@ -418,6 +424,39 @@ def encode_responses(responses: AnyResponses, device: torch.device) -> ResponseR
         np.maximum.at(by_item, responses.columns, responses.trials)
         most = torch.from_numpy(by_item).to(device)
     return SparseRows(tuple(sparse_batch(part, device) for part in parts), n_correct, n_respondents, most)
+
+
+def encode_scores(scores: CodedScores, columns: tuple[Tensor, Tensor], device: torch.device) -> DenseRows | SparseRows:
+    """Responses in categories on the device; `columns` are item and category of each column, see `DenseRows`."""
+    if scores.places is None:
+        values = torch.from_numpy(scores.codes).to(device)
+        n = (values[:, columns[0]] == columns[1]).sum(dim=0).to(torch.float64)
+        return DenseRows(values, n, bool((values != MISSING).all()), categories=columns)
+    first = np.searchsorted(columns[0].cpu().numpy(), np.arange(scores.n_items))
+    order = np.argsort(scores.places[0], kind="stable")
+    (rows, items), codes = scores.places[:, order], scores.codes[order]
+    parts, most = [], np.zeros(scores.n_items)
+    for start in range(0, scores.n_respondents, SPARSE_BATCH):
+        n_rows = min(SPARSE_BATCH, scores.n_respondents - start)
+        own = slice(*np.searchsorted(rows, [start, start + n_rows]))
+        row, item, code = rows[own] - start, items[own], codes[own]
+        given = code > 0
+        # repeated pairs add up
+        counts, asked = (
+            sparse.csr_matrix((np.ones(len(r)), (r, c)), (n_rows, width))
+            for r, c, width in (
+                (row[given], first[item[given]] + code[given] - 1, len(columns[0])), (row, item, scores.n_items)
+            )
+        )  # fmt: skip
+        most = np.maximum(most, asked.max(axis=0).toarray()[0])
+        parts.append(
+            Batch(*(compressed_rows(part, device) for part in (counts, counts.T.tocsr(), asked, asked.T.tocsr())))
+        )
+    later = codes > 0
+    n_correct = np.bincount(first[items[later]] + codes[later] - 1, minlength=len(columns[0])).astype(np.float64)
+    several = torch.from_numpy(most).to(device) if most.max() > 1 else None
+    of_columns = torch.from_numpy(n_correct).to(device)
+    return SparseRows(tuple(parts), of_columns, scores.n_respondents, several, categories=columns)
 
 
 def sparse_batch(part: SparseResponses, device: torch.device) -> Batch:

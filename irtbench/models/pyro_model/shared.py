@@ -1,15 +1,7 @@
-"""Parameters that items share: a common slope, a slope of all items of a testlet, a population beside known items.
+"""Parameters that are not an item's own: known ones, a common slope, a slope of all items of a testlet.
 
-Ability is z ~ N(0, 1) in the model, and theta = m + s z. An item with the curve a theta + d has the logit
-
-    (s a) z + (d + m a),
-
-so that slope and intercept by z of items whose a and d are known are linear in s and m; where all slopes are alike
-(Rasch: a = 1) they are s itself. Whichever it is, slope and intercept of item j by z are
-
-    offset_j + sum_k value_k design_kj,
-
-but for those that are the item's own. With several abilities there is a column for each slope.
+Slope and intercept of item j are sum_k value_k design_kj where they are shared. With several abilities there is a
+column for each slope.
 """
 
 from __future__ import annotations
@@ -20,8 +12,23 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-COMMON_SLOPE, POPULATION_SD, POPULATION_MEAN = "common_slope", "population_sd", "population_mean"
-SPECIFIC_SLOPE = "specific_slope"
+COMMON_SLOPE, SPECIFIC_SLOPE = "common_slope", "specific_slope"
+
+
+@dataclass(frozen=True)
+class KnownLinear:
+    """Slopes and intercepts of which some are known and stay.
+
+    Parameters
+    ----------
+    values
+        The known ones, elsewhere without meaning, shape (n_items, n_factors + 1).
+    free
+        Where they are estimated, of the same shape.
+    """
+
+    values: Tensor
+    free: Tensor
 
 
 @dataclass(frozen=True)
@@ -32,12 +39,10 @@ class SharedParameters:
     ----------
     names
         The shared parameters: sites of the model, one number each, or one site of many numbers.
-    offset
-        Slopes and intercept at shared values of zero, shape (n_items, n_factors + 1).
     design
-        Their derivatives by each shared value, shape (n_shared, n_items, n_factors + 1).
+        Derivatives of slopes and intercept by each shared value, shape (n_shared, n_items, n_factors + 1).
     own
-        Where they are the item's own, shape (n_items, n_factors + 1); `offset` and `design` are zero there.
+        Where they are the item's own, shape (n_items, n_factors + 1); `design` is zero there.
     together
         Whether the shared parameters are all of one site.
     unit_slopes
@@ -45,7 +50,6 @@ class SharedParameters:
     """
 
     names: tuple[str, ...]
-    offset: Tensor
     design: Tensor
     own: Tensor
     together: bool = False
@@ -55,27 +59,7 @@ class SharedParameters:
     def common_slope(cls, n_items: int, device: torch.device, *, rasch: bool) -> SharedParameters:
         """One slope for all items, and an intercept for each: Rasch and 1PL."""
         slopes = torch.tensor([1.0, 0.0], dtype=torch.float64, device=device).expand(n_items, 2)
-        return cls((COMMON_SLOPE,), torch.zeros_like(slopes), slopes[None], slopes == 0, unit_slopes=rasch)
-
-    @classmethod
-    def anchored(cls, slope: Tensor, intercept: Tensor, known: Tensor, *, rasch: bool = False) -> SharedParameters:
-        """Known items and a population whose standard deviation and mean are estimated.
-
-        Parameters
-        ----------
-        slope, intercept
-            a and d where they are known, else without meaning, shape (n_items,).
-        known
-            Where, shape (n_items,).
-        rasch
-            Whether slopes of the others are 1.
-        """
-        a, d = torch.where(known, slope, 1.0 if rasch else 0.0), torch.where(known, intercept, 0.0)
-        none = torch.zeros_like(a)
-        by_mean = torch.where(known, a, 0.0)
-        design = torch.stack([torch.stack([a, none], dim=1), torch.stack([none, by_mean], dim=1)])
-        own = torch.stack([~known & (not rasch), ~known], dim=1)
-        return cls((POPULATION_SD, POPULATION_MEAN), torch.stack([none, d], dim=1), design, own)
+        return cls((COMMON_SLOPE,), slopes[None], slopes == 0, unit_slopes=rasch)
 
     @classmethod
     def alike(cls, free: Tensor, column: int, groups: Sequence[Tensor]) -> SharedParameters:
@@ -95,8 +79,7 @@ class SharedParameters:
         for number, members in enumerate(groups):
             own[members, column] = False
             design[number, members, column] = 1.0
-        offset = torch.zeros(own.shape, dtype=torch.float64, device=free.device)
-        return cls((SPECIFIC_SLOPE,), offset, design, own, together=True)
+        return cls((SPECIFIC_SLOPE,), design, own, together=True)
 
     @property
     def n_values(self) -> int:
@@ -122,12 +105,12 @@ class SharedParameters:
 
     def at(self, values: Tensor) -> Tensor:
         """Slopes and intercepts at these shared values, the items' own being zero, shape (n_items, n_factors + 1)."""
-        return self.offset + torch.einsum("k,kjc->jc", values, self.design)
+        return torch.einsum("k,kjc->jc", values, self.design)
 
     def nearest(self, linear: Tensor) -> Tensor:
         """Shared values closest to these slopes and intercepts by least squares, shape (n_shared,)."""
         design = self.design.flatten(1)
-        return torch.linalg.solve(design @ design.T, design @ (linear - self.offset).flatten())
+        return torch.linalg.solve(design @ design.T, design @ linear.flatten())
 
 
 @dataclass(frozen=True)
@@ -154,7 +137,7 @@ class SharedByScale(SharedParameters):
         slopes = torch.nn.functional.pad(present.reshape(-1, 1), (0, 1))
         own = torch.zeros_like(slopes, dtype=torch.bool)
         own[:, -1] = True
-        return cls((COMMON_SLOPE,), torch.zeros_like(slopes), slopes[None], own, n_scales=len(present))
+        return cls((COMMON_SLOPE,), slopes[None], own, n_scales=len(present))
 
     def in_parts(self, total: Tensor) -> Tensor:
         """What a shared value of each scale adds up to over items, as equal parts of these, shape (n_items,)."""
@@ -163,13 +146,11 @@ class SharedByScale(SharedParameters):
 
     def at(self, values: Tensor) -> Tensor:
         """Slopes and intercepts at these shared values, shape (n_shared, n_scales), the items' own being zero."""
-        return self.offset + (
-            self.design * values.repeat_interleave(len(self.own) // self.n_scales, 1)[:, :, None]
-        ).sum(0)
+        return (self.design * values.repeat_interleave(len(self.own) // self.n_scales, 1)[:, :, None]).sum(0)
 
     def nearest(self, linear: Tensor) -> Tensor:
         """Shared values closest to these slopes and intercepts by least squares, shape (n_shared, n_scales)."""
         design = self.design.view(self.n_values, self.n_scales, -1)
-        excess = (linear - self.offset).view(self.n_scales, -1)
+        excess = linear.view(self.n_scales, -1)
         products = torch.einsum("ksx,lsx->skl", design, design)
         return torch.linalg.solve(products, torch.einsum("ksx,sx->sk", design, excess)).T

@@ -23,23 +23,17 @@ from torch.nn.functional import logsigmoid
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.difficulty_prior import by_slope_and_intercept, difficulty_of, intercept_of
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, LINEAR, SLOPES, ItemTensors
-from irtbench.models.pyro_model.model import FILLS, FIXED_GUESSING, SHARED, signed_slope
+from irtbench.models.pyro_model.model import FILLS, FIXED_GUESSING, KNOWN, SHARED, signed_slope
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
-from irtbench.models.pyro_model.shared import (
-    COMMON_SLOPE,
-    POPULATION_MEAN,
-    POPULATION_SD,
-    SPECIFIC_SLOPE,
-    SharedParameters,
-)
+from irtbench.models.pyro_model.shared import COMMON_SLOPE, SPECIFIC_SLOPE, KnownLinear, SharedParameters
 
 #: A Pyro model of items: a function of rows and nodes, perhaps with options such as those of `logistic_model`.
 ItemModel = Callable[..., Any]
 
-SHARED_SITES = (COMMON_SLOPE, SPECIFIC_SLOPE, POPULATION_SD, POPULATION_MEAN)
 ITEM_SITES = (
-    "slope", "log_slope", "intercept", "difficulty", "log_slope_and_intercept", "guessing_logit", *SHARED_SITES,
+    "slope", "log_slope", "intercept", "difficulty", "log_slope_and_intercept", "guessing_logit", COMMON_SLOPE,
+    SPECIFIC_SLOPE,
 )  # fmt: skip
 
 
@@ -54,7 +48,7 @@ class ItemPrior:
     guessing_free
         Where c is estimated, shape (n_items,).
     fixed
-        The items' parameters where they are not estimated: c, slopes that are zero; elsewhere no meaning.
+        The items' parameters where they are not estimated: c, slopes that are zero, known ones; elsewhere no meaning.
     slopes_free
         Where slopes are estimated, shape (n_items, n_factors); None for all.
     slope_sign
@@ -63,6 +57,8 @@ class ItemPrior:
         What slopes and intercepts are made of that are not an item's own; None where all are.
     difficulty_drawn
         Items of which the model draws the difficulty, shape (n_items,); None for none.
+    known
+        Slopes and intercepts that are known; None for none.
     """
 
     densities: Mapping[str, dist.TorchDistribution]
@@ -72,6 +68,7 @@ class ItemPrior:
     slope_sign: Tensor | None
     shared: SharedParameters | None = field(default=None, kw_only=True)
     difficulty_drawn: Tensor | None = field(default=None, kw_only=True)
+    known: KnownLinear | None = field(default=None, kw_only=True)
 
     @property
     def guessing_is_flat(self) -> bool:
@@ -134,6 +131,7 @@ class ItemPrior:
     def _intercepts_drawn(self) -> Tensor:
         """Items of which the model draws the intercept, shape (n_items,)."""
         own = torch.ones_like(self.guessing_free) if self.shared is None else self.shared.own[:, -1]
+        own = own if self.known is None else self.known.free[:, -1]
         return own if self.difficulty_drawn is None else own & ~self.difficulty_drawn
 
     def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
@@ -144,13 +142,13 @@ class ItemPrior:
             log_slope, intercept = values["log_slope_and_intercept"].unbind(-1)
             slope = signed_slope(log_slope, self.slope_sign)
         else:
-            slope = signed_slope(values["log_slope"], self.slope_sign) if "log_slope" in values else values["slope"]
-            if self.slopes_free is not None:
-                slope = self.fixed.slope.masked_scatter(self.slopes_free, slope)
-            if self.difficulty_drawn is None:
-                intercept = values["intercept"]
+            if "log_slope" in values:
+                slope = signed_slope(values["log_slope"], self.slope_sign)
             else:
-                intercept = self._with_drawn(slope, torch.zeros_like(self.fixed.intercept), values)
+                slope = values.get("slope", self.fixed.slope)
+            if self.slopes_free is not None and "slope" in values:
+                slope = self.fixed.slope.masked_scatter(self.slopes_free, slope)
+            intercept = self._with_drawn(slope, self.fixed.intercept, values)
         guessing = self.fixed.guessing
         if "guessing_logit" in values:
             guessing = guessing.masked_scatter(self.guessing_free, torch.sigmoid(values["guessing_logit"]))
@@ -338,7 +336,8 @@ def trace_model(
     drawn, trace = trace_sites(model, rows, nodes)
     observed = observed_site(trace)
     row = observed["fn"]
-    return item_prior(drawn, row.items, observed["infer"].get(FIXED_GUESSING)), row
+    infer = observed["infer"]
+    return item_prior(drawn, row.items, infer.get(FIXED_GUESSING), infer.get(KNOWN)), row
 
 
 def trace_sites(model: ItemModel, rows: Any, nodes: NodeTensors) -> tuple[dict[str, Any], poutine.Trace]:
@@ -363,12 +362,17 @@ def trace_sites(model: ItemModel, rows: Any, nodes: NodeTensors) -> tuple[dict[s
     return drawn, trace
 
 
-def item_prior(drawn: Mapping[str, Any], items: ItemTensors, fixed_guessing: Tensor | None = None) -> ItemPrior:
+def item_prior(
+    drawn: Mapping[str, Any],
+    items: ItemTensors,
+    fixed_guessing: Tensor | None = None,
+    known: KnownLinear | None = None,
+) -> ItemPrior:
     """What the item sites of a traced model say, and the items that it was traced with, see `trace_model`.
 
     `fixed_guessing` is c as it was given where it is fixed; None for that of the items.
     """
-    if not drawn or set(drawn) - set(ITEM_SITES):
+    if (not drawn and known is None) or set(drawn) - set(ITEM_SITES):
         raise NotImplementedError(f"the model draws {', '.join(drawn)}; expected some of {', '.join(ITEM_SITES)} alone")
     guessing = drawn.get("guessing_logit")
     free = torch.zeros(len(items), dtype=torch.bool, device=items.intercept.device)
@@ -378,14 +382,16 @@ def item_prior(drawn: Mapping[str, Any], items: ItemTensors, fixed_guessing: Ten
     fixed = torch.where(free, items.guessing, guessing_given)
     shared = next((site["infer"][SHARED] for site in drawn.values() if SHARED in site["infer"]), None)
     of_logarithm = {"log_slope", "log_slope_and_intercept"}
+    slopes_free = drawn["slope"]["infer"].get(FILLS) if "slope" in drawn and shared is None else None
     return ItemPrior(
         densities={name: without_independent(site["fn"]) for name, site in drawn.items()},
         guessing_free=free,
         fixed=ItemTensors(items.slope.detach(), items.intercept.detach(), fixed.detach()),
-        slopes_free=drawn["slope"]["infer"].get(FILLS) if "slope" in drawn and shared is None else None,
+        slopes_free=slopes_free if known is None else known.free[:, :-1],
         slope_sign=items.slope[:, 0].detach().sign() if of_logarithm & set(drawn) else None,
         shared=shared,
         difficulty_drawn=drawn["difficulty"]["infer"].get(FILLS) if "difficulty" in drawn else None,
+        known=known,
     )
 
 

@@ -1,0 +1,168 @@
+"""Responses in categories as codes 0, 1, ...: of a wide table, or of a long one, where pairs may be few or repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first, numbered
+
+Levels = Sequence[Any] | Mapping[str, Sequence[Any]] | None
+MISSING = -1
+MOST_CATEGORIES = 100
+PAIR = ("respondent_id", "item_id")
+
+
+@dataclass(frozen=True, eq=False)
+class CodedScores:
+    """A code for each response, and what it stands for.
+
+    Parameters
+    ----------
+    respondent_ids, item_ids
+        Names.
+    categories
+        What the codes of each item stand for, in their order.
+    codes
+        0, 1, ..., and -1 where missing, int8: of shape (n_respondents, n_items), or (n_responses,) of a long table.
+    places
+        Of a long table respondent and item of each response, shape (2, n_responses); None of a wide one.
+    """
+
+    respondent_ids: tuple[str, ...]
+    item_ids: tuple[str, ...]
+    categories: tuple[tuple[Any, ...], ...]
+    codes: NDArray[np.int8]
+    places: NDArray[np.int64] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        responses: ArrayLike | pd.DataFrame,
+        item_ids: Sequence[str] | None = None,
+        categories: Sequence[Sequence[Any]] | None = None,
+        levels: Levels = None,
+    ) -> CodedScores:
+        """Those of a table.
+
+        Parameters
+        ----------
+        responses
+            A row a respondent and a column an item; or a data frame with columns ``respondent_id, item_id, response``
+            (or ``score``) and a row a response, in which a pair may be repeated.
+        item_ids, categories
+            Of a fit; None for what the responses have.
+        levels
+            Labels in their order; of levels by item all are categories, given or not.
+
+        Raises
+        ------
+        InputError
+            If there is nothing, no column of an item, a response that is none of the categories, or more than 100.
+        """
+        if isinstance(responses, pd.DataFrame) and {*PAIR} <= {*responses.columns}:
+            return cls._of_long(responses, levels)
+        named = isinstance(responses, pd.DataFrame)
+        table = responses if isinstance(responses, pd.DataFrame) else pd.DataFrame(np.asarray(responses))
+        if table.empty:
+            raise InputError("responses: none; expected a row a respondent and a column an item")
+        names = [str(name) for name in table.columns] if named else list(numbered("item", table.shape[1]))
+        table = table.set_axis(names, axis=1)
+        if item_ids is not None:
+            if not named and len(names) == len(item_ids):
+                table = table.set_axis(list(item_ids), axis=1)
+            if lacking := [item for item in item_ids if item not in table.columns]:
+                raise InputError(f"responses: no column of item {name_first(lacking)}; expected one for each item")
+            table = table[list(item_ids)]
+        known: list[tuple[Any, ...]] = []
+        codes = np.full(table.shape, MISSING, dtype=np.int8)
+        for j, item in enumerate(table.columns):
+            codes[:, j], own = coded_item(item, table.iloc[:, j], None if categories is None else categories[j], levels)
+            known.append(own)
+        respondents = [str(name) for name in table.index] if named else list(numbered("respondent", len(table)))
+        return cls(tuple(respondents), tuple(table.columns), tuple(known), codes)
+
+    @classmethod
+    def _of_long(cls, table: pd.DataFrame, levels: Levels) -> CodedScores:
+        """Those of a row a response."""
+        column = next((name for name in ("response", "score") if name in table), None)
+        if column is None:
+            raise InputError(
+                "responses: a long table without a column response; expected respondent_id, item_id, response"
+            )
+        given = table[table[column].notna()]
+        (rows, respondents), (columns, items) = (pd.factorize(given[name].astype(str)) for name in PAIR)
+        codes, known = np.empty(len(given), dtype=np.int8), []
+        values = given[column].reset_index(drop=True)
+        for j, places in pd.Series(columns).groupby(columns).groups.items():
+            codes[places], own = coded_item(items[int(j)], values.iloc[places], None, levels)
+            known.append(own)
+        return cls(tuple(respondents), tuple(items), tuple(known), codes, np.stack([rows, columns]).astype(np.int64))
+
+    @property
+    def n_respondents(self) -> int:
+        """Number of respondents."""
+        return len(self.respondent_ids)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.item_ids)
+
+    def _counted(self, axis: int) -> NDArray[np.int64]:
+        if self.places is None:
+            return np.asarray((self.codes != MISSING).sum(axis=1 - axis))
+        return np.bincount(self.places[axis], minlength=(self.n_respondents, self.n_items)[axis])
+
+    @property
+    def n_by_item(self) -> NDArray[np.int64]:
+        """Responses to each item, shape (n_items,)."""
+        return self._counted(1)
+
+    @property
+    def n_by_respondent(self) -> NDArray[np.int64]:
+        """Responses of each respondent, shape (n_respondents,)."""
+        return self._counted(0)
+
+    def where(self, kept: NDArray[np.bool_]) -> CodedScores:
+        """Some of the respondents, the items and their categories as they are."""
+        ids = tuple(name for name, own in zip(self.respondent_ids, kept, strict=True) if own)
+        if self.places is None:
+            return CodedScores(ids, self.item_ids, self.categories, self.codes[kept])
+        own = kept[self.places[0]]
+        places = np.stack([(np.cumsum(kept) - 1)[self.places[0][own]], self.places[1][own]])
+        return CodedScores(ids, self.item_ids, self.categories, self.codes[own], places)
+
+
+def coded_item(
+    item: str, values: pd.Series[Any], known: Sequence[Any] | None, levels: Levels
+) -> tuple[NDArray[np.int8], tuple[Any, ...]]:
+    """Codes of an item's responses, -1 where missing, and its categories."""
+    present = set(values.dropna().unique().tolist())
+    every = levels[str(item)] if isinstance(levels, Mapping) else known
+    expected = list(every) if every is not None else list(levels) if levels is not None else None
+    if expected is None:
+        if wrong := [value for value in present if not isinstance(value, int | float | np.number)]:
+            raise InputError(f"responses: item {item}: {wrong[0]!r} is no number; expected numbers, or levels")
+        whole = (isinstance(value, float) and value.is_integer() for value in present)
+        expected = sorted(int(value) if is_whole else value for value, is_whole in zip(present, whole, strict=True))
+    if unknown := present - set(expected):
+        raise InputError(
+            f"responses: item {item}: {sorted(map(written, unknown))[0]} is none of its categories; expected "
+            f"{name_first(expected)}"
+        )
+    own = tuple(value for value in expected if every is not None or value in present)
+    if len(own) > MOST_CATEGORIES:
+        raise InputError(f"responses: item {item}: {len(own)} categories; expected at most {MOST_CATEGORIES}")
+    return np.asarray(pd.Categorical(values, categories=list(own)).codes, dtype=np.int8), own
+
+
+def written(value: Any) -> str:
+    """A category as one writes it: a whole number without a point."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,179 @@
+"""Items in categories with every option of a fit: each gives what the plain fit gives where it says nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import irtbench
+from irtbench.estimation.fit_categories import FittedCategories, fit_categories
+
+MODELS = ("grm", "gpcm", "nominal")
+
+
+def simulated(n: int = 800, n_items: int = 12, *, mean: float = 0.0, sd: float = 1.0, seed: int = 1) -> pd.DataFrame:
+    """Grades 0 to 3 by a graded response model."""
+    rng = np.random.default_rng(seed)
+    items = np.random.default_rng(0)
+    slopes, places = items.uniform(0.8, 2.0, n_items), items.normal(0, 0.8, n_items)
+    theta = rng.normal(mean, sd, (n, 1, 1))
+    steps = places[None, :, None] + np.array([-1.0, 0.0, 1.0])
+    grades = (slopes[:, None] * (theta - steps) + rng.logistic(size=(n, n_items, 1)) > 0).sum(axis=2)
+    return pd.DataFrame(grades, columns=[f"i{j}" for j in range(n_items)])
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def plain(request: pytest.FixtureRequest) -> tuple[str, FittedCategories]:
+    return request.param, fit_categories(simulated(), request.param)
+
+
+def long_of(wide: pd.DataFrame) -> pd.DataFrame:
+    table = (
+        wide.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id", value_name="score")
+    )
+    return table.assign(respondent_id=table["respondent_id"].astype(str))
+
+
+def test_a_long_table_and_a_wide_one_are_the_same_fit(plain: tuple[str, FittedCategories]) -> None:
+    model, fitted = plain
+    again = fit_categories(long_of(simulated()), model)
+    assert again.log_likelihood == pytest.approx(fitted.log_likelihood, abs=1e-7)
+    order = [again.items.item_ids.index(item) for item in fitted.items.item_ids]
+    np.testing.assert_allclose(again.parameters[order], fitted.parameters, atol=2e-4)
+    assert fitted.covariance is not None
+    assert again.covariance is not None
+    np.testing.assert_allclose(again.covariance[order], fitted.covariance, rtol=2e-3, atol=1e-6)
+
+
+def test_trials_of_a_pair_are_as_many_items_of_the_same_parameters(plain: tuple[str, FittedCategories]) -> None:
+    """Two trials of six items are twelve items of which each two are equal; the likelihood is the same."""
+    model, _ = plain
+    first, second = simulated(300, 6, seed=2), simulated(300, 6, seed=2)
+    rng = np.random.default_rng(5)
+    second.iloc[:, :] = np.where(rng.random(second.shape) < 0.3, (second.to_numpy() + 1) % 4, second.to_numpy())
+    trials = fit_categories(pd.concat([long_of(first), long_of(second)]), model)
+    both = pd.concat([first, second.add_suffix("'")], axis=1)
+    names = trials.items.names[0]
+    free = [name for name in names if not (model == "grm" and name in ("d2", "d3"))]
+    equal = [[(f"i{j}", name), (f"i{j}'", name)] for j in range(6) for name in free]
+    if model == "grm":  # distances of intercepts cannot be named: the likelihood is higher by their freedom alone
+        apart = fit_categories(both, model, equal=equal)
+        assert 0 < apart.log_likelihood - trials.log_likelihood < 15
+    else:
+        apart = fit_categories(both, model, equal=equal)
+        assert trials.log_likelihood == pytest.approx(apart.log_likelihood, abs=1e-4)
+        np.testing.assert_allclose(trials.parameters, apart.parameters[:6], atol=2e-3)
+
+
+def test_beside_anchors_the_population_is_found(plain: tuple[str, FittedCategories]) -> None:
+    model, bank = plain
+    theirs = simulated(1500, mean=0.8, sd=0.6, seed=7)
+    names = bank.items.item_ids[:7]
+    known = replace(bank.items.select(names), covariance=None)
+    fitted = fit_categories(theirs, model, anchors=known)
+    assert fitted.converged
+    assert fitted.moments is not None
+    np.testing.assert_allclose(fitted.parameters[:7], known.parameters, atol=1e-12)
+    assert fitted.n_parameters == int(fitted.items.n_free.sum()) + 2
+    assert fitted.anchor_error == "taken as known"
+    # with their own error the population is as uncertain as it is, and covers the truth
+    carried = fit_categories(theirs, model, anchors=bank.items.select(names))
+    assert carried.moments is not None
+    assert carried.anchor_error == "by item"
+    assert carried.moments.se_mean > 1.2 * fitted.moments.se_mean
+    assert abs(carried.moments.mean - 0.8) < 3 * carried.moments.se_mean
+    assert abs(carried.moments.sd - 0.6) < 3 * carried.moments.se_sd
+    # those that all items have as anchors: the population alone
+    alone = fit_categories(theirs, model, anchors=replace(bank.items, covariance=None))
+    assert alone.n_parameters == 2
+    assert alone.moments is not None
+    assert abs(alone.moments.mean - fitted.moments.mean) < 0.05
+
+
+def test_two_categories_beside_anchors_are_a_2pl_beside_anchors() -> None:
+    rng = np.random.default_rng(3)
+    truth = irtbench.ItemParameters.from_difficulty(rng.uniform(0.8, 2, 10), rng.normal(size=10))
+    first, second = (
+        irtbench.simulate_responses(rng.normal(m, s, 600), truth, rng=rng) for m, s in ((0.0, 1.0), (0.7, 1.3))
+    )
+    bank = irtbench.fit_model(first)
+    given = replace(bank.items.select(bank.items.item_ids[:4]))
+    expected = irtbench.fit_model(second, anchors=given)
+    in_two = fit_categories(pd.DataFrame(first.values, columns=list(first.item_ids)), "2pl")
+    known = in_two.items.select(bank.items.item_ids[:4])
+    found = fit_categories(pd.DataFrame(second.values, columns=list(second.item_ids)), "2pl", anchors=known)
+    assert found.moments is not None
+    for name in ("mean", "sd", "se_mean", "se_sd"):
+        assert getattr(found.moments, name) == pytest.approx(expected.population[name], abs=2e-4)
+    assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-3)
+    np.testing.assert_allclose(found.parameters[:, :2][:, 0], expected.items.discrimination, atol=1e-3)
+    assert found.covariance is not None
+    assert expected.items.covariance is not None
+    np.testing.assert_allclose(found.covariance, expected.items.covariance[:, :2, :2], rtol=5e-3, atol=1e-5)
+
+
+def test_an_estimated_population_of_a_normal_crowd_is_normal(plain: tuple[str, FittedCategories]) -> None:
+    model, fitted = plain
+    found = fit_categories(simulated(), model, population="estimated")
+    assert found.log_likelihood >= fitted.log_likelihood - 1e-3
+    assert found.estimated_population is not None
+    assert found.estimated_population.mean == pytest.approx(0, abs=1e-3)
+    assert found.estimated_population.deviation == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("model", ["grm", "gpcm"])
+def test_a_skewed_crowd_has_a_density_of_its_own(model: str) -> None:
+    rng = np.random.default_rng(2)
+    theta = np.where(rng.random(2000) < 0.75, rng.normal(0.5, 0.5, 2000), rng.normal(-1.5, 0.6, 2000))
+    bank = fit_categories(simulated(2000), model)
+    drawn = bank.items.simulate(theta, rng=rng)
+    normal, own = fit_categories(drawn, model), fit_categories(drawn, model, population="estimated")
+    assert own.n_parameters == normal.n_parameters + 3
+    assert own.bic < normal.bic
+
+
+def test_other_numerics_find_the_same(plain: tuple[str, FittedCategories]) -> None:
+    model, fitted = plain
+    single = fit_categories(simulated(), model, dtype="float32")
+    np.testing.assert_allclose(single.parameters, fitted.parameters, atol=5e-3)
+    from_there = fit_categories(simulated(), model, start=fitted.items)
+    assert from_there.steps <= fitted.steps
+    assert from_there.log_likelihood == pytest.approx(fitted.log_likelihood, abs=1e-6)
+    own = fit_categories(simulated(), model, prior_slope="normal:1,0.01", prior_intercept="normal:0,3")
+    assert own.priors.describe().startswith("own: a ~ Normal(1, 0.01)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_adam_on_pyros_elbo_finds_the_same(model: str) -> None:
+    wide = simulated(300, 6)
+    one, other = fit_categories(wide, model), fit_categories(wide, model, optimiser="adam", tolerance=1e-4)
+    assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"posterior": "normal"}, "posterior goes with right and wrong"),
+        ({"guessing": 0.2}, "guessing goes with right and wrong"),
+        ({"anchors": irtbench.ItemParameters.from_difficulty([1.0], [0.0], item_ids=["i0"])}, "are of right and wrong"),
+        ({"common_slope": True, "prior": "weak"}, "go without a prior"),
+        ({"prior": "hierarchical"}, "prior hierarchical goes with right and wrong"),
+        ({"groups": ["a", "b"] * 400, "population": "estimated"}, "a normal population"),
+        ({"prior": "learnt"}, "prior"),
+    ],
+)
+def test_what_does_not_go_together_is_said_in_a_line(words: dict[str, object], said: str) -> None:
+    with pytest.raises(irtbench.InputError, match=said):
+        fit_categories(simulated(), "gpcm", **words)  # type: ignore[arg-type]
+
+
+def test_anchors_of_another_model_or_other_categories_are_refused(plain: tuple[str, FittedCategories]) -> None:
+    model, bank = plain
+    other = "gpcm" if model == "grm" else "grm"
+    with pytest.raises(irtbench.InputError, match=f"anchor i0 is {model} of 4 categories"):
+        fit_categories(simulated(), other, anchors=bank)
+    fewer = simulated().clip(upper=2)
+    with pytest.raises(irtbench.InputError, match="of 3; expected the same"):
+        fit_categories(fewer, model, anchors=bank)
