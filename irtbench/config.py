@@ -91,7 +91,7 @@ class DataSettings(Settings):
     errored
         What an item means at which a system's run failed.
     join
-        Whether items are told by their name (``id``) or by the ``hash`` of their content; unless it is said, one name
+        Whether items are identified by their name (``id``) or by the ``hash`` of their content; by default one name
         with two contents is an error.
     respondent
         Whom a log's responses are of: ``model``, ``run``, ``file``, ``folder``, or a pattern of its path.
@@ -222,7 +222,7 @@ class PublishedScale(Settings):
 
 @dataclass(frozen=True)
 class PublishedSettings(Settings):
-    """Published figures of the same study, which the report sets beside its own.
+    """Published figures of the same study, which the report compares with its own.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ def with_bootstrap(
     InputError
         If fewer than 19 samples are asked for: then no p lies below .05; or without one of the two ways to refit.
     ArithmeticError
-        If the refit fails in more than half of the samples; told after nineteen of them, or after more.
+        If the refit fails in more than half of the samples, of which nineteen are drawn at least.
 
     Warns
     -----

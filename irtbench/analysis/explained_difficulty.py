@@ -72,8 +72,8 @@ class ExplainedDifficulty(Drawn):
         Items of the table of features whose difficulty is not known; the standard deviation is that of the normal
         density of the same interval.
     answers_worth
-        As many answers of the population as the features of a new item are worth, beside knowing that it is an item
-        like the others.
+        After how many answers of people of the population a new item without features would be known as well as by its
+        features.
     shrunk
         Whether effects were drawn to 0.
     with_items

@@ -90,7 +90,7 @@ def explain_responses(
     abilities and items integrated out (`fit_explanatory_items`): no item is left out for being answered all right or
     all wrong, and with ten answers an item effects, residual and R2 are what they are with many. The standard deviation
     of the difficulties, with which R2 compares the residual, is that of the same model without features, whose
-    estimates are also those that predictions of items left out are judged by, and that are told.
+    estimates are also those that predictions of items left out are compared with, and that are reported.
 
     Parameters
     ----------

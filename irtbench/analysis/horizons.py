@@ -42,7 +42,7 @@ class TimeHorizon(Drawn):
         the horizon is not among the lengths of the tasks and is extrapolated; ``all_correct``, ``all_wrong``;
         ``no_slope``, where longer tasks are not harder, or not clearly so.
     effect, se_effect
-        Difficulty of a task e times as long, beside another: g_1.
+        How much harder a task e times as long is: g_1.
     residual_sd
         Standard deviation s of the difficulty of tasks of the same length.
     shortest, longest

@@ -148,7 +148,7 @@ def item_shifts(
 
     Systems of one family (a model and its fine-tunes) err together: beyond the shift common to all, each family has its
     own at each item, N(0, omega^2), so that ten variants of a model do not count as ten. Its standard deviation is
-    estimated, tau tested beside it, and p of an item has it in its distribution.
+    estimated, tau is tested together with it, and p of an item has it in its distribution.
 
     Parameters
     ----------

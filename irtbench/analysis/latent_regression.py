@@ -265,7 +265,7 @@ def read_covariates(path: str | Path) -> pd.DataFrame:
         raise InputError(f"{path}: respondent {table['respondent_id'][repeated].iloc[0]} is there twice; expected once")
     found = table.set_index("respondent_id").rename_axis(None)
     if found.empty:
-        raise InputError(f"{path}: no column beside respondent_id; expected what is known of respondents")
+        raise InputError(f"{path}: no column but respondent_id; expected what is known of respondents")
     found = found.mask(found.isin(MISSING))
     numbers = found.apply(pd.to_numeric, errors="coerce")
     numeric = [name for name in found if numbers[name].notna().equals(found[name].notna())]

@@ -99,7 +99,7 @@ class LinkedGroups:
     def held(self, item: int, *, slope: bool, intercept: bool, start: Found | None = None) -> Found:
         """The same with all others held at the mode, the focal population free: the item, and below it that.
 
-        What is free cannot be told in a group that answered alike: at an infinite difficulty its answers are certain.
+        What is free has no estimate in a group that answered alike: at an infinite difficulty its answers are certain.
         """
         place, model = slice(item, item + 1), self.problem.model.keywords["model"]  # type: ignore[attr-defined]
         rows: list[ResponseRows] = [part.rows.of_items(place) for part in self.groups]

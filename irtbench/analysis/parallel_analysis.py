@@ -1,4 +1,4 @@
-"""How many abilities do the items measure: eigenvalues of their correlations beside those of independent items."""
+"""How many abilities do the items measure: eigenvalues of their correlations and of independent items."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from irtbench.estimation.settings import FEWEST_RESPONDENTS
 
 @dataclass(frozen=True, eq=False)
 class ParallelAnalysis(Drawn):
-    """Eigenvalues of the items' tetrachoric correlations beside those of independent items.
+    """Eigenvalues of the items' tetrachoric correlations, and those of independent items.
 
     Parameters
     ----------

@@ -44,9 +44,9 @@ class ScoreRegression(ItemDifferences):
     r2_class
         See `jodoin_gierl_class`.
     x2_uniform, p_uniform, r2_uniform
-        The groups beside the score.
+        The groups added to the score.
     x2_crossing, p_crossing, r2_crossing
-        Their products with the score beside both.
+        Their products with the score added to both.
     anchor
         Items that make the score; the studied item always belongs to its own.
     rounds

@@ -1,4 +1,4 @@
-"""The items of a scale beside its people: difficulty, discrimination and information of each, and the Wright map."""
+"""The items and people of a scale: difficulty, discrimination and information of each, and the Wright map."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ItemMap(Drawn):
 
 
 def item_map(scale: ScaleLike, *, population: Quadrature | None = None) -> ItemMap:
-    """Place the items of a scale beside its people.
+    """Place the items and the people of a scale on one line.
 
     Parameters
     ----------

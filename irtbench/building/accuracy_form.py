@@ -1,4 +1,4 @@
-"""The items from which the accuracy on all items of a bank is best told, for systems like those known and beyond."""
+"""The items that best predict the accuracy on all items of a bank, for systems like those known and beyond."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def _most_runaway(rules: PruneRules, n_items: int) -> int:
 
 
 def _may_be_the_population(state: _State) -> str:
-    """What else than their misfit may have removed the items, in words; empty where it may not.
+    """Another possible cause of the removals, or an empty string.
 
     With many respondents abilities that are not normal make items look misfitting, above all dependent.
     """

@@ -62,7 +62,7 @@ def constant_items(responses: AnyResponses) -> list[Removal]:
 
 
 def runaway_slopes(number: int, fitted: FittedModel, data: ResponseMatrix) -> list[Removal]:
-    """Items whose slope grew without end in a fit, which no other item can be fitted beside without a prior."""
+    """Items whose slope grew without end in a fit, with which no other item can be fitted without a prior."""
     n, correct = data.n_by_item, data.n_correct_by_item
     return [
         Removal(
@@ -111,7 +111,7 @@ def flat_or_reversed(
 ) -> list[Removal]:
     """Items with a negative slope or a communality h2 = a^2 / (a^2 + 1.702^2) under the limit, the worst first.
 
-    ``sd`` is the population's standard deviation, in which the slope of the communality is told; with
+    ``sd`` is the population's standard deviation, in which the slope of the communality is expressed; with
     ``beside_guessing``, the items of a 3PL, it is the slope of these.
     """
     removals = []

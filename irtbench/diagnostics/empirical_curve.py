@@ -1,4 +1,4 @@
-"""The share of right responses to one item along ability, beside the curve the model draws."""
+"""The share of right responses to one item along ability, and the curve of the model."""
 
 from __future__ import annotations
 

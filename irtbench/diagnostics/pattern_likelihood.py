@@ -1,4 +1,4 @@
-"""lz and lz*: how likely a response pattern is beside what its ability lets expect (NumPy only)."""
+"""lz and lz*: how likely a response pattern is, compared with what its ability predicts (NumPy only)."""
 
 from __future__ import annotations
 

@@ -35,8 +35,9 @@ def error_interval(
 
     For each sample, ``p_B ~ N(p_B, p_B (1 - p_B) / |B|)``, clipped to [0, 1], gives an error by ``calibration_error``;
     the interval is their mean +- z sd. The observed gaps hold chance already and each sample adds as much again, so
-    the interval lies above the truth, and misses it, unless the error is large beside ``sqrt(p (1 - p) / |B|)``; a bin
-    in which all labels are the same adds nothing. ``debiased_squared_error`` stands beside it for that reason.
+    the interval lies above the truth, and misses it, unless the error is large compared with
+    ``sqrt(p (1 - p) / |B|)``; a bin in which all labels are the same adds nothing. That is why there is
+    ``debiased_squared_error``.
 
     Raises
     ------

@@ -247,7 +247,7 @@ def count_events(
     entities
         Their names.
     document
-        Where each event was told: a document then counts once for an entity and period however often it tells of it.
+        Where each event was reported: a document then counts once for an entity and period, whatever its reports.
         None to count events.
 
     Raises

@@ -1,4 +1,4 @@
-"""Tests of paired scores beside the bootstrap: the permutation test, and McNemar's for right and wrong."""
+"""Tests of paired scores other than the bootstrap: the permutation test, and McNemar's for right and wrong."""
 
 from __future__ import annotations
 

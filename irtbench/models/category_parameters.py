@@ -275,7 +275,7 @@ class CategoryParameters(Shown):
     def scores(self, table: ArrayLike | pd.DataFrame) -> pd.DataFrame:
         """Ability of each respondent: ``respondent_id, theta, se, n_items``, posterior mean and standard deviation.
 
-        The items are taken as known: where few respondents, or no more than there are items, told of them, standard
+        The items are taken as known: where few respondents, or no more than there are items, answered them, standard
         errors are too small (of 40 respondents and 80 items errors were 1.8 times as large).
         The columns are these items', in any order where they have names; responses that no item has a category for are
         an error.
@@ -308,7 +308,7 @@ class CategoryParameters(Shown):
         return np.stack(columns, axis=1)
 
     def as_items(self) -> ItemParameters:
-        """These items as a scale has them: slope and difficulty beside the categories that give the curves.
+        """These items as a scale has them: slope and difficulty, with the categories that give the curves.
 
         Where a model has no slope and mean step they are those of its expected score: four times the slope where half
         of the score is expected, and the ability there.

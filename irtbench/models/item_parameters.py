@@ -223,7 +223,7 @@ class ItemParameters(Drawn):
 
     @property
     def _told(self) -> tuple[str, ...]:
-        """The parameters that are told with standard errors."""
+        """The parameters that are reported with standard errors."""
         names = ("discrimination", "difficulty", "guessing", "intercept")
         return names if self.upper_asymptote is None else (*names, "upper_asymptote")
 

@@ -258,7 +258,7 @@ def read_parameters(
 def read_population(path: str | Path) -> Quadrature | None:
     """The population that a table of items states in ``population_mean, population_sd``; None where it states none.
 
-    A Rasch model's items and those beside anchors are on a scale on which the population is not N(0, 1).
+    A Rasch model's items, and those fitted with anchors, are on a scale on which the population is not N(0, 1).
 
     Raises
     ------

@@ -163,8 +163,8 @@ def form_figures(scales: Sequence[Scale], found: AssembledForms) -> list[Block]:
         )
     return figure(
         drawings,
-        "Test information of the short form beside that of all items it was chosen from; on the right the standard "
-        "error of ability that it stands for.",
+        "Test information of the short form and of all items it was chosen from; on the right the standard error of "
+        "ability that follows.",
     )
 
 

@@ -161,4 +161,4 @@ def artifact_figures(result: Artifacts) -> list[Block]:
         width=WIDTH,
         height=2.6,
     )
-    return figure([drawing], "Share of the items that a baseline gets right without the question, beside chance.")
+    return figure([drawing], "Share of the items that a baseline gets right without the question, and that of chance.")

@@ -52,7 +52,7 @@ def likeness(scores: pd.DataFrame, explained: Explanation, system: str) -> str:
 
 
 def difficulty_table(explained: Explanation, system: str) -> pd.DataFrame:
-    """Accuracy of a system on easy to hard items, beside that of people of its ability."""
+    """Accuracy of a system on easy to hard items, and that of people of its ability."""
     columns = ["scale", "difficulty_range", "n_items", "observed", "expected", "expected_lower", "expected_upper", "z"]
     levels = explained.difficulty
     own = levels[levels["respondent_id"] == system]

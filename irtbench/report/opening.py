@@ -1,4 +1,4 @@
-"""What a reader is told first: where the systems are among people, what was removed and why, what to beware of."""
+"""What a reader sees first: where the systems are among people, what was removed and why, what to beware of."""
 
 from __future__ import annotations
 

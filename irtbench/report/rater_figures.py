@@ -104,7 +104,7 @@ def rater_page(found: FittedRaters, precision: pd.DataFrame) -> Page:
         *table(chosen(ranked, OF_RESPONDENTS), f"Respondents by fair score.{more}"),
         *table(chosen(found.item_rows(), OF_ITEMS), "Items, as an average rater grades them."),
         *table(precision, "What so many ratings of a respondent by average raters buy."),
-        *(table(of_groups, "Raters' additional severity for groups, the surest first.")),
+        *(table(of_groups, "Raters' additional severity for groups, the smallest p first.")),
         *how_to_read(
             "Severity is in logits: a rater of severity 1 above another has odds of the higher score smaller by "
             "2.7. The fair score is what an average rater is expected to give on all items; its interval holds the "

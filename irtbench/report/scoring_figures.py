@@ -201,7 +201,7 @@ def prediction_figures(table: pd.DataFrame, *, level: float) -> list[Block]:
     )
     return figure(
         [drawing],
-        f"Accuracy predicted on all items of the bank, with {100 * level:g}% intervals, beside the accuracy on the "
+        f"Accuracy predicted on all items of the bank, with {100 * level:g}% intervals, and the accuracy on the "
         "items that were seen.",
     )
 

@@ -134,7 +134,7 @@ def dimensions_section(dimensions: Dimensions | None, not_counted: str, scales: 
     )
     blocks += table(
         pruning_tables.eigenvalues_table(dimensions),
-        "The first eigenvalues beside those of independent items, their mean and the limit.",
+        "The first eigenvalues, and those of independent items: their mean and the limit.",
     )
     blocks += table(
         pruning_tables.factor_models_table(dimensions),
@@ -265,13 +265,13 @@ def likeness_section(scores: pd.DataFrame | None, explained: Explanation | None,
         blocks += [Heading(system), Text(explanations.likeness(scores, explained, system))]
         blocks += table(
             explanations.difficulty_table(explained, system),
-            f"Accuracy of {system} on the items of each scale, easy to hard, beside that of people of its ability. "
+            f"Accuracy of {system} on the items of each scale, easy to hard, and that of people of its ability. "
             "About 95% of these fall into the interval; z is the difference in standard deviations.",
         )
         blocks += table(
             explanations.surprises_table(explained, items, system),
-            f"Items on which {system} surprises: fewer than one in ten people of its ability give its answer. Beside "
-            f"each the share of them who are right. At most {explanations.MOST_SURPRISES} of each kind on a scale.",
+            f"Items on which {system} surprises: fewer than one in ten people of its ability give its answer, "
+            f"with the share of them who are right. At most {explanations.MOST_SURPRISES} of each kind on a scale.",
         )
     if systems and len(systems) < scores["respondent_id"].nunique():
         said = f"Shown are the {len(systems)} systems whose answers are least like a person’s."
@@ -282,11 +282,11 @@ def likeness_section(scores: pd.DataFrame | None, explained: Explanation | None,
 def published_section(
     published: PublishedSettings, scales: Sequence[ScaleStudy], agreement: Agreement | None
 ) -> Section:
-    """Our figures beside published ones."""
+    """Our figures compared with published ones."""
     source = published.source or "the publication"
     blocks = table(
         paper_tables.published_table(published, scales, agreement),
-        f"This study beside {source}; the difference is ours less theirs.",
+        f"This study compared with {source}; the difference is ours less theirs.",
     )
     if blocks:
         blocks += [Text(note) for note in published.notes]

@@ -122,7 +122,7 @@ def test_from_the_command_line_of_right_and_wrong_and_of_grades(tmp_path: Path) 
         ({"hours": ["1", "2", ""]}, "column hours: no value of respondent r2"),
         ({"hours": ["1", "1", "1"]}, "column hours: the same for all"),
         ({"hours": ["1", "2", "3"], "more": ["2", "4", "6"]}, "a term is a sum of others"),
-        ({}, "no column beside respondent_id"),
+        ({}, "no column but respondent_id"),
     ],
 )
 def test_covariates_that_tell_nothing_are_one_line(tmp_path: Path, columns: dict[str, list[str]], saying: str) -> None:

@@ -338,7 +338,7 @@ def test_rejected_scale_shows_rounds_and_parameters(study, page):
 
 
 def test_published_figures_stand_beside_ours(study, page):
-    rows = {(row["Scale"], row["Quantity"]): row for row in page.table("This study beside")}
+    rows = {(row["Scale"], row["Quantity"]): row for row in page.table("This study compared with")}
     assert rows["all", "Items given"] == {
         "Scale": "all", "Quantity": "Items given", "This study": "20", "Published": "21", "Difference": "−1",
     }  # fmt: skip
