@@ -100,8 +100,9 @@ class CodedScores:
         (rows, respondents), (columns, items) = (pd.factorize(given[name].astype(str)) for name in PAIR)
         codes, known = np.empty(len(given), dtype=np.int8), []
         values = given[column].reset_index(drop=True)
-        for j, places in pd.Series(columns).groupby(columns).groups.items():
-            codes[places], own = coded_item(items[int(j)], values.iloc[places], None, levels)
+        for j, item in enumerate(map(str, items)):
+            places = np.flatnonzero(columns == j)
+            codes[places], own = coded_item(item, values.iloc[places], None, levels)
             known.append(own)
         return cls(tuple(respondents), tuple(items), tuple(known), codes, np.stack([rows, columns]).astype(np.int64))
 

@@ -9,7 +9,6 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.marginal.normal_mixture import LEAST_DEVIATION, NormalMixture
-from irtbench.estimation.marginal.population import standardised
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.item_tensors import ItemTensors
@@ -120,7 +119,8 @@ def test_coordinates_lead_back() -> None:
 def test_standardising_changes_no_curve() -> None:
     items = ItemTensors.from_matrix(torch.tensor([[1.2, 0.4, 0.0]], dtype=torch.float64))
     one = NormalMixture(*(torch.tensor([part], dtype=torch.float64) for part in (1.0, 0.5, 1.3)))
-    density, moved = standardised(one, items)
+    density, mean, deviation = one.standardised()
+    moved = items.rescaled(mean, deviation)
     # N(.5, 1.3): the item at theta = .5 + 1.3 t is a' t + d' with a' = 1.2 * 1.3, d' = .4 + 1.2 * .5
     assert float(moved.slope[0, 0]) == pytest.approx(1.56)
     assert float(moved.intercept[0]) == pytest.approx(1.0)

@@ -140,6 +140,7 @@ class CategoryProblem(Problem):
 
     def thawed(self, items: ItemTensors) -> CategoryProblem:
         """The same without a prior, with all parameters estimated."""
+        assert isinstance(self.prior, CategoryPrior)
         return replace(self, prior=replace(self.prior, densities={}, entries={"all": self.scale.free}))
 
     @cached_property
