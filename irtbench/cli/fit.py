@@ -161,9 +161,8 @@ def fit(
     if model not in get_args(RightOrWrong) or constraints is not None:
         refuse_of_categories(
             {
-                "--population": population != "normal", "--guessing": guessing != 0, "--by-item": by_item is not None,
-                "--anchors": anchors is not None, "--options": options != 4, "--prior-slope": prior_slope is not None,
-                "--prior-intercept": prior_intercept is not None, "--prior-items": prior_items is not None,
+                "--guessing": guessing != 0, "--by-item": by_item is not None, "--options": options != 4,
+                "--prior-items": prior_items is not None,
                 "--prior-upper": prior_upper is not None, "--factors": factors != 1, "--pattern": pattern is not None,
                 "--dispersion": dispersion is not None, "--testlets": testlets is not None,
                 "--posterior": posterior is not None, "--cache": cache is not None,
@@ -171,8 +170,12 @@ def fit(
         )  # fmt: skip
         in_categories = CategoriesFit(
             file=responses, reading=reading, levels=levels_of(levels), model=model, prior=prior,
-            prior_guessing=prior_guessing, constraints=constraints, groups=groups, reference=reference,
-            ability_on=ability_on, device=device, seed=seed,
+            settings={
+                "population": population, "prior_slope": prior_slope, "prior_intercept": prior_intercept,
+                "prior_guessing": prior_guessing, "device": device,
+            },
+            constraints=constraints, anchors=anchors, groups=groups, reference=reference, ability_on=ability_on,
+            seed=seed,
         )  # fmt: skip
         described = None if card is None else read_card(card)
         if reading.holds_models(responses):

@@ -37,16 +37,20 @@ class CategoriesFit:
         The scores, how they are read, and labels in their order where they are no numbers.
     model
         Name of a model, or file with the model of each item.
-    prior, prior_guessing
+    prior
         Of the items.
+    settings
+        What else is set of `FitSettings`.
     constraints
         File of parameters that are the same.
+    anchors
+        Bank of items whose parameters are known.
     groups, reference
         File with the group of each respondent, and the group whose ability is N(0, 1).
     ability_on
         File with what is known of the respondents.
-    device, seed
-        Where to compute, and the seed.
+    seed
+        Of random numbers.
     """
 
     file: Path
@@ -54,12 +58,12 @@ class CategoriesFit:
     levels: tuple[str, ...]
     model: str
     prior: str
-    prior_guessing: str | None
+    settings: Mapping[str, Any]
     constraints: Path | None
+    anchors: Path | None
     groups: Path | None
     reference: str | None
     ability_on: Path | None
-    device: Any
     seed: int
 
     def models(self) -> Models:
@@ -76,6 +80,12 @@ class CategoriesFit:
         from irtbench.estimation.fit_categories import fit_categories
         from irtbench.models.parameter_table import read_constraints
 
+        known = None
+        if self.anchors is not None:
+            from irtbench.bank.known_items import read_bank
+            from irtbench.cli.link_options import chosen_scale
+
+            known = chosen_scale(read_bank(self.anchors), None, self.anchors)
         equal = () if self.constraints is None else read_constraints(self.constraints)
         models, scores = self.models(), self.reading.scores(self.file, self.levels)
         kept, left_out = varied(scores)
@@ -90,8 +100,8 @@ class CategoriesFit:
         prior, why = self.prior_for(given)
         groups = None if self.groups is None else groups_of([*given.index], self.groups)
         fitted = fit_categories(
-            given, models, levels=self.levels or None, prior=prior, prior_guessing=self.prior_guessing, equal=equal,
-            groups=groups, reference=self.reference, device=self.device, seed=self.seed,
+            given, models, levels=self.levels or None, prior=prior, equal=equal, anchors=known, groups=groups,
+            reference=self.reference, seed=self.seed, **self.settings,
         )  # fmt: skip
         data, items, table = fitted.items.matrix(given), fitted.items.as_right_or_wrong(), fitted.table()
         if items is not None:
@@ -112,6 +122,7 @@ class CategoriesFit:
         n = float(given.notna().sum().median())
         if (
             self.constraints is not None
+            or self.anchors is not None
             or self.model in ("pcm", "rsm")
             or n >= MANY_PER_ITEM
             or given.shape[1] > given.shape[0]
