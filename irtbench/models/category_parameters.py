@@ -79,6 +79,23 @@ class CategoryParameters(Shown):
         """Place of each item's lowest category among those of all items, one after another, shape (n_items,)."""
         return np.concatenate([[0], np.cumsum(self.top + 1)[:-1]])
 
+    @cached_property
+    def alike(self) -> tuple[tuple[ItemModel, NDArray[np.int64], NDArray[np.float64]], ...]:
+        """Items of one model and as many categories, each kind at once: the model, the places of their categories among
+        those of all items, shape (n, n_categories), and their parameters, shape (n, n_parameters, 1).
+        """  # fmt: skip
+        kinds: dict[tuple[int, int], list[int]] = {}
+        for k, (model, top) in enumerate(zip(self.models, self.top.tolist(), strict=True)):
+            kinds.setdefault((id(model), top), []).append(k)
+        return tuple(
+            (
+                self.models[rows[0]],
+                self.first[rows, None] + np.arange(top + 1),
+                self.steps_at[rows, : len(self.names[rows[0]]), None],
+            )
+            for (_, top), rows in kinds.items()
+        )
+
     def select(self, item_ids: Sequence[str]) -> CategoryParameters:
         """Keep these items, which are there, in this order."""
         place = {item: k for k, item in enumerate(self.item_ids)}
@@ -93,7 +110,7 @@ class CategoryParameters(Shown):
             covariance=None if self.covariance is None else self.covariance[rows],
         )
 
-    @property
+    @cached_property
     def names(self) -> tuple[tuple[str, ...], ...]:
         """Names of each item's parameters."""
         return tuple(
@@ -206,11 +223,7 @@ class CategoryParameters(Shown):
 
     def probabilities(self, theta: ArrayLike) -> list[NDArray[np.float64]]:
         """Of each item's categories at each ability, shapes (n_theta, n_categories)."""
-        at = np.atleast_1d(np.asarray(theta, dtype=np.float64))[None]
-        return [
-            np.exp(model.log_probabilities(own[: len(names), None], at, NUMPY)).T
-            for model, own, names in zip(self.models, self.steps_at, self.names, strict=True)
-        ]
+        return np.split(np.exp(self.log_probabilities(theta)), self.first[1:], axis=1)
 
     def expected_score(self, theta: ArrayLike) -> NDArray[np.float64]:
         """Expected category of each item, the lowest being 0, shape (n_theta, n_items)."""
@@ -228,7 +241,11 @@ class CategoryParameters(Shown):
 
     def log_probabilities(self, theta: ArrayLike) -> NDArray[np.float64]:
         """Of all categories of all items, one after another, shape (n_theta, n_categories of all)."""
-        return np.log(np.maximum(np.concatenate(self.probabilities(theta), axis=1), TINY))
+        at = np.atleast_1d(np.asarray(theta, dtype=np.float64))[None]
+        found = np.empty((at.size, int((self.top + 1).sum())))
+        for model, columns, x in self.alike:
+            found[:, columns] = np.moveaxis(model.log_probabilities(x, at, NUMPY), -1, 0)
+        return np.maximum(found, np.log(TINY))
 
     def information(self, theta: ArrayLike) -> NDArray[np.float64]:
         """Fisher information of each item on ability, sum of P'^2 / P over categories, shape (n_theta, n_items).
