@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
+from scipy.special import logit, softmax
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Levels = Sequence[Any] | Mapping[str, Sequence[Any]] | None
 MISSING = -1
 MOST_CATEGORIES = 100
+SMALLEST_GUESSING = 1e-9  # of an item with an estimated asymptote, whose logit has to be finite
 SCORING_NODES = normal_grid(121, bound=8.0)
 DIFFERENCE, STEP = 1e-5, 1e-4  # of parameters, and of abilities, for derivatives
 BETWEEN = "|"  # categories, in a table
@@ -323,6 +324,67 @@ class CategoryParameters(Shown):
             (rng.random(len(p))[:, None] > np.cumsum(p[:, :-1], axis=1)).sum(axis=1) for p in self.probabilities(theta)
         ]
         return np.stack(columns, axis=1)
+
+    @classmethod
+    def of_right_or_wrong(cls, items: ItemParameters) -> CategoryParameters:
+        """Items that are right (1) or wrong (0) as such of two categories."""
+        lower = items.guessing_estimated | (items.guessing > 0)
+        models = tuple(Logistic(lower=bool(guessed)) for guessed in lower)
+        told = np.stack([items.discrimination, items.intercept, items.guessing], axis=1)[:, : 2 + lower.any()]
+        x = told.copy()
+        if lower.any():
+            x[:, 2] = np.where(lower, logit(np.clip(items.guessing, SMALLEST_GUESSING, 1 - SMALLEST_GUESSING)), 0.0)
+        covariance = None if items.covariance is None else items.covariance[:, : told.shape[1], : told.shape[1]]
+        return cls(items.item_ids, models, ((0, 1),) * items.n_items, x, items.n_free, covariance)
+
+    def moved(self, slope: float, intercept: float) -> CategoryParameters:
+        """The items on the scale with theta = slope theta_own + intercept, their covariance turned with them."""
+        slopes, loads = self.moves
+        turn = (np.eye(slopes.shape[1]) * slopes[:, None] + intercept * loads) / slope
+        turn += np.eye(slopes.shape[1]) * (1 - slopes[:, None])
+        x = np.zeros_like(self.steps_at)
+        for row, told, model, names in zip(
+            x, np.einsum("jab,jb->ja", turn, self.parameters), self.models, self.names, strict=True
+        ):
+            row[: len(names)] = model.unbounded(told[: len(names)])
+        covariance = None if self.covariance is None else turn @ self.covariance @ turn.transpose(0, 2, 1)
+        return replace(self, steps_at=x, covariance=covariance)
+
+    def beside(self, others: CategoryParameters) -> CategoryParameters:
+        """These items and others behind them; covariances are known where those of both are."""
+        width = max(self.steps_at.shape[1], others.steps_at.shape[1])
+        rooms = [(0, width - part.steps_at.shape[1]) for part in (self, others)]
+        x = [np.pad(part.steps_at, ((0, 0), room)) for part, room in zip((self, others), rooms, strict=True)]
+        covariance = None
+        if self.covariance is not None and others.covariance is not None:
+            each = zip((self.covariance, others.covariance), rooms, strict=True)
+            covariance = np.concatenate([np.pad(own, ((0, 0), room, room)) for own, room in each])
+        return CategoryParameters(
+            self.item_ids + others.item_ids,
+            self.models + others.models,
+            self.categories + others.categories,
+            np.concatenate(x),
+            np.concatenate([self.n_free, others.n_free]),
+            covariance,
+        )
+
+    @cached_property
+    def moves(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Which parameters are slopes, and what others gain of them by a shift of theta.
+
+        Shapes (n_items, width) and (n_items, width, width).
+        On a scale A theta + B they are (1 - s + (s + B L) / A) times what they were, s the first and L the second.
+        """
+        width = self.steps_at.shape[1]
+        slopes, loads = np.zeros((self.n_items, width)), np.zeros((self.n_items, width, width))
+        for s, own, model, names in zip(slopes, loads, self.models, self.names, strict=True):
+            n = len(names)
+            halved, shifted = (
+                np.stack([model.moved(unit, *line) for unit in np.eye(n)], axis=1) for line in ((2.0, 0.0), (1.0, 1.0))
+            )
+            s[:n] = 2 * (1 - np.diag(halved))
+            own[:n, :n] = shifted - np.eye(n)
+        return slopes, loads
 
     def as_items(self) -> ItemParameters:
         """These items as a scale has them: slope and difficulty beside the categories that give the curves.

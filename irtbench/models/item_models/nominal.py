@@ -34,6 +34,11 @@ class Nominal(ItemModel):
         n = len(shares)
         return np.array([*(2 * slope / n * np.arange(1, n)), *np.log(shares[1:] / shares[0])])
 
+    def moved(self, told: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
+        """Each a_k / slope, d_k - a_k intercept / slope."""
+        a, d = np.split(told, 2)
+        return np.concatenate([a / slope, d - a * intercept / slope])
+
     def mirt_columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """Scores from 0 to the number of the last category."""
         n = n_categories - 1
