@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,6 @@ from scipy.optimize import minimize
 from scipy.special import chdtri
 
 from irtbench.analysis.matching_score import most_alike
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 
 FEWEST_TO_LINK = 50  # respondents of a group from which its items are estimated alone
@@ -20,33 +18,33 @@ SHARE_TRUSTED = 0.5  # of the items, those that agree best
 LEVEL = 0.05  # of W, from which on an item does not agree
 ASYMPTOTES = ("c", "u")  # which do not say where an item is
 MOST_STEPS = 20
-TOLERANCE = 1e-3
 
 
-def agreeing_items(responses: ResponseMatrix, focal: NDArray[np.bool_], settings: FitSettings) -> NDArray[np.bool_]:
+def agreeing_items(
+    estimated: Callable[[NDArray[np.bool_]], ItemParameters | None],
+    focal: NDArray[np.bool_],
+    observed: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
     """Items with the same curve in both groups as far as one can see, shape (n_items,).
 
-    The items are estimated in each group alone, with the weak prior, and linked, see `linked_by_agreement`. All items
-    where a group is too small for that, or a fit fails.
+    The items are estimated in each group alone and linked, see `linked_by_agreement`. All items where a group is too
+    small for that, or a fit fails.
 
     Parameters
     ----------
-    responses
-        Graded responses.
+    estimated
+        The items as some respondents alone have them; None where they cannot be estimated.
     focal
         Who belongs to the focal group, shape (n_respondents,).
-    settings
-        Model of the items.
+    observed
+        Where there is a response, shape (n_respondents, n_items).
     """
-    everything = np.ones(responses.n_items, dtype=np.bool_)
-    alone = replace(settings, prior="weak", standard_errors=True, tolerance=max(settings.tolerance, TOLERANCE))
-    parts = [responses.select_respondents(part & (responses.n_by_respondent > 0)) for part in (~focal, focal)]
-    if any(part.n_respondents < max(FEWEST_TO_LINK, part.n_items) for part in parts):
+    everything = np.ones(observed.shape[1], dtype=np.bool_)
+    parts = [part & observed.any(axis=1) for part in (~focal, focal)]
+    if any(part.sum() < max(FEWEST_TO_LINK, observed.shape[1]) for part in parts):
         return everything
-    fits = [fit_model(part, alone) for part in parts]
-    if not all(fit.converged and fit.items.covariance is not None for fit in fits):
-        return everything
-    return linked_by_agreement(fits[0].items, fits[1].items)
+    reference, other = (estimated(part) for part in parts)
+    return everything if reference is None or other is None else linked_by_agreement(reference, other)
 
 
 def linked_by_agreement(reference: ItemParameters, focal: ItemParameters) -> NDArray[np.bool_]:
