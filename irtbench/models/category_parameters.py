@@ -350,6 +350,25 @@ class CategoryParameters(Shown):
         covariance = None if self.covariance is None else turn @ self.covariance @ turn.transpose(0, 2, 1)
         return replace(self, steps_at=x, covariance=covariance)
 
+    def draws(self, n_draws: int, *, rng: np.random.Generator) -> list[CategoryParameters]:
+        """Sets of the items, each with parameters drawn from its sampling distribution, and no covariance.
+
+        On the scales without bounds, where steps of graded items rise whatever is drawn. Known items stay.
+        """
+        if self.covariance is None:
+            return [self] * n_draws
+        x, normal = np.repeat(self.steps_at[None], n_draws, axis=0), rng.normal(size=(n_draws, *self.steps_at.shape))
+        for j, (model, own, names) in enumerate(zip(self.models, self.steps_at, self.names, strict=True)):
+            n = len(names)
+            above, below = (
+                np.stack([model.told((own[:n] + step)[:, None], 1, NUMPY)[:, 0] for step in sign * np.eye(n)], axis=1)
+                for sign in (DIFFERENCE, -DIFFERENCE)
+            )
+            back = np.linalg.inv((above - below) / (2 * DIFFERENCE))
+            values, vectors = np.linalg.eigh(back @ self.covariance[j, :n, :n] @ back.T)
+            x[:, j, :n] += (normal[:, j, :n] * np.sqrt(values.clip(0))) @ vectors.T
+        return [replace(self, steps_at=each, covariance=None) for each in x]
+
     def beside(self, others: CategoryParameters) -> CategoryParameters:
         """These items and others behind them; covariances are known where those of both are."""
         width = max(self.steps_at.shape[1], others.steps_at.shape[1])
