@@ -64,8 +64,8 @@ def compare(
     """Compare systems in pairs: accuracy, and with a bank ability and percentile; with a bank also rank them.
 
     Writes comparison.csv, a row for each pair on each scale, and with a bank ranking.csv, a row for each system. Its p
-    are two-sided but for accuracy_p_greater, that the first is not better, which is not adjusted. Of grades (--levels, or a
-    bank of such) accuracy is the share of the points between the lowest and the highest grade.
+    are two-sided but for accuracy_p_greater, that the first is not better, which is not adjusted. Of grades (--levels,
+    or a bank of such) accuracy is the share of the points between the lowest and the highest grade.
     """
     from irtbench.bank.bank import load_bank
     from irtbench.data.multiple_testing import adjust
