@@ -51,19 +51,16 @@ def jodoin_gierl_class(r2_change: NDArray[np.float64]) -> tuple[Grade, ...]:
     return tuple(np.where(np.isnan(r2_change), "", grades).tolist())
 
 
-def nagelkerke(log_likelihood: float, answers: NDArray[np.float64], trials: NDArray[np.float64] | None = None) -> float:
-    """R2 = (1 - (L0 / L)^(2/n)) / (1 - L0^(2/n)), with L0 the likelihood of the proportion correct alone.
+def nagelkerke(log_likelihood: float, counts: NDArray[np.float64]) -> float:
+    """R2 = (1 - (L0 / L)^(2/n)) / (1 - L0^(2/n)), with L0 the likelihood of the outcomes' shares alone.
 
     Parameters
     ----------
     log_likelihood
         log L of a regression of these answers.
-    answers
-        1 or 0, both among them, or numbers right of several trials.
-    trials
-        The numbers of trials, each of which counts in n; None for one each.
+    counts
+        How often there was each outcome, wrong and right or a category, two of them at least.
     """
-    n = float(answers.size if trials is None else trials.sum())
-    p = float(answers.sum() / n)
-    log_l0 = n * (p * np.log(p) + (1 - p) * np.log1p(-p))
+    n, there = float(counts.sum()), counts[counts > 0]
+    log_l0 = float((there * np.log(there / n)).sum())
     return float(-np.expm1(2 / n * (log_l0 - log_likelihood)) / -np.expm1(2 / n * log_l0))

@@ -189,7 +189,7 @@ def explain_difficulty(
     Parameters
     ----------
     items
-        Their parameters with standard errors.
+        Their parameters with standard errors; the difficulty of items in categories is the mean of their steps.
     features
         Of at least these items; items beyond are new ones, whose difficulty is predicted.
     standard_errors
@@ -230,8 +230,8 @@ def explain_difficulty(
     0  intercept    -0.2  0.1
     1     length     0.8  0.1
     """
-    known = as_parameters(items)
-    b, se = known.difficulty, known.standard_errors()["difficulty"] if standard_errors is None else standard_errors
+    known = as_parameters(items, categories=True)
+    b, se = known.difficulty, errors_of_difficulty(known) if standard_errors is None else standard_errors
     se = np.asarray(se, dtype=np.float64)
     if se.shape != b.shape:
         raise InputError(f"difficulty: {se.size} standard errors for {b.size} items; expected one each")
@@ -246,6 +246,14 @@ def explain_difficulty(
     given = features_of(features, known.item_ids, shrinkage, level)
     design = Design.of(given, known.item_ids, shrinkage)
     return explained(known, estimates, estimates, given, design, population, level, rng)
+
+
+def errors_of_difficulty(items: ItemParameters) -> Array:
+    """Standard errors, of items in categories those of the mean step; NaN where they are not known."""
+    if items.categories is None:
+        return items.standard_errors()["difficulty"]
+    table, unknown = items.categories.table(), np.full(items.n_items, np.nan)
+    return table.get("se_difficulty", pd.Series(unknown)).to_numpy(dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import chdtrc, expit
 
+from irtbench.analysis.compared_items import ComparedItems, ItemsInCategories, RightOrWrongItems, in_every_group
 from irtbench.analysis.effect_size import DELTA_PER_LOGIT, Grade, ets_class, jodoin_gierl_class, nagelkerke
 from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.analysis.linked_groups import GroupLikelihood, LinkedGroups, link
@@ -21,11 +24,15 @@ from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import counted, significant
-from irtbench.diagnostics.logistic_regression import logistic_regression
+from irtbench.diagnostics.logistic_regression import ordinal_regression
 from irtbench.estimation.driver import fenced
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fit_categories import RASCH_KINDS, Models, check_categories, fit_categories, models_of
 from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.coded_scores import MISSING, CodedScores, Levels
+from irtbench.models.item_models.nominal import Nominal
+from irtbench.models.item_parameters import ItemParameters
 
 Method = Literal["likelihood_ratio", "logistic"]
 Size = Literal["negligible", "moderate", "large"]
@@ -33,6 +40,7 @@ Size = Literal["negligible", "moderate", "large"]
 SIZES: dict[Grade, Size] = {"A": "negligible", "B": "moderate", "C": "large"}
 MOST_ROUNDS = 10
 MOST_TO_REFIT = 60  # items; the time grows with their square
+TOLERANCE_ALONE = 1e-3  # of the items of a group by itself
 FIRMNESS = 1e-4  # keeps the coefficients of a perfect prediction finite, with the weight of next to nothing
 
 
@@ -57,12 +65,13 @@ class ItemBias(ItemDifferences):
         curves, which delta does not.
     r2_change
         Change of Nagelkerke's R2 by the group (logistic method; NaN otherwise).
-    x2, p, p_adjusted
-        Test of any difference, two degrees of freedom.
+    x2, df, p, p_adjusted
+        Test of any difference, two degrees of freedom; of items in categories and by likelihood as many as an item has
+        slopes and intercepts.
     x2_uniform, p_uniform
-        Of a difference in difficulty alone, one degree of freedom.
+        Of a difference in difficulty alone, the same for all categories, one degree of freedom.
     x2_crossing, p_crossing
-        Of a difference in discrimination beyond it, one degree of freedom.
+        Of a difference in discrimination, and in distances between steps, beyond it, the other degrees of freedom.
     anchor
         Items constrained equal in both groups at the end: those whose p, not adjusted, was not below alpha.
     n_reference, n_focal
@@ -75,6 +84,10 @@ class ItemBias(ItemDifferences):
         How the fit of the last ended.
     sizes
         Respondents of the reference and of the focal group.
+    df
+        See x2.
+    merged
+        Items of which some category was given by one group alone, and counts as the one beside it.
     """
 
     item_ids: tuple[str, ...]
@@ -98,6 +111,8 @@ class ItemBias(ItemDifferences):
     rounds: int
     status: Status
     sizes: tuple[int, int]
+    df: NDArray[np.int64]
+    merged: tuple[str, ...] = ()
 
     @property
     def r2_class(self) -> tuple[Grade, ...]:
@@ -114,7 +129,7 @@ class ItemBias(ItemDifferences):
                 "rms_difference": self.rms_difference,
                 "r2_change": self.r2_change,
                 "x2": self.x2,
-                "df": 2,
+                "df": self.df,
                 "p": self.p,
                 "p_adjusted": self.p_adjusted,
                 "x2_uniform": self.x2_uniform,
@@ -138,6 +153,8 @@ def item_bias(
     responses: ResponsesLike,
     focal: NDArray[np.bool_],
     *,
+    models: Models | None = None,
+    levels: Levels = None,
     method: Method = "likelihood_ratio",
     purify: bool = True,
     alpha: float = 0.05,
@@ -171,6 +188,10 @@ def item_bias(
         Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out. Of several trials
         of an item each is a response, independent of the others given ability: where they are not, tests reject too
         often.
+    models, levels
+        Where responses are scores in categories: their model, ``grm`` or ``gpcm`` (and 2pl, 3pl where mixed), and the
+        labels in their order, see `fit_categories`. A category that one of the groups never gave counts as the one
+        beside it. The regression is an ordinal one, of cumulative logits (French & Miller, 1996).
     focal
         Who belongs to the focal group (machines, say); the others are the reference. Shape (n_respondents,).
     method
@@ -210,38 +231,48 @@ def item_bias(
     1   item2   0.05  negligible        0.91
     2   item3   1.56    moderate        0.40
     """
-    responses = as_responses(responses)
-    focal = _check(responses, focal, alpha)
-    settings, n_items = fit_settings(settings, keywords), responses.n_items
+    settings = fit_settings(settings, keywords)
+    merged: tuple[str, ...] = ()
+    if models is None:
+        graded = as_responses(responses)
+        focal = _check(graded, focal, alpha)
+        compared: ComparedItems = RightOrWrongItems(graded, settings)
+    else:
+        compared, merged = _in_categories(responses, focal, models, levels, settings, alpha)
+        focal = np.asarray(focal, dtype=np.bool_)
+    n_items = compared.n_items
     if method == "logistic" and (settings.estimates_guessing or settings.guessing > 0):
         raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
     if settings.prior_items or not (settings.kind in ("2pl", "3pl") and settings.priors.hierarchy is None):
         raise InputError("item bias: expected model 2pl or 3pl, prior none or weak, and no prior_items")
     one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
-    freed = ~agreeing_items(responses, focal, settings) if purify else np.zeros(n_items, dtype=np.bool_)
+    df = compared.entries.sum(axis=1) if method == "likelihood_ratio" else np.full(n_items, 2)
+    freed = np.zeros(n_items, dtype=np.bool_)
+    if purify:
+        freed = ~agreeing_items(partial(_alone, compared), focal, compared.observed)
     seen, first_freed = set[bytes](), bool(freed.any())
     with fenced(0), torch.no_grad():
         while True:
             seen.add(freed.tobytes())
-            linked = link(responses, focal, freed=freed, settings=settings)
+            linked = link(compared, focal, freed=freed, settings=settings)
             found = np.array([one(linked, item) for item in range(n_items)])
             x2 = found[:, 0]
-            p = chdtrc(2, x2)
-            following = ~most_alike(x2, p < alpha)
+            p = chdtrc(df, x2)
+            following = ~most_alike(x2 / df, p < alpha)
             if not purify or following.tobytes() in seen or len(seen) == MOST_ROUNDS:
                 break
             freed = following
         if method == "likelihood_ratio" and n_items <= MOST_TO_REFIT and linked.mode.status.converged:
             found[:, :2] = [_refitted(linked, item, *found[item, :2]) for item in range(n_items)]
             x2 = found[:, 0]
-            p = chdtrc(2, x2)
+            p = chdtrc(df, x2)
     _, x2_uniform, shift, rms_difference, r2_change = found.T
     delta = DELTA_PER_LOGIT * shift
     x2_crossing = np.maximum(x2 - x2_uniform, 0.0)
-    observed = responses.observed
+    observed = compared.observed
     mean, log_deviation = linked.problem.group_prior.populations(linked.mode.items)
     return ItemBias(
-        item_ids=responses.item_ids,
+        item_ids=compared.item_ids,
         method=method,
         delta=delta,
         size=_sizes(delta, x2_uniform, alpha),
@@ -253,7 +284,7 @@ def item_bias(
         x2_uniform=x2_uniform,
         p_uniform=chdtrc(1, x2_uniform),
         x2_crossing=x2_crossing,
-        p_crossing=chdtrc(1, x2_crossing),
+        p_crossing=chdtrc(df - 1, x2_crossing),
         anchor=~freed,
         n_reference=observed[~focal].sum(axis=0),
         n_focal=observed[focal].sum(axis=0),
@@ -262,7 +293,25 @@ def item_bias(
         rounds=len(seen) + first_freed,
         status=linked.mode.status,
         sizes=(int((~focal).sum()), int(focal.sum())),
+        df=df,
+        merged=merged,
     )
+
+
+def _alone(compared: ComparedItems, members: NDArray[np.bool_]) -> ItemParameters | None:
+    """The items as some of the respondents alone have them, with the weak prior; None if they cannot be estimated."""
+    settings = replace(compared.settings, prior="weak", standard_errors=True)
+    tolerance = max(settings.tolerance, TOLERANCE_ALONE)
+    if isinstance(compared, RightOrWrongItems):
+        found = fit_model(compared.responses.select_respondents(members), replace(settings, tolerance=tolerance))
+        return found.items if found.converged and found.items.covariance is not None else None
+    assert isinstance(compared, ItemsInCategories)
+    scores = pd.DataFrame(compared.codes[members], columns=list(compared.item_ids)).astype(np.float64)
+    models = dict(zip(compared.item_ids, compared.models, strict=True))
+    known = fit_categories(
+        scores.where(scores != MISSING), models, prior="weak", tolerance=tolerance, device=settings.device
+    )
+    return known.items.as_items() if known.converged and known.items.covariance is not None else None
 
 
 def comparable_items(responses: ResponseMatrix, focal: NDArray[np.bool_]) -> tuple[str, ...]:
@@ -272,24 +321,43 @@ def comparable_items(responses: ResponseMatrix, focal: NDArray[np.bool_]) -> tup
     return tuple(responses.item_ids[j] for j in np.flatnonzero(asked & (p > 0) & (p < 1)))
 
 
-def _check(responses: ResponseMatrix, focal: NDArray[np.bool_], alpha: float) -> NDArray[np.bool_]:
-    """Refuse what the tests cannot use."""
+def comparable_in_categories(
+    scores: pd.DataFrame, members: Sequence[NDArray[np.bool_]], levels: Levels = None
+) -> tuple[str, ...]:
+    """Items of which every group gave the same two categories or more."""
+    given = CodedScores.of(scores, levels=levels)
+    codes, item_ids = given.codes, given.item_ids
+    asked = np.array([(codes[part] != MISSING).any(axis=0) for part in members]).all(axis=0)
+    together = in_every_group(np.where(asked, codes, MISSING).astype(np.int8), tuple(members))
+    return tuple(item for item, top in zip(item_ids, together.max(axis=0), strict=True) if top > 0)
+
+
+def _check_groups(
+    focal: NDArray[np.bool_], observed: NDArray[np.bool_], item_ids: Sequence[str], alpha: float
+) -> NDArray[np.bool_]:
+    """Refuse groups that cannot be compared."""
     focal = np.asarray(focal, dtype=np.bool_)
-    if focal.shape != (responses.n_respondents,):
-        raise InputError(f"item bias: focal has shape {focal.shape} for {responses.n_respondents} respondents")
+    if focal.shape != (len(observed),):
+        raise InputError(f"item bias: focal has shape {focal.shape} for {len(observed)} respondents")
     if not 0 < alpha < 1:
         raise InputError(f"item bias: alpha must be between 0 and 1 but got {alpha:g}")
-    if responses.n_items < FEWEST_ITEMS:
-        raise InputError(f"item bias: {responses.n_items} items; expected at least {FEWEST_ITEMS}, to have anchors")
+    if len(item_ids) < FEWEST_ITEMS:
+        raise InputError(f"item bias: {len(item_ids)} items; expected at least {FEWEST_ITEMS}, to have anchors")
     for name, members in (("reference", ~focal), ("focal", focal)):
         if members.sum() < FEWEST_IN_GROUP:
             raise InputError(
                 f"item bias: {members.sum()} respondents in the {name} group; expected at least {FEWEST_IN_GROUP}"
             )
-        unanswered = ~responses.observed[members].any(axis=0)
+        unanswered = ~observed[members].any(axis=0)
         if unanswered.any():
-            names = [responses.item_ids[j] for j in np.flatnonzero(unanswered)]
+            names = [item_ids[j] for j in np.flatnonzero(unanswered)]
             raise InputError(f"item bias: nobody in the {name} group answered item {name_first(names)}")
+    return focal
+
+
+def _check(responses: ResponseMatrix, focal: NDArray[np.bool_], alpha: float) -> NDArray[np.bool_]:
+    """Refuse what the tests cannot use."""
+    focal = _check_groups(focal, responses.observed, responses.item_ids, alpha)
     p = responses.proportion_correct()
     constant = [responses.item_ids[j] for j in np.flatnonzero((p == 0) | (p == 1))]
     if constant:
@@ -297,14 +365,40 @@ def _check(responses: ResponseMatrix, focal: NDArray[np.bool_], alpha: float) ->
     return focal
 
 
+def _in_categories(
+    scores: Any, focal: NDArray[np.bool_], models: Models, levels: Levels, settings: FitSettings, alpha: float
+) -> tuple[ItemsInCategories, tuple[str, ...]]:
+    """Scores to be compared, and the items of which categories were made one; refuses what the tests cannot use."""
+    given = CodedScores.of(scores, levels=levels)
+    codes, respondents, item_ids = given.codes, given.respondent_ids, given.item_ids
+    if models in RASCH_KINDS:
+        raise InputError(f"item bias: {models}: has no slopes of items, which may differ; expected grm or gpcm")
+    each = models_of(models, item_ids)
+    if any(isinstance(model, Nominal) for model in each):
+        raise InputError(
+            "item bias: categories of a nominal item have no order, and none is harder; expected grm, gpcm"
+        )
+    focal = _check_groups(focal, codes != MISSING, item_ids, alpha)
+    members = (~focal, focal)
+    together = in_every_group(codes, members)
+    merged = tuple(item for item, there in zip(item_ids, (together != codes).any(axis=0), strict=True) if there)
+    n_categories = tuple(int(column.max()) + 1 for column in together.T)
+    if alike := [item for item, n in zip(item_ids, n_categories, strict=True) if n < 2]:
+        raise InputError(
+            f"item bias: no two categories that both groups gave to item {name_first(alike)}; leave such items out"
+        )
+    categories = tuple(tuple(range(n)) for n in n_categories)
+    check_categories(CodedScores(respondents, item_ids, categories, together), each)
+    return ItemsInCategories(together, item_ids, each, n_categories, settings), merged
+
+
 def _by_likelihood_ratio(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:
     """X2 of both parameters, X2 of the intercept, its shift, RMS difference of the curves, and no R2."""
     common = linked.held(item, slope=False, intercept=False)
     uniform = linked.held(item, slope=False, intercept=True, start=common)
     either = linked.held(item, slope=True, intercept=True, start=uniform)
-    in_reference, in_focal = linked.by_group(item, uniform)
-    shift = float(in_focal.intercept - in_reference.intercept)
-    curves = [_curve(linked, own) for own in linked.by_group(item, either)]
+    shift = linked.shifted(item, uniform)
+    curves = linked.expected_shares(item, either)
     rms = float((linked.groups[1].log_weights.exp() @ (curves[1] - curves[0]) ** 2).sqrt())
     gains = [max(2 * (found.log_posterior - common.log_posterior), 0.0) for found in (either, uniform)]
     return max(gains), gains[1], shift, rms, np.nan
@@ -322,42 +416,35 @@ def _refitted(linked: LinkedGroups, item: int, x2: float, x2_uniform: float) -> 
     return max(gains), gains[1]
 
 
-def _curve(linked: LinkedGroups, item: ItemTensors) -> torch.Tensor:
-    """Probability of a right response at each node."""
-    return (
-        item.guessing + (1 - item.guessing) * torch.sigmoid(item.slope[:, 0] * linked.theta + item.intercept)
-    ).ravel()
-
-
 def _by_regression(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:
     """X2 of group and product, X2 of group, its coefficient, RMS difference of the curves, and the change of R2."""
-    right, asked = (
-        np.concatenate([numbers[:, item].cpu().numpy() for numbers in each]).astype(np.float64)
-        for each in ([part.rows.right for part in linked.groups], [part.rows.asked for part in linked.groups])
-    )
+    members = [part.rows.asked[:, item].cpu().numpy() > 0 for part in linked.groups]
+    outcomes = linked.compared.outcomes(item)
+    focal = linked.focal
+    counts = np.concatenate([outcomes[part] for part in (~focal, focal)])
     theta = np.concatenate([_ability(linked, item, part) for part in linked.groups])
     group = np.repeat([0.0, 1.0], [len(part.rows) for part in linked.groups])
-    answered = asked > 0
-    right, asked, theta, group = (values[answered] for values in (right, asked, theta, group))
-    columns = np.stack([np.ones_like(theta), theta, group, group * theta], axis=1)
-    same, uniform, either = (
-        logistic_regression(columns[:, :width], right, FIRMNESS * np.eye(width), trials=asked) for width in (2, 3, 4)
-    )
-    in_focal = columns[group == 1]
-    difference = expit(in_focal @ either.coefficients) - expit(in_focal[:, :2] @ either.coefficients[:2])
-    r2_change = nagelkerke(either.log_likelihood, right, asked) - nagelkerke(same.log_likelihood, right, asked)
+    answered = np.concatenate(members)
+    counts, theta, group = (values[answered] for values in (counts, theta, group))
+    columns = np.stack([theta, group, group * theta], axis=1)
+    same, uniform, either = (ordinal_regression(columns[:, :width], counts, FIRMNESS) for width in (1, 2, 3))
+    in_focal, n_steps = columns[group == 1], counts.shape[1] - 1
+    steps, beta = either.coefficients[:n_steps], either.coefficients[n_steps:]
+    shares = [expit(steps + (in_focal[:, :width] @ beta[:width])[:, None]).mean(axis=1) for width in (3, 1)]
+    totals = counts.sum(axis=0)
+    r2_change = nagelkerke(either.log_likelihood, totals) - nagelkerke(same.log_likelihood, totals)
     return (
         max(2 * (either.log_likelihood - same.log_likelihood), 0.0),
         max(2 * (uniform.log_likelihood - same.log_likelihood), 0.0),
-        float(uniform.coefficients[2]),
-        float(np.sqrt(np.mean(difference**2))),
+        float(uniform.coefficients[n_steps + 1]),
+        float(np.sqrt(np.mean((shares[0] - shares[1]) ** 2))),
         r2_change,
     )
 
 
 def _ability(linked: LinkedGroups, item: int, group: GroupLikelihood) -> NDArray[np.float64]:
     """Posterior mean of a group's respondents given all responses but those to the item, in their own population."""
-    posterior = torch.softmax(group.without(item) + group.log_weights, dim=1)
+    posterior = torch.softmax(group.without(item, linked.compared.columns(item)) + group.log_weights, dim=1)
     return (posterior @ linked.theta).cpu().numpy()
 
 

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from irtbench.analysis.compared_items import ComparedItems, RightOrWrongItems
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.estimate import Estimate
+from irtbench.estimation.marginal.category_problem import CategoryProblem
+from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.group_mode import find_group_mode
 from irtbench.estimation.marginal.group_problem import GroupProblem
 from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.nodes import information
 from irtbench.estimation.marginal.problem import Evaluation, Problem
-from irtbench.estimation.multiple_groups import group_problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Stop
 from irtbench.estimation.threads import threads_for
-from irtbench.models.pyro_model.item_tensors import ItemTensors, curve, log_probabilities
-from irtbench.models.pyro_model.rows import MISSING, DenseRows, ResponseRows, as_rows, encode_responses
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.rows import MISSING, DenseRows, ResponseRows, as_rows
 
 LARGEST_INTERCEPT = 20.0  # stands for that of an item which all of a group get right
 TOLERANCE, STUDIED_TOLERANCE = 1e-4, 1e-3  # standard errors: twice a log-likelihood is off by about their square
@@ -40,9 +42,9 @@ class GroupLikelihood:
         The responses of its members to all items.
     log_weights
         Of its abilities at the nodes, shape (n_nodes,).
-    log_p, log_q
-        Log probabilities of a right and of a wrong response at each node, shape (n_items, n_nodes); zero where the
-        group's responses to an item were left out.
+    log_odds, log_base
+        Of a right response, or of each category, against a wrong one or the first, shape (n_columns, n_nodes), and log
+        probabilities of that, shape (n_items, n_nodes); zero where the group's responses to an item were left out.
     joint
         Log-likelihood of each respondent's responses to all items at each node, shape (n_members, n_nodes).
     information
@@ -51,15 +53,15 @@ class GroupLikelihood:
 
     rows: DenseRows
     log_weights: Tensor
-    log_p: Tensor
-    log_q: Tensor
+    log_odds: Tensor
+    log_base: Tensor
     joint: Tensor
     information: Tensor
 
-    def without(self, item: int) -> Tensor:
+    def without(self, item: int, columns: list[int]) -> Tensor:
         """Log-likelihood of the responses to all other items, shape (n_members, n_nodes)."""
-        right, asked = (numbers[:, item, None].to(torch.float64) for numbers in (self.rows.right, self.rows.asked))
-        return self.joint - right * self.log_p[item] - (asked - right) * self.log_q[item]
+        right, asked = self.rows.right[:, columns].to(torch.float64), self.rows.asked[:, item].to(torch.float64)
+        return self.joint - right @ self.log_odds[columns] - asked[:, None] * self.log_base[item]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +70,8 @@ class LinkedGroups:
 
     Parameters
     ----------
+    compared, focal
+        The responses of both, and who is of the focal group, shape (n_respondents,).
     groups
         The reference and the focal group.
     alike
@@ -78,6 +82,8 @@ class LinkedGroups:
         Of the items and of the focal population, and where the likelihood is largest.
     """
 
+    compared: ComparedItems
+    focal: NDArray[np.bool_]
     groups: tuple[GroupLikelihood, GroupLikelihood]
     alike: NDArray[np.bool_]
     freed: NDArray[np.bool_]
@@ -90,57 +96,128 @@ class LinkedGroups:
         return self.problem.nodes.theta[:, 0]
 
     def refitted(self, item: int, *, slope: bool, intercept: bool) -> Estimate:
-        """The mode with an item's slope or intercept free in the focal group, all others fitted again."""
+        """The mode with an item free in the focal group, all others fitted again; see `held`."""
         differs, start = self.problem.group_prior.differs.clone(), self.mode.items.matrix.clone()
-        differs[item] = torch.tensor([slope, intercept, False])
+        shift = self.compared.shift(item).to(start)
+        width = self.problem.group_prior.width
+        shift = torch.cat([shift, shift.new_zeros(width - len(shift))])
+        own = torch.zeros(width, dtype=torch.bool)
+        own[: self.compared.entries.shape[1]] = torch.from_numpy(self.compared.entries[item])
+        differs[item] = free_entries(own, shift, slope=slope, intercept=intercept)
         start[item, : differs.shape[1]] *= differs[item]
-        return maximum(self.problem.with_differs(differs), start)
+        return maximum(self.problem.with_differs(differs), start, item, None if slope or not intercept else shift)
 
     def held(self, item: int, *, slope: bool, intercept: bool, start: Found | None = None) -> Found:
-        """The same with all others held at the mode, the focal population free: the item, and below it that.
+        """The mode with all others held, the focal population free: the item, and below it that.
 
-        What is free has no estimate in a group that answered alike: at an infinite difficulty its answers are certain.
+        In the focal group nothing of the item is free, or its `intercept` (it is harder or easier alike), or its
+        `slope` and all distances between intercepts too. What is free has no estimate in a group that answered alike:
+        at an infinite difficulty its answers are certain.
         """
-        place, model = slice(item, item + 1), self.problem.model.keywords["model"]  # type: ignore[attr-defined]
-        rows: list[ResponseRows] = [part.rows.of_items(place) for part in self.groups]
+        alone, own_rows = self.compared.one_item(item, tuple(part.rows for part in self.groups), self.problem)
+        rows: list[ResponseRows] = [*own_rows]
         for group in np.flatnonzero(self.alike[:, item] & (slope or intercept)):
             rows[group] = as_rows(torch.full((len(rows[group]), 1), MISSING, device=self.theta.device))
         told = torch.stack([part.information.sum(dim=0) - part.information[item] for part in self.groups])
-        guessing = {name: model.keywords[name][place] for name in ("guessing_free", "guessing_fixed")}
-        nodes = replace(self.problem.nodes, dtype=torch.float64)
+        whole, width = self.mode.items.matrix, alone.free.shape[1]
+        shift = self.compared.shift(item).to(whole)
+        entries = torch.zeros(width, dtype=torch.bool)
+        known = torch.from_numpy(self.compared.entries[item])[:width]
+        entries[: len(known)] = known
+        differs = free_entries(entries, shift, slope=slope, intercept=intercept).to(whole.device)
         problem = GroupProblem.of_groups(
-            Problem.of(partial(model, **guessing), rows[0], nodes),
+            alone,
             tuple(rows),
-            torch.tensor([[slope, intercept, False]], device=told.device) & (not self.alike[:, item].any()),
-            known=tuple(part.without(item) for part in self.groups),
+            differs[None] & (not self.alike[:, item].any()),
+            known=tuple(part.without(item, self.compared.columns(item)) for part in self.groups),
             known_information=told,
         )
-        whole = self.mode.items.matrix
-        matrix = torch.stack([whole[item], whole[-1]]) if start is None else start.items.matrix
-        matrix[0, : problem.group_prior.width] *= problem.group_prior.differs[0]
+        if start is None:
+            wide = self.problem.group_prior.width
+            both = torch.stack([whole[item], whole[-1]])
+            matrix = torch.cat([both[:, :width], both[:, wide : wide + width]], dim=1)
+            matrix[1, :width] = 0.0
+        else:
+            matrix = start.items.matrix.clone()
+        matrix[0, :width] *= problem.group_prior.differs[0]
         if not (slope or intercept or self.freed[item]) and self.mode.status.converged:
             return problem.evaluate(ItemTensors.from_matrix(matrix))  # which is the mode
-        return maximum(problem, matrix)
+        return maximum(problem, matrix, 0, None if slope or not intercept else shift)
 
     def by_group(self, item: int, found: Found) -> list[ItemTensors]:
         """The item as each group meets it; where all answered alike, with an intercept that stands for infinity."""
-        of_group = self.problem.group_prior.of_group
-        own = [ItemTensors.from_matrix(found.items.matrix[:1] @ by.T) for by in of_group]
+        n_columns = found.items.matrix.shape[1]
+        width = n_columns // 2
+        reference, focal = (
+            found.items.matrix[:1, width:],
+            found.items.matrix[:1, :width] + found.items.matrix[:1, width:],
+        )
+        own = [ItemTensors.from_matrix(part) for part in (reference, focal)]
         for group in np.flatnonzero(self.alike[:, item]):
             side = 1.0 if bool(self.groups[group].rows.right[:, item].any()) else -1.0
             certain = torch.full_like(own[group].intercept, side * LARGEST_INTERCEPT)
             own[group] = ItemTensors(torch.zeros_like(own[group].slope), certain, own[group].guessing)
         return own
 
+    def shifted(self, item: int, found: Found) -> float:
+        """By how many logits the item is easier for the focal group."""
+        reference, focal = (own.matrix[0] for own in self.by_group(item, found))
+        shift = self.compared.shift(item).to(focal)
+        return float((focal - reference) @ shift / (shift @ shift))
 
-def maximum(problem: GroupProblem, start: Tensor) -> Estimate:
-    """The mode, or the best that was reached where there is none among finite values."""
+    def expected_shares(self, item: int, found: Found) -> list[Tensor]:
+        """Expected share of the item's score at each node, in each group, shapes (n_nodes,)."""
+        alone, _ = self.compared.one_item(item, tuple(part.rows for part in self.groups), self.problem)
+        shares = []
+        for own in self.by_group(item, found):
+            odds, base = one_items_odds(self.compared, alone, own)
+            score = torch.arange(1, len(odds) + 1, dtype=torch.float64, device=odds.device) / len(odds)
+            shares.append(score @ (odds + base).exp())
+        return shares
+
+
+def one_items_odds(compared: ComparedItems, alone: Problem, own: ItemTensors) -> tuple[Tensor, Tensor]:
+    """Log odds and log base of an item alone, see `GroupLikelihood`."""
+    if isinstance(alone, CategoryProblem):
+        return alone.scale.log_odds(own.matrix, alone.nodes.theta.T)
+    return compared.log_odds(alone, own)
+
+
+def free_entries(entries: Tensor, shift: Tensor, *, slope: bool, intercept: bool) -> Tensor:
+    """Which of an item's parameters differ: all that may, those that a shift changes, or none."""
+    if slope and intercept:
+        return entries
+    return (shift.cpu() != 0) & entries if intercept else torch.zeros_like(entries)
+
+
+def maximum(problem: GroupProblem, start: Tensor, item: int, shift: Tensor | None) -> Estimate:
+    """The mode, or the best that was reached where there is none among finite values.
+
+    Where a shift changes several of the item's parameters, these differ by multiples of it alone.
+    """
     items = ItemTensors.from_matrix(start)
-    return find_mode(problem, start=items, tolerance=STUDIED_TOLERANCE, max_steps=MOST_STUDIED_STEPS)
+    if shift is None or int((shift != 0).sum()) == 1 or not bool(problem.group_prior.differs[item].any()):
+        return find_mode(problem, start=items, tolerance=STUDIED_TOLERANCE, max_steps=MOST_STUDIED_STEPS)
+    free = problem.free.clone()
+    free[item, : len(shift)] = False
+    own = torch.nonzero(free.reshape(-1))[:, 0]
+    matrix = start.new_zeros(free.numel(), len(own) + 1)
+    matrix[own, torch.arange(len(own), device=start.device)] = 1.0
+    first = item * free.shape[1]
+    matrix[first : first + len(shift), -1] = shift
+    designed = DesignedProblem.made_of(problem, matrix)
+    found = find_mode(
+        designed, start=designed.free_of(items), tolerance=STUDIED_TOLERANCE, max_steps=MOST_STUDIED_STEPS
+    )
+    return replace(found, items=designed.whole(found.items))
 
 
 def link(
-    responses: ResponseMatrix, focal: NDArray[np.bool_], *, freed: NDArray[np.bool_], settings: FitSettings
+    responses: ResponseMatrix | ComparedItems,
+    focal: NDArray[np.bool_],
+    *,
+    freed: NDArray[np.bool_],
+    settings: FitSettings,
 ) -> LinkedGroups:
     """Fit both groups with the items common to them, but for those freed.
 
@@ -151,7 +228,7 @@ def link(
     Parameters
     ----------
     responses
-        Graded responses to items that not all answered alike.
+        Graded responses to items that not all answered alike, or responses in categories.
     focal
         Who belongs to the focal group, shape (n_respondents,).
     freed
@@ -159,35 +236,29 @@ def link(
     settings
         The model and its prior, none or weak.
     """
-    members = (~focal, focal)
-    parts = [responses.select_respondents(part) for part in members]
-    alike = np.stack([(part.n_correct_by_item == 0) | (part.n_correct_by_item == part.n_by_item) for part in parts])
-    counted = ~(alike & freed)
-    asked = responses.n_trials * counted[focal.astype(np.intp)]
-    data = replace(responses, correct=np.where(asked > 0, responses.correct, np.nan), trials=asked.astype(np.int64))
-    differs = np.repeat((freed & counted.all(axis=0))[:, None], 2, axis=1)
     settings = replace(settings, tolerance=max(settings.tolerance, TOLERANCE))
-    with threads_for(asked.size), torch.no_grad():
+    compared = RightOrWrongItems(responses, settings) if isinstance(responses, ResponseMatrix) else responses
+    members = (~focal, focal)
+    alike = compared.alike(members)
+    counted = ~(alike & freed)
+    differs = (freed & counted.all(axis=0))[:, None] & compared.entries
+    with threads_for(compared.observed.size), torch.no_grad():
         while True:
-            problem, start = group_problem(data, members, settings, differs=differs)
-            # an item may be without a response that counts
-            matrix, slope = start.matrix, differs.shape[1] + 1
-            matrix[:, slope] = matrix[:, slope].nan_to_num(1.0)
-            start = ItemTensors.from_matrix(matrix.nan_to_num(0.0))
+            problem, start = compared.of_groups(members, counted, differs)
             problem, mode = find_group_mode(problem, start, tolerance=settings.tolerance, max_steps=settings.max_steps)
             steep = [j for j in mode.status.steep if j < len(differs) and differs[j, 0]]
             if mode.status.stop is not Stop.AT_BOUND or not steep:
                 break
             differs[steep, 0] = False
         groups = []
+        columns = [compared.columns(item) for item in range(compared.n_items)]
         for group, (alone, own) in enumerate(problem.each(mode.items)):
-            nodes, rows = alone.nodes, encode_responses(parts[group], problem.nodes.theta.device)
-            assert isinstance(rows, DenseRows)
-            z, there = own.logits(nodes.basis), torch.from_numpy(counted[group]).to(nodes.theta)[:, None]
-            log_p, log_q = (there * part for part in log_probabilities(z, own.guessing.log()[:, None]))
-            n_right, n_asked = rows.right.to(torch.float64), rows.asked.to(torch.float64)
-            joint = n_right @ log_p + (n_asked - n_right) @ log_q
-            each = own.slope**2 * curve(z, own.guessing[:, None]).information_zz
-            told = there * n_asked.mean(dim=0)[:, None] * each
-            groups.append(GroupLikelihood(rows, nodes.log_weights, log_p, log_q, joint, told))
-    return LinkedGroups((groups[0], groups[1]), alike, freed, problem, mode)
+            rows, there = compared.rows(members[group], problem.nodes.theta.device), torch.from_numpy(counted[group])
+            log_odds, log_base = compared.log_odds(alone, own)
+            of_columns = torch.repeat_interleave(there, torch.tensor([len(each) for each in columns]))
+            log_odds, log_base = log_odds * of_columns.to(log_odds)[:, None], log_base * there.to(log_base)[:, None]
+            n_asked = rows.asked.to(torch.float64)
+            joint = rows.right.to(torch.float64) @ log_odds + n_asked @ log_base
+            told = there.to(log_base)[:, None] * n_asked.mean(dim=0)[:, None] * information(alone, own)
+            groups.append(GroupLikelihood(rows, alone.nodes.log_weights, log_odds, log_base, joint, told))
+    return LinkedGroups(compared, focal, (groups[0], groups[1]), alike, freed, problem, mode)

@@ -27,7 +27,7 @@ class MatchedGroups:
     Parameters
     ----------
     values
-        Responses 1 or 0, shape (n_respondents, n_items).
+        Responses 1 or 0, or categories 0, 1, ..., shape (n_respondents, n_items).
     group
         Number of each respondent's group, 0 for the reference, shape (n_respondents,).
     names
@@ -50,7 +50,7 @@ class MatchedGroups:
         return {name: int((self.group == number).sum()) for number, name in enumerate(self.names)}
 
     def score(self, item: int, anchor: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Number of right responses to the anchors and the studied item, shape (n_respondents,).
+        """Number of right responses, or points, on the anchors and the studied item, shape (n_respondents,).
 
         The studied item is part of the score: without it the test is biased even under a Rasch model (Holland &
         Thayer, 1988).
@@ -78,12 +78,19 @@ def match_groups(responses: ResponseMatrix, groups: Iterable[str | None], refere
         If there are fewer than three items or two groups, the reference is unknown, fewer than 10 respondents of a
         group answered all items, or all of these answered an item alike.
     """
-    groups = [None if pd.isna(name) else str(name) for name in groups]
-    if len(groups) != responses.n_respondents:
-        raise InputError(f"item bias: {len(groups)} groups for {responses.n_respondents} respondents; expected as many")
-    if responses.n_items < FEWEST_ITEMS:
-        raise InputError(f"item bias: {responses.n_items} items; expected at least {FEWEST_ITEMS}, to have a score")
     demand_single(responses, "matching by sum score (by ability it is)")
+    return matched_values(responses.correct, responses.item_ids, groups, reference)
+
+
+def matched_values(
+    responses: NDArray[np.float64], item_ids: tuple[str, ...], groups: Iterable[str | None], reference: str | None
+) -> MatchedGroups:
+    """The same of responses 1 and 0, or categories 0, 1, ..., NaN where missing."""
+    groups = [None if pd.isna(name) else str(name) for name in groups]
+    if len(groups) != len(responses):
+        raise InputError(f"item bias: {len(groups)} groups for {len(responses)} respondents; expected as many")
+    if len(item_ids) < FEWEST_ITEMS:
+        raise InputError(f"item bias: {len(item_ids)} items; expected at least {FEWEST_ITEMS}, to have a score")
     names = list(dict.fromkeys(name for name in groups if name is not None))
     if len(names) < 2:
         raise InputError("item bias: expected respondents of two groups or more but all are in one")
@@ -93,19 +100,17 @@ def match_groups(responses: ResponseMatrix, groups: Iterable[str | None], refere
         raise InputError(f"item bias: no respondent is in group {reference}; expected one of {name_first(names)}")
     ordered = (reference, *(name for name in names if name != reference))
     number = {name: position for position, name in enumerate(ordered)}
-    kept = responses.observed.all(axis=1) & np.array([name is not None for name in groups])
+    kept = ~np.isnan(responses).any(axis=1) & np.array([name is not None for name in groups])
     group = np.array([number[str(name)] for name, there in zip(groups, kept, strict=True) if there], dtype=np.int64)
-    matched = MatchedGroups(
-        responses.values[kept].astype(np.int64), group, ordered, responses.item_ids, int((~kept).sum())
-    )
+    matched = MatchedGroups(responses[kept].astype(np.int64), group, ordered, item_ids, int((~kept).sum()))
     for name, size in matched.sizes.items():
         if size < FEWEST_IN_GROUP:
             raise InputError(
-                f"item bias: {size} respondents in group {name} answered all {responses.n_items} items; a sum score "
+                f"item bias: {size} respondents in group {name} answered all {len(item_ids)} items; a sum score "
                 f"needs at least {FEWEST_IN_GROUP}, the likelihood ratio works with missing responses"
             )
-    p = matched.values.mean(axis=0)
-    constant = [item for item, share in zip(responses.item_ids, p, strict=True) if share in (0.0, 1.0)]
+    same = (matched.values == matched.values[:1]).all(axis=0)
+    constant = [item for item, alike in zip(item_ids, same, strict=True) if alike]
     if constant:
         raise InputError(f"item bias: all responses are the same for item {name_first(constant)}; leave such items out")
     return matched

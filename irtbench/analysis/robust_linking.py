@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,49 +11,48 @@ from scipy.optimize import minimize
 from scipy.special import chdtri
 
 from irtbench.analysis.matching_score import most_alike
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 
 FEWEST_TO_LINK = 50  # respondents of a group from which its items are estimated alone
 SHARE_TRUSTED = 0.5  # of the items, those that agree best
-LARGEST_W = float(chdtri(2, 0.05))  # of an item that agrees
+LEVEL = 0.05  # of W, from which on an item does not agree
+ASYMPTOTES = ("c", "u")  # which do not say where an item is
 MOST_STEPS = 20
-TOLERANCE = 1e-3
 
 
-def agreeing_items(responses: ResponseMatrix, focal: NDArray[np.bool_], settings: FitSettings) -> NDArray[np.bool_]:
+def agreeing_items(
+    estimated: Callable[[NDArray[np.bool_]], ItemParameters | None],
+    focal: NDArray[np.bool_],
+    observed: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
     """Items with the same curve in both groups as far as one can see, shape (n_items,).
 
-    The items are estimated in each group alone, with the weak prior, and linked, see `linked_by_agreement`. All items
-    where a group is too small for that, or a fit fails.
+    The items are estimated in each group alone and linked, see `linked_by_agreement`. All items where a group is too
+    small for that, or a fit fails.
 
     Parameters
     ----------
-    responses
-        Graded responses.
+    estimated
+        The items as some respondents alone have them; None where they cannot be estimated.
     focal
         Who belongs to the focal group, shape (n_respondents,).
-    settings
-        Model of the items.
+    observed
+        Where there is a response, shape (n_respondents, n_items).
     """
-    everything = np.ones(responses.n_items, dtype=np.bool_)
-    alone = replace(settings, prior="weak", standard_errors=True, tolerance=max(settings.tolerance, TOLERANCE))
-    parts = [responses.select_respondents(part & (responses.n_by_respondent > 0)) for part in (~focal, focal)]
-    if any(part.n_respondents < max(FEWEST_TO_LINK, part.n_items) for part in parts):
+    everything = np.ones(observed.shape[1], dtype=np.bool_)
+    parts = [part & observed.any(axis=1) for part in (~focal, focal)]
+    if any(part.sum() < max(FEWEST_TO_LINK, observed.shape[1]) for part in parts):
         return everything
-    fits = [fit_model(part, alone) for part in parts]
-    if not all(fit.converged and fit.items.covariance is not None for fit in fits):
-        return everything
-    return linked_by_agreement(fits[0].items, fits[1].items)
+    reference, other = (estimated(part) for part in parts)
+    return everything if reference is None or other is None else linked_by_agreement(reference, other)
 
 
 def linked_by_agreement(reference: ItemParameters, focal: ItemParameters) -> NDArray[np.bool_]:
     """Items whose parameters agree once the focal group's scale is turned into the reference group's.
 
     theta_reference = A theta_focal + B turns slope and intercept into a / A and d - a B / A. An item's difference from
-    the reference is judged by Lord's (1980) chi-square W with two degrees of freedom. A and B are those for which the
+    the reference is judged by Lord's (1980) chi-square W with two degrees of freedom, or as many as an item in
+    categories has slopes and intercepts. A and B are those for which the
     sum of W is least over half of the items, those of the smallest W (least trimmed squares, Rousseeuw, 1984, by his
     concentration steps): a minority of items biased one way has no part in them. Then all items with W below its 95%
     point take part, over again, until they stay (Candell & Drasgow, 1988).
@@ -64,12 +64,13 @@ def linked_by_agreement(reference: ItemParameters, focal: ItemParameters) -> NDA
     """
     place = starting_place(reference, focal)
     half = int(np.ceil(SHARE_TRUSTED * reference.n_items))
+    largest = chdtri(degrees_of_freedom(reference), LEVEL)
     agree = np.zeros(reference.n_items, dtype=np.bool_)
     for trusted in (True, False):
         for _ in range(MOST_STEPS):
             w = disagreement(reference, focal, place)
-            best = np.isin(np.arange(len(w)), np.argsort(w, kind="stable")[:half])
-            following = best if trusted else most_alike(w, w > LARGEST_W)
+            best = np.isin(np.arange(len(w)), np.argsort(w / largest, kind="stable")[:half])
+            following = best if trusted else most_alike(w / largest, w > largest)
             if (following == agree).all():
                 break
             agree = following
@@ -102,9 +103,10 @@ def disagreement_with_others(
     C - X V X' where it did, for that drew the line to itself: so weighted it is that from the line without the item.
     """
     difference, covariance = differences(reference, focal, place)
-    by_place = np.zeros((focal.n_items, 2, 2))
-    by_place[:, 0, 0] = by_place[:, 1, 1] = focal.discrimination / np.exp(place[0])
-    by_place[:, 1, 0] = -by_place[:, 0, 0] * place[1]
+    at = PlacedItems.of(focal)
+    by_scale = np.einsum("jab,jb->ja", at.slopes[:, :, None] * np.eye(at.told.shape[1]) + place[1] * at.loads, at.told)
+    by_shift = -np.einsum("jab,jb->ja", at.loads, at.told)
+    by_place = np.stack([by_scale, by_shift], axis=2) / np.exp(place[0])
     told = np.einsum("jka,jkb->jab", by_place, np.linalg.solve(covariance, by_place))
     line = by_place @ np.linalg.inv(told[items].sum(axis=0)) @ by_place.transpose(0, 2, 1)
     return squared(difference, np.where(items[:, None, None], covariance - line, covariance + line))
@@ -113,14 +115,68 @@ def disagreement_with_others(
 def differences(
     reference: ItemParameters, focal: ItemParameters, place: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Slope and intercept of each item less those of the focal group's, turned, (n_items, 2), and their covariance."""
-    assert reference.covariance is not None
-    assert focal.covariance is not None
-    scale, shift = np.exp(place[0]), place[1]
-    turn = np.array([[1 / scale, 0.0], [-shift / scale, 1.0]])
-    of_reference, of_focal = (np.stack([part.discrimination, part.intercept], axis=1) for part in (reference, focal))
-    covariance = reference.covariance[:, :2, :2] + turn @ focal.covariance[:, :2, :2] @ turn.T
-    return of_reference - of_focal @ turn.T, covariance
+    """Slope and intercepts of each item less those of the focal group's, turned, (n_items, 2), and their covariance.
+
+    Of items in categories all parameters but asymptotes; what is behind an item's last differs by 0.
+    """
+    of_reference, of_focal = PlacedItems.of(reference), PlacedItems.of(focal)
+    turn = of_focal.turn(place)
+    covariance = of_reference.covariance + turn @ of_focal.covariance @ turn.transpose(0, 2, 1)
+    covariance += np.eye(turn.shape[1]) * ~of_focal.own[:, :, None]
+    return of_reference.told - np.einsum("jab,jb->ja", turn, of_focal.told), covariance
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedItems:
+    """The parameters of items that say where they are and how steep, and what becomes of them on another scale.
+
+    Parameters
+    ----------
+    told, covariance
+        Slope and intercept, or all of an item in categories but asymptotes, shape (n_items, width), and their
+        covariance; 0 where an item has none.
+    own
+        Which an item has.
+    slopes, loads
+        See `CategoryParameters.moves`.
+    """
+
+    told: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+    own: NDArray[np.bool_]
+    slopes: NDArray[np.float64]
+    loads: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, items: ItemParameters) -> PlacedItems:
+        """Of items whose covariances are known."""
+        known, n = items.categories, items.n_items
+        if known is None:
+            assert items.covariance is not None
+            told = np.stack([items.discrimination, items.intercept], axis=1)
+            loads = np.broadcast_to(np.array([[0.0, 0.0], [-1.0, 0.0]]), (n, 2, 2))
+            slopes = np.broadcast_to(np.array([1.0, 0.0]), (n, 2))
+            return cls(told, items.covariance[:, :2, :2], np.ones((n, 2), dtype=np.bool_), slopes, loads)
+        assert known.covariance is not None
+        slopes, loads = known.moves
+        own = np.zeros(slopes.shape, dtype=np.bool_)
+        for row, names in zip(own, known.names, strict=True):
+            row[: len(names)] = [name not in ASYMPTOTES for name in names]
+        covariance = known.covariance * own[:, :, None] * own[:, None, :]
+        return cls(np.where(own, known.parameters, 0.0), covariance, own, slopes, loads)
+
+    def turn(self, place: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What the parameters are multiplied by for the place (log A, B), shape (n_items, width, width)."""
+        each = np.eye(self.told.shape[1])
+        turned = (each * self.slopes[:, :, None] + place[1] * self.loads) / np.exp(place[0])
+        return np.asarray(turned + each * (1 - self.slopes[:, :, None]))
+
+
+def degrees_of_freedom(items: ItemParameters) -> NDArray[np.int64]:
+    """Of an item's difference, shape (n_items,): the number of its parameters but asymptotes."""
+    if items.categories is None:
+        return np.full(items.n_items, 2)
+    return np.array([sum(name not in ASYMPTOTES for name in names) for names in items.categories.names])
 
 
 def squared(difference: NDArray[np.float64], covariance: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
 from irtbench.analysis.effect_size import Grade, jodoin_gierl_class, nagelkerke
 from irtbench.analysis.item_differences import ItemDifferences
-from irtbench.analysis.matching_score import MatchedGroups, match_groups, purified_anchors
+from irtbench.analysis.matching_score import MatchedGroups, match_groups, matched_values, purified_anchors
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.shown import counted, significant
-from irtbench.diagnostics.logistic_regression import logistic_regression
+from irtbench.diagnostics.logistic_regression import ordinal_regression
+from irtbench.models.coded_scores import MISSING, CodedScores, Levels
 
 Difference = Literal["any", "uniform", "crossing"]
 
@@ -110,6 +111,8 @@ def score_regression(
     *,
     reference: str | None = None,
     difference: Difference = "any",
+    in_categories: bool = False,
+    levels: Levels = None,
     purify: bool = True,
     alpha: float = 0.05,
     adjustment: Adjustment = "fdr_bh",
@@ -134,6 +137,10 @@ def score_regression(
         The group to which the others are compared; None for the largest.
     difference
         ``uniform``: the same at all scores; ``crossing``: growing with the score; ``any``: both at once.
+    in_categories, levels
+        Whether responses are scores in categories, a row a respondent and a column an item, and labels in their order
+        where these are no numbers. The score is the sum of the categories 0, 1, ..., and the regression that of
+        cumulative logits (French & Miller, 1996).
     purify
         Whether items with p below ``alpha`` leave the score, until the set stays.
     alpha
@@ -163,11 +170,15 @@ def score_regression(
     4   item5   1.67       0.00        A        0.81
     5   item6  27.36       0.09        C        0.00
     """
-    responses = as_responses(responses)
     if not 0 < alpha < 1:
         raise InputError(f"item bias: alpha must be between 0 and 1 but got {alpha:g}")
-    matched = match_groups(responses, groups, reference)
-    n_items, n_focal = responses.n_items, len(matched.names) - 1
+    if in_categories:
+        given = CodedScores.of(cast(ArrayLike, responses), levels=levels)
+        codes, item_ids = given.codes, given.item_ids
+        matched = matched_values(np.where(codes == MISSING, np.nan, codes), item_ids, groups, reference)
+    else:
+        matched = match_groups(as_responses(responses), groups, reference)
+    n_items, n_focal = len(matched.item_ids), len(matched.names) - 1
     df = 2 * n_focal if difference == "any" else n_focal
     before, after = {"any": (0, 2), "uniform": (0, 1), "crossing": (1, 2)}[difference]
 
@@ -181,12 +192,12 @@ def score_regression(
 
     anchor, rounds, settled = purified_anchors(test, n_items, alpha=alpha, purify=purify)
     log_l = log_likelihoods(anchor)
-    answers = matched.values.astype(np.float64)
-    r2 = np.array([[nagelkerke(each, answers[:, item]) for each in log_l[item]] for item in range(n_items)])
+    counts = [np.bincount(values).astype(np.float64) for values in matched.values.T]
+    r2 = np.array([[nagelkerke(each, counts[item]) for each in log_l[item]] for item in range(n_items)])
     x2, uniform, crossing = (twice_gain(log_l, *models) for models in ((before, after), (0, 1), (1, 2)))
     p = chdtrc(df, x2)
     return ScoreRegression(
-        item_ids=responses.item_ids,
+        item_ids=matched.item_ids,
         groups=matched.sizes,
         difference=difference,
         x2=x2,
@@ -213,12 +224,12 @@ def nested_log_likelihoods(matched: MatchedGroups, item: int, anchor: NDArray[np
     score = matched.score(item, anchor).astype(np.float64)
     score = (score - score.mean()) / max(float(score.std()), 1e-12)  # the likelihood is the same, the steps are better
     in_group = (matched.group[:, None] == np.arange(1, len(matched.names))).astype(np.float64)
-    columns = np.column_stack([np.ones_like(score), score, in_group, in_group * score[:, None]])
-    answers = matched.values[:, item].astype(np.float64)
-    n_focal, coefficients, found = in_group.shape[1], np.zeros(0), []
-    for width in (2, 2 + n_focal, 2 + 2 * n_focal):
-        start = np.r_[coefficients, np.zeros(width - coefficients.size)]
-        fitted = logistic_regression(columns[:, :width], answers, FIRMNESS * np.eye(width), start=start)
+    columns = np.column_stack([score, in_group, in_group * score[:, None]])
+    answers = matched.values[:, item]
+    counts = (answers[:, None] == np.unique(answers)).astype(np.float64)
+    n_focal, coefficients, found = in_group.shape[1], None, []
+    for width in (1, 1 + n_focal, 1 + 2 * n_focal):
+        fitted = ordinal_regression(columns[:, :width], counts, FIRMNESS, start=coefficients)
         coefficients = fitted.coefficients
         found.append(fitted.log_likelihood)
     return found[0], found[1], found[2]

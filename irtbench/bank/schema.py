@@ -319,7 +319,8 @@ def scale_of(entry: ScaleEntry) -> Scale:
     if any(item.categories is not None for item in entry.items):
         items = sensible_items(_in_categories(entry))
         _demand_sensible(entry)
-        return Scale(entry.name, items, details, _norms(entry), _population(entry), entry.provenance)
+        line = _line(entry)
+        return Scale(entry.name, items, details, _norms(entry), _population(entry), entry.provenance, line=line)
     upper = [item.upper_asymptote for item in entry.items]
     if None in upper and any(upper):
         raise InputError(f"scale {entry.name}: expected an upper asymptote of every item or of none")

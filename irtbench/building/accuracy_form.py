@@ -9,13 +9,13 @@ from irtbench.building.form_wishes import FormWishes
 from irtbench.building.item_pool import ItemPool, population_of
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.curves import icc
+from irtbench.models.curves import share_moments
 
 Array = NDArray[np.float64]
 
 SHRINKAGE = 0.4  # taken off the covariances between items, which few systems tell badly
 LEVEL_VARIANCE = 0.25  # of a level common to all items: how able a new system is, nobody knows
-LEAST_CHANCE = 0.15  # variance of a response: an item that all known fail, a system beyond them may not
+LEAST_CHANCE = 0.15  # variance of a right or wrong response: an item that all known fail, a system beyond them may not
 
 
 def accuracy_form(pool: ItemPool, wishes: FormWishes, known: ResponseMatrix | None) -> tuple[tuple[str, ...], float]:
@@ -32,7 +32,7 @@ def accuracy_form(pool: ItemPool, wishes: FormWishes, known: ResponseMatrix | No
     """
     n = pool.n_items
     covariance = _by_the_bank(pool) if known is None else _by_systems(pool, known)
-    chance = np.maximum(np.diag(covariance), LEAST_CHANCE)
+    chance = np.maximum(np.diag(covariance), LEAST_CHANCE * _beside_right_or_wrong(pool))
     covariance = (1 - SHRINKAGE) * covariance
     np.fill_diagonal(covariance, chance)
     covariance += LEVEL_VARIANCE
@@ -64,13 +64,23 @@ def _by_the_bank(pool: ItemPool) -> Array:
     covariance = np.zeros((pool.n_items, pool.n_items))
     for scale in pool.scales:
         density = population_of(scale)
-        p = icc(density.nodes, scale.items)
+        p, variance = share_moments(density.nodes, scale.items)
         mean = density.weights @ p
         own = (p - mean).T @ ((p - mean) * density.weights[:, None])
-        np.fill_diagonal(own, mean * (1 - mean))
+        np.fill_diagonal(own, np.diag(own) + density.weights @ variance)
         at = pool.positions(scale.items.item_ids)
         covariance[np.ix_(at, at)] = own
     return covariance
+
+
+def _beside_right_or_wrong(pool: ItemPool) -> Array:
+    """Variance by chance of each item's share of its score, beside a right or wrong one's, shape (n_items,)."""
+    found = np.ones(pool.n_items)
+    for scale in pool.scales:
+        density = population_of(scale)
+        p, variance = share_moments(density.nodes, scale.items)
+        found[pool.positions(scale.items.item_ids)] = (density.weights @ variance) / (density.weights @ (p * (1 - p)))
+    return found
 
 
 def _by_systems(pool: ItemPool, known: ResponseMatrix) -> Array:

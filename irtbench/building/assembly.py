@@ -275,7 +275,7 @@ def _precision(pool: ItemPool, forms: Sequence[tuple[str, ...]], wishes: FormWis
 def _details(pool: ItemPool, forms: Sequence[tuple[str, ...]]) -> pd.DataFrame:
     """A row an item of each form: what is known of it, and its parameters, on the first scale that has it."""
     columns = ["item_id", "model", "discrimination", "difficulty", "guessing", "intercept"]
-    tables = [scale.items.table()[columns] for scale in pool.scales]
+    tables = [table[[name for name in table if name in columns]] for table in (s.items.table() for s in pool.scales)]
     parameters = pd.concat(tables).drop_duplicates("item_id").set_index("item_id", drop=False)
     parts = []
     for number, form in enumerate(forms, start=1):

@@ -9,8 +9,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from irtbench.analysis.robust_linking import disagreement_with_others, linked_by_agreement, nearest, starting_place
-from irtbench.building.linking import common_items
+from irtbench.analysis.robust_linking import (
+    PlacedItems,
+    degrees_of_freedom,
+    disagreement_with_others,
+    linked_by_agreement,
+    nearest,
+    starting_place,
+)
+from irtbench.building.linking import common_items, in_one_form
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.item_parameters import ItemParameters
@@ -38,7 +45,8 @@ class Drift(Drawn):
     robust_z
         Their difference less its median, over .74 of its interquartile range.
     w, p, p_adjusted
-        Lord's chi-square of slope and intercept with two degrees of freedom, for the line by the other items and with
+        Lord's chi-square of slope and intercept with two degrees of freedom (of items in categories of slope and
+        intercepts, with as many), for the line by the other items and with
         its error, and p adjusted by Holm; NaN where the sampling covariance of the items is not known.
     released
         Whether the item drifted: adjusted p below .05, and without p robust z beyond 2.7.
@@ -111,7 +119,7 @@ def find_drift(old: ParametersLike, new: ParametersLike) -> Drift:
     4   item5             0.5             0.5     False
     5   item6             1.0             2.4      True
     """
-    old, new = as_parameters(old), as_parameters(new)
+    old, new = in_one_form(as_parameters(old, categories=True), as_parameters(new, categories=True))
     item_ids = common_items(old, new)
     old, new = old.select(item_ids), new.select(item_ids)
     unknown = np.full(len(item_ids), np.nan)
@@ -120,7 +128,7 @@ def find_drift(old: ParametersLike, new: ParametersLike) -> Drift:
         w = z = p_adjusted = p = unknown
     elif errors_known(old, new):
         place, w = link_of_those_that_stay(old, new, place)
-        p = chdtrc(2, w)
+        p = chdtrc(degrees_of_freedom(old), w)
         p_adjusted = adjust(p)
     else:
         w = p = p_adjusted = unknown
@@ -144,7 +152,7 @@ def link_of_those_that_stay(
     for _ in range(MOST_ROUNDS):
         start = nearest(old, new, staying, start)
         w = disagreement_with_others(old, new, start, staying)
-        before, staying = staying, adjust(chdtrc(2, w)) >= LEVEL
+        before, staying = staying, adjust(chdtrc(degrees_of_freedom(old), w)) >= LEVEL
         if (staying == before).all() or not staying.any():
             break
     return start, w
@@ -152,9 +160,10 @@ def link_of_those_that_stay(
 
 def errors_known(old: ItemParameters, new: ItemParameters) -> bool:
     """Whether differences of slope and intercept have a covariance that can be inverted; a fixed slope has none."""
-    if old.covariance is None or new.covariance is None:
+    if any((items if items.categories is None else items.categories).covariance is None for items in (old, new)):
         return False
-    both = old.covariance[:, :2, :2] + new.covariance[:, :2, :2]
+    parts = [PlacedItems.of(items) for items in (old, new)]
+    both = parts[0].covariance + parts[1].covariance + np.eye(parts[0].own.shape[1]) * ~parts[0].own[:, :, None]
     return bool(np.isfinite(both).all() and (np.linalg.cond(both) < MOST_CONDITION).all())
 
 

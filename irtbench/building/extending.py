@@ -9,7 +9,7 @@ import numpy as np
 
 from irtbench.bank.scale import Scale, ScaleLike, as_scale
 from irtbench.building.link_error import line_of, moved_joint_error
-from irtbench.building.linking import ScaleLink
+from irtbench.building.linking import ScaleLink, in_one_form
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.models.item_parameters import ItemKind, ItemParameters
@@ -44,7 +44,7 @@ def extended_scale(old: ScaleLike, items: ScaleLike) -> Scale:
     1      i2         1.0
     2      i3         0.5
     """
-    old, found = as_scale(old), as_scale(items)
+    old, found = as_scale(old, categories=True), as_scale(items, categories=True)
     items = found.items
     added = [item for item in items.item_ids if item not in set(old.items.item_ids)]
     if not added:
@@ -89,7 +89,10 @@ def extended_joint_error(old: Scale, found: Scale, added: Sequence[str]) -> Join
 
 
 def joined(first: ItemParameters, second: ItemParameters) -> ItemParameters:
-    """Items of both, the first before the second."""
+    """Items of both, the first before the second; in categories where those of one are."""
+    first, second = in_one_form(first, second)
+    if first.categories is not None and second.categories is not None:
+        return first.categories.beside(second.categories).as_items()
     unsaid: ItemKind = "own"
     kinds = [kind for part in (first, second) for kind in part.kind or (unsaid,) * part.n_items]
     known = first.covariance is not None and second.covariance is not None
@@ -130,7 +133,7 @@ def linked_scale(old: ScaleLike, new: ScaleLike, link: ScaleLink) -> Scale:
     1   item2         1.0
     2   item3         2.5
     """
-    old, new = as_scale(old), as_scale(new)
+    old, new = as_scale(old, categories=True), as_scale(new, categories=True)
     (figures,) = link.table().astype(object).where(link.table().notna(), None).to_dict("records")
     return replace(
         old,

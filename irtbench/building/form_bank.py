@@ -92,7 +92,7 @@ def _on_form(scale: Scale, chosen: set[str], left_out: list[dict[str, object]], 
 def _norms_on_form(norms: Norms, short: Scale, rng: np.random.Generator) -> Norms:
     """The norm sample with an ability on the form beside that on all items."""
     theta = norms.theta + norms.spread * rng.normal(size=norms.n)
-    values = simulate_responses(theta, short.items, rng=rng).values
+    values = simulate_responses(theta, short.items, rng=rng).correct
     on_form = np.empty(norms.n)
     for rows in row_batches(norms.n, short.items.n_items):
         on_form[rows] = posterior_of(values[rows], short.items, short.population or STANDARD_NORMAL).mean()

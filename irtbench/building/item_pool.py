@@ -120,7 +120,7 @@ def scales_given(bank: BankLike) -> tuple[Scale, ...]:
         return bank.scales
     if isinstance(bank, Scale):
         return (bank,)
-    items = as_parameters(bank)
+    items = as_parameters(bank, categories=True)
     return (Scale(NO_SCALE, items, ItemTable.plain(items.item_ids)),)
 
 

@@ -1,6 +1,7 @@
 """Linking of two scales by the items they have in common: separate calibrations brought onto one scale.
 
-theta_old = A theta_new + B makes a_old = a_new / A and b_old = A b_new + B of the same item; c stays.
+theta_old = A theta_new + B makes a_old = a_new / A and b_old = A b_new + B of the same item, and of each of its steps;
+c stays.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from irtbench.bank.scale import ScaleLike, as_scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
+from irtbench.models.category_parameters import DIFFERENCE, STEP, CategoryParameters
 from irtbench.models.curves import linear_predictor, logistic
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
@@ -46,7 +48,8 @@ class ScaleLink(Shown):
     item_ids
         The common items that A and B rest on.
     by_new
-        Derivatives of (A, B) by (a, d, c) of these items on the new scale, shape (2, n_common, 3).
+        Derivatives of (A, B) by (a, d, c), or an item's own parameters, of these items on the new scale, shape (2,
+        n_common, 3).
     joint
         Whether the covariance has the errors that items of a calibration share.
     """
@@ -79,7 +82,9 @@ class ScaleLink(Shown):
 
         Their covariance is turned with them. The error of A and B, which all of them share, is not in it.
         """
-        new, turn = as_parameters(new), self.turn
+        new, turn = as_parameters(new, categories=True), self.turn
+        if new.categories is not None:
+            return new.categories.moved(self.slope, self.intercept).as_items()
         slope = new.discrimination / self.slope
         kind = None if new.kind is None else tuple("1pl" if kind == "rasch" else kind for kind in new.kind)
         return replace(
@@ -147,7 +152,9 @@ def link_scales(
     ``mean-mean``: A = mean(a_new) / mean(a_old) (Loyd & Hoover, 1980). ``mean-sigma``: A = sd(b_old) / sd(b_new)
     (Marco, 1977). Both: B = mean(b_old) - A mean(b_new). ``haebara`` minimises sum_q w_q sum_j (P_old - P_new)^2
     (Haebara, 1980), ``stocking-lord`` sum_q w_q (sum_j P_old - sum_j P_new)^2 (Stocking & Lord, 1983), with the new
-    items' curves moved to the old scale, at the nodes of the old scale's population.
+    items' curves moved to the old scale, at the nodes of the old scale's population. Of items in categories every step
+    is a b, Haebara's curves are those of all categories and Stocking and Lord's the expected scores; items whose
+    categories are not the same on both scales are not common.
 
     Standard errors are by the delta method, for curves through the minimum as an implicit function (Ogasawara, 2001).
     With the items' own covariances alone, errors of different items count as independent: that is the error of a line
@@ -192,16 +199,17 @@ def link_scales(
     """
     if method not in get_args(LinkMethod):
         raise InputError(f"link: method: expected one of {', '.join(get_args(LinkMethod))} but got {method!r}")
-    old, new = as_scale(old), as_scale(new)
-    item_ids = common_items(old.items, new.items, common)
-    parts = old.items.select(item_ids), new.items.select(item_ids)
+    old, new = as_scale(old, categories=True), as_scale(new, categories=True)
+    of_old, of_new = in_one_form(old.items, new.items)
+    item_ids = common_items(of_old, of_new, common)
+    parts = of_old.select(item_ids), of_new.select(item_ids)
     given = [old_covariance, new_covariance]
     known = old.joint_error, new.joint_error
     if old_covariance is None and new_covariance is None and known[0] is not None and known[1] is not None:
         given = [known[0].covariance, known[1].covariance]
     errors = [
-        covariance_among(scale.items, item_ids, covariance, name)
-        for scale, covariance, name in zip((old, new), given, ("old_covariance", "new_covariance"), strict=True)
+        covariance_among(items, item_ids, covariance, name)
+        for items, covariance, name in zip((of_old, of_new), given, ("old_covariance", "new_covariance"), strict=True)
     ]
     if method in ("mean-mean", "mean-sigma"):
         line, by_items = link_by_moments(*parts, by_deviation=method == "mean-sigma")
@@ -216,20 +224,26 @@ def link_scales(
 
 
 def common_items(old: ItemParameters, new: ItemParameters, wanted: Collection[str] | None = None) -> tuple[str, ...]:
-    """Items of both scales, in the old one's order.
+    """Items of both scales, in the old one's order; of those in categories such as have the same ones and one model.
 
     Raises
     ------
     InputError
         If they are too few, or one that is wanted is not among them.
     """
-    both = set(old.item_ids) & set(new.item_ids)
+    both, alike = set(old.item_ids) & set(new.item_ids), ""
+    if old.categories is not None and new.categories is not None:
+        kinds = [
+            {item: (type(model), own) for item, model, own in zip(at.item_ids, at.models, at.categories, strict=True)}
+            for at in (old.categories, new.categories)
+        ]
+        both, alike = {item for item in both if kinds[0][item] == kinds[1][item]}, " in the same categories"
     if wanted is not None and (missing := sorted(set(wanted) - both)):
-        raise InputError(f"link: item {name_first(missing)} is not on both scales")
+        raise InputError(f"link: item {name_first(missing)} is not on both scales{alike}")
     found = tuple(item for item in old.item_ids if item in (both if wanted is None else set(wanted)))
     if len(found) < FEWEST_COMMON:
         raise InputError(
-            f"link: {counted(len(found), 'common item')}; expected at least {FEWEST_COMMON} of the same item_id"
+            f"link: {counted(len(found), 'common item')}; expected at least {FEWEST_COMMON} of the same item_id{alike}"
         )
     return found
 
@@ -237,87 +251,144 @@ def common_items(old: ItemParameters, new: ItemParameters, wanted: Collection[st
 def covariance_among(
     items: ItemParameters, item_ids: tuple[str, ...], whole: ArrayLike | None, name: str
 ) -> NDArray[np.float64] | None:
-    """Covariance of (a, d, c) of these items with each other, (n, 3, n, 3); None where it is not known."""
+    """Covariance of the parameters of these items with each other, (n, 3, n, 3) of (a, d, c); None if not known."""
     position = {item: k for k, item in enumerate(items.item_ids)}
     rows = np.array([position[item] for item in item_ids])
+    own = items.covariance if items.categories is None else items.categories.covariance
     if whole is not None:
         given, n = np.asarray(whole, dtype=np.float64), items.n_items
-        if given.shape != (n, 3, n, 3):
-            raise InputError(f"link: {name}: expected shape {(n, 3, n, 3)} but got {given.shape}")
+        if given.shape != (n, 3, n, 3) or items.categories is not None:
+            raise InputError(f"link: {name}: expected shape {(n, 3, n, 3)} of (a, d, c) but got {given.shape}")
         return np.ascontiguousarray(given[rows][:, :, rows])
-    if items.covariance is None:
+    if own is None:
         return None
-    found, each = np.zeros((rows.size, 3, rows.size, 3)), np.arange(rows.size)
-    found[each, :, each, :] = items.covariance[rows]
+    width, each = own.shape[1], np.arange(rows.size)
+    found = np.zeros((rows.size, width, rows.size, width))
+    found[each, :, each, :] = own[rows]
     return found
+
+
+def in_one_form(old: ItemParameters, new: ItemParameters) -> tuple[ItemParameters, ItemParameters]:
+    """Both in categories where one of them is."""
+    if (old.categories is None) == (new.categories is None):
+        return old, new
+    first, second = (
+        items if items.categories is not None else CategoryParameters.of_right_or_wrong(items).as_items()
+        for items in (old, new)
+    )
+    return first, second
 
 
 def link_by_moments(
     old: ItemParameters, new: ItemParameters, *, by_deviation: bool
 ) -> tuple[Array, tuple[Array, Array]]:
-    """(A, B) by means of a or standard deviations of b, and its derivatives by (a, d, c) of the old and new items.
+    """(A, B) by means of a or standard deviations of b, and its derivatives by the parameters of old and new items.
 
-    Each of shape (2, n_items, 3). Through b = -d / a: db/da = -b / a, db/dd = -1 / a.
+    Each of shape (2, n_items, n_parameters). Of items in categories every step is a b.
     """
-    for items in (old, new):
+    of_old, of_new = (SlopesAndSteps.of(items) for items in (old, new))
+    n, n_steps = old.n_items, of_old.b.size
+    mean_old, mean_new = float(of_old.b.mean()), float(of_new.b.mean())
+    by_a, by_b = np.zeros((2, 2, n)), np.zeros((2, 2, n_steps))  # of (A, B), old and new
+    if by_deviation:
+        spread_old, spread_new = float(of_old.b.std()), float(of_new.b.std())
+        if min(spread_old, spread_new) <= 0:
+            raise InputError("link: the common items are all of one difficulty; expected method mean-mean")
+        slope = spread_old / spread_new
+        by_b[0, 0] = (of_old.b - mean_old) / (n_steps * spread_old * spread_new)
+        by_b[0, 1] = -slope * (of_new.b - mean_new) / (n_steps * spread_new**2)
+    else:
+        slope = float(of_new.a.mean() / of_old.a.mean())
+        by_a[0, 0] = -slope / (n * of_old.a.mean())
+        by_a[0, 1] = 1 / (n * of_old.a.mean())
+    by_a[1], by_b[1] = -mean_new * by_a[0], -mean_new * by_b[0] + np.array([[1 / n_steps], [-slope / n_steps]])
+    by_old, by_new = (part.by_parameters(by_a[:, k], by_b[:, k]) for k, part in enumerate((of_old, of_new)))
+    return np.array([slope, mean_old - slope * mean_new]), (by_old, by_new)
+
+
+@dataclass(frozen=True, eq=False)
+class SlopesAndSteps:
+    """The slope of each item, and where its steps are, with their derivatives by the item's parameters.
+
+    Parameters
+    ----------
+    a
+        Shape (n_items,); the first of an item's parameters.
+    b, item
+        All steps, and the item of each, shape (n_steps,).
+    rates
+        Derivatives of each step by its item's parameters, shape (n_steps, n_parameters).
+    """
+
+    a: Array
+    b: Array
+    item: NDArray[np.int64]
+    rates: Array
+
+    @classmethod
+    def of(cls, items: ItemParameters) -> SlopesAndSteps:
+        """Of these items; through b = -d / a: db/da = -b / a, db/dd = -1 / a."""
         if not (items.discrimination > 0).all():
             flat = [item for item, a in zip(items.item_ids, items.discrimination, strict=True) if a <= 0]
             raise InputError(
                 f"link: discrimination must be above 0 but is not for {name_first(flat)}; leave them out, or link with "
                 "method stocking-lord or haebara"
             )
-    n = old.n_items
-    mean_old, mean_new = float(old.difficulty.mean()), float(new.difficulty.mean())
-    by_a, by_b = np.zeros((2, 2, n)), np.zeros((2, 2, n))  # of (A, B), old and new
-    if by_deviation:
-        spread_old, spread_new = float(old.difficulty.std()), float(new.difficulty.std())
-        if min(spread_old, spread_new) <= 0:
-            raise InputError("link: the common items are all of one difficulty; expected method mean-mean")
-        slope = spread_old / spread_new
-        by_b[0, 0] = (old.difficulty - mean_old) / (n * spread_old * spread_new)
-        by_b[0, 1] = -slope * (new.difficulty - mean_new) / (n * spread_new**2)
-    else:
-        slope = float(new.discrimination.mean() / old.discrimination.mean())
-        by_a[0, 0] = -slope / (n * old.discrimination.mean())
-        by_a[0, 1] = 1 / (n * old.discrimination.mean())
-    by_a[1], by_b[1] = -mean_new * by_a[0], -mean_new * by_b[0] + np.array([[1 / n], [-slope / n]])
-    by_old, by_new = (
-        np.stack(
-            [
-                by_a[:, k] - by_b[:, k] * items.difficulty / items.discrimination,
-                -by_b[:, k] / items.discrimination,
-                np.zeros((2, n)),
-            ],
-            axis=2,
-        )
-        for k, items in enumerate((old, new))
-    )
-    return np.array([slope, mean_old - slope * mean_new]), (by_old, by_new)
+        a, known = items.discrimination, items.categories
+        if known is None:
+            rates = np.stack([-items.difficulty / a, -1 / a, np.zeros_like(a)], axis=1)
+            return cls(a, items.difficulty, np.arange(items.n_items), rates)
+        if none := [item for item, names in zip(known.item_ids, known.names, strict=True) if names[0] != "a"]:
+            raise InputError(
+                f"link: item {none[0]} has no slope and steps of its own; expected method stocking-lord or haebara"
+            )
+        each, of_item, slopes = [], [], []
+        for j, (model, told, names, own) in enumerate(
+            zip(known.models, known.parameters, known.names, known.categories, strict=True)
+        ):
+            at = told[: len(names)]
+            around = [at, *(at + sign * step for step in DIFFERENCE * np.eye(at.size) for sign in (1, -1))]
+            b = np.array([steps_of(model.columns(x, len(own))) for x in around])
+            by = np.zeros((b.shape[1], known.steps_at.shape[1]))
+            by[:, : at.size] = ((b[1::2] - b[2::2]) / (2 * DIFFERENCE)).T
+            each.append(b[0])
+            slopes.append(by)
+            of_item += [j] * b.shape[1]
+        return cls(a, np.concatenate(each), np.array(of_item), np.concatenate(slopes))
+
+    def by_parameters(self, by_a: Array, by_b: Array) -> Array:
+        """Derivatives by the items' parameters, of those by slopes and by steps, shape (2, n_items, n_parameters)."""
+        found = np.zeros((2, self.a.size, self.rates.shape[1]))
+        np.add.at(found, (slice(None), self.item), by_b[:, :, None] * self.rates)
+        found[:, :, 0] += by_a
+        return found
+
+
+def steps_of(columns: dict[str, float]) -> list[float]:
+    """The steps of an item in the words of items.csv; of two categories its difficulty."""
+    return [b for name, b in columns.items() if name.startswith("step_")] or [columns["difficulty"]]
 
 
 def link_by_curves(
     old: ItemParameters, new: ItemParameters, population: Quadrature, *, summed: bool
 ) -> tuple[Array, tuple[Array, Array]]:
-    """(A, B) of the least squared difference of item or (``summed``) test curves, and its derivatives by the items.
+    """(A, B) of the least squared difference of curves or, ``summed``, test curves, and its derivatives by the items.
 
     At the minimum the gradient g(A, B; items) is zero, so the derivatives by the items are -(dg/d(A, B))^-1 dg/d items.
     """
     weights = population.weights
     root = np.sqrt(weights)[:, None]
 
+    def moved(line: Array) -> MovedCurves:
+        return MovedCurves(old, new, population.nodes, line, summed=summed)
+
     def together(differences: Array) -> Array:
         return differences.sum(axis=-1, keepdims=True) if summed else differences
 
-    def residuals(line: Array) -> Array:
-        return (root * together(MovedCurves(old, new, population.nodes, line).difference)).ravel()
-
-    def slopes(line: Array) -> Array:
-        return (root * together(MovedCurves(old, new, population.nodes, line).by_line)).reshape(2, -1).T
-
     found = least_squares(
-        residuals,
+        lambda line: (root * together(moved(line).difference)).ravel(),
         starting_line(old, new),
-        jac=slopes,
+        jac=lambda line: (root * together(moved(line).by_line)).reshape(2, -1).T,
         bounds=([SMALLEST_SLOPE, -np.inf], [np.inf, np.inf]),
         xtol=PRECISION,
         ftol=PRECISION,
@@ -326,22 +397,22 @@ def link_by_curves(
     )
     if not found.success or found.x[0] <= 2 * SMALLEST_SLOPE:
         raise InputError("link: the curves of the common items do not determine slope and intercept")
-    at = MovedCurves(old, new, population.nodes, found.x)
+    at = moved(found.x)
     together_by_line, left = together(at.by_line), together(at.difference)
     hessian = np.einsum("q,kqj,mqj->km", weights, together_by_line, together_by_line)
-    hessian += np.einsum("q,qj,kmqj->km", weights, np.broadcast_to(left, at.difference.shape), at.by_line_twice)
+    left = np.broadcast_to(left, at.difference.shape)
+    hessian += np.einsum("q,qj,kmqj->km", weights, left, at.by_line_twice)
     if np.linalg.cond(hessian) > 1 / PRECISION:
         raise InputError("link: the curves of the common items do not determine slope and intercept")
-    by_old = np.einsum("q,kqj,qja->kja", weights, broadcast_items(together_by_line, at), at.by_old)
-    by_new = np.einsum("q,kqj,qja->kja", weights, broadcast_items(together_by_line, at), at.by_new)
-    by_new += np.einsum("q,qj,kqja->kja", weights, np.broadcast_to(left, at.difference.shape), at.by_line_and_new)
-    solved = [-np.linalg.solve(hessian, by.reshape(2, -1)).reshape(by.shape) for by in (by_old, by_new)]
+    by_line = np.broadcast_to(together_by_line, (2, *at.difference.shape))
+    by_old = np.einsum("q,kqj,qja->kja", weights, by_line, at.old.by_parameters)
+    by_new = np.einsum("q,kqj,qja->kja", weights, by_line, -at.new.by_parameters)
+    by_new += np.einsum("q,qj,kqja->kja", weights, left, at.by_line_and_new)
+    solved = [
+        -np.linalg.solve(hessian, np.add.reduceat(by, side.first, axis=1).reshape(2, -1)).reshape(2, old.n_items, -1)
+        for by, side in ((by_old, at.old), (by_new, at.new))
+    ]
     return np.asarray(found.x), (solved[0], solved[1])
-
-
-def broadcast_items(values: Array, at: MovedCurves) -> Array:
-    """Values of the sum over items, (2, n_nodes, 1), for each item; those of items stay."""
-    return np.broadcast_to(values, (2, *at.difference.shape))
 
 
 def starting_line(old: ItemParameters, new: ItemParameters) -> Array:
@@ -349,55 +420,105 @@ def starting_line(old: ItemParameters, new: ItemParameters) -> Array:
     usable = (old.discrimination > 0) & (new.discrimination > 0)
     if not usable.any():
         return np.array([1.0, 0.0])
-    kept = [item for item, use in zip(old.item_ids, usable, strict=True) if use]
-    line, _ = link_by_moments(old.select(kept), new.select(kept), by_deviation=False)
-    return np.array([max(line[0], 10 * SMALLEST_SLOPE), line[1]])
+    slope = float(new.discrimination[usable].mean() / old.discrimination[usable].mean())
+    shift = old.difficulty[usable].mean() - slope * new.difficulty[usable].mean()
+    return np.array([max(slope, 10 * SMALLEST_SLOPE), shift])
 
 
 class MovedCurves:
     """Old curves less new ones moved to the old scale, D = P_old - P_new((theta - B) / A), and their derivatives.
 
-    With u = (theta - B) / A, z = a u + d and s the logistic function: P = c + (1 - c) s, P_z = (1 - c) s (1 - s),
-    P_zz = P_z (1 - 2 s); du/dA = -u / A, du/dB = -1 / A.
+    With u = (theta - B) / A: du/dA = -u / A, du/dB = -1 / A.
     """
 
-    def __init__(self, old: ItemParameters, new: ItemParameters, theta: Array, line: Array) -> None:
-        self.line, self.new, self.theta = line, new, theta
-        slope, intercept = line
-        self.moved = (theta - intercept) / slope
-        s_old, self.s = (logistic(linear_predictor(*at)) for at in ((theta, old), (self.moved, new)))
-        self.old_z = (1 - old.guessing) * s_old * (1 - s_old)
-        self.s_old, self.z = s_old, (1 - new.guessing) * self.s * (1 - self.s)
-        self.zz = self.z * (1 - 2 * self.s)
-        p_old, p_new = (items.guessing + (1 - items.guessing) * s for items, s in ((old, s_old), (new, self.s)))
-        self.difference: Array = p_old - p_new
+    def __init__(self, old: ItemParameters, new: ItemParameters, theta: Array, line: Array, *, summed: bool) -> None:
+        self.slope = line[0]
+        self.moved = (theta - line[1]) / line[0]
+        self.old, self.new = curves_at(theta, old, summed=summed), curves_at(self.moved, new, summed=summed)
+        self.difference: Array = self.old.value - self.new.value
         self.each = np.stack([self.moved, np.ones_like(self.moved)])[:, :, None]  # (2, n_nodes, 1)
 
     @property
     def by_line(self) -> Array:
-        """dD/d(A, B), shape (2, n_nodes, n_items)."""
-        return np.asarray(self.each * self.z * self.new.discrimination / self.line[0])
+        """dD/d(A, B), shape (2, n_nodes, n_curves)."""
+        return np.asarray(self.each * self.new.slope / self.slope)
 
     @property
     def by_line_twice(self) -> Array:
-        """Second derivatives by (A, B), shape (2, 2, n_nodes, n_items)."""
-        a, u = self.new.discrimination, self.moved[:, None]
-        both = a * self.zz * u + self.z
-        return -a / self.line[0] ** 2 * np.array([[u * (both + self.z), both], [both, a * self.zz]])
-
-    @property
-    def by_old(self) -> Array:
-        """dD/d(a, d, c) of the old items, shape (n_nodes, n_items, 3)."""
-        return np.stack([self.old_z * self.theta[:, None], self.old_z, 1 - self.s_old], axis=2)
-
-    @property
-    def by_new(self) -> Array:
-        """dD/d(a, d, c) of the new items, shape (n_nodes, n_items, 3)."""
-        return -np.stack([self.z * self.moved[:, None], self.z, 1 - self.s], axis=2)
+        """Second derivatives by (A, B), shape (2, 2, n_nodes, n_curves)."""
+        u, slope, second = self.moved[:, None], self.new.slope, self.new.second
+        both = second * u + slope
+        return -np.array([[u * (both + slope), both], [both, second]]) / self.slope**2
 
     @property
     def by_line_and_new(self) -> Array:
-        """Derivatives of `by_line` by (a, d, c) of the new items, shape (2, n_nodes, n_items, 3)."""
-        a, u = self.new.discrimination, self.moved[:, None]
-        by = np.stack([a * self.zz * u + self.z, a * self.zz, -a * self.s * (1 - self.s)], axis=2)
-        return np.asarray(self.each[:, :, :, None] * by / self.line[0])
+        """Derivatives of `by_line` by the parameters of the new items, shape (2, n_nodes, n_curves, n_parameters)."""
+        return np.asarray(self.each[:, :, :, None] * self.new.slope_by_parameters / self.slope)
+
+
+def curves_at(theta: Array, items: ItemParameters, *, summed: bool) -> LogisticCurves | CategoryCurves:
+    """The curves of these items: of right ones, or of all categories; ``summed``, their expected scores."""
+    if items.categories is None:
+        return LogisticCurves(theta, items)
+    return CategoryCurves(theta, items.categories, summed=summed)
+
+
+class LogisticCurves:
+    """Curves of right responses with their derivatives by ability and by (a, d, c).
+
+    With z = a theta + d and s the logistic function: P = c + (1 - c) s, P_z = (1 - c) s (1 - s), P_zz = P_z (1 - 2 s).
+    """
+
+    def __init__(self, theta: Array, items: ItemParameters) -> None:
+        self.theta, self.a = theta, items.discrimination
+        self.s = logistic(linear_predictor(theta, items))
+        self.z = (1 - items.guessing) * self.s * (1 - self.s)
+        self.zz = self.z * (1 - 2 * self.s)
+        self.value: Array = items.guessing + (1 - items.guessing) * self.s
+        self.slope, self.second = self.a * self.z, self.a**2 * self.zz
+        self.first = np.arange(items.n_items)
+
+    @property
+    def by_parameters(self) -> Array:
+        """Shape (n_nodes, n_items, 3)."""
+        return np.stack([self.z * self.theta[:, None], self.z, 1 - self.s], axis=2)
+
+    @property
+    def slope_by_parameters(self) -> Array:
+        """Of the slope, the same shape."""
+        by_slope = self.a * self.zz * self.theta[:, None] + self.z
+        return np.stack([by_slope, self.a * self.zz, -self.a * self.s * (1 - self.s)], axis=2)
+
+
+class CategoryCurves:
+    """Curves of the categories of items, or their expected scores, with the same derivatives, as differences."""
+
+    def __init__(self, theta: Array, items: CategoryParameters, *, summed: bool) -> None:
+        self.theta, self.items, self.summed = theta, items, summed
+        below, self.value, above = (self.curves(theta + step) for step in (-STEP, 0.0, STEP))
+        self.slope, self.second = (above - below) / (2 * STEP), (above - 2 * self.value + below) / STEP**2
+        self.first = np.arange(items.n_items) if summed else items.first
+
+    def curves(self, theta: Array) -> Array:
+        """Shape (n_nodes, n_curves)."""
+        return self.items.expected_score(theta) if self.summed else np.exp(self.items.log_probabilities(theta))
+
+    @property
+    def by_parameters(self) -> Array:
+        """Shape (n_nodes, n_curves, n_parameters)."""
+        return self.rates(self.theta)
+
+    @property
+    def slope_by_parameters(self) -> Array:
+        """Of the slope, the same shape."""
+        return (self.rates(self.theta + STEP) - self.rates(self.theta - STEP)) / (2 * STEP)
+
+    def rates(self, theta: Array) -> Array:
+        """Derivatives of the curves by the items' parameters."""
+        each = []
+        for p, rate in zip(self.items.probabilities(theta), self.items.parameter_derivatives(theta), strict=True):
+            by = p[:, :, None] * rate
+            if self.summed:
+                by = (np.arange(p.shape[1])[:, None] * by).sum(axis=1, keepdims=True)
+            each.append(np.pad(by, ((0, 0), (0, 0), (0, self.items.steps_at.shape[1] - rate.shape[2]))))
+        return np.concatenate(each, axis=1)

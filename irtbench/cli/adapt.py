@@ -10,6 +10,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.assemble import read_bank, table_of
+from irtbench.cli.graded import read_graded
 from irtbench.cli.options import Figures, Json, Quiet, Seed
 from irtbench.cli.output import demand_table_name, say, show_table, to_json, write_table
 from irtbench.cli.presenting import figures_in, maybe_file
@@ -19,6 +20,7 @@ from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
+    from irtbench.data.responses import ResponseMatrix
     from irtbench.scoring.adaptive import AdaptiveSettings
     from irtbench.scoring.adaptive_paths import AdaptivePaths
 
@@ -94,7 +96,12 @@ def adapt(
         progress("choosing items")
         if replay is not None:
             found = replay_adaptive(
-                own, reading.matrix(replay), settings, columns=columns, ask_unanswered=ask_unanswered, seed=seed
+                own,
+                responses_to(own, replay, reading),
+                settings,
+                columns=columns,
+                ask_unanswered=ask_unanswered,
+                seed=seed,
             )
         elif simulate is not None:
             drawn = np.random.default_rng(seed).normal(size=simulate)
@@ -113,6 +120,15 @@ def adapt(
         print(to_json({"paths": found.table(), "ends": found.ends()}))
     elif not quiet:
         show_paths(found, output)
+
+
+def responses_to(scale: Scale, path: Path, reading: Reading) -> ResponseMatrix:
+    """Responses, or scores where the scale's items are in categories."""
+    from irtbench.bank.bank import ItemBank
+
+    if scale.items.categories is None:
+        return reading.matrix(path)
+    return read_graded(ItemBank((scale,)), path, reading, unknown_items="ignore").responses
 
 
 def shares_of(given: list[str]) -> dict[str, float]:
@@ -154,36 +170,40 @@ def scale_and_column(
 
 def ask_here(scale: Scale, settings: AdaptiveSettings, columns: dict[str, str] | None, seed: int) -> AdaptivePaths:
     """Ask at the prompt, item by item; answers are graded by the bank's key where it has one."""
-    from irtbench.scoring.adaptive import Adaptive
+    from irtbench.scoring.adaptive import Adaptive, scores_of
     from irtbench.scoring.adaptive_paths import AdaptivePaths
 
     test = Adaptive(scale, settings, columns=columns, rng=np.random.default_rng(seed))
     details = dict(zip(scale.details.item_ids, zip(scale.details.text, scale.details.key, strict=True), strict=True))
+    places = {item: k for k, item in enumerate(scale.items.item_ids)}
     while (item := test.next_item()) is not None:
         text, key = details[item]
+        scores = None if scale.items.categories is None else scores_of(scale.items, places[item])
         expected = "the answer" if key is not None else "1 right, 0 wrong"
+        if scores is not None:
+            expected, key = " or ".join(map(str, scores)), None
         given = typer.prompt(f"{text or item} ({expected}; empty: no answer; q: end)", default="", show_default=False)
         if given.strip() == "q":
             break
-        response = graded_here(given, key)
-        if response is not None and np.isnan(response):
-            typer.echo("expected 1 or 0")
+        response = graded_here(given, key, scores)
+        if response is not None and response != response:
+            typer.echo("expected 1 or 0" if scores is None else f"expected {expected}")
             continue
         test.record(item, response)
-    path = test.table()
+    path, before = test.table(), test.again().theta
     path.insert(0, "respondent_id", "prompt")
     end = (np.array([test.theta]), np.array([test.standard_error]))
-    return AdaptivePaths(path, ("prompt",), np.array([test.n_items]), *end, (test.stopped,))
+    return AdaptivePaths(path, ("prompt",), np.array([test.n_items]), *end, (test.stopped,), before)
 
 
-def graded_here(given: str, key: str | None) -> float | None:
-    """1 or 0; None without an answer, NaN where it is no answer that can be graded."""
+def graded_here(given: str, key: str | None, scores: tuple[Any, ...] | None = None) -> Any:
+    """1 or 0, or one of the scores; None without an answer, NaN where it is no answer that can be graded."""
     text = given.strip()
     if not text:
         return None
     if key is not None:
         return float(text.casefold() == key.strip().casefold())
-    return {"1": 1.0, "0": 0.0}.get(text, np.nan)
+    return ({"1": 1.0, "0": 0.0} if scores is None else {str(score): score for score in scores}).get(text, np.nan)
 
 
 def show_paths(found: AdaptivePaths, output: Path | None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import pandas as pd
 import typer
 
+from irtbench.cli.fit_in_categories import levels_of
 from irtbench.cli.options import Answers, Figures, ItemColumns, Json, Map, Quiet, Seed, Where, mapped, named
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
@@ -19,6 +20,7 @@ from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
     from irtbench.data.items import ItemTable
+    from irtbench.evaluation.ordered_agreement import OrderedAgreement
 
 
 @reads_files
@@ -34,6 +36,10 @@ def agree(
         Literal["majority", "dawid-skene"],
         typer.Option("--gold", help="How an item's label is formed from its answers; dawid-skene needs crowd-kit."),
     ] = "majority",
+    levels: Annotated[
+        str | None,
+        typer.Option("--levels", metavar="A,B,...", help="Answers are grades: all in order, the lowest first."),
+    ] = None,
     level: Annotated[float, typer.Option("--level", help="Nominal coverage of the intervals.")] = 0.95,
     answers_map: Map = [],  # noqa: B006 - typer copies it
     item_column: ItemColumns = [],  # noqa: B006
@@ -51,12 +57,14 @@ def agree(
     keys, labels that differ from them in capitals or spaces alone count as one.
 
     Writes agreement.json, item_agreement.csv (with gold labels, and items whose majority contradicts the key) and
-    respondent_agreement.csv.
+    respondent_agreement.csv. With --levels also how near to each other grades are: weighted kappa, ordinal alpha,
+    Gwet's AC2, intraclass correlations.
     """
     from irtbench.data.readers.item_table import read_items
     from irtbench.evaluation.agreement import agreement, agreement_by_label
     from irtbench.evaluation.agreement_tables import item_agreement, respondent_agreement
     from irtbench.evaluation.gold_labels import dawid_skene_labels, majority_labels
+    from irtbench.evaluation.ordered_agreement import ordered_agreement
 
     if items is None and (item_column or where):
         raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
@@ -71,12 +79,13 @@ def agree(
         given = given.assign(answer=in_one_vocabulary(given, known, mapped(answers_map)))
         progress("agreement")
         overall = agreement(given, items=known, level=level)
+        near = None if levels is None else ordered_agreement(given, levels_of(levels), items=known, level=level)
         by_label = {} if known is None else agreement_by_label(given, known, level=level)
         labels = (majority_labels if gold == "majority" else dawid_skene_labels)(given, items=known)
         by_item = item_agreement(given, items=known).table().merge(labels.table(), on="item_id", how="left")
     contradicted = by_item.loc[by_item["contradicts_key"], "item_id"].tolist()
     found = {"overall": asdict(overall), "by_label": {label: asdict(result) for label, result in by_label.items()}}
-    found |= {"contradicts_key": contradicted}
+    found |= {"contradicts_key": contradicted} | ({} if near is None else {"ordered": asdict(near)})
     if output is not None:
         with output_folder(output) as folder:
             write_json(found, folder / "agreement.json")
@@ -107,8 +116,20 @@ def agree(
             for name, result in {"all": overall, **by_label}.items()
         ]
         show_table(pd.DataFrame(rows), rest=(output, "agreement.json"))
+        if near is not None:
+            show_table(shown_ordered(near))
         if contradicted:
             say(f"the majority contradicts the key of item {name_first(contradicted)}")
+
+
+def shown_ordered(near: OrderedAgreement) -> pd.DataFrame:
+    """A row a coefficient of grades, with its interval."""
+    found = asdict(near)
+    names = ["weighted_kappa", "krippendorff_ordinal", "krippendorff_interval", "gwet_ac2", "icc"]
+    rows = [{"of grades": name, "value": found[name], "lower": found[f"{name}_lower"], "upper": found[f"{name}_upper"]}
+            for name in names]  # fmt: skip
+    rows += [{"of grades": name, "value": found[name]} for name in ("icc_mean", "icc_absolute", "icc_consistency")]
+    return pd.DataFrame(rows).dropna(subset="value")
 
 
 def in_one_vocabulary(given: pd.DataFrame, known: ItemTable | None, meant: dict[str, str]) -> pd.Series[str]:

@@ -13,12 +13,14 @@ from irtbench.cli.options import Figures, Folder, Html, Json, Quiet, Seed, numbe
 from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
+from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
     from irtbench.building.assembly import AssembledForms
     from irtbench.building.form_wishes import Limit
     from irtbench.building.item_pool import BankLike
+    from irtbench.data.given import ResponsesLike
 
 _END = re.compile(r"(\d+(?:\.\d+)?)(%?)")
 
@@ -112,7 +114,6 @@ def assemble(
     from irtbench.building.form_wishes import FormWishes
     from irtbench.building.item_pool import scales_given
     from irtbench.data.harness_ids import harness_ids
-    from irtbench.data.readers.recognise import read_responses
 
     given = read_bank(bank)
     if scale:
@@ -136,7 +137,7 @@ def assemble(
     with reporting(quiet=quiet) as progress:
         progress("choosing the items")
         try:
-            known = None if learn_from is None else read_responses(learn_from)
+            known = None if learn_from is None else known_responses(given, learn_from)
             found = assemble_forms(given, wishes, columns=columns, known=known)
         except TimeOut as error:
             print(f"irtbench assemble: {error}; expected more --seconds or fewer wishes", file=sys.stderr)
@@ -182,14 +183,28 @@ def read_bank(path: Path) -> BankLike:
     from irtbench.models.parameter_table import read_parameters
 
     if path.suffix.lower() == ".json" and path.is_file() and not recognises(look_at(path)):
-        return load_bank(path)
-    parameters = read_parameters(path)
+        return load_bank(path, categories=True)
+    parameters = read_parameters(path, categories=True)
     if path.suffix.lower() == ".json":
         return parameters
     table = table_of(path).set_index("item_id", drop=False).loc[list(parameters.item_ids)]
     own = parameters.table()
-    others = [name for name in table.columns if name not in own]
+    others = [name for name in table.columns if name not in own and name != "categories"]
     return own.assign(**{name: table[name].to_numpy() for name in others})
+
+
+def known_responses(bank: BankLike, path: Path) -> ResponsesLike:
+    """What systems gave to the items of a bank: right or wrong, or scores."""
+    from irtbench.bank.bank import ItemBank
+    from irtbench.building.item_pool import scales_given
+    from irtbench.cli.graded import read_graded
+    from irtbench.data.readers.recognise import read_responses
+    from irtbench.scoring.scores import in_categories
+
+    whole = ItemBank(scales_given(bank))
+    if not in_categories(whole):
+        return read_responses(path)
+    return read_graded(whole, path, Reading(), unknown_items="ignore").responses
 
 
 def table_of(path: Path) -> Any:

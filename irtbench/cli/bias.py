@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+import pandas as pd
 import typer
 
 from irtbench.cli.bias_effect import FIGURES, effect_or_reason
 from irtbench.cli.bias_effect import FILES as EFFECT_FILES
 from irtbench.cli.bias_of_systems import FILES as SYSTEM_FILES
 from irtbench.cli.bias_of_systems import AgainstPeople, systems_against_people
+from irtbench.cli.fit_in_categories import levels_of
+from irtbench.cli.fit_options import IN_CATEGORIES, Levels
 from irtbench.cli.options import (
     FiguresOrBeside,
     Folder,
@@ -31,6 +34,7 @@ from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
     from irtbench.analysis.item_bias import ItemBias
@@ -94,9 +98,10 @@ def bias(
         bool, typer.Option("--continuity/--no-continuity", help="Continuity correction of mantel-haenszel.")
     ] = True,
     model: Annotated[
-        Literal["2pl", "3pl"],
-        typer.Option("--model", help="Two- or three-parameter logistic; 3pl where items are guessed."),
+        Literal["2pl", "3pl", "grm", "gpcm"],
+        typer.Option("--model", help="2pl, 3pl where items are guessed; grm, gpcm: responses are grades."),
     ] = "2pl",
+    levels: Levels = None,
     prior: Annotated[
         Literal["none", "weak"] | None,
         typer.Option("--prior", help="Prior of the items; none for 2pl and weak for 3pl unless said otherwise."),
@@ -126,6 +131,8 @@ def bias(
     able members of the groups; test_curves.csv, the same along ability; and ability_change.csv, everyone's ability and
     percentile with all items and without those that differ.
 
+    Grades (--model grm, gpcm) are compared in their categories, by the likelihood or by ordinal logistic regression.
+
     With --bank the responses are those of a few systems (5 to 30), and the bank's items are held as people calibrated
     them: each item's shift for the systems is a random effect. Writes bias.csv, bias.json, systems.csv and control.csv.
     """
@@ -133,7 +140,7 @@ def bias(
         beside = {
             "--groups": groups, "--focal": focal, "--reference": reference, "--match": match, "--prior": prior,
             "--method": None if method == "likelihood" else method, "--model": None if model == "2pl" else model,
-            "--guessing": guessing or None, "--no-purify": None if purify else True,
+            "--guessing": guessing or None, "--no-purify": None if purify else True, "--levels": levels,
         }  # fmt: skip
         if given_too := [name for name, value in beside.items() if value is not None]:
             raise InputError(f"--bank: {given_too[0]} does not go with it; expected one or the other")
@@ -156,12 +163,14 @@ def bias(
             raise InputError(f"{name}: goes with --bank alone")
     if groups is None:
         raise InputError("bias: expected --groups G, or --bank BANK for a few systems against a bank's people")
-    from irtbench.analysis.item_bias import comparable_items, item_bias
+    from irtbench.analysis.item_bias import comparable_in_categories, comparable_items, item_bias
     from irtbench.analysis.mantel_haenszel import mantel_haenszel
     from irtbench.analysis.score_regression import score_regression
     from irtbench.data.readers.groups import read_groups
     from irtbench.estimation.settings import FitSettings
 
+    graded = model in IN_CATEGORIES
+    refuse_beside_grades(graded, method=method, levels=levels, guessing=guessing)
     by_score = matched_by_score(method, match, models=model == "3pl" or guessing > 0 or prior is not None)
     with (
         reporting(quiet=quiet) as progress,
@@ -169,19 +178,29 @@ def bias(
         figures_in(figures, beside=folder) as draw,
         page_in(html) as show,
     ):
-        given = reading.matrix(responses)
+        labels = levels_of(levels) or None
+        given = reading.scores(responses, labels or ()) if graded else reading.matrix(responses)
+        respondent_ids = tuple(given.index) if isinstance(given, pd.DataFrame) else given.respondent_ids
         group_of = read_groups(groups)
-        names = compared_groups(group_of, given.respondent_ids, reference, focal, any_number=by_score)
-        data = given.select_respondents(np.array([group_of.get(r) in names for r in given.respondent_ids]))
-        group = np.array([group_of[r] for r in data.respondent_ids], dtype=object)
-        in_all = [set(comparable_items(data, group == name)) for name in names[1:]]
-        kept = [item for item in data.item_ids if all(item in comparable for comparable in in_all)]
+        names = compared_groups(group_of, respondent_ids, reference, focal, any_number=by_score)
+        there = np.array([group_of.get(r) in names for r in respondent_ids])
+        group = np.array([group_of[r] for r, kept_too in zip(respondent_ids, there, strict=True) if kept_too], object)
+        data: Any
+        if isinstance(given, pd.DataFrame):
+            data, item_ids = given[there], [*given.columns]
+            kept = [*comparable_in_categories(data, [group == name for name in names], labels)]
+        else:
+            data, item_ids = given.select_respondents(there), [*given.item_ids]
+            in_all = [set(comparable_items(data, group == name)) for name in names[1:]]
+            kept = [item for item in item_ids if all(item in comparable for comparable in in_all)]
         demand_varied_items(kept, responses)
-        left_out = sorted(set(data.item_ids) - set(kept))
+        left_out = sorted(set(item_ids) - set(kept))
         sizes = ", ".join(f"{int((group == name).sum())} {name}" for name in names)
         progress(f"{len(kept)} items, {names[0]} is the reference: {sizes}")
-        data = data.select_items(kept)
-        settings = FitSettings(kind=model, prior=prior, guessing=guessing, n_options=options, device=device)
+        data = data[kept] if graded else data.select_items(kept)
+        settings = FitSettings(
+            kind="3pl" if model == "3pl" else "2pl", prior=prior, guessing=guessing, n_options=options, device=device
+        )
         if method == "mantel-haenszel":
             tested = mantel_haenszel(
                 data, list(group), reference=names[0], purify=purify, continuity=continuity, alpha=alpha,
@@ -190,24 +209,30 @@ def bias(
             items, found = tested.table(), about_scores(tested, method)
         elif by_score:
             regressed = score_regression(
-                data, list(group), reference=names[0], purify=purify, alpha=alpha, adjustment=adjustment
-            )
+                data, list(group), reference=names[0], in_categories=graded, levels=labels, purify=purify, alpha=alpha,
+                adjustment=adjustment,
+            )  # fmt: skip
             items, found = regressed.table(), about_scores(regressed, method)
         else:
             result = item_bias(
                 data, group == names[1], method="logistic" if method == "logistic" else "likelihood_ratio",
                 purify=purify, alpha=alpha, adjustment=adjustment, settings=settings,
+                models=model if graded else None, levels=labels,
             )  # fmt: skip
             if not result.status.converged:
                 progress(f"the fit with the last anchors did not converge: {result.status}")
-            items, found = result.table(), about_abilities(result, names, settings)
+            items, found = result.table(), about_abilities(result, names, settings) | {"model": model}
+            if result.merged:
+                found["categories_merged"] = list(result.merged)
         flagged = list(items["item_id"][items["p_adjusted"] < alpha])
         found |= {"flagged": flagged, "items_left_out": left_out}
         worst_first = list(items.sort_values("p", kind="stable")["item_id"])
-        effect, not_said = effect_or_reason(
-            data, list(group), [item for item in worst_first if item in set(flagged)], reference=names[0],
-            settings=settings, seed=seed,
-        )  # fmt: skip
+        effect, not_said = None, "of grades it is not known; items by group are in bias.csv" if flagged else ""
+        if not graded:
+            effect, not_said = effect_or_reason(
+                data, list(group), [item for item in worst_first if item in set(flagged)], reference=names[0],
+                settings=settings, seed=seed,
+            )  # fmt: skip
         if effect is not None:
             found |= effect.about()
             effect.write(folder)
@@ -244,8 +269,20 @@ def bias(
             say(found["caution"])
         if found.get("n_left_out"):
             say(f"{found['n_left_out']} respondents did not answer all items and have no score: they are left out")
+        if found.get("categories_merged"):
+            say(f"given by one group alone, a category counts as the one beside it: {name_first(result.merged)}")
         if left_out:
             say(f"left out: {', '.join(left_out)}")
+
+
+def refuse_beside_grades(graded: bool, *, method: str, levels: str | None, guessing: float) -> None:
+    """Refuse what does not go with grades, or goes with them alone."""
+    if levels is not None and not graded:
+        raise InputError("--levels: goes with grades: --model grm or gpcm")
+    if graded and method == "mantel-haenszel":
+        raise InputError("--method mantel-haenszel: of right and wrong; expected likelihood or logistic of grades")
+    if graded and guessing > 0:
+        raise InputError("--guessing: goes with right and wrong; expected none of grades")
 
 
 def matched_by_score(method: str, match: str | None, *, models: bool) -> bool:

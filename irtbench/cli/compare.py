@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 import typer
+from numpy.typing import NDArray
 
 from irtbench.bank.left_out import LeftOut
+from irtbench.cli.fit_in_categories import levels_of
 from irtbench.cli.graded import read_graded, say_left_out
 from irtbench.cli.options import Figures, Folder, Html, Json, Map, Quiet, Seed, UnknownItemsOption, mapped
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_table
@@ -35,6 +39,10 @@ def compare(
     ] = None,
     unknown_items: UnknownItemsOption = "error",
     answers_map: Map = [],  # noqa: B006 - typer copies it
+    levels: Annotated[
+        str | None,
+        typer.Option("--levels", metavar="A,B,...", help="Without a bank: responses are grades, the lowest first."),
+    ] = None,
     item_error: Annotated[
         Literal["draw", "none"], typer.Option("--item-error", help="Whether the items' own error is carried.")
     ] = "draw",
@@ -56,7 +64,8 @@ def compare(
     """Compare systems in pairs: accuracy, and with a bank ability and percentile; with a bank also rank them.
 
     Writes comparison.csv, a row for each pair on each scale, and with a bank ranking.csv, a row for each system. Its p
-    are two-sided but for accuracy_p_greater, that the first is not better, which is not adjusted.
+    are two-sided but for accuracy_p_greater, that the first is not better, which is not adjusted. Of grades (--levels,
+    or a bank of such) accuracy is the share of the points between the lowest and the highest grade.
     """
     from irtbench.bank.bank import load_bank
     from irtbench.data.multiple_testing import adjust
@@ -64,12 +73,17 @@ def compare(
     from irtbench.scoring.ability_comparison import N_ITEM_DRAWS, compare_abilities
     from irtbench.scoring.scores import own_responses
 
-    known = None if bank is None else load_bank(bank)
+    known = None if bank is None else load_bank(bank, categories=True)
+    if bank is not None and levels is not None:
+        raise InputError("--levels: a bank knows the grades of its items; expected none with --bank")
     left_out: tuple[LeftOut, ...] = ()
+    graded: Any
     if known is not None:
         given = read_graded(known, responses, reading, unknown_items=unknown_items, answers_mapped=mapped(answers_map))
         graded, left_out = given.responses, given.left_out
         say_left_out(left_out)
+    elif levels is not None:
+        graded = shares_of_points(reading, responses, levels_of(levels))
     elif reading.holds_responses(responses):
         graded = reading.matrix(responses)
     else:
@@ -121,6 +135,34 @@ def compare(
         if ranked is not None:
             show_ranking(ranked, output / "ranking.csv")
         say(f"In brackets {100 * level:g}% intervals; p adjusted for the number of pairs ({adjustment}).")
+
+
+def shares_of_points(reading: Reading, file: Path, levels: Sequence[str]) -> GradedShares:
+    """Grades as shares of the way from the lowest to the highest."""
+    from irtbench.evaluation.ordered_agreement import numbers_of
+
+    named: dict[Any, float]
+    labels: tuple[str, ...]
+    number = numbers_of(levels)
+    try:
+        named, labels = dict(zip(map(float, levels), number, strict=True)), ()
+    except ValueError:
+        named, labels = dict(zip(levels, number, strict=True)), tuple(levels)
+    scores = reading.scores(file, labels)
+    if strange := [
+        value for value in pd.unique(scores.to_numpy().ravel()) if not pd.isna(value) and value not in named
+    ]:
+        raise InputError(f"file {file}: grade {strange[0]}: none of --levels {','.join(levels)}")
+    shares = (scores.map(named.get, na_action="ignore").astype(np.float64) - number.min()) / np.ptp(number)
+    return GradedShares(tuple(map(str, scores.index)), shares.to_numpy())
+
+
+@dataclass(frozen=True, eq=False)
+class GradedShares:
+    """What systems scored, of a table without a bank."""
+
+    respondent_ids: tuple[str, ...]
+    shares: NDArray[np.float64]
 
 
 def accuracy_columns(tested: pd.DataFrame) -> pd.DataFrame:

@@ -156,7 +156,7 @@ def explained_bank(
     from irtbench.analysis.explained_difficulty import explain_difficulty
     from irtbench.bank.known_items import read_bank
 
-    own = chosen_scale(read_bank(source), scale, source)
+    own = chosen_scale(read_bank(source, categories=True), scale, source)
     there, without = with_features(own.items.item_ids, known, source, features)
     chosen = own.select(there)
     errors = errors_of_table(source, chosen.items.item_ids) if chosen.items.covariance is None else None

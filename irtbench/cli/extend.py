@@ -35,6 +35,7 @@ from irtbench.cli.output import output_folder, say, say_next, show_table, to_jso
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.reading import Reading, reads_files
+from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def extend(
     output: Folder,
     drift: DriftOption = "release",
     scale: ScaleName = None,
-    model: ModelOfNew = "2pl",
+    model: ModelOfNew = None,
     prior: PriorOfNew = None,
     prior_items: PriorItems = None,
     prior_slope: Annotated[
@@ -89,7 +90,9 @@ def extend(
     from irtbench.estimation.fit import fit_model
     from irtbench.estimation.settings import FitSettings
 
-    plain = FitSettings(kind=model, prior=prior, prior_slope=prior_slope)
+    if model not in (None, "2pl", "3pl"):
+        raise InputError(f"--model {model}: items are added to a scale of right and wrong ones; expected 2pl or 3pl")
+    plain = FitSettings(kind=model or "2pl", prior=prior, prior_slope=prior_slope)
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder, figures_in(figures) as draw:
         known = read_bank(bank)
         old = chosen_scale(known, scale, bank)

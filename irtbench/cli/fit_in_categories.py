@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -58,13 +58,13 @@ class CategoriesFit:
     levels: tuple[str, ...]
     model: str
     prior: str
-    settings: Mapping[str, Any]
-    constraints: Path | None
-    anchors: Path | None
-    groups: Path | None
-    reference: str | None
-    ability_on: Path | None
-    seed: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    constraints: Path | None = None
+    anchors: Path | None = None
+    groups: Path | None = None
+    reference: str | None = None
+    ability_on: Path | None = None
+    seed: int = 0
 
     def models(self) -> Models:
         """The model, or each item's by the file."""
@@ -85,7 +85,7 @@ class CategoriesFit:
             from irtbench.bank.known_items import read_bank
             from irtbench.cli.link_options import chosen_scale
 
-            known = chosen_scale(read_bank(self.anchors), None, self.anchors)
+            known = chosen_scale(read_bank(self.anchors, categories=True), None, self.anchors)
         equal = () if self.constraints is None else read_constraints(self.constraints)
         models, scores = self.models(), self.reading.scores(self.file, self.levels)
         kept, left_out = varied(scores)

@@ -11,6 +11,7 @@ import typer
 
 from irtbench.cli.estimable import estimable
 from irtbench.cli.fit import fit_one_ability
+from irtbench.cli.fit_in_categories import CategoriesFit
 from irtbench.cli.fit_results import provenance_of
 from irtbench.cli.link_options import (
     DriftOption,
@@ -20,6 +21,7 @@ from irtbench.cli.link_options import (
     ScaleName,
     ancestry,
     chosen_scale,
+    model_of,
     parted,
 )
 from irtbench.cli.options import AllowUnconverged, Figures, Folder, Json, Quiet, Seed
@@ -55,7 +57,7 @@ def link(
     ] = "stocking-lord",
     drift: DriftOption = "release",
     scale: ScaleName = None,
-    model: ModelOfNew = "2pl",
+    model: ModelOfNew = None,
     prior: PriorOfNew = None,
     figures: Figures = None,
     seed: Seed = 0,
@@ -84,13 +86,16 @@ def link(
         raise InputError("link: expected either RESPONSES or --items NEW")
     fitted: dict[str, Any] = {"converged": True}
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder, figures_in(figures) as draw:
-        known = read_bank(bank)
+        known = read_bank(bank, categories=True)
         old = chosen_scale(known, scale, bank)
         if items is not None:
-            new = chosen_scale(read_bank(items), scale, items)
+            new = chosen_scale(read_bank(items, categories=True), scale, items)
         else:
             assert responses is not None
-            new, fitted = fitted_scale(responses, reading, model=model, prior=prior, seed=seed, progress=progress)
+            kind, levels = model_of(old, model)
+            new, fitted = fitted_scale(
+                responses, reading, model=kind, levels=levels, prior=prior, seed=seed, progress=progress
+            )
         found_drift = find_drift(old.items, new.items)
         common, released = parted(found_drift, drift)
         found = link_scales(old, new, method=method, common=common)
@@ -100,10 +105,13 @@ def link(
         if items is None:  # fitted just now
             came.pop("date")
         linked = replace(linked, provenance={**linked.provenance, **ancestry(old, bank, came)})
+        same_name = set(old.items.item_ids) & set(new.items.item_ids)
+        other_categories = sorted(same_name - set(found_drift.item_ids))
         report: dict[str, Any] = {
             **{str(name): value for name, value in found.table().iloc[0].items()},
             "items": list(found.item_ids),
             "released": released,
+            "in_other_categories": other_categories,
             **{f"group_{name}": value for name, value in found.population(*people).items()},
             "errors": "joint" if found.joint else "independent",
             "covariance_of_scores": None if linked.line is None else linked.line.upper(),
@@ -132,6 +140,8 @@ def link(
         if len(report["ancestry"]) > 1:
             say(f"{len(report['ancestry'])} links back to the first scale, whose errors are in these")
         say(f"the new people on the old scale: mean {report['group_mean']:.3f}, sd {report['group_sd']:.3f}")
+        if other_categories:
+            say(f"in other categories, or of another model, and no part of the link: {name_first(other_categories)}")
         if released:
             say(f"drifted and left out of the link: {name_first(released)}")
             say("the standard errors take that for certain: see what the link is with them (--drift keep)")
@@ -145,15 +155,26 @@ def fitted_scale(
     responses: Path,
     reading: Reading,
     *,
-    model: Literal["2pl", "3pl"],
+    model: str,
+    levels: list[str] | None,
     prior: Literal["none", "weak"] | None,
     seed: int,
     progress: Any,
 ) -> tuple[Scale, dict[str, Any]]:
-    """The new people's responses calibrated on a scale of their own, and what fit.json has of that."""
+    """The new people's responses calibrated on a scale of their own, and what fit.json has of that.
+
+    Scores in categories where levels are given, or none of them for numbers.
+    """
     from irtbench.estimation.settings import FitSettings
 
-    settings = FitSettings(kind=model, prior=prior)
+    if levels is not None:
+        progress(f"fitting {responses}: {model}")
+        results, _ = CategoriesFit(
+            file=responses, reading=reading, levels=tuple(levels), model=model, prior=prior or "auto", seed=seed
+        ).fit()  # fmt: skip
+        assert results.scale is not None
+        return replace(results.scale, provenance=provenance_of(results.found, responses)), results.found
+    settings = FitSettings(kind="3pl" if model == "3pl" else "2pl", prior=prior)
     data, left_out, _ = estimable(reading.response_matrix(responses), settings, responses)
     if left_out:
         progress(f"left out: {name_first([removal.item_id for removal in left_out])}: all right, or all wrong")

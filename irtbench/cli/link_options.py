@@ -21,7 +21,10 @@ DriftOption = Annotated[
     typer.Option("--drift", help="Whether common items that no longer fit are left out, of the link or the anchors."),
 ]
 ScaleName = Annotated[str | None, typer.Option("--scale", metavar="NAME", help="The scale, where a bank has several.")]
-ModelOfNew = Annotated[Literal["2pl", "3pl"], typer.Option("--model", help="Of the new items, from responses.")]
+ModelOfNew = Annotated[
+    Literal["2pl", "3pl", "grm", "gpcm", "pcm", "nominal"] | None,
+    typer.Option("--model", help="Of the new items, from responses; the bank's of grades, else 2pl, unless said."),
+]
 PriorOfNew = Annotated[
     Literal["none", "weak"] | None,
     typer.Option("--prior", help="Of the new items; none for 2pl and weak for 3pl unless said otherwise."),
@@ -38,6 +41,26 @@ def chosen_scale(bank: ItemBank, name: str | None, file: Path) -> Scale:
     if name not in names:
         raise InputError(f"{file}: no scale {name}; expected --scale with one of {name_first(names)}")
     return bank.scales[names.index(name)]
+
+
+def model_of(old: Scale, model: str | None) -> tuple[str, list[str] | None]:
+    """The model of new items, and where they are in categories the labels of the old ones, if these are no numbers.
+
+    Raises
+    ------
+    InputError
+        If the bank has items of several models and none is said.
+    """
+    known = old.items.categories
+    if known is None and model in (None, "2pl", "3pl"):
+        return model or "2pl", None
+    if model is None:
+        models = dict.fromkeys(old.items.model)
+        if len(models) > 1:
+            raise InputError(f"--model: the bank's items are {', '.join(models)}; expected the new items' model")
+        (model,) = models
+    values = dict.fromkeys(value for own in (known.categories if known is not None else ()) for value in own)
+    return model, [value for value in values if isinstance(value, str)]
 
 
 def parted(drift: Drift, wanted: Literal["release", "keep"]) -> tuple[list[str], list[str]]:

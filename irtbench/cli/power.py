@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,10 @@ from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from irtbench.evaluation.trial_variance import TrialVariance
+    from irtbench.models.item_parameters import ItemParameters
 
 
 def power(
@@ -48,6 +52,9 @@ def power(
         Path | None, typer.Option("--bank", metavar="BANK", help="Both from the items of a bank of one scale, instead.")
     ] = None,
     theta: Annotated[float, typer.Option("--theta", help="The system's ability, for --bank.")] = 0.0,
+    against: Annotated[
+        float | None, typer.Option("--against", metavar="THETA", help="With --bank: a less able one to be told apart.")
+    ] = None,
     trials: Annotated[
         list[int], typer.Option("--trials", metavar="N", help="Trials of each item; repeat for several.")
     ] = [1, 2, 5, 10],  # noqa: B006
@@ -63,7 +70,8 @@ def power(
 
     Writes power.csv (expected p), power.json and a figure power_N.svg for each set size N. With --accuracy and
     --agreement, --responses or --bank also trials.csv: standard errors of a system's accuracy (with a bank of theta
-    too) by items and trials, and what one more of either buys.
+    too) by items and trials, and what one more of either buys; with --against what sets of such items, right and wrong
+    or graded, show of the difference of two systems in the share of the points.
     """
     from irtbench.evaluation.power import EFFECTS, LARGEST_SIZE, expected_p_table, guessers_luck, size_needed
     from irtbench.evaluation.power import power as power_of
@@ -86,6 +94,10 @@ def power(
                 needed.append(asdict(size_needed(effect, share, alpha=alpha, wanted_power=wanted)))
     found = {"expected_p": table, "power": reached, "size_needed": needed, "guessers": luck}
     buys = None
+    apart = None
+    if against is not None:
+        apart = systems_apart(bank, theta, against, sizes, alpha, wanted)
+        found |= {"systems_apart": apart}
     if given := components(accuracy, agreement, responses, bank, theta):
         from irtbench.evaluation.trial_variance import trial_table
 
@@ -113,11 +125,15 @@ def power(
         if buys is not None:
             title = "Standard errors, and what a trial or an item more buys"
             show_table(buys, title=title, rest=(output, "trials.csv"))
+            graded = bank is not None and items_of(bank).categories is not None
+            agree = "" if graded else f"two trials of an item agree with probability {variance.agreement:.3f}; "
             say(
-                f"accuracy {variance.accuracy:.3f}, two trials of an item agree with probability "
-                f"{variance.agreement:.3f}; response_worth: responses to new items that one to another trial is worth"
+                f"accuracy {variance.accuracy:.3f}, {agree}response_worth: responses to new items that one to another "
+                "trial is worth"
             )
         in_json = (output, "power.json")
+        if apart is not None:
+            show_table(apart, title=f"Ability {theta:g} against {against:g}, share of the points", rest=in_json)
         if needed:
             show_table(pd.DataFrame(reached), title="Power", rest=in_json)
             show_table(pd.DataFrame(needed), title="Items needed", rest=in_json)
@@ -144,12 +160,39 @@ def components(
             ResponseMatrix.from_long(read_responses(responses, trials="count").frame)
         ), None
     if bank is not None:
-        from irtbench.bank.bank import load_bank
-        from irtbench.models.curves import icc, information
+        from irtbench.models.curves import information, share_moments
 
-        scales = load_bank(bank).scales
-        if len(scales) > 1:
-            raise InputError(f"--bank {bank}: {len(scales)} scales; expected a bank of one")
-        items = scales[0].items
-        return TrialVariance.of_probabilities(icc(theta, items)[0]), float(information(theta, items).mean())
+        items = items_of(bank)
+        mean, within = share_moments(theta, items)
+        return TrialVariance.of_shares(mean[0], within[0]), float(information(theta, items).mean())
     return None
+
+
+def items_of(bank: Path) -> ItemParameters:
+    """The items of a bank of one scale."""
+    from irtbench.bank.bank import load_bank
+
+    scales = load_bank(bank, categories=True).scales
+    if len(scales) > 1:
+        raise InputError(f"--bank {bank}: {len(scales)} scales; expected a bank of one")
+    return scales[0].items
+
+
+def systems_apart(
+    bank: Path | None, theta: float, against: float, sizes: Sequence[int], alpha: float, wanted: float
+) -> pd.DataFrame:
+    """What sets of items like a bank's show of the difference of two systems, a row a size."""
+    import pandas as pd
+
+    from irtbench.evaluation.power import score_power
+    from irtbench.models.curves import share_moments
+
+    if bank is None:
+        raise InputError("--against: goes with --bank")
+    if not theta > against:
+        raise InputError(f"--against {against:g}: expected an ability below --theta {theta:g}")
+    mean, within = share_moments([theta, against], items_of(bank))
+    apart = mean[0] - mean[1]
+    deviation = float((apart.var() + within.sum(axis=0).mean()) ** 0.5)
+    rows = [vars(score_power(n, float(apart.mean()), deviation, alpha=alpha, wanted_power=wanted)) for n in sizes]
+    return pd.DataFrame(rows)

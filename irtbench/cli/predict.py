@@ -63,7 +63,7 @@ def predict(
 
     if output is not None:
         demand_table_name(output)
-    known = load_bank(bank)
+    known = load_bank(bank, categories=True)
     meant = mapped(answers_map)
     with reporting(quiet=quiet) as progress:
         progress("reading")

@@ -2,26 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 import typer
+from numpy.typing import NDArray
 
+from irtbench.cli.link_options import chosen_scale
 from irtbench.cli.options import Folder, Json, Quiet, Seed
 from irtbench.cli.output import output_folder, say, say_next, to_json, write_table
 from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.item_models.named import MODELS
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import parameter_table
 from irtbench.models.simulation import simulate_responses
 
 MOST_RESPONSES = 20_000_000
+N_ITEMS, N_CATEGORIES = 90, 5  # unless said
+BETWEEN_STEPS = 0.8  # logits, on the average
 
 
 def simulate(
     output: Folder,
     respondents: Annotated[int, typer.Option("--respondents", help="How many people answer.", min=1)] = 1000,
-    items: Annotated[int, typer.Option("--items", help="How many items they are asked.", min=1)] = 90,
+    items: Annotated[
+        int | None, typer.Option("--items", help=f"How many items they are asked; {N_ITEMS} unless said.", min=1)
+    ] = None,
+    model: Annotated[
+        Literal["2pl", "grm", "gpcm", "pcm", "rsm", "nominal"],
+        typer.Option("--model", help="Right and wrong, or answers in categories."),
+    ] = "2pl",
+    categories: Annotated[
+        int | None,
+        typer.Option("--categories", help=f"Of each item, but for 2pl; {N_CATEGORIES} unless said.", min=2, max=100),
+    ] = None,
+    bank: Annotated[
+        Path | None, typer.Option("--bank", metavar="BANK", help="In place of drawn items: bank.json or items.csv.")
+    ] = None,
+    scale: Annotated[
+        str | None, typer.Option("--scale", metavar="NAME", help="With --bank: the scale, where it has several.")
+    ] = None,
     guessing: Annotated[
         float, typer.Option("--guessing", help="Lower asymptote of all items.", min=0.0, max=0.99)
     ] = 0.0,
@@ -38,41 +62,107 @@ def simulate(
     """Draw responses of a standard normal population to items of known parameters.
 
     a is log-normal(.2, .3), b standard normal. Writes responses.csv, and the truth in items.csv and respondents.csv.
-    With --trials responses.csv has n_correct and n_trials in place of response.
+    With --trials responses.csv has n_correct and n_trials in place of response. Items in categories have steps about b,
+    .8 apart on the average; slopes are 1 with pcm and rsm; responses.csv has the scores, which fit --model takes.
+    With --bank the items are a bank's, and abilities of its population.
     """
-    if respondents * items > MOST_RESPONSES:
-        raise InputError(
-            f"--respondents {respondents}, --items {items}: expected at most {MOST_RESPONSES} responses in all"
-        )
     rng = np.random.default_rng(seed)
-    width = len(str(items))
-    truth = ItemParameters.from_difficulty(
-        rng.lognormal(0.2, 0.3, items),
-        rng.normal(0.0, 1.0, items),
-        guessing,
-        item_ids=[f"item{j:0{width}d}" for j in range(1, items + 1)],
-        guessing_estimated=guessing > 0,
-    )
-    theta = rng.normal(size=respondents)
+    if bank is not None:
+        beside = {"--items": items, "--model": None if model == "2pl" else model, "--categories": categories,
+                  "--guessing": guessing or None}  # fmt: skip
+        truth, theta = known_items(bank, scale, beside, respondents, rng)
+    else:
+        if scale is not None:
+            raise InputError("--scale: goes with --bank alone")
+        truth = drawn_items(items or N_ITEMS, model, categories, guessing, rng)
+        theta = rng.normal(size=respondents)
+    if respondents * truth.n_items > MOST_RESPONSES:
+        raise InputError(
+            f"--respondents {respondents}, --items {truth.n_items}: expected at most {MOST_RESPONSES} responses in all"
+        )
+    if truth.categories is not None and trials > 1:
+        raise InputError("--trials: several of an item go with right and wrong; expected one of items in categories")
     width = len(str(respondents))
     ids = [f"r{i:0{width}d}" for i in range(1, respondents + 1)]
     responses = simulate_responses(theta, truth, rng=rng, missing=missing, trials=trials, respondent_ids=ids)
     with output_folder(output) as folder:
-        write_table(responses.to_long(), folder / "responses.csv")
-        write_table(parameter_table(truth, responses), folder / "items.csv")
+        if truth.categories is None:
+            write_table(responses.to_long(), folder / "responses.csv")
+            write_table(parameter_table(truth, responses), folder / "items.csv")
+        else:
+            write_table(scores_of(responses, truth.categories), folder / "responses.csv")
+            write_table(truth.table().assign(n_responses=responses.observed.sum(axis=0)), folder / "items.csv")
         write_table(pd.DataFrame({"respondent_id": ids, "theta": theta}), folder / "respondents.csv")
-    found = {
+    found: dict[str, Any] = {
         "n_respondents": respondents,
-        "n_items": items,
-        "n_responses": responses.n_responses,
+        "n_items": truth.n_items,
+        "n_responses": int(responses.observed.sum()),
         "proportion_correct": float(responses.n_correct_by_item.sum() / responses.n_responses),
         "seed": seed,
     }
     if json:
         print(to_json(found))
     elif not quiet:
+        share = f"{found['proportion_correct']:.1%}" + (" of the points" if truth.categories else " correct")
         say(
-            f"{responses.n_responses} responses of {respondents} respondents to {items} items, "
-            f"{found['proportion_correct']:.1%} correct; truth in items.csv and respondents.csv of {output}"
+            f"{found['n_responses']} responses of {respondents} respondents to {truth.n_items} items, "
+            f"{share}; truth in items.csv and respondents.csv of {output}"
         )
-        say_next("irtbench", "fit", output / "responses.csv", "-o", output / "fit")
+        how = ["--model", truth.model[0] if bank else model] if truth.categories else []
+        say_next("irtbench", "fit", output / "responses.csv", *how, "-o", output / "fit")
+
+
+def drawn_items(
+    n: int, model: str, categories: int | None, guessing: float, rng: np.random.Generator
+) -> ItemParameters:
+    """Items of the kind that `simulate` says."""
+    width = len(str(n))
+    ids = [f"item{j:0{width}d}" for j in range(1, n + 1)]
+    a, b = rng.lognormal(0.2, 0.3, n), rng.normal(0.0, 1.0, n)
+    if model == "2pl":
+        if categories is not None:
+            raise InputError("--categories: goes with --model grm, gpcm, pcm, rsm or nominal")
+        return ItemParameters.from_difficulty(a, b, guessing, item_ids=ids, guessing_estimated=guessing > 0)
+    if guessing:
+        raise InputError("--guessing: goes with --model 2pl")
+    steps = (categories or N_CATEGORIES) - 1
+    apart = rng.uniform(0.5, 1.5, (1 if model == "rsm" else n, steps)).cumsum(axis=1)
+    b_k = b[:, None] + BETWEEN_STEPS * (apart - apart.mean(axis=1, keepdims=True))
+    table = pd.DataFrame({"item_id": ids, "discrimination": 1.0 if model in ("pcm", "rsm") else a})
+    table = table.join(pd.DataFrame(b_k, columns=[f"step_{k}" for k in range(1, steps + 1)]))
+    if model == "nominal":  # categories in no order: partial credit whose slopes and intercepts are moved
+        k = np.arange(1, steps + 1)
+        slopes = a[:, None] * (k + rng.normal(0.0, 0.5, (n, steps)))
+        told = np.hstack([slopes, -a[:, None] * b_k.cumsum(axis=1) + rng.normal(0.0, 0.5, (n, steps))])
+        names = [f"{kind}{each}" for kind in "ad" for each in k]
+        table = pd.DataFrame({"item_id": ids, "n_categories": steps + 1}).join(pd.DataFrame(told, columns=names))
+    named = MODELS["gpcm" if model in ("pcm", "rsm") else model]
+    return CategoryParameters.from_table(table, [named] * n).as_items()
+
+
+def known_items(
+    bank: Path, scale: str | None, beside: dict[str, Any], n: int, rng: np.random.Generator
+) -> tuple[ItemParameters, NDArray[np.float64]]:
+    """Items of a bank, and abilities of its population."""
+    from irtbench.bank.known_items import read_bank
+
+    if given := [name for name, value in beside.items() if value is not None]:
+        raise InputError(f"--bank: {given[0]} does not go with it; expected one or the other")
+    found = chosen_scale(read_bank(bank, categories=True), scale, bank)
+    theta = rng.normal(size=n)
+    if found.population is not None:
+        theta = found.population.mean + found.population.deviation * theta
+    return found.items, theta
+
+
+def scores_of(responses: ResponseMatrix, items: CategoryParameters) -> pd.DataFrame:
+    """What stands for the category of each response, ``respondent_id, item_id, score``."""
+    rows, columns = np.nonzero(responses.observed)
+    codes = responses.correct[rows, columns].astype(np.int64)
+    return pd.DataFrame(
+        {
+            "respondent_id": np.array(responses.respondent_ids)[rows],
+            "item_id": np.array(items.item_ids)[columns],
+            "score": [items.categories[j][k] for j, k in zip(columns, codes, strict=True)],
+        }
+    )

@@ -324,8 +324,7 @@ def fit_categories(
         nodes = NodeTensors.from_quadrature(
             normal_grid(settings.n_nodes), dtype=choose_precision(settings.dtype), device=where
         )
-        columns = items.item_of_column, items.category_of_column
-        alone = CategoryProblem.of(model, encode_scores(scores, columns, where), nodes)
+        alone = CategoryProblem.of(model, encode_scores(scores, items.columns, where), nodes)
         begin = None if start is None else ItemTensors.from_matrix(torch.from_numpy(start.steps_at).to(where))
         design = None
         if rating_scale:
@@ -344,7 +343,7 @@ def fit_categories(
             members = [labels == name for name in names]
             differs = torch.zeros(len(items), (len(names) - 1) * items.width, dtype=torch.bool, device=where)
             at = replace(alone, nodes=group_nodes(BOUND, 12 / (settings.n_nodes - 1), nodes.dtype, where))
-            rows = tuple(encode_scores(scores.where(part), columns, where) for part in members)
+            rows = tuple(encode_scores(scores.where(part), items.columns, where) for part in members)
             grouped = GroupProblem.of_groups(at, rows, differs)
             first, problem = grouped.group_prior.joined(begin or starting_values(alone)), cast(Problem, grouped)
             if design is not None:

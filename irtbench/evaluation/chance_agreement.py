@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -257,38 +258,64 @@ def _value(counts: NDArray[np.int64], coefficient: Coefficient) -> float:
     return value
 
 
-def _paired_terms(counts: NDArray[np.int64]) -> Array:
-    """Of each item with an answer: whether it has two, 1, the chance that two of its answers differ, its shares."""
+def kappa_by(apart: Array | None = None) -> Coefficient:
+    """Fleiss' kappa; weighted where two categories are less apart than wholly, shape (n_categories, n_categories)."""
+    return Coefficient("Fleiss' kappa", partial(_paired_terms, apart=apart), partial(_kappa, apart=apart))
+
+
+def alpha_by(apart: Array | None = None) -> Coefficient:
+    """Krippendorff's alpha, of squared distances between categories; None for all alike."""
+    return Coefficient("Krippendorff's alpha", partial(_pairable_terms, apart=apart), partial(_alpha, apart=apart))
+
+
+def gwet_by(apart: Array | None = None) -> Coefficient:
+    """Gwet's AC1; weighted AC2."""
+    return Coefficient("Gwet's AC1", partial(_paired_terms, apart=apart), partial(_ac, apart=apart))
+
+
+def _apart(apart: Array | None, n_categories: int) -> Array:
+    """How far two categories are apart: 1 if they are not the same, unless said."""
+    return 1 - np.eye(n_categories) if apart is None else apart
+
+
+def _paired_terms(counts: NDArray[np.int64], apart: Array | None = None) -> Array:
+    """Of each item with an answer: whether it has two, 1, how far two of its answers are apart, its shares."""
     counts = counts[counts.sum(axis=1) >= 1]
     n = counts.sum(axis=1, keepdims=True)
     paired = n >= 2
-    # over ordered pairs of n answers, the sum of [the two differ] is n^2 - sum_k n_k^2
-    differ = (n**2 - (counts**2).sum(axis=1, keepdims=True)) / np.maximum(n * (n - 1), 1)
+    differ = _apart_in_all(counts, apart) / np.maximum(n * (n - 1), 1)
     return np.hstack([paired, np.ones_like(n), np.where(paired, differ, 0.0), counts / n])
 
 
-def _kappa(sums: Array) -> Array:
+def _apart_in_all(counts: NDArray[np.int64], apart: Array | None) -> Array:
+    """Sum over ordered pairs of answers to an item of how far they are apart, shape (n_items, 1)."""
+    return ((counts @ _apart(apart, counts.shape[1])) * counts).sum(axis=1, keepdims=True)
+
+
+def _kappa(sums: Array, apart: Array | None = None) -> Array:
     share = _ratio(sums[..., 3:], sums[..., 1:2])
-    return 1 - _ratio(_ratio(sums[..., 2], sums[..., 0]), 1 - (share**2).sum(axis=-1))
+    by_chance = ((share @ _apart(apart, share.shape[-1])) * share).sum(axis=-1)
+    return 1 - _ratio(_ratio(sums[..., 2], sums[..., 0]), by_chance)
 
 
-def _ac1(sums: Array) -> Array:
+def _ac(sums: Array, apart: Array | None = None) -> Array:
     share = _ratio(sums[..., 3:], sums[..., 1:2])
     q = share.shape[-1]
-    by_chance = (share * (1 - share)).sum(axis=-1) / (q - 1) if q > 1 else np.full(sums.shape[:-1], np.nan)
+    weight = (1 - _apart(apart, q)).sum() / q  # 1 where categories are alike or not
+    by_chance = weight * (share * (1 - share)).sum(axis=-1) / (q - 1) if q > 1 else np.full(sums.shape[:-1], np.nan)
     return 1 - _ratio(_ratio(sums[..., 2], sums[..., 0]), 1 - by_chance)
 
 
-def _pairable_terms(counts: NDArray[np.int64]) -> Array:
-    """Of each item with two answers: n_i, (n_i^2 - sum_k n_ik^2) / (n_i - 1), and its counts."""
+def _pairable_terms(counts: NDArray[np.int64], apart: Array | None = None) -> Array:
+    """Of each item with two answers: n_i, how far its answers are apart over n_i - 1, and its counts."""
     counts = counts[counts.sum(axis=1) >= 2]
     n = counts.sum(axis=1, keepdims=True)
-    return np.hstack([n, (n**2 - (counts**2).sum(axis=1, keepdims=True)) / (n - 1), counts])
+    return np.hstack([n, _apart_in_all(counts, apart) / (n - 1), counts])
 
 
-def _alpha(sums: Array) -> Array:
-    n = sums[..., 0]
-    expected = _ratio(n**2 - (sums[..., 2:] ** 2).sum(axis=-1), n * (n - 1))
+def _alpha(sums: Array, apart: Array | None = None) -> Array:
+    n, counts = sums[..., 0], sums[..., 2:]
+    expected = _ratio(((counts @ _apart(apart, counts.shape[-1])) * counts).sum(axis=-1), n * (n - 1))
     return 1 - _ratio(_ratio(sums[..., 1], n), expected)
 
 
@@ -300,6 +327,4 @@ def _ratio(above: Array, below: Array) -> Array:
     return np.divide(above, below, out=np.full(shape, np.nan), where=np.broadcast_to(positive, shape))
 
 
-KAPPA = Coefficient("Fleiss' kappa", _paired_terms, _kappa)
-ALPHA = Coefficient("Krippendorff's alpha", _pairable_terms, _alpha)
-GWET_AC1 = Coefficient("Gwet's AC1", _paired_terms, _ac1)
+KAPPA, ALPHA, GWET_AC1 = kappa_by(), alpha_by(), gwet_by()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import bdtr, bdtrc, gammaln, ndtri, xlog1py, xlogy
+from scipy.special import bdtr, bdtrc, gammaln, ndtr, ndtri, xlog1py, xlogy
 
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Figures
@@ -112,6 +112,83 @@ def power(n: int, effect: float, hurt: float, *, alpha: float = 0.05) -> float:
     reached = helped <= n - k
     tail = bdtrc(helped[reached] - 1, n - k[reached], (hurt + effect) / (1 - hurt))
     return float(chance[reached] @ tail)
+
+
+@dataclass(frozen=True)
+class ScorePower(Figures):
+    """What so many items show of the difference of two systems' mean scores, the items drawn at random.
+
+    Parameters
+    ----------
+    n_items
+        Items in the set.
+    difference, deviation
+        Of the two scores of an item: mean, and standard deviation over items and responses.
+    se
+        Of the difference of the means.
+    expected_p
+        One-sided p where the set turns out exactly as expected.
+    power
+        Chance that p is at most alpha.
+    alpha
+        Level of the one-sided test.
+    n_powered
+        Smallest size of the wanted power.
+    """
+
+    n_items: int
+    difference: float
+    deviation: float
+    se: float
+    expected_p: float
+    power: float
+    alpha: float
+    n_powered: int
+
+
+def score_power(
+    n: int, difference: float, deviation: float, *, alpha: float = 0.05, wanted_power: float = 0.8
+) -> ScorePower:
+    """Power of a paired test of two mean scores, of grades or of anything, by the normal distribution.
+
+    power = Phi(difference sqrt(n) / deviation - z), z the quantile of 1 - alpha; the least n of a power 1 - beta is
+    ((z_alpha + z_beta) deviation / difference)^2, rounded up.
+
+    Parameters
+    ----------
+    n
+        Items in the set.
+    difference, deviation
+        Mean and standard deviation over items of the difference of the two scores, both above 0.
+    alpha, wanted_power
+        Level, and the power that the size needed is to have.
+
+    Raises
+    ------
+    InputError
+        If n is less than 1, difference or deviation is not above 0, alpha or the power not between 0 and 1, or more
+        than a million items are needed.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> irtbench.score_power(100, 0.05, 0.3).in_short()
+    'n_items 100, difference 0.05, deviation 0.3, se 0.03, expected_p 0.04779, power 0.5087, alpha 0.05, n_powered 223'
+    """
+    if n < 1 or not (difference > 0 and deviation > 0):
+        raise InputError(
+            f"power: {n} items, a difference of {difference:g} and a deviation of {deviation:g}; expected all above 0"
+        )
+    if not (0 < alpha < 1 and 0 < wanted_power < 1):
+        raise InputError(f"power: alpha {alpha:g} and power {wanted_power:g}: expected numbers between 0 and 1")
+    se, z = deviation / np.sqrt(n), ndtri(1 - alpha)
+    needed = np.ceil(((z + ndtri(wanted_power)) * deviation / difference) ** 2)
+    if needed > LARGEST_SIZE:
+        raise InputError(f"power: a difference of {difference:g} needs {needed:.3g} items; at most {LARGEST_SIZE}")
+    return ScorePower(
+        n, difference, deviation, float(se), float(ndtr(-difference / se)), float(ndtr(difference / se - z)), alpha,
+        max(1, int(needed)),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,13 @@ class TrialVariance(Figures):
     def of_probabilities(cls, p: ArrayLike) -> TrialVariance:
         """From the probability of a right response to each item."""
         p = np.asarray(p, dtype=np.float64)
-        return cls(float(p.mean()), float(p.var(ddof=1)) if p.size > 1 else 0.0, float((p * (1 - p)).mean()))
+        return cls.of_shares(p, p * (1 - p))
+
+    @classmethod
+    def of_shares(cls, mean: ArrayLike, variance: ArrayLike) -> TrialVariance:
+        """From mean and variance of one response to each item, as a share of its points."""
+        p, within = np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)
+        return cls(float(p.mean()), float(p.var(ddof=1)) if p.size > 1 else 0.0, float(within.mean()))
 
     @classmethod
     def of_responses(cls, responses: ResponseMatrix) -> TrialVariance:

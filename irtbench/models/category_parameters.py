@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
+from scipy.special import logit, softmax
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from irtbench.models.item_parameters import ItemParameters
 
 
+SMALLEST_GUESSING = 1e-9  # of an item with an estimated asymptote, whose logit has to be finite
 SCORING_NODES = normal_grid(121, bound=8.0)
 DIFFERENCE, STEP = 1e-5, 1e-4  # of parameters, and of abilities, for derivatives
 BETWEEN = "|"  # categories, in a table
@@ -77,6 +78,23 @@ class CategoryParameters(Shown):
         """Place of each item's lowest category among those of all items, one after another, shape (n_items,)."""
         return np.concatenate([[0], np.cumsum(self.top + 1)[:-1]])
 
+    @cached_property
+    def alike(self) -> tuple[tuple[ItemModel, NDArray[np.int64], NDArray[np.float64]], ...]:
+        """Items of one model and as many categories, each kind at once: the model, the places of their categories among
+        those of all items, shape (n, n_categories), and their parameters, shape (n, n_parameters, 1).
+        """  # fmt: skip
+        kinds: dict[tuple[int, int], list[int]] = {}
+        for k, (model, top) in enumerate(zip(self.models, self.top.tolist(), strict=True)):
+            kinds.setdefault((id(model), top), []).append(k)
+        return tuple(
+            (
+                self.models[rows[0]],
+                self.first[rows, None] + np.arange(top + 1),
+                self.steps_at[rows, : len(self.names[rows[0]]), None],
+            )
+            for (_, top), rows in kinds.items()
+        )
+
     def select(self, item_ids: Sequence[str]) -> CategoryParameters:
         """Keep these items, which are there, in this order."""
         place = {item: k for k, item in enumerate(self.item_ids)}
@@ -91,7 +109,7 @@ class CategoryParameters(Shown):
             covariance=None if self.covariance is None else self.covariance[rows],
         )
 
-    @property
+    @cached_property
     def names(self) -> tuple[tuple[str, ...], ...]:
         """Names of each item's parameters."""
         return tuple(
@@ -204,11 +222,7 @@ class CategoryParameters(Shown):
 
     def probabilities(self, theta: ArrayLike) -> list[NDArray[np.float64]]:
         """Of each item's categories at each ability, shapes (n_theta, n_categories)."""
-        at = np.atleast_1d(np.asarray(theta, dtype=np.float64))[None]
-        return [
-            np.exp(model.log_probabilities(own[: len(names), None], at, NUMPY)).T
-            for model, own, names in zip(self.models, self.steps_at, self.names, strict=True)
-        ]
+        return np.split(np.exp(self.log_probabilities(theta)), self.first[1:], axis=1)
 
     def expected_score(self, theta: ArrayLike) -> NDArray[np.float64]:
         """Expected category of each item, the lowest being 0, shape (n_theta, n_items)."""
@@ -226,7 +240,11 @@ class CategoryParameters(Shown):
 
     def log_probabilities(self, theta: ArrayLike) -> NDArray[np.float64]:
         """Of all categories of all items, one after another, shape (n_theta, n_categories of all)."""
-        return np.log(np.maximum(np.concatenate(self.probabilities(theta), axis=1), TINY))
+        at = np.atleast_1d(np.asarray(theta, dtype=np.float64))[None]
+        found = np.empty((at.size, int((self.top + 1).sum())))
+        for model, columns, x in self.alike:
+            found[:, columns] = np.moveaxis(model.log_probabilities(x, at, NUMPY), -1, 0)
+        return np.maximum(found, np.log(TINY))
 
     def information(self, theta: ArrayLike) -> NDArray[np.float64]:
         """Fisher information of each item on ability, sum of P'^2 / P over categories, shape (n_theta, n_items).
@@ -306,6 +324,86 @@ class CategoryParameters(Shown):
             (rng.random(len(p))[:, None] > np.cumsum(p[:, :-1], axis=1)).sum(axis=1) for p in self.probabilities(theta)
         ]
         return np.stack(columns, axis=1)
+
+    @classmethod
+    def of_right_or_wrong(cls, items: ItemParameters) -> CategoryParameters:
+        """Items that are right (1) or wrong (0) as such of two categories."""
+        lower = items.guessing_estimated | (items.guessing > 0)
+        models = tuple(Logistic(lower=bool(guessed)) for guessed in lower)
+        told = np.stack([items.discrimination, items.intercept, items.guessing], axis=1)[:, : 2 + lower.any()]
+        x = told.copy()
+        if lower.any():
+            x[:, 2] = np.where(lower, logit(np.clip(items.guessing, SMALLEST_GUESSING, 1 - SMALLEST_GUESSING)), 0.0)
+        covariance = None if items.covariance is None else items.covariance[:, : told.shape[1], : told.shape[1]]
+        return cls(items.item_ids, models, ((0, 1),) * items.n_items, x, items.n_free, covariance)
+
+    def moved(self, slope: float, intercept: float) -> CategoryParameters:
+        """The items on the scale with theta = slope theta_own + intercept, their covariance turned with them."""
+        slopes, loads = self.moves
+        turn = (np.eye(slopes.shape[1]) * slopes[:, None] + intercept * loads) / slope
+        turn += np.eye(slopes.shape[1]) * (1 - slopes[:, None])
+        x = np.zeros_like(self.steps_at)
+        for row, told, model, names in zip(
+            x, np.einsum("jab,jb->ja", turn, self.parameters), self.models, self.names, strict=True
+        ):
+            row[: len(names)] = model.unbounded(told[: len(names)])
+        covariance = None if self.covariance is None else turn @ self.covariance @ turn.transpose(0, 2, 1)
+        return replace(self, steps_at=x, covariance=covariance)
+
+    def draws(self, n_draws: int, *, rng: np.random.Generator) -> list[CategoryParameters]:
+        """Sets of the items, each with parameters drawn from its sampling distribution, and no covariance.
+
+        On the scales without bounds, where steps of graded items rise whatever is drawn. Known items stay.
+        """
+        if self.covariance is None:
+            return [self] * n_draws
+        x, normal = np.repeat(self.steps_at[None], n_draws, axis=0), rng.normal(size=(n_draws, *self.steps_at.shape))
+        for j, (model, own, names) in enumerate(zip(self.models, self.steps_at, self.names, strict=True)):
+            n = len(names)
+            above, below = (
+                np.stack([model.told((own[:n] + step)[:, None], 1, NUMPY)[:, 0] for step in sign * np.eye(n)], axis=1)
+                for sign in (DIFFERENCE, -DIFFERENCE)
+            )
+            back = np.linalg.inv((above - below) / (2 * DIFFERENCE))
+            values, vectors = np.linalg.eigh(back @ self.covariance[j, :n, :n] @ back.T)
+            x[:, j, :n] += (normal[:, j, :n] * np.sqrt(values.clip(0))) @ vectors.T
+        return [replace(self, steps_at=each, covariance=None) for each in x]
+
+    def beside(self, others: CategoryParameters) -> CategoryParameters:
+        """These items and others behind them; covariances are known where those of both are."""
+        width = max(self.steps_at.shape[1], others.steps_at.shape[1])
+        rooms = [(0, width - part.steps_at.shape[1]) for part in (self, others)]
+        x = [np.pad(part.steps_at, ((0, 0), room)) for part, room in zip((self, others), rooms, strict=True)]
+        covariance = None
+        if self.covariance is not None and others.covariance is not None:
+            each = zip((self.covariance, others.covariance), rooms, strict=True)
+            covariance = np.concatenate([np.pad(own, ((0, 0), room, room)) for own, room in each])
+        return CategoryParameters(
+            self.item_ids + others.item_ids,
+            self.models + others.models,
+            self.categories + others.categories,
+            np.concatenate(x),
+            np.concatenate([self.n_free, others.n_free]),
+            covariance,
+        )
+
+    @cached_property
+    def moves(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Which parameters are slopes, and what others gain of them by a shift of theta.
+
+        Shapes (n_items, width) and (n_items, width, width).
+        On a scale A theta + B they are (1 - s + (s + B L) / A) times what they were, s the first and L the second.
+        """
+        width = self.steps_at.shape[1]
+        slopes, loads = np.zeros((self.n_items, width)), np.zeros((self.n_items, width, width))
+        for s, own, model, names in zip(slopes, loads, self.models, self.names, strict=True):
+            n = len(names)
+            halved, shifted = (
+                np.stack([model.moved(unit, *line) for unit in np.eye(n)], axis=1) for line in ((2.0, 0.0), (1.0, 1.0))
+            )
+            s[:n] = 2 * (1 - np.diag(halved))
+            own[:n, :n] = shifted - np.eye(n)
+        return slopes, loads
 
     def as_items(self) -> ItemParameters:
         """These items as a scale has them: slope and difficulty, with the categories that give the curves.

@@ -92,6 +92,26 @@ def log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[Array, Array]:
     return np.log(np.maximum(found.p, tiny)), np.log(np.maximum(found.q, tiny))
 
 
+def outcomes(theta: ArrayLike, items: ItemParameters) -> tuple[Array, NDArray[np.int64]]:
+    """Logarithms of the probabilities of all outcomes, wrong and right or an item's categories, one item after another.
+
+    Shape (n_theta, n_outcomes of all), and the place of each item's first, shape (n_items,).
+    """
+    if items.categories is not None:
+        return items.categories.log_probabilities(theta), items.categories.first
+    log_p, log_q = log_icc(theta, items)
+    return np.stack([log_q, log_p], axis=2).reshape(len(log_p), -1), 2 * np.arange(items.n_items)
+
+
+def share_moments(theta: ArrayLike, items: ItemParameters) -> tuple[Array, Array]:
+    """Mean and variance of the share of each item's score: P and P (1 - P), or of k / m; shapes (n_theta, n_items)."""
+    if items.categories is not None:
+        mean, variance, _ = items.categories.score_moments(theta)
+        return mean / items.categories.top, variance / items.categories.top**2
+    p = icc(theta, items)
+    return p, p * (1 - p)
+
+
 def information(theta: ArrayLike, items: ParametersLike) -> Array:
     """Fisher information of each item at each ability, shape (n_theta, n_items).
 

@@ -20,7 +20,8 @@ from irtbench.data.readers.r_parameters import in_our_columns
 from irtbench.data.readers.table import demand_columns, field_places, read_table, to_numbers
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
-from irtbench.models.category_table import in_categories, read_categories
+from irtbench.models.category_parameters import WORDS, CategoryParameters
+from irtbench.models.category_table import in_categories, numeric, read_categories
 from irtbench.models.item_models.named import MODELS
 from irtbench.models.item_parameters import (
     MOST_DIFFICULTY,
@@ -72,6 +73,8 @@ def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False, cate
     >>> as_parameters(pd.DataFrame({"discrimination": [1.0, 2.0], "difficulty": [0.0, 0.5]}, index=["i1", "i2"]))
     <ItemParameters: 2 items (2pl), discrimination 1.00 to 2.00, difficulty 0.00 to 0.50>
     """
+    if categories and isinstance(given, pd.DataFrame) and in_categories(given):
+        return from_table_of_categories(given)
     if isinstance(given, ItemParameters):
         if not upper_asymptotes:
             demand_no_upper(given)
@@ -107,6 +110,16 @@ def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False, cate
         ids, columns["discrimination"], columns["intercept"], columns["guessing"], free,
         kind=kind, upper_asymptote=upper,
     )  # fmt: skip
+
+
+def from_table_of_categories(given: pd.DataFrame) -> ItemParameters:
+    """Items in categories of a data frame like items.csv."""
+    table = given if "item_id" in given else given.rename_axis("item_id").reset_index()
+    if "model" not in table or not set(table["model"]) <= set(MODELS):
+        raise InputError(f"items: column model: expected one of {', '.join(MODELS)} for each item")
+    numbers = {name: pd.to_numeric(table[name], errors="coerce") for name in table if numeric(str(name))}
+    known = table[[name for name in table if name in WORDS]].assign(**numbers)
+    return CategoryParameters.from_table(known, [MODELS[name] for name in table["model"]]).as_items()
 
 
 def demand_no_upper(items: ItemParameters) -> None:

@@ -55,7 +55,12 @@ class Posterior:
         return np.sqrt((self.mass * deviation**2).sum(axis=1))
 
     def number_right(
-        self, p: NDArray[np.float64], counted: NDArray[np.bool_], *, trials: NDArray[np.float64] | None = None
+        self,
+        p: NDArray[np.float64],
+        counted: NDArray[np.bool_],
+        *,
+        trials: NDArray[np.float64] | None = None,
+        chance: NDArray[np.float64] | None = None,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and variance of the number of right responses to come, each of shape (n_respondents,).
 
@@ -70,9 +75,14 @@ class Posterior:
             Whether a respondent's response to the item counts, shape (n_respondents, n_items).
         trials
             Number of trials of each item to come, shape (n_respondents,); None for one.
+        chance
+            Variance of a response at the nodes, shape of p; None for p (1 - p).
         """
         weight = counted.astype(np.float64)
-        mean_at, noise_at = weight @ p.T, weight @ (p * (1 - p)).T  # at each node, shape (n_respondents, n_nodes)
+        mean_at, noise_at = (
+            weight @ p.T,
+            weight @ (p * (1 - p) if chance is None else chance).T,
+        )  # at each node, shape (n_respondents, n_nodes)
         if trials is not None:
             noise_at = noise_at / trials[:, None]
         mean = (self.mass * mean_at).sum(axis=1)

@@ -25,11 +25,11 @@ BAND = (0.1, 0.9)  # quantiles of the standard errors of many
 
 
 def draw_paths(ax: Axes, found: AdaptivePaths) -> Axes:
-    """Ability after each item of the first few respondents, with a standard error either way; filled where right."""
+    """Ability after each item of the first few respondents, with a standard error either way; filled where it rose."""
     for k, name in enumerate(found.respondent_ids[:MOST_PATHS]):
         path = found.paths[found.paths["respondent_id"] == name]
         step, theta, se = (path[column].to_numpy(dtype=np.float64) for column in ("step", "theta", "se"))
-        right = path["response"].to_numpy(dtype=np.float64) > 0
+        right = np.diff(theta, prepend=found.before) > 0
         colour = COLOURS[k % len(COLOURS)]
         ax.fill_between(step, theta - se, theta + se, color=colour, alpha=0.1, linewidth=0)
         ax.plot(step, theta, linestyle=LINE_STYLES[k % len(LINE_STYLES)], color=colour, linewidth=1.2)
@@ -221,7 +221,7 @@ def adaptive_figures(found: AdaptivePaths, *, wanted: float | None) -> list[Bloc
     blocks = figure(
         [on_axes("paths", lambda ax: draw_paths(ax, found), description="Ability after each item asked.")],
         "Ability after each item asked, of the first respondents, with a standard error either way; filled dots are "
-        "right responses, open ones wrong.",
+        "responses that raised it, of right and wrong the right ones.",
     )
     return blocks + figure(
         [

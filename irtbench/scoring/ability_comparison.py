@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from irtbench.bank.scale import Scale
-from irtbench.data.given import ResponsesLike, as_responses
+from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Drawn, counted
+from irtbench.models.parameter_table import responses_and_items
 from irtbench.models.theta_posterior import ability_posterior
 from irtbench.scoring.item_error import demand_covariance, draw_items
 from irtbench.scoring.percentiles import Norm, population_share, smooth_share
@@ -205,7 +206,7 @@ def compare_abilities(
       first second  theta_difference  theta_p
     0    r1     r2               2.0      0.0
     """
-    responses = as_responses(responses, item_ids=scale.items.item_ids)
+    responses, _ = responses_and_items(responses, scale.items, categories=True)
     if responses.n_respondents < 2:
         raise InputError(f"comparison: expected at least two systems but got {responses.n_respondents}")
     own = own_responses(scale, responses)

@@ -49,8 +49,8 @@ class AdaptiveSettings(Settings):
     least_gain
         Ends where the best item is expected to lower the standard error by less; None for no such end.
     missing
-        Asked and not answered: ``skip`` says nothing of theta, ``wrong`` counts as wrong, ``error`` is refused. The
-        item is not asked again.
+        Asked and not answered: ``skip`` says nothing of theta, ``wrong`` counts as wrong (the lowest score), ``error``
+        is refused. The item is not asked again.
     shares
         Wanted shares of the values of a column among the items asked: the next item has the value that lacks most
         (Kingsbury & Zara, 1989). Values not named come last.
@@ -87,7 +87,7 @@ class Adaptive(Shown):
     """One respondent's adaptive test; theta is the EAP, its standard error the posterior's standard deviation.
 
     Items whose slope is not positive are never asked: so theta never falls after a right answer nor rises after a wrong
-    one.
+    one. Items in categories are answered by one of their scores.
 
     Parameters
     ----------
@@ -214,8 +214,8 @@ class Adaptive(Shown):
         table = pd.DataFrame({"item_id": names, "criterion": self._criterion(free)})
         return table.sort_values("criterion", ascending=False, kind="stable", ignore_index=True)
 
-    def record(self, item: str, response: float | None) -> None:
-        """Take the response to an item: 1 or 0 (true or false), or None (NaN) where it was not answered.
+    def record(self, item: str, response: Any) -> None:
+        """Take the response to an item: 1 or 0 (true or false), or its score; None (NaN) where it was not answered.
 
         Raises
         ------
@@ -229,17 +229,23 @@ class Adaptive(Shown):
         if not self._curves.items.discrimination[place] > 0:
             raise InputError(f"adaptive: item {item}: its slope is not positive; expected an item that is asked")
         unanswered = response is None or response != response
-        if not unanswered and response not in (0, 1):
-            raise InputError(f"adaptive: item {item}: expected 1, 0 or None but got {response!r}")
+        known = scores_of(self._curves.items, place)
+        *others, highest = map(str, known[::-1] if known == (0, 1) else known)
+        others_said = ", ".join(others)
+        if not unanswered and response not in known:
+            raise InputError(f"adaptive: item {item}: expected {others_said}, {highest} or None but got {response!r}")
         if unanswered and self.settings.missing == "error":
-            raise InputError(f"adaptive: item {item}: not answered; expected 1 or 0, or missing='skip' or 'wrong'")
+            raise InputError(
+                f"adaptive: item {item}: not answered; expected {others_said} or {highest}, or missing='skip' or "
+                "'wrong'"
+            )
         self._free[place] = False
         self._asked.append(place)
         if not unanswered or self.settings.missing == "wrong":
-            logs = self._curves.log_p if response == 1 else self._curves.log_q
-            self._log_mass = self._log_mass + logs[:, place]
+            outcome = 0 if unanswered else known.index(response)
+            self._log_mass = self._log_mass + self._curves.logs[:, self._curves.first[place] + outcome]
             self._update()
-        value = np.nan if unanswered else float(response or 0)
+        value: Any = np.nan if unanswered else response if isinstance(response, str) else float(response or 0)
         self._steps.append({"step": len(self._asked), "item_id": item, "response": value,
                             "theta": self._theta, "se": self._se})  # fmt: skip
 
@@ -294,9 +300,14 @@ class Adaptive(Shown):
 def _parts(items: Scale | ParametersLike) -> tuple[ItemParameters, Quadrature | None, Mapping[str, str]]:
     """Parameters, population and labels."""
     if not isinstance(items, Scale):
-        return as_parameters(items), None, {}
+        return as_parameters(items, categories=True), None, {}
     labels = {item: label for item, label in zip(items.items.item_ids, items.details.label, strict=True) if label}
     return items.items, items.population, labels
+
+
+def scores_of(items: ItemParameters, place: int) -> tuple[Any, ...]:
+    """What an item's responses may be, the lowest first."""
+    return (0, 1) if items.categories is None else items.categories.categories[place]
 
 
 def _fine(population: Quadrature) -> Quadrature:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from irtbench.bank.scale import Scale
 from irtbench.data.checked_settings import seeded, with_keywords
-from irtbench.data.given import ResponsesLike, as_responses
+from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, demand_single, name_first, numbered
+from irtbench.data.responses import demand_single, name_first
 from irtbench.data.shown import Drawn, counted
-from irtbench.models.curves import icc
-from irtbench.models.parameter_table import ParametersLike, as_parameters
-from irtbench.scoring.adaptive import Adaptive, AdaptiveSettings
+from irtbench.models.parameter_table import ParametersLike, responses_and_items
+from irtbench.models.simulation import simulate_responses
+from irtbench.scoring.adaptive import Adaptive, AdaptiveSettings, scores_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +37,8 @@ class AdaptivePaths(Drawn):
         At the end, shape (n_respondents,).
     stopped
         Why each test ended, see `Stopped`.
+    before
+        Theta before any response, the population's mean.
     """
 
     paths: pd.DataFrame
@@ -45,6 +47,7 @@ class AdaptivePaths(Drawn):
     theta: NDArray[np.float64]
     standard_error: NDArray[np.float64]
     stopped: tuple[str, ...]
+    before: float = 0.0
 
     def table(self) -> pd.DataFrame:
         """Columns of path.csv; ``stopped`` stands in the last row of each respondent."""
@@ -94,7 +97,7 @@ def replay_adaptive(
     items
         A scale of a bank, or item parameters.
     responses
-        Responses to the items; others are left aside.
+        Responses to the items, or scores of items in categories; others are left aside.
     settings
         How items are chosen and when a test ends.
     columns
@@ -127,9 +130,9 @@ def replay_adaptive(
     0            r1     1   item2       1.0   0.62  0.8
     1            r1     2  item30       1.0   1.00  0.7
     """
-    known = items.items if isinstance(items, Scale) else as_parameters(items)
-    matrix = as_responses(responses, item_ids=known.item_ids)
-    demand_single(matrix, "an adaptive test")
+    matrix, known = responses_and_items(responses, items.items if isinstance(items, Scale) else items, categories=True)
+    if known.categories is None:
+        demand_single(matrix, "an adaptive test")
     members = set(known.item_ids)
     own = matrix.select_items([item for item in matrix.item_ids if item in members])
     if own.n_items == 0:
@@ -137,13 +140,15 @@ def replay_adaptive(
             f"adaptive: none of the items is known: {name_first(matrix.item_ids)}; expected such as "
             f"{name_first(known.item_ids, most=3)}"
         )
-    values, place = own.values, {item: k for k, item in enumerate(own.item_ids)}
+    values, place = own.correct, {item: k for k, item in enumerate(own.item_ids)}
+    scores = {item: scores_of(known, k) for k, item in enumerate(known.item_ids)}
 
-    def answer(row: int, item: str) -> float:
-        return float(values[row, place[item]]) if item in place else np.nan
+    def answer(row: int, item: str) -> Any:
+        code = values[row, place[item]] if item in place else np.nan
+        return None if np.isnan(code) else scores[item][int(code)]
 
     def lacking(row: int) -> set[str]:
-        return set() if ask_unanswered else {item for item in known.item_ids if np.isnan(answer(row, item))}
+        return set() if ask_unanswered else {item for item in known.item_ids if answer(row, item) is None}
 
     test = _first(items, settings, columns, seed, keywords)
     return _run(test, own.respondent_ids, answer, lacking)
@@ -178,11 +183,8 @@ def simulate_adaptive(
     0            r1        4  -1.03  0.61  length
     1            r2        4   1.62  0.65  length
     """
-    known = items.items if isinstance(items, Scale) else as_parameters(items)
-    abilities = np.asarray(theta, dtype=np.float64)
-    rng = seeded(seed)
-    right = rng.random((abilities.size, known.n_items)) < icc(abilities, known)
-    values = ResponseMatrix(right.astype(np.float64), numbered("r", abilities.size), known.item_ids)
+    known = items.items if isinstance(items, Scale) else items
+    values = simulate_responses(np.asarray(theta, dtype=np.float64), known, rng=seeded(seed))
     return replay_adaptive(items, values, settings, columns=columns, seed=seed, **keywords)
 
 
@@ -200,7 +202,7 @@ def _first(
 def _run(
     first: Adaptive,
     respondent_ids: tuple[str, ...],
-    answer: Callable[[int, str], float],
+    answer: Callable[[int, str], Any],
     lacking: Callable[[int], set[str]],
 ) -> AdaptivePaths:
     """One test after the other; items that more than their share of the tests so far asked are left out."""
@@ -226,4 +228,5 @@ def _run(
         np.array(theta, dtype=np.float64),
         np.array(error, dtype=np.float64),
         tuple(stopped),
+        first.theta,
     )

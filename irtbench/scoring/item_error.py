@@ -359,7 +359,8 @@ def demand_covariance(items: ItemParameters, responses: ResponseMatrix) -> None:
     InputError
         Naming the first five of them.
     """
-    covariance = np.full((items.n_items, 3, 3), np.nan) if items.covariance is None else items.covariance
+    own = items.covariance if items.categories is None else items.categories.covariance
+    covariance = np.full((items.n_items, 3, 3), np.nan) if own is None else own
     unknown = responses.observed.any(axis=0) & np.isnan(covariance).any(axis=(1, 2))
     lacking = [items.item_ids[k] for k in np.flatnonzero(unknown)]
     if lacking:
@@ -374,6 +375,8 @@ def draw_items(items: ItemParameters, n_draws: int, *, rng: np.random.Generator)
 
     An item whose covariance is not known stays at its estimate.
     """
+    if items.categories is not None:
+        return [each.as_items() for each in items.categories.draws(n_draws, rng=rng)]
     estimate = np.stack([items.discrimination, items.intercept, items.guessing], axis=1)
     factor = _root_of(items)
     drawn = estimate + np.einsum("jkl,djl->djk", factor, rng.normal(size=(n_draws, *estimate.shape)))

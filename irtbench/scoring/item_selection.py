@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.models.curves import information, log_icc
+from irtbench.models.curves import information, outcomes
 from irtbench.models.item_parameters import ItemParameters
 
 Array = NDArray[np.float64]
@@ -20,19 +20,40 @@ Rule = Literal["information", "posterior", "kullback", "variance", "difficulty"]
 
 @dataclass(frozen=True, eq=False)
 class ItemCurves:
-    """Curves of all items at the nodes, each of shape (n_nodes, n_items)."""
+    """Curves of all items at the nodes.
+
+    Parameters
+    ----------
+    items, nodes
+        The items, and abilities of shape (n_nodes,).
+    logs
+        Logarithms of the probabilities of all outcomes, wrong and right or an item's categories, one item after
+        another, shape (n_nodes, n_outcomes of all).
+    first, n_outcomes
+        Where each item's outcomes begin, and how many it has, shape (n_items,).
+    information
+        Of each item, shape (n_nodes, n_items).
+    """
 
     items: ItemParameters
     nodes: Array
-    log_p: Array
-    log_q: Array
+    logs: Array
+    first: NDArray[np.int64]
+    n_outcomes: NDArray[np.int64]
     information: Array
 
     @classmethod
     def at(cls, nodes: Array, items: ItemParameters) -> ItemCurves:
         """The curves at these nodes."""
-        log_p, log_q = log_icc(nodes, items)
-        return cls(items, nodes, log_p, log_q, information(nodes, items))
+        logs, first = outcomes(nodes, items)
+        n_outcomes = np.diff(first, append=logs.shape[1])
+        return cls(items, nodes, logs, first, n_outcomes, information(nodes, items))
+
+    def places(self, chosen: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Places of the outcomes of these items, one item after another, and where each item's begin among them."""
+        n = self.n_outcomes[chosen]
+        begin = np.cumsum(n) - n
+        return np.repeat(self.first[chosen] - begin, n) + np.arange(n.sum()), begin
 
     def moments(self, mass: Array) -> tuple[Array, Array]:
         """Mean and variance of theta under masses, shape (n_nodes,) or (n_nodes, n)."""
@@ -61,12 +82,12 @@ def over_posterior(curves: ItemCurves, mass: Array, theta: float, free: NDArray[
 def kullback_leibler(curves: ItemCurves, mass: Array, theta: float, free: NDArray[np.intp]) -> Array:
     """Kullback-Leibler information of the estimate against other abilities, averaged over the posterior.
 
-    K(t) = P(theta) log(P(theta) / P(t)) + (1 - P(theta)) log((1 - P(theta)) / (1 - P(t)))    (Chang & Ying, 1996)
+    K(t) = sum over an item's outcomes of P(theta) log(P(theta) / P(t))    (Chang & Ying, 1996)
     """
-    log_p, log_q = (logs[0, free] for logs in log_icc(theta, curves.items))
-    p = np.exp(log_p)
-    divergence = p * (log_p - curves.log_p[:, free]) + (1 - p) * (log_q - curves.log_q[:, free])
-    return mass @ divergence
+    columns, begin = curves.places(free)
+    here = outcomes(theta, curves.items)[0][0, columns]
+    divergence = np.exp(here) * (here - mass @ curves.logs[:, columns])
+    return np.asarray(np.add.reduceat(divergence, begin))
 
 
 def expected_variance(curves: ItemCurves, mass: Array, theta: float, free: NDArray[np.intp]) -> Array:
@@ -74,11 +95,10 @@ def expected_variance(curves: ItemCurves, mass: Array, theta: float, free: NDArr
 
     The expectation is over the posterior's prediction of the response; catR takes the probability at the estimate.
     """
-    total = np.zeros(free.size)
-    for logs in (curves.log_p, curves.log_q):
-        joint = mass[:, None] * np.exp(logs[:, free])
-        total += joint.sum(axis=0) * curves.moments(joint)[1]
-    return -total / mass.sum()
+    columns, begin = curves.places(free)
+    joint = mass[:, None] * np.exp(curves.logs[:, columns])
+    each = joint.sum(axis=0) * curves.moments(joint)[1]
+    return -np.add.reduceat(each, begin) / mass.sum()
 
 
 def nearest_difficulty(curves: ItemCurves, mass: Array, theta: float, free: NDArray[np.intp]) -> Array:

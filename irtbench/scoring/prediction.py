@@ -16,11 +16,11 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Drawn, Shown, counted, spanned
-from irtbench.models.curves import icc
+from irtbench.models.curves import icc, share_moments
 from irtbench.models.likelihood import some_rows
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches
-from irtbench.scoring.scores import own_responses
+from irtbench.scoring.scores import category_responses, own_responses
 
 Array = NDArray[np.float64]
 Scales = ItemBank | Scale | Sequence[Scale]
@@ -199,13 +199,16 @@ def predict_accuracy(
 
     With several trials of an item its response is the share right, and the accuracy predicted is that of a run in which
     items not seen are tried as often as those seen are, m times with 1 / m the mean of one over the number of trials.
+    Of items in categories a response is the share of the item's points, and counts as so many trials as its variance,
+    by the bank, is less than that of a right or wrong one of the same mean.
 
     Parameters
     ----------
     scales
         A bank, or one scale or several; their items together are the benchmark, and no item is in two.
     responses
-        Graded responses to any of the items; those that no scale has are left aside. With a correction, to its form.
+        Graded responses to any of the items, or scores (a data frame) of items in categories; those that no scale has
+        are left aside. With a correction, to its form.
     correction
         Learnt for this form and these scales; its features join the bank's. None for the bank alone.
     level
@@ -233,14 +236,14 @@ def predict_accuracy(
     """
     pool = _as_scales(scales)
     ids = _items_of(pool)
-    responses = as_responses(responses, item_ids=ids)
+    responses = _as_known(pool, responses)
     if not 0 < level < 1:
         raise InputError(f"prediction: level must be between 0 and 1 but got {level:g}")
     if len(set(ids)) < len(ids):
         raise InputError("prediction: an item stands in two scales; expected each in one")
     members = set(ids)
     seen = responses.select_items([item for item in responses.item_ids if item in members])
-    n_trials = _trials_a_response(seen)
+    n_trials, weights = _trials_a_response(pool, seen), _weights(pool)
     expected = [_by_model(pool, seen, n_trials)]
     if correction is None:
         known, features = _known_range(pool), _bank_features(pool)
@@ -249,7 +252,7 @@ def predict_accuracy(
         _demand_form(seen, correction)
         expected.insert(0, _by_correction(seen, correction))
         known, features, fairness = correction.known, correction.features, correction.fairness
-    own, sd = _across_items(seen, features, ids, _mean_logit(pool), n_trials)
+    own, sd = _across_items(seen, features, weights, _mean_logit(pool), n_trials)
     sd = np.sqrt(sd**2 + fairness.variance * (own * (1 - own)) ** 2)
     n_seen = seen.n_items_by_respondent
     rest = len(ids) - n_seen
@@ -259,7 +262,8 @@ def predict_accuracy(
     reach = ndtri((1 + level) / 2) * sd / (own * (1 - own))
     lower, upper = expit(logit(own) - reach), expit(logit(own) + reach)
     accuracy = (right + rest * share.clip(lower, upper)) / len(ids)
-    below, above = ((n_seen[:, None] * np.array([end * (1 - end) for end in known])) ** 0.5 * (CHANCE / len(ids))).T
+    n_counted = seen.observed @ (1 / weights[list(seen.item_ids)].to_numpy())
+    below, above = ((n_counted[:, None] * np.array([end * (1 - end) for end in known])) ** 0.5 * (CHANCE / len(ids))).T
     beyond = np.select(
         [accuracy > known[1] + above, accuracy < known[0] - below, judged & (off > OUTLIER**2)],
         ["above", "below", "beside"],
@@ -319,7 +323,7 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     """
     pool = _as_scales(scales)
     ids = _items_of(pool)
-    responses = as_responses(responses, item_ids=ids)
+    responses = _as_known(pool, responses)
     members = set(form)
     outside = responses.select_items([item for item in ids if item not in members])
     seen = responses.select_items(list(form))
@@ -342,7 +346,7 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     best = int(np.abs(errors).mean(axis=1).argmin())
     accuracy = whole.mean(axis=1)
     features = np.hstack([_bank_features(pool), _leading(whole / np.sqrt(n))]) / np.sqrt(2)
-    own, sd = _across_items(seen, features, ids, _mean_logit(pool), _trials_a_response(seen))
+    own, sd = _across_items(seen, features, _weights(pool), _mean_logit(pool), _trials_a_response(pool, seen))
     return Correction(
         form=tuple(form),
         coefficients=_shrunk_regression(x, y, SHRINKAGE[best]),
@@ -378,7 +382,8 @@ def _by_model(scales: Sequence[Scale], responses: ResponseMatrix, n_trials: Arra
             posterior = posterior_of(
                 correct[rows], known, scale.population or STANDARD_NORMAL, trials=some_rows(own.trials, rows)
             )
-            mean, spread = posterior.number_right(icc(posterior.nodes, scale.items), unseen, trials=n_trials[rows])
+            p, chance = share_moments(posterior.nodes, scale.items)
+            mean, spread = posterior.number_right(p, unseen, trials=n_trials[rows], chance=chance)
             right[rows] += mean
             variance[rows] += spread
             n_rest[rows] += unseen.sum(axis=1)
@@ -394,18 +399,19 @@ def _by_correction(responses: ResponseMatrix, correction: Correction) -> tuple[A
 
 
 def _across_items(
-    responses: ResponseMatrix, features: Array, item_ids: Sequence[str], level: float, n_trials: Array
+    responses: ResponseMatrix, features: Array, weights: pd.Series[float], level: float, n_trials: Array
 ) -> tuple[Array, Array]:
     """Share of the items not seen expected by a logistic regression across those seen, and its standard error."""
     design = np.column_stack([np.ones(len(features)), features])
-    place = {item: k for k, item in enumerate(item_ids)}
-    columns = [place[item] for item in responses.item_ids]
-    asked = design[columns]
+    columns = weights.index.get_indexer(list(responses.item_ids))
+    asked, counted = design[columns], weights.to_numpy()
     products = np.einsum("ja,jb->jab", asked, asked).reshape(len(asked), -1)
     precision = np.diag([1 / LEVEL_SD**2, *np.ones(features.shape[1])])
     start = np.zeros(design.shape[1])
     start[0] = level
-    weight, correct = responses.n_trials.astype(np.float64), np.nan_to_num(responses.correct)
+    tried = responses.n_trials if (counted == 1).all() else responses.observed  # points of a category are one response
+    weight = tried * counted[columns]
+    correct = np.nan_to_num(responses.shares) * weight
     share, sd = np.empty((2, responses.n_respondents))
     for rows in row_batches(responses.n_respondents, len(design)):
         n, right = weight[rows], correct[rows]
@@ -424,7 +430,7 @@ def _across_items(
         unseen /= np.maximum(unseen.sum(axis=1, keepdims=True), 1)
         p = expit(found @ design.T)
         share[rows] = (unseen * p).sum(axis=1)
-        chance = (unseen**2 * p * (1 - p)).sum(axis=1) / n_trials[rows]
+        chance = (unseen**2 * p * (1 - p) / counted).sum(axis=1) / n_trials[rows]
         derivative = (unseen * p * (1 - p)) @ design
         told = np.linalg.solve(curvature, derivative[..., None])[..., 0]
         sd[rows] = np.sqrt((derivative * told).sum(axis=1) + chance)
@@ -453,18 +459,22 @@ def _fairness_by_the_bank(scales: Sequence[Scale], responses: ResponseMatrix, fe
     for scale in scales:
         density = scale.population or STANDARD_NORMAL
         theta = rng.choice(density.nodes, N_DRAWN, p=density.weights / density.weights.sum())
-        parts.append(simulate_responses(theta, scale.items, rng=rng).values)
-    whole = np.concatenate(parts, axis=1)
+        parts.append(simulate_responses(theta, scale.items, rng=rng))
+    whole = np.concatenate([part.shares for part in parts], axis=1)
+    drawn, tried = (np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("correct", "n_trials"))
     place = {item: k for k, item in enumerate(ids)}
     columns = [place[item] for item in responses.item_ids]
     asked = responses.observed[np.resize(np.flatnonzero(some), N_DRAWN)]
     names = tuple(f"{k}" for k in range(N_DRAWN))
-    seen = ResponseMatrix(np.where(asked, whole[:, columns], np.nan), names, responses.item_ids)
+    seen = ResponseMatrix(
+        np.where(asked, drawn[:, columns], np.nan), names, responses.item_ids,
+        None if (tried == 1).all() else np.where(asked, tried[:, columns], 0).astype(np.int64),
+    )  # fmt: skip
     left = np.ones(whole.shape, dtype=np.bool_)
     left[:, columns] = ~asked
     once = np.ones(N_DRAWN)
     share = (whole * left).sum(axis=1) / left.sum(axis=1)
-    own, sd = _across_items(seen, features, ids, _mean_logit(scales), once)
+    own, sd = _across_items(seen, features, _weights(scales), _mean_logit(scales), once)
     return _fairness(share, own, sd, *_by_model(scales, seen, once))
 
 
@@ -558,8 +568,32 @@ def _shrunk_regression(x: Array, y: Array, shrinkage: float) -> Array:
     return both
 
 
-def _trials_a_response(responses: ResponseMatrix) -> Array:
-    """Harmonic mean of the numbers of trials of the items a respondent answered, 1 without any, (n_respondents,)."""
+def _as_known(scales: Sequence[Scale], responses: ResponsesLike) -> ResponseMatrix:
+    """Responses as ours; scores of items in categories as points of the item's."""
+    if any(scale.items.categories is not None for scale in scales) and not isinstance(responses, ResponseMatrix):
+        names = list(_items_of(scales))
+        given = responses if isinstance(responses, pd.DataFrame) else pd.DataFrame(np.asarray(responses), columns=names)
+        return category_responses(ItemBank(tuple(scales)), given)
+    return as_responses(responses, item_ids=_items_of(scales))
+
+
+def _weights(scales: Sequence[Scale]) -> pd.Series[float]:
+    """How many right or wrong responses one to each item counts as: 1 of such, more of one in categories."""
+    found = []
+    for scale in scales:
+        density = scale.population or STANDARD_NORMAL
+        p, chance = share_moments(density.nodes, scale.items)
+        found.append((density.weights @ (p * (1 - p))) / (density.weights @ chance))
+    return pd.Series(np.concatenate(found), index=pd.Index(_items_of(scales)))
+
+
+def _trials_a_response(scales: Sequence[Scale], responses: ResponseMatrix) -> Array:
+    """Harmonic mean of the numbers of trials of the items a respondent answered, 1 without any, (n_respondents,).
+
+    Items in categories are tried once.
+    """
+    if any(scale.items.categories is not None for scale in scales):
+        return np.ones(responses.n_respondents)
     n, n_items = responses.n_trials, responses.n_items_by_respondent
     inverse = np.divide(1, n, out=np.zeros(n.shape), where=n > 0).sum(axis=1)
     mean: Array = np.divide(n_items, inverse, out=np.ones(len(n)), where=n_items > 0)

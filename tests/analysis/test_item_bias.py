@@ -184,7 +184,7 @@ def height(linked: LinkedGroups, item: int, at: torch.Tensor) -> float:
         log_weights = torch.log_softmax(-0.5 * ((linked.theta - mean) / deviation) ** 2, dim=0)
         z = slope * linked.theta + intercept
         own = torch.where(part.rows.right[:, item, None] == 1, z, -z)
-        joint = part.without(item) + torch.nn.functional.logsigmoid(own) + log_weights
+        joint = part.without(item, [item]) + torch.nn.functional.logsigmoid(own) + log_weights
         total += float(torch.logsumexp(joint, dim=1).sum())
     return total
 

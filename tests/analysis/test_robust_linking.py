@@ -13,7 +13,7 @@ from irtbench.analysis.robust_linking import (
     nearest,
 )
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.fit import fit_model
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 
@@ -93,8 +93,12 @@ def test_groups_too_small_to_be_fitted_alone_have_all_items_as_anchors() -> None
     values = np.vstack([simulate_responses(rng.normal(size=400), part, rng=rng).values for part in (items, harder)])
     responses = ResponseMatrix(values, tuple(f"r{i}" for i in range(800)), items.item_ids)
     focal = np.arange(800) >= 400
-    agree = agreeing_items(responses, focal, FitSettings())
+
+    def alone(members: np.ndarray) -> ItemParameters:
+        return fit_model(responses.select_respondents(members), prior="weak").items
+
+    agree = agreeing_items(alone, focal, responses.observed)
     assert not agree[0]
     assert agree[1:].sum() >= 7
     few = np.arange(800) < 449
-    assert agreeing_items(responses.select_respondents(few), focal[few], FitSettings()).all()
+    assert agreeing_items(alone, focal[few], responses.observed[few]).all()

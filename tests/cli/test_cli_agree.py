@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -77,3 +78,15 @@ def test_answers_are_mapped_to_one_vocabulary_and_others_refused(
     capsys.readouterr()
     run_here("agree", crowd / "codes.csv", "--map", "1=y,0=n", "--json")
     assert json.loads(capsys.readouterr().out)["overall"]["categories"] == ["n", "y"]
+
+
+def test_with_levels_grades_that_are_near_count_as_near(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    rows = [(f"i{j}", f"r{k}", min(max(q + rng.integers(-1, 2), 1), 5)) for j, q in enumerate(rng.integers(1, 6, 60))
+            for k in range(3)]  # fmt: skip
+    pd.DataFrame(rows, columns=["item_id", "respondent_id", "answer"]).to_csv(tmp_path / "grades.csv", index=False)
+    said = printed_by("agree", tmp_path / "grades.csv", "--levels", "1,2,3,4,5", "-o", tmp_path / "out")
+    found = json.loads((tmp_path / "out/agreement.json").read_text())
+    assert found["ordered"]["weighted_kappa"] > found["overall"]["fleiss_kappa"] + 0.2
+    assert found["ordered"]["icc"] == pytest.approx(found["ordered"]["krippendorff_interval"], abs=0.03)
+    assert "krippendorff_ordinal" in said

@@ -129,3 +129,26 @@ def test_what_cannot_be_linked_is_one_line_and_writes_nothing(
     assert len(done.lines) == 1, done.err
     assert said in done.lines[0]
     assert not (tmp_path / "out").exists()
+
+
+def test_grades_of_new_people_come_to_the_old_scale_in_the_banks_words(tmp_path: Path) -> None:
+    run_main("simulate", "-o", tmp_path / "one", "--respondents", 700, "--items", 8, "--categories", 3,
+             "--model", "gpcm", "-q")  # fmt: skip
+    names = {0: "poor", 1: "fair", 2: "good"}
+    scores = pd.read_csv(tmp_path / "one/responses.csv")
+    people = pd.read_csv(tmp_path / "one/respondents.csv").set_index("respondent_id")["theta"]
+    able = scores["respondent_id"].map(people) + np.random.default_rng(1).normal(0, 0.7, len(scores)) > 0
+    for name, part in (("old", scores[~able]), ("new", scores[able])):
+        part.assign(score=part["score"].map(names)).to_csv(tmp_path / f"{name}.csv", index=False)
+    run_main("fit", tmp_path / "old.csv", "--model", "gpcm", "--levels", "poor,fair,good", "-o", tmp_path / "fit", "-q")
+    done = run_main("link", tmp_path / "fit/bank.json", tmp_path / "new.csv", "-o", tmp_path / "out")
+    assert done.status == 0, done.err
+    found = json.loads((tmp_path / "out/link.json").read_text())
+    assert found["group_mean"] > 0.5
+    assert run_main("score", tmp_path / "out/bank.json", tmp_path / "new.csv", "-o", tmp_path / "s.csv").status == 0
+    again = run_main("link", tmp_path / "fit/bank.json", "--items", tmp_path / "fit/items.csv", "-o", tmp_path / "two")
+    assert again.status == 0, again.err
+    assert json.loads((tmp_path / "two/link.json").read_text())["slope"] == pytest.approx(1, abs=1e-6)
+    refused = run_main("extend", tmp_path / "fit/bank.json", tmp_path / "new.csv", "-o", tmp_path / "x")
+    assert refused.status == 2
+    assert len(refused.lines) == 1

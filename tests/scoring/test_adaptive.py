@@ -84,9 +84,10 @@ def test_every_criterion_is_that_of_catr(reference: Path, name: str) -> None:
     # the expected variance with catR's probabilities, those at the estimate
     right = 1 / (1 + np.exp(-(items.discrimination * test.theta + items.intercept)))
     p = (items.guessing + (1 - items.guessing) * right)[free]
-    variance = [curves.moments(mass[:, None] * np.exp(logs[:, free]))[1] for logs in (curves.log_p, curves.log_q)]
+    log_q, log_p = curves.logs[:, ::2], curves.logs[:, 1::2]
+    variance = [curves.moments(mass[:, None] * np.exp(logs[:, free]))[1] for logs in (log_p, log_q)]
     np.testing.assert_allclose(p * variance[0] + (1 - p) * variance[1], own["EPV"], rtol=1e-8)
-    at_posterior = mass @ np.exp(curves.log_p[:, free])
+    at_posterior = mass @ np.exp(log_p[:, free])
     ours = -CRITERIA["variance"](curves, mass, test.theta, free)
     np.testing.assert_allclose(ours, at_posterior * variance[0] + (1 - at_posterior) * variance[1], rtol=1e-12)
 

@@ -25,7 +25,7 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.spans import summed, total
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.categories import TORCH, Alike, CategoryItems, CollapsedCategories
+from irtbench.models.pyro_model.categories import Alike, CategoryItems, CollapsedCategories
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import FILLS
 from irtbench.models.pyro_model.node_tensors import NodeTensors
@@ -180,8 +180,9 @@ class CategoryProblem(Problem):
         """The same curves for theta' with theta = mean + deviation theta', of one ability."""
         matrix = items.matrix.clone()
         for part in self.scale.parts:
-            own = part.model.rescaled(part.own(matrix)[:, :, None], mean, deviation, TORCH)
-            matrix[part.items, : part.n_parameters] = own[:, :, 0]
+            for item, told in zip(part.items.tolist(), self.scale.told(matrix)[part.items].cpu().numpy(), strict=True):
+                own = part.model.moved(told[: part.n_parameters], 1 / deviation, -mean / deviation)
+                matrix[item, : part.n_parameters] = torch.from_numpy(part.model.unbounded(own)).to(matrix)
         return ItemTensors.from_matrix(matrix)
 
     def told(self, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:

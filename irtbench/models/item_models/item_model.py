@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, logsumexp
 
+from irtbench.data.input_error import InputError
+
 #: What a parameter is, which says what prior it has.
 Role = Literal["slope", "intercept", "gap", "guessing", "upper", "dispersion"]
 Parameters = tuple[tuple[str, Role], ...]
@@ -102,14 +104,6 @@ class ItemModel(ABC):
             By the correlation of the item with all others.
         """
 
-    def rescaled(self, x: Any, mean: float, deviation: float, maths: Maths) -> Any:
-        """The parameters of the same curves by theta' with theta = mean + deviation theta', of one ability.
-
-        As of a slope and an intercept behind it: a' = deviation a, d' = d + mean a.
-        """
-        a = x[..., :1, :]
-        return maths.join([deviation * a, x[..., 1:2, :] + mean * a, x[..., 2:, :]])
-
     def told(self, x: Any, n_abilities: int, maths: Maths) -> Any:
         """The parameters as they are read (asymptotes and not their logits, ...), shape (..., n_parameters, 1)."""
         return x
@@ -117,6 +111,16 @@ class ItemModel(ABC):
     def unbounded(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
         """The parameters on the scales without bounds, of those of one ability as they are read."""
         return told
+
+    def moved(self, told: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
+        """The parameters as they are read, and linear in them, on a scale with theta = slope theta_own + intercept.
+
+        Raises
+        ------
+        InputError
+            Unless a model says them.
+        """
+        raise InputError(f"model {self.name}: does not say what its parameters are on another scale; expected `moved`")
 
     def columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """Columns of items.csv of the parameters as they are read: under their own names, unless a model has others."""
@@ -143,6 +147,11 @@ class SteppedModel(ItemModel):
     @abstractmethod
     def intercepts(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
         """d_1, d_2, ... of these -a b_k."""
+
+    def moved(self, told: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
+        """A / slope, and as much less of -a b_k as the intercept times that."""
+        a = told[0] / slope
+        return np.array([a, *self.intercepts(self.steps(told) - a * intercept)])
 
     def columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """``discrimination``, ``difficulty`` (the mean step), ``step_1, step_2, ...``."""

@@ -97,6 +97,10 @@ class Logistic(ItemModel):
         """Logits of the asymptotes."""
         return np.array([*told[:2], *logit(told[2:])])
 
+    def moved(self, told: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
+        """A / slope, d - a intercept / slope; asymptotes stay."""
+        return np.array([told[0] / slope, told[1] - told[0] * intercept / slope, *told[2:]])
+
     def columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """``discrimination, difficulty`` and the asymptotes."""
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -28,17 +28,16 @@ class Nominal(ItemModel):
         z = maths.join([0 * z[..., :1, :], z])
         return z - maths.log_sum(z)
 
-    def rescaled(self, x: Any, mean: float, deviation: float, maths: Maths) -> Any:
-        """a_k' = deviation a_k, d_k' = d_k + mean a_k."""
-        n = x.shape[-2] // 2
-        a, d = x[..., :n, :], x[..., n:, :]
-        return maths.join([deviation * a, d + mean * a])
-
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
         """Categories in their order."""
         shares = np.maximum(shares, 0.001)
         n = len(shares)
         return np.array([*(2 * slope / n * np.arange(1, n)), *np.log(shares[1:] / shares[0])])
+
+    def moved(self, told: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
+        """Each a_k / slope, d_k - a_k intercept / slope."""
+        a, d = np.split(told, 2)
+        return np.concatenate([a / slope, d - a * intercept / slope])
 
     def mirt_columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """Scores from 0 to the number of the last category."""

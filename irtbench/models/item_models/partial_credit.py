@@ -27,12 +27,6 @@ class PartialCredit(SteppedModel):
         joined = maths.join(each)
         return joined - maths.log_sum(joined)
 
-    def rescaled(self, x: Any, mean: float, deviation: float, maths: Maths) -> Any:
-        """d_k' = d_k + k mean a."""
-        a, d = x[..., :1, :], x[..., 1:, :]
-        moved = [d[..., k : k + 1, :] + (k + 1) * mean * a for k in range(d.shape[-2])]
-        return maths.join([deviation * a, *moved])
-
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
         """Intercepts of these shares."""
         shares = np.maximum(shares, 0.001)

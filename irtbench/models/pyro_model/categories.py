@@ -174,6 +174,11 @@ class CategoryItems:
         """1, 2, ..., shape (n_columns,)."""
         return torch.cat([torch.arange(1, k, device=self.device) for k in self.n_categories])
 
+    @property
+    def columns(self) -> tuple[Tensor, Tensor]:
+        """Item and category of each column."""
+        return self.item_of_column, self.category_of_column
+
     @cached_property
     def column_scores(self) -> Tensor:
         """Categories as shares of the highest of their item, shape (n_columns,)."""

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
@@ -426,12 +427,17 @@ def encode_responses(responses: AnyResponses, device: torch.device) -> ResponseR
     return SparseRows(tuple(sparse_batch(part, device) for part in parts), n_correct, n_respondents, most)
 
 
+def rows_in_categories(codes: NDArray[np.int8], columns: tuple[Tensor, Tensor], device: torch.device) -> DenseRows:
+    """Categories 0, 1, ..., -1 where missing, shape (n_respondents, n_items), on the device."""
+    values = torch.from_numpy(codes).to(device)
+    n = (values[:, columns[0]] == columns[1]).sum(dim=0).to(torch.float64)
+    return DenseRows(values, n, bool((values != MISSING).all()), categories=columns)
+
+
 def encode_scores(scores: CodedScores, columns: tuple[Tensor, Tensor], device: torch.device) -> DenseRows | SparseRows:
     """Responses in categories on the device; `columns` are item and category of each column, see `DenseRows`."""
     if scores.places is None:
-        values = torch.from_numpy(scores.codes).to(device)
-        n = (values[:, columns[0]] == columns[1]).sum(dim=0).to(torch.float64)
-        return DenseRows(values, n, bool((values != MISSING).all()), categories=columns)
+        return rows_in_categories(scores.codes, columns, device)
     first = np.searchsorted(columns[0].cpu().numpy(), np.arange(scores.n_items))
     order = np.argsort(scores.places[0], kind="stable")
     (rows, items), codes = scores.places[:, order], scores.codes[order]

@@ -1,0 +1,217 @@
+"""Agreement of grades: how near to each other the answers are that people give to an item (NumPy and SciPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import f as f_distribution
+
+from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
+from irtbench.data.grading import NormalisationRule, normalise_answers
+from irtbench.data.input_error import InputError
+from irtbench.data.shown import Figures
+from irtbench.evaluation.agreement import answers_that_count
+from irtbench.evaluation.chance_agreement import alpha_by, coefficient_with_error, gwet_by, kappa_by
+from irtbench.evaluation.proportion import check_level
+
+Array = NDArray[np.float64]
+FEWEST_LEVELS = 2
+
+
+@dataclass(frozen=True)
+class OrderedAgreement(Figures):
+    """How near the grades of an item are to each other, beyond chance.
+
+    Parameters
+    ----------
+    n_items, n_respondents, n_answers
+        Items with a grade, those who gave one, and grades.
+    weighted_kappa
+        Fleiss' kappa with quadratic weights: 1 less the mean squared difference of two grades of an item over that of
+        two drawn from all.
+    krippendorff_ordinal, krippendorff_interval
+        Krippendorff's alpha for ordered grades, and for such whose distances count.
+    gwet_ac2
+        Gwet's AC2 with the same weights.
+    icc, icc_mean
+        Share of the variance of a grade that is the item's, whoever gave it, and of the mean of an item's grades: one
+        way, ICC(1) and ICC(k) of Shrout & Fleiss (1979).
+    icc_absolute, icc_consistency
+        Two-way, ICC(2,1) and ICC(3,1): by grades themselves, and but for how severe each is on the average; NaN unless
+        all graded all items.
+    mean_grades
+        Grades an item of `icc_mean`.
+    weighted_kappa_se, ..., icc_lower, icc_upper
+        Standard errors over items, and intervals.
+    level
+        Nominal coverage of the intervals.
+    """
+
+    n_items: int
+    n_respondents: int
+    n_answers: int
+    weighted_kappa: float
+    weighted_kappa_se: float
+    weighted_kappa_lower: float
+    weighted_kappa_upper: float
+    krippendorff_ordinal: float
+    krippendorff_ordinal_se: float
+    krippendorff_ordinal_lower: float
+    krippendorff_ordinal_upper: float
+    krippendorff_interval: float
+    krippendorff_interval_se: float
+    krippendorff_interval_lower: float
+    krippendorff_interval_upper: float
+    gwet_ac2: float
+    gwet_ac2_se: float
+    gwet_ac2_lower: float
+    gwet_ac2_upper: float
+    icc: float
+    icc_lower: float
+    icc_upper: float
+    icc_mean: float
+    mean_grades: float
+    icc_absolute: float
+    icc_consistency: float
+    level: float
+
+
+def ordered_agreement(
+    answers: AnswersLike,
+    levels: Sequence[str],
+    *,
+    items: ItemsLike | None = None,
+    normalise: Sequence[NormalisationRule] = (),
+    level: float = 0.95,
+) -> OrderedAgreement:
+    """Agreement of grades, labels in their order or numbers.
+
+    Where all levels are numbers their distances count as they are; labels are 1, 2, 3, ... apart. The ordinal alpha
+    goes by their order and how many there are of each alone (Krippendorff, 2018, ch. 12).
+
+    Parameters
+    ----------
+    answers
+        Long table ``respondent_id, item_id, answer``; any item may have any number of answers.
+    levels
+        All grades in their order, the lowest first.
+    items
+        Leaves attention checks out.
+    normalise
+        Rules applied to answers and levels before they are compared.
+    level
+        Nominal coverage of the intervals.
+
+    Raises
+    ------
+    InputError
+        If an answer is none of the levels, there are fewer than two of these, or as ``agreement``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> grades = pd.DataFrame(
+    ...     {"i1": ["poor", "poor", "fair"], "i2": ["good", "good", "good"], "i3": ["fair", "good", "fair"]},
+    ...     index=["ann", "bob", "cy"],
+    ... )
+    >>> found = irtbench.ordered_agreement(grades, ["poor", "fair", "good"])
+    >>> round(found.weighted_kappa, 2), round(found.krippendorff_ordinal, 2), round(found.icc, 2)
+    (0.58, 0.6, 0.68)
+    """
+    check_level(level, where="agreement")
+    rows = answers_that_count(as_answers(answers), None if items is None else as_items(items), normalise, "missing")
+    known = list(normalise_answers(pd.Series(list(map(str, levels))), normalise))
+    if len(set(known)) < FEWEST_LEVELS or len(set(known)) < len(known):
+        raise InputError(f"agreement: levels {', '.join(known)}: expected two or more, each once, the lowest first")
+    if strange := sorted(set(rows["answer"]) - set(known)):
+        raise InputError(f"agreement: answer {strange[0]!r} is none of the levels; expected {', '.join(known)}")
+    number = numbers_of(known)
+    item, item_ids = pd.factorize(rows["item_id"])
+    respondent, respondents = pd.factorize(rows["respondent_id"])
+    grade = rows["answer"].map({name: k for k, name in enumerate(known)}).to_numpy()
+    counts = np.zeros((len(item_ids), len(known)), dtype=np.int64)
+    np.add.at(counts, (item, grade), 1)
+    quadratic = ((number[:, None] - number) / np.ptp(number)) ** 2
+    coefficients = {
+        "weighted_kappa": kappa_by(quadratic),
+        "krippendorff_ordinal": alpha_by(ordinal_distances(counts)),
+        "krippendorff_interval": alpha_by(quadratic),
+        "gwet_ac2": gwet_by(quadratic),
+    }
+    figures: dict[str, float] = {}
+    for name, coefficient in coefficients.items():
+        found = coefficient_with_error(counts, coefficient, level=level)
+        figures |= {name: found.value, f"{name}_se": found.standard_error}
+        figures |= {f"{name}_lower": found.lower, f"{name}_upper": found.upper}
+    table = np.full((len(item_ids), len(respondents)), np.nan)
+    table[item, respondent] = number[grade]
+    return OrderedAgreement(
+        n_items=len(item_ids),
+        n_respondents=len(respondents),
+        n_answers=len(rows),
+        **figures,
+        **one_way(table, level),
+        **two_way(table),
+        level=level,
+    )
+
+
+def numbers_of(levels: Sequence[str]) -> Array:
+    """The levels as numbers where all are, else their places."""
+    try:
+        return np.array([float(name) for name in levels])
+    except ValueError:
+        return np.arange(1.0, len(levels) + 1)
+
+
+def ordinal_distances(counts: NDArray[np.int64]) -> Array:
+    """Krippendorff's squared distances of ordered categories: answers between two, half of each of them, squared."""
+    n = counts[counts.sum(axis=1) >= 2].sum(axis=0)
+    middle = np.cumsum(n) - n / 2
+    return np.asarray((middle[:, None] - middle) ** 2)
+
+
+def one_way(table: Array, level: float) -> dict[str, float]:
+    """ICC(1), its interval by the F distribution, and that of the mean of an item's grades, n_0 on the average.
+
+    From mean squares between and within items, and n_0 = (N - sum n_i^2 / N) / (k - 1) for k items of n_i grades.
+    """
+    n = (~np.isnan(table)).sum(axis=1)
+    table, n = table[n >= 1], n[n >= 1]
+    total, k = int(n.sum()), len(n)
+    unknown = dict.fromkeys(("icc", "icc_lower", "icc_upper", "icc_mean", "mean_grades"), np.nan)
+    if k < 2 or total <= k:
+        return unknown
+    mean = np.nanmean(table, axis=1)
+    between = float((n * (mean - np.nansum(table) / total) ** 2).sum() / (k - 1))
+    within = float(np.nansum((table - mean[:, None]) ** 2) / (total - k))
+    n_0 = float((total - (n**2).sum() / total) / (k - 1))
+    if between + within == 0:
+        return unknown
+    f = between / within if within > 0 else np.inf
+    tail = (1 - level) / 2
+    ends = [f / f_distribution.isf(tail, k - 1, total - k), f * f_distribution.isf(tail, total - k, k - 1)]
+    value, lower, upper = (1.0 if at == np.inf else (at - 1) / (at + n_0 - 1) for at in (f, *ends))
+    mean_of = 1.0 if f == np.inf else 1 - 1 / f
+    return {"icc": value, "icc_lower": lower, "icc_upper": upper, "icc_mean": mean_of, "mean_grades": n_0}
+
+
+def two_way(table: Array) -> dict[str, float]:
+    """ICC(2,1) and ICC(3,1) of a complete table (Shrout & Fleiss, 1979)."""
+    k, n = table.shape
+    if np.isnan(table).any() or k < 2 or n < 2:
+        return {"icc_absolute": np.nan, "icc_consistency": np.nan}
+    mean, by_item, by_rater = table.mean(), table.mean(axis=1), table.mean(axis=0)
+    items = n * ((by_item - mean) ** 2).sum() / (k - 1)
+    raters = k * ((by_rater - mean) ** 2).sum() / (n - 1)
+    left = ((table - by_item[:, None] - by_rater + mean) ** 2).sum() / ((k - 1) * (n - 1))
+    absolute, alike = items + (n - 1) * left + n * (raters - left) / k, items + (n - 1) * left
+    return {
+        "icc_absolute": float((items - left) / absolute) if absolute > 0 else np.nan,
+        "icc_consistency": float((items - left) / alike) if alike > 0 else np.nan,
+    }

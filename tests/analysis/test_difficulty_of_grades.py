@@ -1,0 +1,64 @@
+"""Why are prompts graded low: effects on the mean step, with its errors; of two categories those of right and wrong."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from builders.commands_here import run_main
+from irtbench.analysis.explained_difficulty import explain_difficulty
+from irtbench.data.item_features import ItemFeatures
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fit_categories import fit_categories
+from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.item_models.partial_credit import PartialCredit
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
+
+
+def graded(rng: np.random.Generator, length: np.ndarray) -> pd.DataFrame:
+    """Scores of 400 systems on prompts that are harder by .8 a unit of length."""
+    middle = 0.8 * length + rng.normal(0, 0.3, length.size)
+    table = pd.DataFrame(middle[:, None] + np.array([-0.8, 0.1, 0.7]), columns=["step_1", "step_2", "step_3"]).assign(
+        item_id=[f"g{j:02d}" for j in range(length.size)], discrimination=rng.uniform(0.8, 1.6, length.size)
+    )
+    items = CategoryParameters.from_table(table, [PartialCredit()] * length.size)
+    return items.simulate(rng.normal(size=400), rng=rng)
+
+
+def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    length = rng.normal(size=36)
+    scores = graded(rng, length)
+    fitted = fit_categories(scores, "gpcm")
+    items = fitted.items.as_items()
+    found = explain_difficulty(items, ItemFeatures(items.item_ids, ("length",), length[:, None]), rng=rng)
+    assert found.lower[1] < 0.8 < found.upper[1]
+    assert found.residual_lower < 0.3 < found.residual_upper
+    np.testing.assert_allclose(found.se_difficulty, fitted.table()["se_difficulty"])
+    names = list(scores.columns)
+    scores.rename_axis("respondent_id").reset_index().melt(
+        "respondent_id", var_name="item_id", value_name="score"
+    ).to_csv(tmp_path / "scores.csv", index=False)
+    pd.DataFrame({"item_id": [*names, "new"], "length": [*length, 1.0]}).to_csv(tmp_path / "features.csv", index=False)
+    assert run_main("fit", tmp_path / "scores.csv", "--model", "gpcm", "-o", tmp_path / "fit", "-q").status == 0
+    for source in ("bank.json", "items.csv"):
+        done = run_main("difficulty", tmp_path / "fit" / source, "--features", tmp_path / "features.csv",
+                        "-o", tmp_path / "out")  # fmt: skip
+        assert done.status == 0, done.err
+        effects = pd.read_csv(tmp_path / "out/effects.csv").set_index("term")
+        assert effects.loc["length", "effect"] == pytest.approx(found.effect[1], abs=1e-3)
+
+
+def test_of_two_categories_the_errors_and_effects_are_those_of_the_2pl() -> None:
+    rng = np.random.default_rng(2)
+    truth = ItemParameters.from_difficulty(np.full(12, 1.2), rng.normal(size=12))
+    responses = simulate_responses(rng.normal(size=300), truth, rng=rng)
+    assert isinstance(responses, ResponseMatrix)
+    items = fit_model(responses).items
+    two = CategoryParameters.of_right_or_wrong(items).as_items()
+    features = ItemFeatures(items.item_ids, ("x",), (truth.difficulty + rng.normal(size=12))[:, None])
+    one, other = (explain_difficulty(each, features, rng=np.random.default_rng(3)) for each in (items, two))
+    pd.testing.assert_frame_equal(one.table(), other.table(), rtol=1e-5)
