@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from irtbench.bank.left_out import LeftOut
     from irtbench.data.grading import GradingSettings
     from irtbench.data.items import UnknownItems
+    from irtbench.data.readers.large_columns import Content
+    from irtbench.scoring.bulk import Layout
     from irtbench.scoring.scores import ScoringSettings
-    from irtbench.scoring.tables_to_score import Content, Layout
 
 LARGE_FILE = 100_000  # respondents of a wide Parquet file, from which on it is scored part by part
 LARGE_LONG_FILE = 1_000_000  # rows of a long one

@@ -331,6 +331,13 @@ class ResponseMatrix(Shown):
         """Some respondents, by their places in ascending order."""
         return self.select_respondents(np.isin(np.arange(self.n_respondents), respondents))
 
+    def part(self, start: int, stop: int) -> ResponseMatrix:
+        """Consecutive respondents."""
+        if (start, stop) == (0, self.n_respondents):
+            return self
+        trials = None if self.trials is None else self.trials[start:stop]
+        return self._part(self.coded_responses[start:stop], self.respondent_ids[start:stop], self.item_ids, trials)
+
     def to_matrix(self) -> ResponseMatrix:
         """These responses, which are in memory."""
         return self

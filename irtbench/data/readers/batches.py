@@ -16,7 +16,7 @@ from irtbench.data.file_hash import file_hash
 from irtbench.data.harmless_text import unguarded
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
-from irtbench.data.readers.large_table import LargeTable, cut_anew
+from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.table import MISSING, demand_few_columns, separator_of
 from irtbench.data.responses import name_first
 
@@ -73,6 +73,8 @@ class TextTable:
             raise InputError(f"file {path}: column names must be unique but {name_first(repeated)} is repeated")
         return cls(path, names, separator, changed)
 
+    n_parts, n_rows = 1, None  # it is read from its beginning, and its end alone says how long it is
+
     @property
     def in_words(self) -> str:
         """Where it is."""
@@ -94,7 +96,7 @@ class TextTable:
         rows: int,
         coded: Sequence[str] = (),
         numbers: Sequence[str] = (),
-        n_done: int = 0,
+        part: int | None = None,
     ) -> Iterator[tuple[Path | str, int, pa.RecordBatch]]:
         """The file, the number of the first row from 1, and the rows in their order, at most so many at a time.
 
@@ -108,8 +110,8 @@ class TextTable:
             Those read as dictionaries of few texts.
         numbers
             Those that are read as numbers; the others are texts.
-        n_done
-            Number of rows, the first, that are passed over.
+        part
+            Number of the part; a CSV file has one.
 
         Raises
         ------
@@ -118,9 +120,8 @@ class TextTable:
         InputError
             If the file is damaged.
         """
-        first = 1 + n_done
-        batches = self._batches(columns, rows, coded, numbers)
-        for batch in cut_anew(batches, rows, n_done) if n_done else batches:
+        first = 1
+        for batch in self._batches(columns, rows, coded, numbers):
             yield self.path, first, batch
             first += len(batch)
 

@@ -136,6 +136,11 @@ class LargeTable(Shown):
         return sum(sum(file.group_rows) for file in self.files)
 
     @property
+    def n_parts(self) -> int:
+        """Number of parts that are read one by one."""
+        return len(self.parts())
+
+    @property
     def n_fields(self) -> int:
         """Rows times columns."""
         return self.n_rows * len(self.names)
@@ -202,23 +207,15 @@ class LargeTable(Shown):
         rows: int,
         coded: Sequence[str] = (),
         numbers: Sequence[str] = (),
-        n_done: int = 0,
+        part: int | None = None,
     ) -> Iterator[tuple[Path | str, int, pa.RecordBatch]]:
-        """All rows but the first so many, with their file and the number of the first; see `TextTable.rows`.
+        """All rows, or those of one part, with their file and the number of the first; see `TextTable.rows`.
 
         Of `numbers` the files themselves say what they hold.
         """
-        for file, groups in self.parts():
-            n_rows = sum(file.group_rows[k] for k in groups)
-            if n_rows <= n_done:
-                n_done -= n_rows
-                continue
-            first = 1 + sum(file.group_rows[: groups[0]]) + n_done
-            batches = (batch for _, batch in self.batches(file, groups, columns, rows=rows, coded=coded))
-            for batch in cut_anew(batches, rows, n_done) if n_done else batches:
+        for file, groups in self.parts() if part is None else [self.parts()[part]]:
+            for first, batch in self.batches(file, groups, columns, rows=rows, coded=coded):
                 yield file.path, first, batch
-                first += len(batch)
-            n_done = 0
 
     def is_text(self, column: str) -> bool:
         """Whether a column holds text."""
@@ -319,21 +316,3 @@ def parquet_files(filesystem: pa.fs.FileSystem, path: str, place: str) -> list[p
 def _ends_of(filesystem: pa.fs.FileSystem, path: str) -> tuple[pa.Schema, pa.parquet.FileMetaData]:
     with pa.parquet.ParquetFile(filesystem.open_input_file(path)) as file:
         return file.schema_arrow, file.metadata
-
-
-def cut_anew(batches: Iterator[pa.RecordBatch], rows: int, n_done: int) -> Iterator[pa.RecordBatch]:
-    """The rows behind the first so many, so many at a time, wherever batches end."""
-    held: list[pa.RecordBatch] = []
-    n = -n_done
-    for batch in batches:
-        n += len(batch)
-        if n <= 0:
-            continue
-        held.append(batch.slice(max(0, len(batch) - n)))
-        n = sum(map(len, held))
-        while n >= rows:
-            together = pa.Table.from_batches(held)
-            yield together.slice(0, rows).combine_chunks().to_batches()[0]
-            held, n = together.slice(rows).to_batches(), n - rows
-    if n > 0:
-        yield pa.Table.from_batches(held).combine_chunks().to_batches()[0]

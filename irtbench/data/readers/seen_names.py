@@ -72,6 +72,11 @@ class SeenNames:
                 return int(again[0])
         return None
 
+    @classmethod
+    def hash_of(cls, name: str) -> int:
+        """Hash of a name."""
+        return int(cls.hashes_of([name])[0])
+
     @staticmethod
     def hashes_of(names: Sequence[str]) -> NDArray[np.uint64]:
         """Hashes of names."""
