@@ -100,7 +100,7 @@ INNER_FILES = {
     "trial_counts vocabulary readers.batches readers.file_systems "
     "response_blocks readers.long_blocks readers.row_order readers.wide_blocks "
     "readers.part_values readers.response_values "
-    "exports readers.column_names readers.record_table readers.deepeval readers.doccano readers.promptfoo "
+    "exports drawing readers.column_names readers.record_table readers.deepeval readers.doccano readers.promptfoo "
     "readers.table readers.wide_table "
     "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
