@@ -51,8 +51,14 @@ def collect(
     Raises
     ------
     InputError
-        If the reader finds something wrong, or a score is not 1, 0 or missing and there is no threshold.
+        If the format never holds what is wanted, the reader finds something wrong, or a score is not 1, 0 or missing
+        and there is no threshold.
     """
+    if reader.alone and settings.want != reader.holds:
+        advice = "grade them with a key" if reader.holds == "answer" else "read responses"
+        raise InputError(
+            f"file {head.path}: {settings.want}s were wanted but {reader.title} hold {reader.holds}s: {advice}"
+        )
     one: Callable[[Any, Any], Any] = {}.setdefault  # each text once in memory, however often it occurs
     numbers: list[int] = []
     ids: tuple[list[str], list[str]] = ([], [])

@@ -56,7 +56,7 @@ def _scored(case: Fields, settings: ReadSettings) -> tuple[float | None, str | N
     if settings.metrics:
         judged = metrics[choose_metric(list(metrics), settings, case.place("metricsData"), word="metric")]
     if judged.values.get("error"):
-        return (0.0, None, "") if settings.errored == "wrong" else (None, None, "the metric failed at this test case")
+        return settings.failed("the metric failed at this test case")
     return (None, None, "not scored") if judged.values.get("success") is None else (judged.score("success"), None, "")
 
 

@@ -67,9 +67,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
 
 def _scored(line: Fields, settings: ReadSettings) -> tuple[float | None, str | None, str]:
     if line.values.get("error"):  # the score that stands beside it was invented
-        if settings.want == "response" and settings.errored == "wrong":
-            return 0.0, None, ""
-        return None, None, "the run failed at this sample"
+        return settings.failed("the run failed at this sample")
     if settings.want == "response":
         return line.fields("evaluation").score("score"), None, ""
     extracted = [entry.text("extracted_value") for entry in line.objects("answer_attribution")]

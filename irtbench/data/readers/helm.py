@@ -40,8 +40,6 @@ def accompanies(head: Head) -> bool:
 
 def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
     """Read one metric of the instances, each training trial a trial."""
-    if settings.want == "answer":
-        raise InputError(f"file {head.path}: answers were wanted but per_instance_stats.json holds scores")
     model, task = _run(head.path.parent / "run_spec.json", head.path)
     tags = {"task": task}
     chosen: tuple[str, str | None, str | None] | None = None
@@ -111,4 +109,4 @@ def _run(spec: Path, of: Path) -> tuple[str, str]:
     return fields.fields("adapter_spec").name("model"), _MODEL.sub("", fields.name("name")).strip(",:")
 
 
-READER = Reader("helm", "runs of HELM", "response", recognises, read, accompanies)
+READER = Reader("helm", "runs of HELM", "response", recognises, read, accompanies, alone=True)

@@ -81,9 +81,7 @@ def _of_run(evaluation: Fields, name: str) -> str:
 def _scored(sample: Fields, settings: ReadSettings, metric: MetricChoice) -> tuple[float | None, str | None, str]:
     """Score and answer of a sample, or the reason why it has none."""
     if sample.values.get("error"):
-        if settings.want == "response" and settings.errored == "wrong":
-            return 0.0, None, ""
-        return None, None, "the run failed at this sample"
+        return settings.failed("the run failed at this sample")
     scores = sample.fields("scores")
     if not scores.values:
         return None, None, "not scored"

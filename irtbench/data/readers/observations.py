@@ -74,6 +74,11 @@ class ReadSettings:
     metrics: tuple[str, ...] = ()
     errored: Errored = "missing"
 
+    def failed(self, reason: str) -> tuple[float | None, str | None, str]:
+        """Score, answer and reason of being left out of an item at which the run failed."""
+        wrong = self.want == "response" and self.errored == "wrong"
+        return (0.0, None, "") if wrong else (None, None, reason)
+
     def __post_init__(self) -> None:
         if self.errored not in ("missing", "wrong"):
             raise InputError(f"errored: expected 'missing' or 'wrong' but got '{self.errored}'")
@@ -99,6 +104,8 @@ class Reader:
         Whether a file belongs to this format without holding observations of its own.
     record
         What the numbers of its observations count, where it is not the lines or rows of the file.
+    alone
+        Whether it never holds the other.
     """
 
     name: str
@@ -108,6 +115,7 @@ class Reader:
     read: Callable[[Head, ReadSettings, Counter[str]], Iterator[Observation]]
     accompanies: Callable[[Head], bool] = field(default=lambda head: False)
     record: str = ""
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +196,21 @@ class Fields:
         number = self.number_of(name)
         return math.nan if number is None else number
 
+    def number_in_text(self, name: str) -> float | None:
+        """A field that holds a number, perhaps as text; None where it is missing, null or empty."""
+        value = self.values.get(name)
+        try:
+            return None if value in ("", None) else float(value)
+        except (TypeError, ValueError):
+            raise self.wrong(name, "a number") from None
+
+    def score_in(self, name: str, answer: str) -> float:
+        """The score that an answer found in a field is."""
+        try:
+            return float(answer)
+        except ValueError:
+            raise self.wrong(name, f"a score (it is an answer, '{answer}': grade it with the items' key)") from None
+
     def fields(self, name: str) -> Fields:
         """A field that is an object itself; without fields where it is missing or null."""
         value = self.values.get(name)
@@ -215,7 +238,7 @@ class Fields:
 
 
 def records(head: Head) -> Iterator[Fields]:
-    """The records of JSON lines or of a JSON array, one at a time."""
+    """The records of JSON lines, of a JSON array or of a table, one at a time."""
     for number, value in head.values():
         yield Fields.of(value, head.path, head.record_word, number)
 

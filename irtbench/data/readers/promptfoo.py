@@ -83,9 +83,7 @@ def _description(row: Fields) -> str:
 def _scored(row: Fields, settings: ReadSettings) -> tuple[float | None, str | None, str]:
     """Score and answer of a result, or the reason why it has none."""
     if row.values.get("failureReason") == ERROR or (row.values.get("error") and not row.values.get("response")):
-        if settings.want == "response" and settings.errored == "wrong":
-            return 0.0, None, ""
-        return None, None, "the run failed at this test"
+        return settings.failed("the run failed at this test")
     if settings.want == "answer":
         output = row.fields("response").values.get("output")
         return (None, output, "") if isinstance(output, str) else (None, None, "without an answer in words")
