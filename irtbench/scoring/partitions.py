@@ -14,7 +14,7 @@ from irtbench.data.checked_settings import with_keywords
 from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, demand_unique, name_first
 from irtbench.data.shown import counted
 from irtbench.scoring.part_scores import BlockScorer
 from irtbench.scoring.scores import ScoringSettings, check_known
@@ -115,9 +115,7 @@ class PartitionScorer:
         if names.isna().any():
             raise InputError(f"responses: column {self.respondent}: expected a name in every row")
         ids = tuple(names.astype(str).to_numpy(dtype=object).tolist())
-        if len(set(ids)) < len(ids):
-            repeated = names.astype(str)[names.astype(str).duplicated()].iloc[0]
-            raise InputError(f"responses: respondent {repeated} comes twice in a part; expected a row each")
+        demand_unique(ids, "responses: respondents of a part")
         return ids
 
     def _coded(self, frame: pd.DataFrame, items: list[str], ids: tuple[str, ...]) -> NDArray[np.int8]:

@@ -18,7 +18,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.table import MISSING, demand_few_columns, separator_of
-from irtbench.data.responses import name_first
+from irtbench.data.responses import demand_unique
 
 BLOCK = 2**22  # bytes of a CSV file that are parsed at a time
 HEADER = 2**20  # bytes that hold the header
@@ -68,9 +68,7 @@ class TextTable:
             raise InputError(f"file {path}: cannot be read ({error})") from None
         names = tuple(unguarded(name) for name in header)
         demand_few_columns(len(names), path)
-        if len(set(names)) < len(names):
-            repeated = sorted({name for name in names if names.count(name) > 1})
-            raise InputError(f"file {path}: column names must be unique but {name_first(repeated)} is repeated")
+        demand_unique(names, f"file {path}: column names")
         return cls(path, names, separator, changed)
 
     n_parts, n_rows = 1, None  # it is read from its beginning, and its end alone says how long it is

@@ -28,7 +28,7 @@ from irtbench.data.readers.file_systems import (
 )  # fmt: skip
 from irtbench.data.readers.packed import MOST_BYTES, MOST_TIMES
 from irtbench.data.readers.table import demand_few_columns
-from irtbench.data.responses import name_first
+from irtbench.data.responses import demand_unique, name_first
 from irtbench.data.shown import Shown, counted
 
 SUFFIX = ".parquet"
@@ -256,11 +256,7 @@ class LargeTable(Shown):
             Naming the first file and its columns.
         """
         for file in self.files:
-            if len(set(file.names)) < len(file.names):
-                repeated = sorted({name for name in file.names if file.names.count(name) > 1})
-                raise InputError(
-                    f"file {file.path}: column names must be unique but {name_first(repeated)} is repeated"
-                )
+            demand_unique(file.names, f"file {file.path}: column names")
             lacking, more = sorted(set(self.names) - set(file.names)), sorted(set(file.names) - set(self.names))
             if lacking or more:
                 words = [

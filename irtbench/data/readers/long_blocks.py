@@ -30,7 +30,8 @@ from irtbench.data.readers.part_values import Keys, coded_names, coded_responses
 from irtbench.data.readers.seen_names import SeenNames
 from irtbench.data.readers.table import text_bytes
 from irtbench.data.response_blocks import Blocks, Unmade
-from irtbench.data.responses import MOST_TRIALS, ResponseMatrix
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.trial_counts import MOST_TRIALS, wrong_counts
 
 ROWS_READ = 2**20  # rows of the file in memory at once
 CELLS = 2**24  # respondents x items of a block at most
@@ -134,8 +135,7 @@ class LongFile:
             np.nan_to_num(numbers_of(batch.column(name), source, name, first_row, expected="a whole number"))
             for name in names
         )
-        wrong = (right < 0) | (right > asked) | (right != np.floor(right)) | (asked != np.floor(asked))
-        wrong |= asked > MOST_TRIALS
+        wrong = wrong_counts(right, asked)
         if wrong.any():
             row = int(wrong.argmax())
             raise InputError(

@@ -22,8 +22,9 @@ from irtbench.data.readers.table import (
     read_table,
     to_numbers,
 )
-from irtbench.data.responses import MOST_TRIALS, name_first, trials_words
+from irtbench.data.responses import name_first, trials_words
 from irtbench.data.shown import Shown, counted
+from irtbench.data.trial_counts import wrong_counts
 
 logger = logging.getLogger(__name__)
 
@@ -238,8 +239,7 @@ def _to_counts(
     right, asked = (
         np.nan_to_num(to_numbers(frame[chosen[name]], place=field_places(path, chosen[name]))) for name in COUNTS
     )
-    wrong = (right < 0) | (right > asked) | (right != np.floor(right)) | (asked != np.floor(asked))
-    wrong |= asked > MOST_TRIALS
+    wrong = wrong_counts(right, asked)
     if wrong.any():
         first = int(wrong.argmax())
         raise InputError(

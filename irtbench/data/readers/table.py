@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.packed import MOST_BYTES, unpacked_gzip
-from irtbench.data.responses import name_first
+from irtbench.data.responses import demand_unique, name_first
 
+EXPECTED_ONCE = "; expected each once, or a table of respondent_id, item_id, response"
 #: Fields that stand for "nothing here" wherever a value may be missing.
 MISSING = ("", "NA", "NaN", "nan")
 
@@ -206,7 +207,7 @@ def _parse_text(data: bytes, path: Path) -> pa.Table:
         _demand_text(data, path)
         _, header = next(_numbered_rows(data))
         demand_few_columns(len(header), path)
-        _demand_distinct(header, path)
+        demand_unique(header, f"file {path}: column names", expected=EXPECTED_ONCE)
         table = pa.csv.read_csv(
             pa.BufferReader(data),
             parse_options=pa.csv.ParseOptions(delimiter=separator_of(data), newlines_in_values=True),
@@ -236,7 +237,7 @@ def _parse_parquet(data: bytes, path: Path) -> pa.Table:
         table = pa.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=text).read()
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise InputError(f"file {path}: damaged Parquet file ({error})") from None
-    _demand_distinct(table.column_names, path)
+    demand_unique(table.column_names, f"file {path}: column names", expected=EXPECTED_ONCE)
     columns = {}
     for name in table.column_names:
         if text_bytes(table[name]) > MOST_COLUMN_BYTES:
@@ -299,16 +300,6 @@ def _unguarded(table: pa.Table) -> pa.Table:
             table = table.set_column(place, name, texts.take(coded.indices))
     names = [unguarded(name) for name in table.column_names]
     return table if names == table.column_names else table.rename_columns(names)
-
-
-def _demand_distinct(names: Sequence[str], path: Path) -> None:
-    index = pd.Index(names)
-    if index.has_duplicates:
-        repeated = list(index[index.duplicated()].unique())
-        raise InputError(
-            f"file {path}: column names must be unique but {name_first(repeated)} is repeated; expected each once, "
-            "or a table of respondent_id, item_id, response"
-        )
 
 
 def separator_of(data: bytes) -> str:

@@ -25,7 +25,7 @@ from irtbench.data.readers.wide_columns import (
     item_columns,
     without_header_rows,
 )
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, demand_unique, name_first
 
 _ITEM_WORD = re.compile(r"(items?|questions?|tasks?|prompts?|q|i)([ _.-]?(id|\d+))?", re.IGNORECASE)
 
@@ -180,12 +180,7 @@ class _WideTable:
                 f"file {path}: left out as no items: column {name_first(unasked, most=20)} (--items chooses the items)",
                 stacklevel=2,
             )
-        if respondents.duplicated().any():
-            repeated = list(respondents[respondents.duplicated()].unique())
-            raise InputError(
-                f"file {path}, column {respondent_column}: respondents must be unique but "
-                f"{name_first(repeated)} is repeated"
-            )
+        demand_unique(respondents.tolist(), f"file {path}, column {respondent_column}: respondents")
         if looks_transposed(respondent_column, list(respondents), len(names)):
             warnings.warn(
                 f"file {path}: {len(names)} columns and {len(frame)} rows that are named like items: "
