@@ -41,13 +41,13 @@ INNER_FUNCTIONS = {
     "data.checked_settings": "with_keywords",
     "data.vocabulary": "demand_meant",
     "data.grading": "normalised_keys",
-    "data.readers.long_table": "read_long_table",
+    "data.readers.long_table": "long_from_frame",
     "data.readers.respondents": "join_respondents respondents_of",
     "data.readers.response_values": "to_responses",
     "data.readers.r_parameters": "in_our_columns",
     "data.readers.table": "to_numbers",
     "data.readers.wide_blocks": "wide_blocks",
-    "data.readers.wide_table": "read_wide_table",
+    "data.readers.wide_table": "wide_from_frame",
     "data.readers.collect": "collect",
     "data.readers.item_identity": "join_items",
     "data.readers.trials": "reduce_trials",
@@ -100,7 +100,7 @@ INNER_FILES = {
     "trial_counts vocabulary readers.batches readers.file_systems "
     "response_blocks readers.long_blocks readers.row_order readers.wide_blocks "
     "readers.part_values readers.response_values "
-    "exports drawing readers.column_names readers.record_table readers.deepeval readers.doccano readers.promptfoo "
+    "exports readers.formats readers.column_names readers.record_table readers.deepeval readers.doccano readers.promptfoo "
     "readers.table readers.wide_table "
     "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data import drawing
+from irtbench.data import drawn_by
 from irtbench.data.harmless_text import printable
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class Drawn(Shown):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the result on these axes of matplotlib, or on new ones, and return them."""
-        assert drawing.figure_of is not None  # the package sets it
-        return drawing.figure_of(self._drawn_as, ax)
+        assert drawn_by.figure_of is not None  # the package sets it
+        return drawn_by.figure_of(self._drawn_as, ax)
 
     @property
     def _drawn_as(self) -> object:

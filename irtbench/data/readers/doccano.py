@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Observation, Reader, ReadSettings, content_hash, records
+from irtbench.data.readers.observations import Observation, Reader, Wanted, content_hash, records
 
 
 def recognises(head: Head) -> bool:
@@ -16,7 +16,7 @@ def recognises(head: Head) -> bool:
     return any(name in head.first for name in ("text", "data"))
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the labels; several of one text are joined by a bar."""
     annotator = head.path.name.split(".")[0]
     for line in records(head):

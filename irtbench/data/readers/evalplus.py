@@ -11,7 +11,7 @@ from typing import Any
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import JsonText
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted
 from irtbench.data.readers.packed import open_bytes
 
 _NAME = re.compile(r"(?P<model>.*?)([-_.]sanitized)?[-_.]?eval_results\.json(\.gz)?")
@@ -23,7 +23,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "object" and head.has("date", "hash", "eval")
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the base tests or the base and extra tests (``plus``) of each problem."""
     model = _model(head.path)
     date: str | None = None

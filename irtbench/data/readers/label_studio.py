@@ -9,7 +9,7 @@ from typing import Any
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash, records
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash, records
 
 #: What stands in JSON-MIN and CSV beside the data of the task and the answers.
 _MIN = ("annotator", "annotation_id", "created_at", "updated_at", "lead_time")
@@ -24,12 +24,12 @@ def recognises(head: Head) -> bool:
     return head.kind in ("array", "table") and head.has("id", *_MIN)
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the answers to one question (``from_name``)."""
     return _tasks(head, settings, left_out) if head.has("annotations") else _minimal(head, settings, left_out)
 
 
-def _tasks(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def _tasks(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     questions: dict[str, None] = {}
     for task in records(head):
         gold, found = None, []
@@ -72,7 +72,7 @@ def _tasks(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterat
             )
 
 
-def _chosen(questions: Mapping[str, None], settings: ReadSettings, place: Fields) -> str:
+def _chosen(questions: Mapping[str, None], settings: Wanted, place: Fields) -> str:
     if settings.metrics and not any(name in questions for name in settings.metrics):
         return settings.metrics[0]  # it may come in a later annotation
     return choose_metric(list(questions), settings, place.place("result"), word="question")
@@ -97,7 +97,7 @@ def _value(value: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _minimal(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def _minimal(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """JSON-MIN and CSV: what is an answer and what the task's data stands nowhere, so that the user may have to say."""
     names: list[str] = []
     for record in records(head):

@@ -15,7 +15,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head, parquet_rows
 from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.metric_choice import MetricChoice
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash
 
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.parquet")
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT.+")
@@ -27,7 +27,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "parquet" and head.has("doc", "model_response") and any(head.has(name) for name in _SCORES)
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read one metric of the documents."""
     scores = next(name for name in _SCORES if head.has(name))
     named = _FILE.fullmatch(head.path.name)

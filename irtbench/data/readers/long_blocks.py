@@ -154,6 +154,8 @@ def long_blocks(file: LongFile) -> Blocks:
             for respondents, rows in file.rows():
                 codes = respondents.indices.to_numpy()
                 starts = np.concatenate([[0], np.flatnonzero(codes[1:] != codes[:-1]) + 1])
+                if len(np.unique(codes[starts])) < len(starts):
+                    raise RowsScattered
                 names = respondents.dictionary.take(pa.array(codes[starts])).to_pylist()
                 if seen.add(names[1:] if names[0] == last else names) is not None:
                     raise RowsScattered
@@ -181,9 +183,12 @@ def _ordered(file: LongFile, folder: Path | None) -> Iterator[Unmade]:
             if folder is not None:
                 names: pa.Array = respondents.cast(pa.string())
             else:
-                own = respondents.dictionary.take(respondents.indices.unique())
-                known = pa.concat_arrays([known, own.filter(pa.compute.index_in(own, value_set=known).is_null())])
-                names = pa.compute.index_in(respondents.dictionary, value_set=known).take(respondents.indices)
+                place = pa.compute.index_in(respondents.dictionary, value_set=known)
+                new = respondents.indices.unique().filter(place.is_null().take(respondents.indices.unique()))
+                places = place.fill_null(0).to_numpy().copy()
+                places[new.to_numpy()] = len(known) + np.arange(len(new))
+                known = pa.concat_arrays([known, respondents.dictionary.take(new)]) if len(new) else known
+                names = pa.array(places[respondents.indices.to_numpy()])
             yield pa.record_batch([names, *map(pa.array, rows)], schema=schema)
 
     def in_turn(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[list[str], NDArray[np.int64], Rows]]:

@@ -11,7 +11,7 @@ from typing import Any
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head, look_at, parquet_rows
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Observation, Reader, ReadSettings
+from irtbench.data.readers.observations import Observation, Reader, Wanted
 
 _TAKEN = ("subject_id", "item_id", "benchmark_id", "trial", "test_condition", "response", "correct_answer")
 _NO_CONDITION = "none"
@@ -31,7 +31,7 @@ def accompanies(head: Head) -> bool:
     )
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the responses under one test condition; the metrics of the settings name it where there are several."""
     hashes = _hashes(head.path)
     conditions: dict[str, None] = {}

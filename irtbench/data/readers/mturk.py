@@ -14,7 +14,7 @@ from typing import Any
 
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash, records
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash, records
 
 _IDS = ("HITId", "AssignmentId", "WorkerId")
 _NUMBERED = re.compile(r"(?P<stem>.*?)_?(?P<number>\d+)")
@@ -26,7 +26,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "table" and head.has(*_IDS) and any(name.startswith("Answer.") for name in head.columns)
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the answers of the assignments that were not rejected."""
     for row in records(head):
         if row.values.get("AssignmentStatus") == "Rejected" or row.values.get("Reject"):

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from irtbench.data.how_to_read import HowToRead
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
 
 Want = Literal["answer", "response"]
-Errored = Literal["missing", "wrong"]
 
 
 class Observation(NamedTuple):
@@ -57,31 +57,47 @@ class Observation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ReadSettings:
-    """What the user decides where a file leaves a choice.
+class Wanted:
+    """What is taken from files, and what the user decides where a file leaves a choice.
 
     Parameters
     ----------
     want
         Graded responses, or raw answers.
-    metrics
-        The score or the question to take where a file has several; the first of these that it has.
-    errored
-        Whether an item at which a system's run failed is missing, or wrong.
+    how
+        What the user decides.
+    raw, levels
+        Whether scores stay as they are, and the labels that stand for them, the lowest first.
     """
 
     want: Want = "response"
-    metrics: tuple[str, ...] = ()
-    errored: Errored = "missing"
+    how: HowToRead = field(default_factory=HowToRead)
+    raw: bool = False
+    levels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.how.errored not in ("missing", "wrong"):
+            raise InputError(f"errored: expected 'missing' or 'wrong' but got '{self.how.errored}'")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The score or the question to take where a file has several; the first of these that it has."""
+        return self.how.metric
+
+    @property
+    def threshold(self) -> float | None:
+        """From which score on a response is right."""
+        return self.how.threshold if self.want == "response" else None
+
+    @property
+    def raw_scores(self) -> bool:
+        """Whether scores stay as they are: in categories, or for a mean over trials."""
+        return self.raw or self.how.trials in ("mean", "all")
 
     def failed(self, reason: str) -> tuple[float | None, str | None, str]:
         """Score, answer and reason of being left out of an item at which the run failed."""
-        wrong = self.want == "response" and self.errored == "wrong"
+        wrong = self.want == "response" and self.how.errored == "wrong"
         return (0.0, None, "") if wrong else (None, None, reason)
-
-    def __post_init__(self) -> None:
-        if self.errored not in ("missing", "wrong"):
-            raise InputError(f"errored: expected 'missing' or 'wrong' but got '{self.errored}'")
 
 
 @dataclass(frozen=True)
@@ -112,7 +128,7 @@ class Reader:
     title: str
     holds: Want
     recognises: Callable[[Head], bool]
-    read: Callable[[Head, ReadSettings, Counter[str]], Iterator[Observation]]
+    read: Callable[[Head, Wanted, Counter[str]], Iterator[Observation]]
     accompanies: Callable[[Head], bool] = field(default=lambda head: False)
     record: str = ""
     alone: bool = False

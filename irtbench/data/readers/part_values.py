@@ -89,10 +89,12 @@ def coded_names(column: pa.Array, source: Path | str, name: str, first_row: int)
     """Names in a column, none of them empty, as codes."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    names = without_guards(as_text(column.dictionary, f"file {source}", name))
+    given = as_text(column.dictionary, f"file {source}", name)
+    names = without_guards(given)
     if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():
         names_of(column.cast(pa.string()), source, name, first_row)  # says where
-    return pa.DictionaryArray.from_arrays(column.indices, names)
+    coded = pa.DictionaryArray.from_arrays(column.indices, names)
+    return coded if names is given else coded.cast(pa.string()).dictionary_encode()  # two may be one without guards
 
 
 def without_guards(names: pa.Array) -> pa.Array:

@@ -11,7 +11,7 @@ from typing import Any
 
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, records
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, records
 
 _IDS = ("instance_id", "user_id")
 _YES, _NO = ("true", "True", "1"), ("", "false", "False", "0", "None")
@@ -29,7 +29,7 @@ def accompanies(head: Head) -> bool:
     return head.kind == "parquet" and head.path.name in ("items.parquet", "spans.parquet", "phase_responses.parquet")
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the answers to one schema; those who left it empty have no answer."""
     schemas: dict[str, None] = {}
     for row, labels in _rows(head):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Observation, Reader, ReadSettings, records
+from irtbench.data.readers.observations import Observation, Reader, Wanted, records
 
 
 def recognises(head: Head) -> bool:
@@ -15,7 +15,7 @@ def recognises(head: Head) -> bool:
     return head.kind in ("lines", "object") and head.has("_input_hash", "_task_hash", "answer")
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the answers: the accepted options, or whether the task was accepted. The item is the task's hash."""
     for line in records(head):
         given, choices = line.name("answer"), line.entries("options")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Observation, Reader, ReadSettings, records
+from irtbench.data.readers.observations import Observation, Reader, Wanted, records
 
 
 def recognises(head: Head) -> bool:
@@ -14,7 +14,7 @@ def recognises(head: Head) -> bool:
     return head.kind in ("lines", "object") and head.has("subject_id") and isinstance(head.first.get("responses"), dict)
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the responses of each subject."""
     for line in records(head):
         respondent, responses = line.name("subject_id"), line.fields("responses")
