@@ -77,11 +77,11 @@ def is_large(file: Path, reading: Reading) -> bool:
     import pyarrow.parquet
 
     from irtbench.data.readers.long_table import find_id_columns
+    from irtbench.data.readers.packed import GZIP, PARQUET, first_bytes
 
-    with file.open("rb") as begun:
-        start = begun.read(4)
-    if start != b"PAR1":
-        return file.stat().st_size >= (LARGE_GZIP if start.startswith(b"\x1f\x8b") else LARGE_TEXT)
+    start = first_bytes(file)
+    if start != PARQUET:
+        return file.stat().st_size >= (LARGE_GZIP if start.startswith(GZIP) else LARGE_TEXT)
     try:
         opened = pa.parquet.ParquetFile(file)
     except (OSError, pa.ArrowException):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from irtbench.data.input_error import InputError
 MOST_TRIALS = 1_000_000  # of a respondent at an item
 
 
-def wrong_counts(right: NDArray[np.float64], asked: NDArray[np.float64]) -> NDArray[np.bool_]:
+def wrong_counts(right: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.bool_]:
     """Where these are no whole number right of a whole number of trials, or the trials are too many."""
     wrong = (right < 0) | (right > asked) | (asked > MOST_TRIALS)
     wrong |= (right != np.floor(right)) | (asked != np.floor(asked))

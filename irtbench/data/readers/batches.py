@@ -17,6 +17,7 @@ from irtbench.data.harmless_text import unguarded
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
 from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.readers.packed import GZIP, PARQUET, first_bytes
 from irtbench.data.readers.table import MISSING, demand_few_columns, separator_of
 from irtbench.data.responses import demand_unique
 
@@ -172,8 +173,7 @@ def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeT
     """
     if address_of(place) is None and not Path(place).is_dir():
         try:
-            with Path(place).open("rb") as file:
-                parquet = file.read(4) == b"PAR1"
+            parquet = first_bytes(place) == PARQUET
         except OSError as error:
             raise InputError(f"file {place}: cannot be read ({error})") from None
         if not parquet:
@@ -184,9 +184,7 @@ def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeT
 
 
 def _stream(path: Path | str) -> pa.NativeFile:
-    with Path(path).open("rb") as file:
-        gzipped = file.read(2) == b"\x1f\x8b"
-    return pa.input_stream(path, compression="gzip" if gzipped else None)
+    return pa.input_stream(path, compression="gzip" if first_bytes(path).startswith(GZIP) else None)
 
 
 def _change_of(path: Path) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.json_stream import BYTES_READ, JsonText, json_lines, json_value
-from irtbench.data.readers.packed import ZipArchive, open_bytes
+from irtbench.data.readers.packed import PARQUET, ZipArchive, open_bytes
 from irtbench.data.readers.table import read_table
 
 ROWS_READ = 2**14  # of a Parquet file at a time
@@ -86,7 +86,7 @@ def look_at(path: Path) -> Head:
         if start == b"PK\x03\x04":
             with ZipArchive.open(path) as archive:
                 return Head(path, "zip", members=archive.names)
-        if start == b"PAR1":
+        if start == PARQUET:
             return Head(path, "parquet", columns=_parquet_columns(path))
         start = (start + file.read(BYTES_READ - 4)).removeprefix(b"\xef\xbb\xbf").lstrip()
         if start.startswith(b"{"):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.packed import MOST_BYTES, unpacked_gzip
+from irtbench.data.readers.packed import GZIP, MOST_BYTES, PARQUET, unpacked_gzip
 from irtbench.data.responses import demand_unique, name_first
 
 EXPECTED_ONCE = "; expected each once, or a table of respondent_id, item_id, response"
@@ -32,7 +32,6 @@ MISSING = ("", "NA", "NaN", "nan")
 #: that in memory; so many fields of a Parquet file, bytes of text in a column of it, and columns.
 MOST_FIELDS, MOST_COLUMN_BYTES, MOST_COLUMNS = 2**27, 2**31, 100_000
 
-_GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 _UTF16 = {b"\xff\xfe", b"\xfe\xff"}
 _HEAD = 4096  # bytes that tell the kind of a file
 
@@ -60,7 +59,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     """
     path = Path(path)
     data = _read_bytes(path)
-    table = _parse_parquet(data, path) if data.startswith(_PARQUET) else _parse_text(data, path)
+    table = _parse_parquet(data, path) if data.startswith(PARQUET) else _parse_text(data, path)
     if table.num_rows == 0:
         raise InputError(f"file {path}: no rows below the header; expected at least one")
     return table.to_pandas()
@@ -107,7 +106,7 @@ def row_place(path: str | Path, row: int) -> str:
     """
     data = _read_bytes(Path(path))
     place = f"file {path}, row {row + 1}"
-    if data.startswith(_PARQUET):
+    if data.startswith(PARQUET):
         return place
     if data.lstrip()[:1] in (b"{", b"["):
         return f"file {path}, record {row + 1}"
@@ -167,7 +166,7 @@ def _read_bytes(path: Path) -> bytes:
         raise InputError(f"file {path}: is a folder; expected a CSV or Parquet file")
     try:
         data = _at_most(path, MOST_BYTES) if path.is_file() else _read_pipe(path)
-        if data.startswith(_GZIP):
+        if data.startswith(GZIP):
             stream = gzip.GzipFile(fileobj=io.BytesIO(data))
             data = unpacked_gzip(stream, len(data), path, most=math.inf).read(MOST_BYTES + 1)
             _demand_size(data, path)
