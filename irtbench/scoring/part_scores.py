@@ -207,22 +207,16 @@ def _write(scores: BlockScores, progress: Callable[[str], None]) -> int:
     with SeenNames(scores.file.path.parent) as seen:
         for table in in_turn(scores.calls()):
             if not blocks.distinct:
-                names = without_guards(table.column("respondent_id").combine_chunks()).to_pylist()[::n_scales]
-                _demand_once(seen.add(names))
+                seen.add(without_guards(table.column("respondent_id").combine_chunks()).to_pylist()[::n_scales])
             scores.file.write(table)
             n += len(table) // n_scales
             progress(f"{n}{of} respondents scored")
-        if (repeated := seen.twice()) is not None:
-            names = (name for piece in blocks.pieces for block in piece() for name in block().respondent_ids)
-            _demand_once(next(name for name in names if seen.hash_of(name) == repeated))
+        again = (block().respondent_ids for piece in blocks.pieces for block in piece())
+        if (twice := seen.repeated(again)) is not None:
+            raise InputError(f"responses: respondent {twice} comes twice; expected a row for each")
     if n == 0:
         raise InputError("responses: no rows; expected at least one respondent")
     return n
-
-
-def _demand_once(twice: str | None) -> None:
-    if twice is not None:
-        raise InputError(f"responses: respondent {twice} comes twice; expected a row for each")
 
 
 def _as_it_is(scores: pa.Table) -> pa.Table:

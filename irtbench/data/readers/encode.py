@@ -98,18 +98,17 @@ def encode_blocks(blocks: Blocks, store: ResponseStore, table: LargeTable, progr
     """Add the pieces that are not in the store yet, none of whose respondents may come twice."""
     of = "" if blocks.n_respondents is None else f" of {blocks.n_respondents}"
     with SeenNames(store.folder) as seen:
-        for names in store.names(NAMES_READ):
+        for names in () if blocks.distinct else store.names(NAMES_READ):
             seen.add(names)
         for piece in blocks.pieces[store.n_parts :]:
             for block in piece():
                 made = block()
-                if not blocks.distinct and (twice := seen.add(made.respondent_ids)) is not None:
-                    raise InputError(f"{table.place}: respondent {twice} comes twice; expected a row for each")
+                if not blocks.distinct:
+                    seen.add(made.respondent_ids)
                 store.add(pa.array(made.respondent_ids, pa.string()), made.coded_responses)
                 progress(f"{store.n_respondents}{of} respondents encoded")
             store.end_part()
-        if (repeated := seen.twice()) is not None:
-            twice = next(name for names in store.names(NAMES_READ) for name in names if seen.hash_of(name) == repeated)
+        if (twice := seen.repeated(store.names(NAMES_READ))) is not None:
             raise InputError(f"{table.place}: respondent {twice} comes twice; expected a row for each")
 
 

@@ -157,11 +157,10 @@ def long_blocks(file: LongFile) -> Blocks:
                 if len(np.unique(codes[starts])) < len(starts):
                     raise RowsScattered
                 names = respondents.dictionary.take(pa.array(codes[starts])).to_pylist()
-                if seen.add(names[1:] if names[0] == last else names) is not None:
-                    raise RowsScattered
+                seen.add(names[1:] if names[0] == last else names)
                 last = names[-1]
                 yield names, starts, rows
-            if seen.twice() is not None:
+            if seen.alike().size:
                 raise RowsScattered
 
     return Blocks(file.items, [lambda: _blocks(file, together())])

@@ -17,7 +17,7 @@ SORTING_THREADS = 2
 
 
 def in_order(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, place: str) -> Iterator[pa.RecordBatch]:
-    """The same rows, ordered by their first two columns; `folder` is made, and removed at the end.
+    """The same rows, ordered by their first column, and the second if there is one; `folder` is made, and removed at the end.
 
     What is wrong with the rows, and a signal that comes while they are sorted, is raised as it is.
 
@@ -38,11 +38,12 @@ def in_order(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, pl
     config: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": SORTING_MEMORY, "threads": SORTING_THREADS, "temp_directory": str(folder),
     }  # fmt: skip
-    first, second = schema.names[:2]
     try:
         with duckdb.connect(config=config) as connection:
             connection.register("given", pa.RecordBatchReader.from_batches(schema, checked()))
-            yield from connection.sql(f"SELECT * FROM given ORDER BY {first}, {second}").to_arrow_reader(ROWS_READ)
+            yield from connection.sql(f"SELECT * FROM given ORDER BY {', '.join(schema.names[:2])}").to_arrow_reader(
+                ROWS_READ
+            )
     except duckdb.Error as error:
         if failed:
             raise failed[0] from None
