@@ -138,7 +138,7 @@ class LargeTable(Shown):
     @property
     def n_parts(self) -> int:
         """Number of parts that are read one by one."""
-        return len(self.parts())
+        return len(self.parts)
 
     @property
     def n_fields(self) -> int:
@@ -157,6 +157,7 @@ class LargeTable(Shown):
             "columns": [list(pair) for pair in zip(self.names, self.types, strict=True)],
         }
 
+    @cached_property
     def parts(self) -> list[tuple[TableFileInfo, tuple[int, ...]]]:
         """Row groups that are worked on together, in the order of the rows."""
         found: list[tuple[TableFileInfo, tuple[int, ...]]] = []
@@ -213,7 +214,7 @@ class LargeTable(Shown):
 
         Of `numbers` the files themselves say what they hold.
         """
-        for file, groups in self.parts() if part is None else [self.parts()[part]]:
+        for file, groups in self.parts if part is None else [self.parts[part]]:
             for first, batch in self.batches(file, groups, columns, rows=rows, coded=coded):
                 yield file.path, first, batch
 

@@ -17,7 +17,7 @@ SORTING_THREADS = 2
 
 
 def in_order(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, place: str) -> Iterator[pa.RecordBatch]:
-    """The same rows, ordered by their first column, and the second if there is one; `folder` is made, and removed at the end.
+    """The same rows, ordered by their first two columns; `folder` is made, and removed at the end.
 
     What is wrong with the rows, and a signal that comes while they are sorted, is raised as it is.
 

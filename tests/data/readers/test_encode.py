@@ -241,7 +241,7 @@ def test_a_run_that_was_stopped_is_taken_up(n_added: int, tmp_path: Path, monkey
 
     monkeypatch.setattr(LargeTable, "batches", noted)
     assert_same(encoded(place, tmp_path / "cache"), responses)
-    n_parts = len(LargeTable.open(place).parts())
+    n_parts = len(LargeTable.open(place).parts)
     assert n_parts == 3
     assert (len(read) < n_parts) == (n_added > 6)  # a part has 43 or 44 rows, seven at a time
 
