@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from textwrap import fill
 
+from irtbench.data import drawn_by
 from irtbench.data.exports import homes_of
 
 __version__ = "0.1.0"
@@ -34,6 +35,14 @@ def _by_room() -> str:
 
 
 __doc__ = f"{__doc__}\nThe public names, in the order of the procedure, and those of the rooms:\n\n{_by_room()}\n"
+
+
+def _figure_of(result: object, ax: object) -> object:
+    """The figure of a result; matplotlib is loaded with the first."""
+    return import_module("irtbench.report.result_figures").figure_of(result, ax)
+
+
+drawn_by.figure_of = _figure_of  # type: ignore[assignment]  # the types of what is not loaded yet
 
 
 def __getattr__(name: str) -> object:

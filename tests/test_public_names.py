@@ -41,13 +41,13 @@ INNER_FUNCTIONS = {
     "data.checked_settings": "with_keywords",
     "data.vocabulary": "demand_meant",
     "data.grading": "normalised_keys",
-    "data.readers.long_table": "read_long_table",
+    "data.readers.long_table": "long_from_frame",
     "data.readers.respondents": "join_respondents respondents_of",
     "data.readers.response_values": "to_responses",
     "data.readers.r_parameters": "in_our_columns",
     "data.readers.table": "to_numbers",
-    "data.readers.wide_parts": "read_wide_parts",
-    "data.readers.wide_table": "read_wide_table",
+    "data.readers.wide_blocks": "wide_blocks",
+    "data.readers.wide_table": "wide_from_frame",
     "data.readers.collect": "collect",
     "data.readers.item_identity": "join_items",
     "data.readers.trials": "reduce_trials",
@@ -97,10 +97,11 @@ INNER_FILES = {
     "data": "checked_settings coded_responses file_hash harmless_text multiple_testing place respondent_sample "
     "response_store shown "
     "trial_counts vocabulary readers.batches readers.file_systems "
-    "readers.encode_long readers.long_parts "
+    "response_blocks readers.long_blocks readers.row_order readers.wide_blocks "
     "readers.part_values readers.response_values "
-    "exports readers.column_names readers.record_table readers.deepeval readers.doccano readers.promptfoo "
-    "readers.table readers.wide_parts readers.wide_table "
+    "exports readers.formats readers.column_names readers.record_table readers.deepeval readers.doccano "
+    "readers.promptfoo "
+    "readers.table readers.wide_table "
     "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
     "readers.lm_eval readers.measurement_db readers.metric_choice readers.mturk readers.observations "
@@ -117,8 +118,7 @@ INNER_FILES = {
     "bank": "item_file left_out schema",
     "building": "accuracy_form binary_program checkpoint form_program infeasible_form item_pool link_error "
     "pruning_round reliability_cuts removals",
-    "scoring": "category_error comparability complete_patterns item_selection modal eap_sum part_scores "
-    "tables_to_score",
+    "scoring": "category_error comparability complete_patterns item_selection modal eap_sum part_scores",
     "evaluation": "categorical_draws exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading record "
     "scale_study short_forms study_data study_template systems",

@@ -375,8 +375,7 @@ def with_scores(
 def scale_of_many(fitted: FittedModel, data: ResponseMatrix | StoredResponses) -> Scale:
     """The scale with its norm sample."""
     from irtbench.bank.norms import Norms, norm_places
-    from irtbench.data.readers.wide_parts import ROWS
-    from irtbench.scoring.bulk import in_single
+    from irtbench.data.response_blocks import ROWS
     from irtbench.scoring.scores import ScoringSettings
     from irtbench.scoring.shared_grid import SharedGridScorer
 
@@ -385,7 +384,8 @@ def scale_of_many(fitted: FittedModel, data: ResponseMatrix | StoredResponses) -
     scorer = SharedGridScorer(scale, data.item_ids, ScoringSettings())
     rows, ids = data.at(places), tuple(map(str, places))
     parts = [slice(first, first + ROWS) for first in range(0, len(ids), ROWS)]
-    abilities = [scorer.estimate(in_single(rows[part]), ids[part])[0] for part in parts]
+    some = [ResponseMatrix.from_coded(rows[part], ids[part], data.item_ids) for part in parts]
+    abilities = [scorer.estimate(part)[0] for part in some]
     theta, errors = (
         np.concatenate([getattr(part, name) for part in abilities]) for name in ("theta", "standard_error")
     )

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from irtbench.estimation.distributed.ranks import Ranks
 
 MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
-PARQUET = b"PAR1"
 RUNNING = "running"  # lock of a run that reads what is encoded, so that no other encodes anew meanwhile
 
 
@@ -86,13 +85,14 @@ def large_table(
 
 def first_parquet(file: Path) -> Path | None:
     """The file if it is Parquet, or the first of a folder that holds Parquet files alone; None for anything else."""
+    from irtbench.data.readers.packed import PARQUET, first_bytes
+
     if file.is_dir():
         inner = sorted(path for path in file.rglob("*") if path.is_file() and path.name[:1] not in "._")
         return inner[0] if inner and all(path.suffix == ".parquet" for path in inner) else None
     if not file.is_file():
         return None
-    with file.open("rb") as opened:
-        return file if opened.read(len(PARQUET)) == PARQUET else None
+    return file if first_bytes(file) == PARQUET else None
 
 
 def option_in_memory(table: LargeTable, reading: Reading) -> str:

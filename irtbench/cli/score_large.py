@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from irtbench.bank.left_out import LeftOut
     from irtbench.data.grading import GradingSettings
     from irtbench.data.items import UnknownItems
+    from irtbench.data.readers.large_columns import Content
+    from irtbench.scoring.bulk import Layout
     from irtbench.scoring.scores import ScoringSettings
-    from irtbench.scoring.tables_to_score import Content, Layout
 
 LARGE_FILE = 100_000  # respondents of a wide Parquet file, from which on it is scored part by part
 LARGE_LONG_FILE = 1_000_000  # rows of a long one
@@ -76,11 +77,11 @@ def is_large(file: Path, reading: Reading) -> bool:
     import pyarrow.parquet
 
     from irtbench.data.readers.long_table import find_id_columns
+    from irtbench.data.readers.packed import GZIP, PARQUET, first_bytes
 
-    with file.open("rb") as begun:
-        start = begun.read(4)
-    if start != b"PAR1":
-        return file.stat().st_size >= (LARGE_GZIP if start.startswith(b"\x1f\x8b") else LARGE_TEXT)
+    start = first_bytes(file)
+    if start != PARQUET:
+        return file.stat().st_size >= (LARGE_GZIP if start.startswith(GZIP) else LARGE_TEXT)
     try:
         opened = pa.parquet.ParquetFile(file)
     except (OSError, pa.ArrowException):

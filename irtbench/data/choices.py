@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first
+from irtbench.data.responses import demand_unique
 from irtbench.data.shown import Shown
 
 
@@ -44,11 +44,7 @@ class ChoiceItems(Shown):
         for name in ("options", "right", "group"):
             if len(getattr(self, name)) != self.n_items:
                 raise InputError(f"choices: {name} has {len(getattr(self, name))} values for {self.n_items} items")
-        index = pd.Index(self.item_ids)
-        if index.has_duplicates:
-            raise InputError(
-                f"choices: item_id must be unique but {name_first(list(index[index.duplicated()]))} is not"
-            )
+        demand_unique(self.item_ids, "choices: item_id")
         for item, options, right in zip(self.item_ids, self.options, self.right, strict=True):
             if len(options) < 2:
                 raise InputError(f"choices: item {item}: expected at least 2 options but got {len(options)}")

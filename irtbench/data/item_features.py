@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first
+from irtbench.data.responses import demand_unique, name_first
 from irtbench.data.shown import Shown, counted
 
 MOST = 1e50  # size of a feature, whose squares are added up
@@ -46,10 +46,8 @@ class ItemFeatures(Shown):
             raise InputError(
                 f"features: values of shape {values.shape} for {len(self.item_ids)} items, {len(self.names)} features"
             )
-        for what, given in (("item_id", self.item_ids), ("feature", self.names)):
-            if len(set(given)) < len(given):
-                repeated = list(pd.Index(given)[pd.Index(given).duplicated()].unique())
-                raise InputError(f"features: {what} must be unique but {name_first(repeated)} is repeated")
+        demand_unique(self.item_ids, "features: item_id")
+        demand_unique(self.names, "features: feature")
         if not self.names:
             raise InputError("features: no feature; expected a column beside item_id")
         if not np.isfinite(values).all():

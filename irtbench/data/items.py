@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first
+from irtbench.data.responses import demand_unique, name_first
 from irtbench.data.shown import Shown, counted
 
 #: What responses to items outside a bank mean.
@@ -61,10 +61,7 @@ class ItemTable(Shown):
         for name in ("key", "label", "group", "text", "attention"):
             if len(getattr(self, name)) != len(self.item_ids):
                 raise InputError(f"items: {name} has {len(getattr(self, name))} values for {len(self.item_ids)} items")
-        if len(set(self.item_ids)) != len(self.item_ids):
-            index = pd.Index(self.item_ids)
-            repeated = list(index[index.duplicated()].unique())
-            raise InputError(f"items: item_id must be unique but {name_first(repeated)} is repeated")
+        demand_unique(self.item_ids, "items: item_id")
 
     @property
     def n_items(self) -> int:

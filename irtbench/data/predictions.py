@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first
+from irtbench.data.responses import demand_unique, name_first
 from irtbench.data.shown import Shown
 
 
@@ -42,10 +42,7 @@ class Predictions(Shown):
                 f"predictions: shapes {self.probabilities.shape} and {self.outcomes.shape} do not fit "
                 f"{len(self.item_ids)} items"
             )
-        index = pd.Index(self.item_ids)
-        if index.has_duplicates:
-            repeated = list(index[index.duplicated()].unique())
-            raise InputError(f"predictions: item_id must be unique but {name_first(repeated)} is repeated")
+        demand_unique(self.item_ids, "predictions: item_id")
 
     @property
     def predicted(self) -> NDArray[np.float64]:

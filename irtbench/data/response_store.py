@@ -133,6 +133,12 @@ class ResponseStore:
         self.n_by_item += observed.sum(axis=0)
         self.n_correct_by_item += (values == 1).sum(axis=0)
 
+    def names(self, most: int) -> Iterator[list[str]]:
+        """Names of all respondents that were added, so many at a time: with responses, and without."""
+        for file in (NameFile.within(self.folder, name) for name in (NAMES, LEFT_OUT)):
+            for start in range(0, len(file), most):
+                yield file.read(start, min(start + most, len(file))).to_pylist()
+
     def end_part(self) -> None:
         """Note that all rows of a part have been added."""
         self.n_parts += 1

@@ -18,7 +18,7 @@ from scipy.special import gammaln
 from irtbench.data.coded_responses import HELD, MISSING, Coded, coded
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown, counted
-from irtbench.data.trial_counts import trial_counts
+from irtbench.data.trial_counts import MOST_TRIALS, trial_counts, wrong_counts
 
 Duplicates = Literal["error", "first", "last"]
 
@@ -27,6 +27,14 @@ def name_first(values: Sequence[object], *, most: int = 5) -> str:
     """List the first few values for an error message: ``'a, b, c and 4 more'``."""
     shown = ", ".join(str(value) for value in values[:most])
     return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
+
+
+def demand_unique(names: Sequence[str], what: str, *, expected: str = "") -> None:
+    """Refuse names of which one comes twice, perhaps saying what is expected."""
+    if len(set(names)) < len(names):
+        index = pd.Index(names)
+        repeated = list(index[index.duplicated()].unique())
+        raise InputError(f"{what} must be unique but {name_first(repeated)} is repeated{expected}")
 
 
 def numbered(prefix: str, n: int) -> tuple[str, ...]:
@@ -44,9 +52,6 @@ def positions_of(item_ids: Sequence[str], known: Sequence[str]) -> NDArray[np.in
             f"{name_first(list(known), most=3)}"
         )
     return positions
-
-
-MOST_TRIALS = 1_000_000  # of a respondent at an item
 
 
 def trials_words(got: float) -> str:
@@ -121,6 +126,44 @@ def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error")
 
 
 @dataclass(frozen=True, eq=False)
+class LongPairs:
+    """The pairs of a long table, by position of respondent and item, with number right and number of trials.
+
+    The number right is NaN where there is no trial; `counted` says whether several trials of a pair are summed.
+    """
+
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    right: NDArray[np.float64]
+    asked: NDArray[np.float64]
+    counted: bool
+    respondent_ids: tuple[str, ...]
+    item_ids: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, item_ids: Sequence[str] | None, duplicates: Duplicates) -> LongPairs:
+        """One of each pair; see `ResponseMatrix.from_long`."""
+        if table.empty:
+            raise InputError("responses: the table is empty; expected at least one response")
+        counts = trial_counts(table)
+        table = resolve_duplicates(table if counts is None else counts, duplicates=duplicates)
+        rows, respondents = pd.factorize(table["respondent_id"])
+        columns, items = pd.factorize(table["item_id"])
+        if item_ids is not None:
+            columns, items = pd.Index(item_ids).get_indexer(pd.Index(table["item_id"])), pd.Index(item_ids)
+            if (columns < 0).any():
+                unknown = list(pd.unique(table["item_id"][columns < 0]))
+                raise InputError(f"responses: unknown item {name_first(unknown)}")
+        right = table["response" if counts is None else "n_correct"].to_numpy(dtype=np.float64)
+        asked = (~np.isnan(right)).astype(np.float64)
+        if counts is not None:
+            asked = table["n_trials"].to_numpy(dtype=np.float64)
+            right = np.where(asked > 0, right, np.nan)
+        names, wanted = tuple(str(name) for name in respondents), tuple(str(item) for item in items)
+        return cls(rows, columns, right, asked, counts is not None, names, wanted)
+
+
+@dataclass(frozen=True, eq=False)
 class ResponseMatrix(Shown):
     """Graded responses of respondents (rows) to items (columns), one each or the number right of several trials.
 
@@ -156,11 +199,8 @@ class ResponseMatrix(Shown):
                 f"response matrix: shape {held.shape} does not fit "
                 f"{len(self.respondent_ids)} respondents x {len(self.item_ids)} items"
             )
-        for name, ids in (("respondent_id", self.respondent_ids), ("item_id", self.item_ids)):
-            if len(set(ids)) != len(ids):
-                index = pd.Index(ids)
-                repeated = list(index[index.duplicated()].unique())
-                raise InputError(f"response matrix: {name} must be unique but {name_first(repeated)} is repeated")
+        demand_unique(self.respondent_ids, "response matrix: respondent_id")
+        demand_unique(self.item_ids, "response matrix: item_id")
         if self.trials is not None:
             object.__setattr__(self, "trials", self._checked(self.trials))
         if self.trials is None:
@@ -177,8 +217,7 @@ class ResponseMatrix(Shown):
             raise InputError(f"response matrix: trials of shape {given.shape} for responses of {correct.shape}")
         whole = np.nan_to_num(given).astype(np.int64)
         right = np.where(np.isnan(correct), 0, correct)
-        wrong = (whole != given) | (right != np.floor(right)) | (right < 0) | (right > whole) | (whole > MOST_TRIALS)
-        wrong |= np.isnan(correct) != (whole == 0)
+        wrong = wrong_counts(right, given) | (np.isnan(correct) != (whole == 0))
         if wrong.any():
             row, column = (int(k) for k in np.argwhere(wrong)[0])
             raise InputError(
@@ -331,6 +370,13 @@ class ResponseMatrix(Shown):
         """Some respondents, by their places in ascending order."""
         return self.select_respondents(np.isin(np.arange(self.n_respondents), respondents))
 
+    def part(self, start: int, stop: int) -> ResponseMatrix:
+        """Consecutive respondents."""
+        if (start, stop) == (0, self.n_respondents):
+            return self
+        trials = None if self.trials is None else self.trials[start:stop]
+        return self._part(self.coded_responses[start:stop], self.respondent_ids[start:stop], self.item_ids, trials)
+
     def to_matrix(self) -> ResponseMatrix:
         """These responses, which are in memory."""
         return self
@@ -353,7 +399,7 @@ class ResponseMatrix(Shown):
         held: NDArray[Any],
         respondent_ids: tuple[str, ...],
         item_ids: tuple[str, ...],
-        trials: NDArray[np.int64] | None,
+        trials: NDArray[Any] | None,
     ) -> ResponseMatrix:
         """The matrix of responses that are coded already; checked like any other."""
         held.setflags(write=False)
@@ -413,34 +459,16 @@ class ResponseMatrix(Shown):
             On a duplicate pair (by default), a missing name, an item outside ``item_ids``, a value that is none of
             those expected, or an empty table.
         """
-        if table.empty:
-            raise InputError("responses: the table is empty; expected at least one response")
-        counts = trial_counts(table)
-        table = resolve_duplicates(table if counts is None else counts, duplicates=duplicates)
-        rows, respondents = pd.factorize(table["respondent_id"])
-        if item_ids is None:
-            columns, appeared = pd.factorize(table["item_id"])
-            wanted = tuple(str(item) for item in appeared)
-        else:
-            wanted = tuple(item_ids)
-            columns = pd.Index(wanted).get_indexer(pd.Index(table["item_id"]))
-            if (columns < 0).any():
-                unknown = list(pd.unique(table["item_id"][columns < 0]))
-                raise InputError(f"responses: unknown item {name_first(unknown)}")
-        names = tuple(str(r) for r in respondents)
-        shape = len(respondents), len(wanted)
-        if counts is None:
-            held = coded(table["response"].to_numpy(dtype=np.float64))
-            missing = np.nan if held.dtype == np.float64 else MISSING
-            values = np.full(shape, missing, dtype=held.dtype)
-            values[rows, columns] = held
-            return cls._part(values, names, wanted, None)
-        correct = np.full(shape, np.nan)
-        n = table["n_trials"].to_numpy(dtype=np.float64)
-        trials = np.zeros(correct.shape)
-        trials[rows, columns] = n
-        correct[rows, columns] = np.where(n > 0, table["n_correct"].to_numpy(dtype=np.float64), np.nan)
-        return cls(correct, names, wanted, trials)  # type: ignore[arg-type]  # whole numbers once it is checked
+        pairs = LongPairs.of(table, item_ids, duplicates)
+        held = coded(pairs.right)
+        missing = np.nan if held.dtype == np.float64 else MISSING
+        values = np.full((len(pairs.respondent_ids), len(pairs.item_ids)), missing, dtype=held.dtype)
+        values[pairs.rows, pairs.columns] = held
+        trials = None
+        if pairs.counted:
+            trials = np.zeros(values.shape)
+            trials[pairs.rows, pairs.columns] = pairs.asked
+        return cls._part(values, pairs.respondent_ids, pairs.item_ids, trials)
 
     def table(self) -> pd.DataFrame:
         """One row a respondent: a wide table, the respondents in its first column."""

@@ -6,13 +6,13 @@ import html
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.data import drawn_by
 from irtbench.data.harmless_text import printable
 
 if TYPE_CHECKING:
@@ -74,9 +74,8 @@ class Drawn(Shown):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the result on these axes of matplotlib, or on new ones, and return them."""
-        # the one look to the right: by name and when it is asked for, as pandas looks for what draws its tables
-        drawn: Axes = import_module("irtbench.report.result_figures").figure_of(self._drawn_as, ax)
-        return drawn
+        assert drawn_by.figure_of is not None  # the package sets it
+        return drawn_by.figure_of(self._drawn_as, ax)
 
     @property
     def _drawn_as(self) -> object:

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import (
     Duplicates,
+    LongPairs,
     ResponseMatrix,
     log_binomial,
     positions_of,
-    resolve_duplicates,
     share_correct,
     size_in_short,
 )
 from irtbench.data.shown import Shown
-from irtbench.data.trial_counts import trial_counts
+from irtbench.data.trial_counts import wrong_counts
 
 MOST_DENSE_CELLS = 20_000_000  # a matrix of so many responses is 160 MB
 SPARSE_BELOW = 0.1  # share of cells observed
@@ -155,35 +155,25 @@ class SparseResponses(Shown):
             On a duplicate pair (by default), a missing name, a response that is none of 1, 0 and missing, or an empty
             table.
         """
-        if table.empty:
-            raise InputError("responses: the table is empty; expected at least one response")
-        counts = trial_counts(table)
-        table = resolve_duplicates(table if counts is None else counts, duplicates=duplicates)
-        rows, respondents = pd.factorize(table["respondent_id"])
-        columns, items = pd.factorize(table["item_id"])
-        if counts is None:
-            response, n = table["response"].to_numpy(dtype=np.float64), np.ones(len(table))
-            n[np.isnan(response)] = 0
-        else:
-            response, n = (table[name].to_numpy(dtype=np.float64) for name in ("n_correct", "n_trials"))
-        wrong = (n > 0) & ~((response >= 0) & (response <= n) & (response == np.floor(response)))
-        wrong |= (n < 0) | (n != np.floor(n))
+        pairs = LongPairs.of(table, None, duplicates)
+        right, n = pairs.right, pairs.asked
+        wrong = (n != 0) & wrong_counts(right, n)
         if wrong.any():
-            k = int(np.flatnonzero(wrong)[0])
-            expected = "1, 0 or missing" if counts is None else f"a whole number right of {n[k]:g} trials"
+            k = int(wrong.argmax())
+            expected = f"a whole number right of {n[k]:g} trials" if pairs.counted else "1, 0 or missing"
             raise InputError(
-                f"responses: respondent {respondents[rows[k]]}, item {items[columns[k]]}: "
-                f"expected {expected} but got {response[k]:g}"
+                f"responses: respondent {pairs.respondent_ids[pairs.rows[k]]}, "
+                f"item {pairs.item_ids[pairs.columns[k]]}: expected {expected} but got {right[k]:g}"
             )
         held = np.flatnonzero(n > 0)
-        held = held[np.argsort(rows[held], kind="stable")]
+        held = held[np.argsort(pairs.rows[held], kind="stable")]
         several = bool((n > 1).any())
         return cls(
-            rows[held],
-            columns[held],
-            response[held].astype(np.int64) if several else response[held] == 1,
-            tuple(str(r) for r in respondents),
-            tuple(str(i) for i in items),
+            pairs.rows[held],
+            pairs.columns[held],
+            right[held].astype(np.int64) if several else right[held] == 1,
+            pairs.respondent_ids,
+            pairs.item_ids,
             n[held].astype(np.int64) if several else None,
         )
 

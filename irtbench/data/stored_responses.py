@@ -23,7 +23,6 @@ from irtbench.data.shown import Shown
 from irtbench.data.sparse_responses import SparseResponses
 
 RESPONSES, NAMES, LEFT_OUT = "responses.bin", "respondents", "left_out"
-FEW = 2**6  # one respondent of so many is read alone, of more all are passed through
 BLOCK = 2**24  # bytes read at once where all are passed through
 FEW_BETWEEN = 2  # respondents read for one that is wanted, up to which all between are read at once
 
@@ -130,7 +129,10 @@ class StoredResponses(Shown):
 
     def rows(self, start: int, stop: int) -> NDArray[np.int8]:
         """Responses 1, 0 and -1 of consecutive respondents, read from the disk, shape (stop - start, n_items)."""
-        found = self._stored(start, stop) if self.places is None else self._chosen(self.places[start:stop])
+        return self._wanted(self._stored(start, stop) if self.places is None else self._chosen(self.places[start:stop]))
+
+    def _wanted(self, found: NDArray[np.int8]) -> NDArray[np.int8]:
+        """The columns of the items wanted."""
         if self.columns is None:
             return found
         there = self.columns < len(self.stored_items)
@@ -148,17 +150,7 @@ class StoredResponses(Shown):
 
     def at(self, respondents: NDArray[np.intp]) -> NDArray[np.int8]:
         """Rows of some respondents, by their places in ascending order."""
-        found = np.empty((len(respondents), self.n_items), dtype=np.int8)
-        if len(respondents) * FEW <= self.n_respondents:
-            for row, place in zip(found, respondents.tolist(), strict=True):
-                row[:] = self.rows(place, place + 1)[0]
-            return found
-        start = 0
-        for block in self.blocks():  # a file mapped into memory would count as memory as far as it is touched
-            first, last = np.searchsorted(respondents, [start, start + len(block)])
-            found[first:last] = block[respondents[first:last] - start]
-            start += len(block)
-        return found
+        return self._wanted(self._chosen(respondents if self.places is None else self.places[respondents]))
 
     def respondent_ids(self, start: int, stop: int) -> tuple[str, ...]:
         """Names of consecutive respondents."""

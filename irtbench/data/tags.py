@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first
+from irtbench.data.responses import demand_unique, name_first
 from irtbench.data.shown import Shown, counted
 
 
@@ -37,10 +37,7 @@ class ItemTags(Shown):
     def __post_init__(self) -> None:
         if len(self.tags) != len(self.item_ids):
             raise InputError(f"tags: {len(self.tags)} entries for {len(self.item_ids)} items")
-        index = pd.Index(self.item_ids)
-        if index.has_duplicates:
-            repeated = list(index[index.duplicated()].unique())
-            raise InputError(f"tags: item_id must be unique but {name_first(repeated)} is repeated")
+        demand_unique(self.item_ids, "tags: item_id")
         for item, given in zip(self.item_ids, self.tags, strict=True):
             if len(set(given)) < len(given):
                 raise InputError(f"tags: item {item} has a tag twice: {name_first(given)}")

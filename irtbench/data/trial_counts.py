@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
+
+MOST_TRIALS = 1_000_000  # of a respondent at an item
+
+
+def wrong_counts(right: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where these are no whole number right of a whole number of trials, or the trials are too many."""
+    wrong = (right < 0) | (right > asked) | (asked > MOST_TRIALS)
+    wrong |= (right != np.floor(right)) | (asked != np.floor(asked))
+    return wrong
 
 
 def trial_counts(table: pd.DataFrame) -> pd.DataFrame | None:

@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+import pyarrow as pa
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.left_out import LeftOut, among, items_left_out
 from irtbench.bank.scale import Scale
-from irtbench.data.coded_responses import MISSING
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.readers.batches import TextAmongNumbers, opened_table
+from irtbench.data.readers.batches import TextAmongNumbers, TextTable, opened_table
+from irtbench.data.readers.large_columns import FIRST_ROWS, Content, long_layout
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.long_parts import RowsScattered, read_scattered, read_together
+from irtbench.data.readers.long_blocks import LongFile, RowsScattered, long_blocks, ordered_blocks
 from irtbench.data.readers.long_table import find_id_columns
-from irtbench.data.readers.seen_names import SeenNames
-from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart, WideTable
+from irtbench.data.readers.recognise import mostly_responses
+from irtbench.data.readers.wide_blocks import wide_blocks
+from irtbench.data.readers.wide_table import likely_respondent_column
+from irtbench.data.response_blocks import blocks_of
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.stored_responses import StoredResponses
-from irtbench.scoring.part_scores import Blocks, Processes, ScoresWanted, score_blocks
-from irtbench.scoring.scores import ScoringSettings, grading_of, scales_of
-from irtbench.scoring.tables_to_score import Content, Layout, long_to_score, wide_to_score
+from irtbench.scoring.part_scores import Processes, ScoresWanted, score_blocks
+from irtbench.scoring.scores import ScoringSettings, check_known, grading_of, item_ids_of, keys_of, scales_of
 
+Layout = Literal["auto", "long", "wide"]
 SCORES = "scores"  # folder of scores that are finished, in that of stored responses
 NOT_TOGETHER = "several processes score a wide Parquet table; expected one, or a single process"
 
@@ -67,9 +67,10 @@ def score_file(
     source
         Wide: a row for each respondent; a column of names (the first, unless ``columns`` says otherwise) and one for
         each item, of 1, 0 and null, NaN or -1 where missing. Long: a row for each response, with columns of
-        respondents, items and responses. The rows of a respondent need not stand together; where they do, the file is
-        read once and little of it kept, else see ``read_scattered``. A column ``trial`` tells several trials of a pair
-        apart, or ``n_correct`` and ``n_trials`` stand in place of responses. Answers are graded by the bank's keys.
+        respondents, items and responses. The rows of a respondent need not stand together; where they do not,
+        they are brought into order first, in the folder of temporary files. A column ``trial`` tells several trials of
+        a pair apart, or ``n_correct`` and ``n_trials`` stand in place of responses. Answers are graded by the bank's
+        keys.
     target
         The file to write: Parquet, or CSV by any other name.
     settings
@@ -128,54 +129,67 @@ def score_file(
     """
     settings, columns = settings or ScoringSettings(), columns or {}
     left_out = [] if left_out is None else left_out
-    opened = opened_table(source, allow_address)
+    table = opened_table(source, allow_address)
     for given in columns.values():
-        if given not in opened.names:
-            raise InputError(f"{opened.in_words}: column '{given}' missing")
-    pair = find_id_columns(opened.names, columns)
-    is_wide = layout == "wide" or (layout == "auto" and pair is None)
-    if together is not None and not (is_wide and isinstance(opened, LargeTable) and unfinished is not None):
-        raise InputError(f"{opened.in_words if is_wide else source}: {NOT_TOGETHER}")
-    wanted = ScoresWanted(target, unfinished=unfinished if is_wide else None)
-    asked = content, columns, unknown_items, grading
+        if given not in table.names:
+            raise InputError(f"{table.in_words}: column '{given}' missing")
+    is_wide = layout == "wide" or (layout == "auto" and find_id_columns(table.names, columns) is None)
+    if together is not None and not (is_wide and isinstance(table, LargeTable) and unfinished is not None):
+        raise InputError(f"{table.in_words if is_wide else source}: {NOT_TOGETHER}")
+    rules = grading or grading_of(bank)
 
-    def score(as_text: bool) -> int:
-        if is_wide:
-            wide, left_out[:] = wide_to_score(bank, opened, *asked, as_text=as_text)
-            return score_blocks(bank, blocks_of_wide(bank, wide, grading), settings, wanted, progress, together)
-        long = long_to_score(bank, opened, pair, *asked, as_text=as_text)
-        blocks = Blocks(long.items, lambda _, seen: map(made, read_together(long, seen)))
+    def wide(*, as_text: bool) -> int:
+        respondent = likely_respondent_column(list(table.names), columns)
+        items = [name for name in table.names if name != respondent]
+        left_out[:] = check_known(items, bank.scales, unknown_items)
+        known = set(item_ids_of(bank))
+        items = [item for item in items if item in known]
+        keys = keys_of(bank, rules) if holds_answers(table, items, content) else None
+        blocks = wide_blocks(table, respondent, items, keys, as_text=as_text)
+
+        def identity() -> dict[str, Any]:
+            graded = None if keys is None else repr(rules)
+            return {"source": table.identity, "columns": [respondent, *items], "grading": graded}
+
+        wanted = ScoresWanted(target, unfinished=unfinished)
+        return score_blocks(bank, replace(blocks, identity=identity), settings, wanted, progress, together)
+
+    def long(*, as_text: bool) -> int:
+        found = long_layout(table.names, columns, content)
+        if found is None:
+            what = "responses or answers" if content == "auto" else content
+            raise InputError(f"{table.in_words}: expected columns of respondents, items and {what} for a long table")
+        own, keys = items_left_out(bank.scales), keys_of(bank, rules) if found[1] else None
+        file = LongFile(table, found[0], item_ids_of(bank), unknown_items, keys, as_text, own.keys())
+        wanted = ScoresWanted(target, trials=found[0].has_trials)
         try:
-            n = score_blocks(bank, blocks, settings, wanted, progress)
+            n = score_blocks(bank, long_blocks(file), settings, wanted, progress)
         except RowsScattered:
-            progress("the rows of a respondent do not stand together: collecting them first")
-            scattered = read_scattered(long, progress)
-            blocks = replace(blocks, parts=lambda *_: map(made, scattered))
-            n = score_blocks(bank, blocks, settings, wanted, progress)
-        left_out[:] = among(items_left_out(bank.scales), sorted(long.seen_left_out))
+            progress("the rows of a respondent do not stand together: bringing them into order first")
+            n = score_blocks(bank, ordered_blocks(file), settings, wanted, progress)
+        left_out[:] = among(own, sorted(file.seen_left_out))
         return n
 
+    score = wide if is_wide else long
     try:
-        n = score(False)
+        n = score(as_text=False)
     except TextAmongNumbers:
         progress("not all responses are numbers: reading them as text")
-        n = score(True)
-    opened.demand_unchanged()
+        n = score(as_text=True)
+    table.demand_unchanged()
     return n
 
 
-def blocks_of_wide(bank: ItemBank, table: WideTable, grading: GradingSettings | None) -> Blocks:
-    """A wide table some rows at a time; one in Parquet in pieces too."""
-
-    def identity() -> dict[str, Any]:
-        return {
-            "source": table.source.identity,
-            "columns": [table.respondent, *table.items],
-            "grading": None if table.keys is None else repr(grading or grading_of(bank)),
-        }
-
-    n = table.source.n_rows if isinstance(table.source, LargeTable) else None
-    return Blocks(table.items, table.parts, table.pieces(), n, identity)
+def holds_answers(table: LargeTable | TextTable, items: Sequence[str], content: Content) -> bool:
+    """Whether a wide table holds answers, by what most of its first cells are."""
+    if content != "auto":
+        return content == "answers"
+    texts = [item for item in items if table.is_text(item)]
+    first = next(table.rows(texts, rows=FIRST_ROWS), None) if len(texts) == len(items) else None
+    if first is None:
+        return False
+    cells = pd.concat([pd.Series(first[2].column(item).cast(pa.string()).to_pylist(), dtype=object) for item in texts])
+    return not mostly_responses(cells.fillna(""))
 
 
 def score_matrix(
@@ -214,49 +228,13 @@ def score_matrix(
         told = scores.assign(role=role) if role else scores
         return told if columns is None else told.reindex(columns=list(columns))
 
-    blocks, unfinished = Blocks(responses.item_ids, partial(_parts, responses), (), responses.n_respondents), None
+    blocks, unfinished = blocks_of(responses), None
     if isinstance(responses, StoredResponses) and together is not None:
-        unfinished, blocks = responses.folder / SCORES, _shared(responses, blocks, {"columns": columns, "role": role})
+        own = None if responses.places is None else hashlib.sha256(responses.places.tobytes()).hexdigest()
+        depends_on = {"n": responses.n_respondents, "respondents": own, "columns": columns, "role": role}
+        unfinished, blocks = responses.folder / SCORES, replace(blocks, identity=lambda: depends_on)
     wanted = ScoresWanted(target, before, finish, unfinished)
     n = score_blocks(whole, blocks, settings or ScoringSettings(), wanted, progress, together)
     if unfinished is not None and together is not None and together.is_first:
         unfinished.rmdir()
     return n
-
-
-def _shared(responses: StoredResponses, blocks: Blocks, finished: Mapping[str, Any]) -> Blocks:
-    """Stored responses in pieces of a part each; their scores are told apart by what is done to them as well."""
-    n, places = responses.n_respondents, responses.places
-
-    def identity() -> dict[str, Any]:
-        own = None if places is None else hashlib.sha256(places.tobytes()).hexdigest()
-        return {"n": n, "respondents": own, **finished}
-
-    pieces = [partial(iter, [partial(_part, responses, start)]) for start in range(0, n, ROWS)]
-    return replace(blocks, pieces=pieces, identity=identity)
-
-
-def _parts(responses: ResponseMatrix | StoredResponses, n_done: int, seen: SeenNames) -> Iterator[UnmadePart]:
-    """All respondents behind the first so many, as many as are scored at a time."""
-    for start in range(n_done, responses.n_respondents, ROWS):
-        yield partial(_part, responses, start)
-
-
-def _part(responses: ResponseMatrix | StoredResponses, start: int) -> Part:
-    """As many respondents as are scored at a time."""
-    stop = min(start + ROWS, responses.n_respondents)
-    if isinstance(responses, ResponseMatrix):
-        return Part(responses.respondent_ids[start:stop], in_single(responses.coded_responses[start:stop]))
-    return Part(responses.respondent_ids(start, stop), in_single(responses.rows(start, stop)))
-
-
-def in_single(rows: NDArray[Any]) -> NDArray[np.float32]:
-    """Rows of 1, 0 and -1 as numbers, NaN where missing."""
-    values = rows.astype(np.float32)
-    values[rows == MISSING] = np.nan
-    return values
-
-
-def made(part: Part) -> UnmadePart:
-    """A part that is there."""
-    return lambda: part

@@ -1,4 +1,4 @@
-"""Scores of the parts of a large table that are finished, kept on disk for a run that goes on where one was stopped."""
+"""Scores of blocks of a large table that are finished, kept on disk for a run that goes on where one was stopped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,20 @@ import pyarrow as pa
 import pyarrow.feather
 
 IDENTITY = "identity.json"
-_PART = re.compile(r"part-(\d{7})-(\d+)-([0-9a-f]{32})\.arrow")
+_BLOCK = re.compile(r"part-\d{7}-\d{5}\.arrow")
+SEAL = 32  # bytes before the scores: a hash of them, their place and the identity
 
 log = logging.getLogger(__name__)
 
 
 class KeptScores:
-    """A folder with a file for each finished part, complete or absent.
+    """A folder with a file for each finished block, complete or absent.
 
     Parameters
     ----------
     folder
-        Made if it is not there. Parts of another identity are removed from it. The name of a part has a hash of what
-        it holds and of the identity.
+        Made if it is not there. Blocks of another identity are removed from it. A file begins with a
+        hash of what it holds and of the identity.
     identity
         All that the scores depend on but the version of irtbench: plain JSON values.
     """
@@ -46,47 +47,43 @@ class KeptScores:
             self.remove()
             (folder / IDENTITY).write_text(wanted, encoding="utf-8")
 
-    def has(self, number: int) -> bool:
-        """Whether a part is finished."""
-        return number in self._parts()
+    def put(self, piece: int, number: int, scores: pa.Table) -> None:
+        """Keep the scores of a block, by the numbers of its piece and within it, in one step of the file system.
 
-    def put(self, number: int, scores: pa.Table, n_rows: int) -> None:
-        """Keep the scores of a part that is so many rows of the table, in one step of the file system."""
-        beside, written = self.folder / f"{number}.{os.getpid()}.unfinished", pa.BufferOutputStream()
+        Behind the last block of a piece stands one without rows.
+        """
+        beside, written = self.folder / f"{piece}-{number}.{os.getpid()}.unfinished", pa.BufferOutputStream()
         pyarrow.feather.write_feather(scores, written, compression="lz4")
         content = written.getvalue()
-        beside.write_bytes(content)
-        os.replace(beside, self.folder / f"part-{number:07d}-{n_rows}-{self._seal(number, n_rows, content)}.arrow")
+        with beside.open("wb") as file:
+            file.write(self._seal(piece, number, content))
+            file.write(content)
+        os.replace(beside, self._file(piece, number))
 
-    def tables(self) -> Iterator[tuple[pa.Table, int]]:
-        """The first parts up to one that is missing or damaged, with their numbers of rows of the table.
-
-        A warning says what is damaged.
-        """
-        parts = self._parts()
-        for number in range(len(parts)):
-            if number not in parts:
-                return
-            file, n_rows = parts[number]
-            content = file.read_bytes()
-            if not file.name.endswith(f"-{self._seal(number, n_rows, content)}.arrow"):
-                file.unlink(missing_ok=True)
-                log.warning("scores kept in %s are not what was written; scored anew from there on", file)
-                return
-            yield pyarrow.feather.read_table(pa.BufferReader(content), memory_map=False), n_rows
+    def get(self, piece: int, number: int) -> pa.Table | None:
+        """The scores of a block; None if they are not there, or, with a warning, damaged."""
+        file = self._file(piece, number)
+        if not file.exists():
+            return None
+        found = memoryview(file.read_bytes())
+        seal, content = found[:SEAL], found[SEAL:]
+        if seal == self._seal(piece, number, content):
+            return pyarrow.feather.read_table(pa.BufferReader(content), memory_map=False)
+        file.unlink(missing_ok=True)
+        log.warning("scores kept in %s are not what was written; scored anew", file)
+        return None
 
     def remove(self) -> None:
         """Remove all of them."""
         for file in self.folder.iterdir():
-            if _PART.fullmatch(file.name) or file.name == IDENTITY or file.suffix == ".unfinished":
+            if _BLOCK.fullmatch(file.name) or file.name == IDENTITY or file.suffix == ".unfinished":
                 file.unlink(missing_ok=True)
 
-    def _seal(self, number: int, n_rows: int, content: bytes | pa.Buffer) -> str:
-        sealed = self.sealed.copy()
-        sealed.update(f"{number} {n_rows} ".encode())
-        sealed.update(content)
-        return sealed.hexdigest()[:32]
+    def _file(self, piece: int, number: int) -> Path:
+        return self.folder / f"part-{piece:07d}-{number:05d}.arrow"
 
-    def _parts(self) -> dict[int, tuple[Path, int]]:
-        found = ((file, _PART.fullmatch(file.name)) for file in self.folder.iterdir())
-        return {int(match[1]): (file, int(match[2])) for file, match in found if match}
+    def _seal(self, piece: int, number: int, content: bytes | memoryview | pa.Buffer) -> bytes:
+        sealed = self.sealed.copy()
+        sealed.update(f"{piece} {number} ".encode())
+        sealed.update(content)
+        return sealed.digest()

@@ -1,35 +1,37 @@
 """Scores of blocks of respondents, several of which are worked on at once, in the order of their rows.
 
-What is scored part by part, a table or responses on disk, is a source of `Blocks`; scores are written by one process,
-or by several of which each takes the next piece.
+Scores are written by one process, or made by several of which each takes the next piece.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pandas as pd
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from irtbench.bank.bank import ItemBank
+from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.batches import TextAmongNumbers
 from irtbench.data.readers.part_values import without_guards
 from irtbench.data.readers.seen_names import SeenNames
-from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart
+from irtbench.data.response_blocks import Blocks, Unmade
+from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring.kept_scores import KeptScores
 from irtbench.scoring.scores import ScoringSettings, goes_by_grid, in_order_of_respondents, score_responses
 from irtbench.scoring.scores_file import ScoresFile
 from irtbench.scoring.shared_grid import SharedGridScorer
 
+END = pa.table({"end": pa.array([], pa.bool_())})  # behind the blocks of a piece
 WORKERS = max(2, min(8, os.cpu_count() or 1))
 
 
@@ -45,31 +47,6 @@ class Processes(Protocol):
 
     def wait_for_all(self) -> None:
         """Go on when all processes have come here."""
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """Responses of some respondents after the other.
-
-    Parameters
-    ----------
-    items
-        Items of the columns.
-    parts
-        Those behind the first so many respondents; the names of respondents in a table are added to those seen.
-    pieces
-        The same parts as shares, each one process's work at a time; empty where one process alone can read them.
-    n_respondents
-        How many there are; None where only the last part tells.
-    identity
-        Gives all that they depend on: plain JSON values.
-    """
-
-    items: Sequence[str]
-    parts: Callable[[int, SeenNames], Iterator[UnmadePart]]
-    pieces: Sequence[Callable[[], Iterable[UnmadePart]]] = ()
-    n_respondents: int | None = None
-    identity: Callable[[], Mapping[str, Any]] = dict
 
 
 def as_scored(scores: pd.DataFrame) -> pd.DataFrame:
@@ -90,17 +67,20 @@ class ScoresWanted:
     finish
         What is done to the scores of each part.
     unfinished
-        A folder for scores of finished parts, which a run that was stopped leaves there; None to begin anew.
+        A folder for scores of finished blocks, which a run that was stopped leaves there; None to begin anew.
+    trials
+        Whether there may be several trials of an item.
     """
 
     target: str | Path
     before: pd.DataFrame | None = None
     finish: Callable[[pd.DataFrame], pd.DataFrame] = as_scored
     unfinished: Path | None = None
+    trials: bool = False
 
 
-class PartScorer:
-    """Scores of one part of a table after the other.
+class BlockScorer:
+    """Scores of one block of respondents after the other.
 
     Parameters
     ----------
@@ -117,17 +97,68 @@ class PartScorer:
         shares_grid = goes_by_grid(bank.scales, settings)
         self.scorers = [SharedGridScorer(scale, items, settings) for scale in bank.scales] if shares_grid else []
 
-    def __call__(self, part: Part) -> pd.DataFrame:
+    def __call__(self, block: ResponseMatrix) -> pd.DataFrame:
         """Rows of scores.csv."""
-        single = part.trials is None or bool((part.trials <= 1).all())
-        if self.scorers and single:
-            tables = [scorer.score(part.values, part.respondent_ids) for scorer in self.scorers]
-            scores = tables[0] if len(tables) == 1 else in_order_of_respondents(tables)
-        else:  # a grid shared by all patterns would have to be fine enough for any number of trials
-            scores = score_responses(self.bank, part.matrix(self.items), self.settings)
-        if part.trials is not None and "n_trials" not in scores:
-            scores["n_trials"] = scores["n_items"]  # the columns of all parts are the same
+        if self.scorers and block.trials is None:
+            tables = [scorer.score(block) for scorer in self.scorers]
+            return tables[0] if len(tables) == 1 else in_order_of_respondents(tables)
+        # a grid shared by all patterns would have to be fine enough for any number of trials
+        return score_responses(self.bank, block, self.settings)
+
+
+@dataclass(frozen=True)
+class BlockScores:
+    """Scores of blocks on their way into a file, and those that an earlier run has kept."""
+
+    scorer: BlockScorer
+    blocks: Blocks
+    wanted: ScoresWanted
+    file: ScoresFile
+    kept: KeptScores | None
+
+    def of(self, piece: int, number: int, block: Unmade) -> pa.Table:
+        """The scores of a block, kept if they are to be."""
+        scores = self.kept.get(piece, number) if self.kept is not None else None
+        if scores is None:
+            table = self.scorer(block())
+            if self.wanted.trials and "n_trials" not in table:
+                table["n_trials"] = table["n_items"]  # the columns of all blocks are the same
+            scores = self.file.rows_of(self.wanted.finish(table))
+            if self.kept is not None:
+                self.kept.put(piece, number, scores)
         return scores
+
+    def calls(self) -> Iterator[Callable[[], pa.Table]]:
+        """What gives the scores of all blocks, in their order; pieces that are kept whole are not read."""
+        for piece, read in enumerate(self.blocks.pieces):
+            n_kept = 0
+            while self.kept is not None and (scores := self.kept.get(piece, n_kept)) is not None:
+                if len(scores) == 0:
+                    break
+                n_kept += 1
+                yield partial(_as_it_is, scores)
+            else:
+                number = -1
+                for number, block in enumerate(read()):
+                    if number >= n_kept:
+                        yield partial(self.of, piece, number, block)
+                self.end(piece, number + 1)
+
+    def end(self, piece: int, n_blocks: int) -> None:
+        """Note how many blocks a piece has."""
+        if self.kept is not None:
+            self.kept.put(piece, n_blocks, END)
+
+    def share(self, together: Processes) -> None:
+        """Score one piece after the other, each by whichever process is free."""
+        for piece in iter(partial(together.next_of, "pieces of scores"), None):
+            if piece >= len(self.blocks.pieces):
+                break
+            number = -1
+            for number, block in enumerate(self.blocks.pieces[piece]()):
+                self.of(piece, number, block)
+            self.end(piece, number + 1)
+        together.wait_for_all()
 
 
 def score_blocks(
@@ -139,84 +170,25 @@ def score_blocks(
     together: Processes | None = None,
 ) -> int:
     """Score blocks into a file, with other processes if there are any, and say how many respondents they are of."""
+    scorer = BlockScorer(bank, blocks.item_ids, settings)
     kept = None
     if wanted.unfinished is not None:
-        kept = _kept_by_all(bank, blocks, settings, wanted, together)
-    if together is not None and not together.is_first:
-        return blocks.n_respondents or 0
-    return _write(PartScorer(bank, blocks.items, settings), blocks, wanted, progress, kept)
-
-
-def _kept_by_all(
-    bank: ItemBank, blocks: Blocks, settings: ScoringSettings, wanted: ScoresWanted, together: Processes | None
-) -> KeptScores:
-    """Scores that are kept: of several processes those of all pieces, each by whichever process is free."""
-    assert wanted.unfinished is not None
-    identity = {
-        **blocks.identity(), "bank": bank.content_hash, "settings": repr(settings), "rows": ROWS,
-        "target": "".join(Path(wanted.target).suffixes),
-    }  # fmt: skip
-    if together is None:
-        return KeptScores(wanted.unfinished, identity)
-    for first in (True, False):  # the first makes the folder before the others look into it
-        if together.is_first == first:
-            kept = KeptScores(wanted.unfinished, identity | {"pieces": len(blocks.pieces)})
-        together.wait_for_all()
-    scorer, file = PartScorer(bank, blocks.items, settings), ScoresFile(wanted.target)
-    for number in iter(lambda: together.next_of("pieces of scores"), None):
-        if number >= len(blocks.pieces):
-            break
-        if kept.has(number):
-            continue
-        done = [file.rows_of(wanted.finish(scorer(part()))) for part in blocks.pieces[number]()]
-        if done:
-            scores = pa.concat_tables([done[0], *(each.cast(done[0].schema) for each in done[1:])])
-            kept.put(number, scores, len(scores) // len(bank.scales))
-    together.wait_for_all()
-    return kept
-
-
-def _write(
-    scorer: PartScorer,
-    blocks: Blocks,
-    wanted: ScoresWanted,
-    progress: Callable[[str], None],
-    kept: KeptScores | None,
-) -> int:
-    """Score the parts behind those that are kept into the file, and say how many respondents all are of."""
-    n, n_parts, n_scales = 0, 0, len(scorer.bank.scales)
-    beside, of = Path(wanted.target).parent, "" if blocks.n_respondents is None else f" of {blocks.n_respondents}"
+        identity = {
+            **blocks.identity(), "bank": bank.content_hash, "settings": repr(settings), "rows": response_blocks.ROWS,
+            "target": "".join(Path(wanted.target).suffixes), "pieces": len(blocks.pieces),
+        }  # fmt: skip
+        for first in (True, False):  # the first makes the folder before the others look into it
+            if together is None or together.is_first == first:
+                kept = kept or KeptScores(wanted.unfinished, identity)
+            if together is not None:
+                together.wait_for_all()
+    if together is not None and kept is not None:
+        BlockScores(scorer, blocks, wanted, ScoresFile(wanted.target), kept).share(together)
+        if not together.is_first:
+            return blocks.n_respondents or 0
     try:
-        with SeenNames(beside) as seen, ScoresFile(wanted.target) as file:
-
-            def score(number: int, part: UnmadePart) -> pa.Table:
-                whole = part()
-                table = file.rows_of(wanted.finish(scorer(whole)))
-                if kept is not None:
-                    kept.put(number, table, len(whole.respondent_ids))
-                return table
-
-            if wanted.before is not None:
-                file.write(file.rows_of(wanted.before))
-            for table, n_rows in kept.tables() if kept is not None else ():
-                names = without_guards(table.column("respondent_id").combine_chunks())
-                if (twice := seen.add(names.to_pylist()[::n_scales])) is not None:
-                    raise InputError(f"responses: respondent {twice} comes twice; expected a row for each")
-                file.write(table)
-                n, n_parts = n + n_rows, n_parts + 1
-                progress(f"{n} respondents scored before")
-            calls = (partial(score, number, part) for number, part in enumerate(blocks.parts(n, seen), n_parts))
-            for table in in_turn(calls):
-                file.write(table)
-                n += len(table) // n_scales
-                progress(f"{n}{of} respondents scored")
-            if (repeated := seen.twice()) is not None:
-                with SeenNames(beside) as again:
-                    names = (name for part in blocks.parts(0, again) for name in part().respondent_ids)
-                    twice = next(name for name in names if seen.hashes_of([name])[0] == repeated)
-                raise InputError(f"responses: respondent {twice} comes twice; expected a row for each")
-        if n == 0:
-            raise InputError("responses: no rows; expected at least one respondent")
+        with ScoresFile(wanted.target) as file:
+            n = _write(BlockScores(scorer, blocks, wanted, file, kept), progress)
     except (InputError, TextAmongNumbers):  # what was scored is of no use to a run with other input
         if kept is not None:
             kept.remove()
@@ -224,6 +196,31 @@ def _write(
     if kept is not None:
         kept.remove()
     return n
+
+
+def _write(scores: BlockScores, progress: Callable[[str], None]) -> int:
+    """Write the scores of all blocks, and say how many respondents they are of."""
+    blocks, n, n_scales = scores.blocks, 0, len(scores.scorer.bank.scales)
+    of = "" if blocks.n_respondents is None else f" of {blocks.n_respondents}"
+    if scores.wanted.before is not None:
+        scores.file.write(scores.file.rows_of(scores.wanted.before))
+    with SeenNames(scores.file.path.parent) as seen:
+        for table in in_turn(scores.calls()):
+            if not blocks.distinct:
+                seen.add(without_guards(table.column("respondent_id").combine_chunks()).to_pylist()[::n_scales])
+            scores.file.write(table)
+            n += len(table) // n_scales
+            progress(f"{n}{of} respondents scored")
+        again = (block().respondent_ids for piece in blocks.pieces for block in piece())
+        if (twice := seen.repeated(again)) is not None:
+            raise InputError(f"responses: respondent {twice} comes twice; expected a row for each")
+    if n == 0:
+        raise InputError("responses: no rows; expected at least one respondent")
+    return n
+
+
+def _as_it_is(scores: pa.Table) -> pa.Table:
+    return scores
 
 
 def in_turn(calls: Iterator[Callable[[], pa.Table]]) -> Iterator[pa.Table]:

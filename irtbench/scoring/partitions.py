@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from irtbench.bank.bank import ItemBank, load_bank
 from irtbench.data.checked_settings import with_keywords
+from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.readers.wide_parts import Part
-from irtbench.data.responses import name_first
+from irtbench.data.responses import ResponseMatrix, demand_unique, name_first
 from irtbench.data.shown import counted
-from irtbench.scoring.part_scores import PartScorer
+from irtbench.scoring.part_scores import BlockScorer
 from irtbench.scoring.scores import ScoringSettings, check_known
 
 #: Types of the columns of scores in Spark's words, by those of pandas.
@@ -75,7 +76,7 @@ class PartitionScorer:
         self.bank = bank if isinstance(bank, ItemBank) else load_bank(bank)
         self.settings = with_keywords(settings or ScoringSettings(), keywords)
         self.respondent, self.unknown_items = respondent, unknown_items
-        self._scorers: dict[tuple[str, ...], PartScorer] = {}
+        self._scorers: dict[tuple[str, ...], BlockScorer] = {}
 
     def __repr__(self) -> str:
         return f"<PartitionScorer: {counted(len(self.bank.scales), 'scale')}, {self.settings.method}>"
@@ -93,9 +94,9 @@ class PartitionScorer:
         items = [str(name) for name in frame.columns if name != self.respondent]
         check_known(items, self.bank.scales, self.unknown_items)
         items = [item for item in items if item in known]
-        scorer = self._scorers.get(tuple(items)) or PartScorer(self.bank, items, self.settings)
+        scorer = self._scorers.get(tuple(items)) or BlockScorer(self.bank, items, self.settings)
         self._scorers[tuple(items)] = scorer  # made once for each set of columns
-        return scorer(Part(ids, self._values(frame, items, ids)))
+        return scorer(ResponseMatrix.from_coded(self._coded(frame, items, ids), ids, tuple(items)))
 
     def empty(self) -> pd.DataFrame:
         """No scores, with the columns and types that there are: Dask's ``meta``."""
@@ -114,23 +115,22 @@ class PartitionScorer:
         if names.isna().any():
             raise InputError(f"responses: column {self.respondent}: expected a name in every row")
         ids = tuple(names.astype(str).to_numpy(dtype=object).tolist())
-        if len(set(ids)) < len(ids):
-            repeated = names.astype(str)[names.astype(str).duplicated()].iloc[0]
-            raise InputError(f"responses: respondent {repeated} comes twice in a part; expected a row each")
+        demand_unique(ids, "responses: respondents of a part")
         return ids
 
-    def _values(self, frame: pd.DataFrame, items: list[str], ids: tuple[str, ...]) -> np.ndarray[Any, Any]:
-        """Responses, shape (n_respondents, n_items), NaN where missing."""
+    def _coded(self, frame: pd.DataFrame, items: list[str], ids: tuple[str, ...]) -> NDArray[np.int8]:
+        """Responses, shape (n_respondents, n_items), -1 where missing."""
         try:
             values = frame[items].to_numpy(dtype=np.float32, na_value=np.nan)
         except (TypeError, ValueError):
             raise InputError("responses: expected 1, 0 or missing but a column holds other values") from None
-        values = np.where(values == -1, np.float32(np.nan), values)
-        wrong = ~(np.isnan(values) | (values == 0) | (values == 1))
+        values = np.where(np.isnan(values), np.float32(MISSING), values)
+        coded: NDArray[np.int8] = values.astype(np.int8)
+        wrong = (coded != values) | (coded < MISSING) | (coded > 1)
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
             raise InputError(
                 f"responses: respondent {ids[row]}, item {items[column]}: expected 1, 0 or missing but got "
                 f"{values[row, column]:g}"
             )
-        return values
+        return coded

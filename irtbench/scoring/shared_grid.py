@@ -14,6 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.bank.scale import Scale
+from irtbench.data.coded_responses import MISSING
+from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
 from irtbench.models.curves import items_curve, log_icc
 from irtbench.models.quadrature import refine
@@ -67,16 +69,17 @@ class SharedGridScorer:
         self.complete = CompletePatterns.of(self.items, grid, settings.level)
         self.powers = np.stack([np.ones_like(grid.nodes), grid.nodes, grid.nodes**2], axis=1).astype(np.float32)
 
-    def score(self, values: NDArray[np.float32], respondent_ids: tuple[str, ...]) -> pd.DataFrame:
-        """Rows of scores.csv, from values of shape (n_respondents, n_columns)."""
-        abilities, lz_star = self.estimate(values, respondent_ids)
+    def score(self, responses: ResponseMatrix) -> pd.DataFrame:
+        """Rows of scores.csv, from one response each to the columns."""
+        abilities, lz_star = self.estimate(responses)
         return score_table(self.scale, with_line_error(abilities, self.scale.line), lz_star, self.settings)
 
-    def estimate(
-        self, values: NDArray[np.float32], respondent_ids: tuple[str, ...]
-    ) -> tuple[Abilities, NDArray[np.float64]]:
-        """Abilities and lz*, NaN where that is not defined, from the same values."""
-        own = values if len(self.chosen) == values.shape[1] else values[:, self.chosen]
+    def estimate(self, responses: ResponseMatrix) -> tuple[Abilities, NDArray[np.float64]]:
+        """Abilities and lz*, NaN where that is not defined, from the same responses."""
+        coded = responses.coded_responses
+        coded = coded if len(self.chosen) == responses.n_items else coded[:, self.chosen]
+        own = coded.astype(np.float32)
+        own[coded == MISSING] = np.nan
         if self.complete is None:
             found = self._on_the_grid(own)
             n_items, n_correct = (~np.isnan(own)).sum(axis=1), np.nansum(own, axis=1)
@@ -92,7 +95,7 @@ class SharedGridScorer:
                 n_items[has_gaps] = (~np.isnan(others)).sum(axis=1)
                 n_correct[has_gaps] = np.nansum(others, axis=1)
         abilities = Abilities(
-            respondent_ids=respondent_ids,
+            respondent_ids=responses.respondent_ids,
             theta=found.theta,
             standard_error=found.standard_error,
             lower=found.lower,

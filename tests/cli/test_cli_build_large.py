@@ -16,7 +16,8 @@ from builders.parquet_folder import long_frame, wide_frame, write_parts
 from builders.two_scales import ITEMS, RULES, item_table, responses, study
 from irtbench.bank.bank import load_bank
 from irtbench.cli import large
-from irtbench.data.readers import encode, encode_long, large_table
+from irtbench.data import response_blocks
+from irtbench.data.readers import large_table, long_blocks
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.respondent_sample import draw_respondents
 
@@ -25,9 +26,8 @@ from irtbench.data.respondent_sample import draw_respondents
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
     monkeypatch.setattr(large_table, "ROWS_OF_PART", 200)
-    monkeypatch.setattr(encode, "ROWS_READ", 131)
-    monkeypatch.setattr(encode_long, "ROWS_READ", 997)
-    monkeypatch.setattr("irtbench.scoring.bulk.ROWS", 145)
+    monkeypatch.setattr(response_blocks, "ROWS", 131)
+    monkeypatch.setattr(long_blocks, "ROWS_READ", 997)
     monkeypatch.setattr("irtbench.study.kept_respondents.ROWS", 177)
 
 

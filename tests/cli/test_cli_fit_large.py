@@ -15,7 +15,8 @@ from builders.simulated import drawn, with_a_constant_item
 from irtbench.bank import norms
 from irtbench.bank.bank import load_bank
 from irtbench.cli import large
-from irtbench.data.readers import encode, encode_long, large_table
+from irtbench.data import response_blocks
+from irtbench.data.readers import large_table, long_blocks
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.response_store import held
 from irtbench.data.stored_responses import RESPONSES
@@ -27,9 +28,8 @@ SAME = ("n_respondents", "n_items", "n_responses", "n_parameters", "converged", 
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
     monkeypatch.setattr(large_table, "ROWS_OF_PART", 50)
-    monkeypatch.setattr(encode, "ROWS_READ", 31)
-    monkeypatch.setattr(encode_long, "ROWS_READ", 97)
-    monkeypatch.setattr("irtbench.scoring.bulk.ROWS", 45)
+    monkeypatch.setattr(response_blocks, "ROWS", 31)
+    monkeypatch.setattr(long_blocks, "ROWS_READ", 97)
 
 
 def fit(place: object, output: Path, *options: object) -> dict[str, object]:

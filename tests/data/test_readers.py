@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import holds_responses, read_answers, read_items, read_responses, read_table
-from irtbench.data.readers.long_table import read_long_table
 from irtbench.data.readers.table import row_place, to_numbers
-from irtbench.data.readers.wide_table import looks_transposed, read_wide_table
+from irtbench.data.readers.wide_table import looks_transposed
 from irtbench.data.responses import ResponseMatrix
 
 
@@ -221,7 +220,7 @@ def test_unknown_names_and_columns_of_the_caller_are_refused(write):
     with pytest.raises(InputError, match="unknown name colour; expected some of respondent_id"):
         read_responses(path, columns={"colour": "correct"})
     with pytest.raises(InputError, match="no columns of respondents and items"):
-        read_long_table(write("a,b\n1,2\n"), want="response")
+        read_responses(write("a,b\n1,2\n"), format="long")
 
 
 @pytest.mark.parametrize("value", ["0.5", "2", "-2"])
@@ -287,7 +286,7 @@ def test_wide_table_with_respondents_named_in_another_column(write):
 )
 def test_wrong_wide_tables_are_refused(write, text, message):
     with pytest.raises(InputError, match=re.escape(message)):
-        read_wide_table(write(text), want="response")
+        read_responses(write(text), format="wide")
 
 
 def test_wide_table_without_any_answer_is_refused(write):

@@ -1,45 +1,37 @@
-"""Names that come twice are found, whichever part they are in."""
-
-from pathlib import Path
+"""Names that come twice are found among any number of them, in memory and on disk; those of one hash are compared."""
 
 import numpy as np
 import pytest
 
-from irtbench.data.readers import seen_names
+from irtbench.data.readers import row_order, seen_names
 from irtbench.data.readers.seen_names import SeenNames
 
 
-def test_the_first_name_that_has_been_seen_is_told() -> None:
-    seen = SeenNames()
-    assert seen.add(()) is None
-    assert seen.add(("a", "b", "c")) is None
-    assert seen.add(("d", "c", "a")) == "c"
-    assert SeenNames().add(("x", "y", "x", "y")) == "x"
+@pytest.mark.parametrize("most", [1000, 7])
+def test_a_name_that_comes_twice(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen_names, "MOST", most)
+    monkeypatch.setattr(row_order, "ROWS_READ", 5)
+    names = [f"r{k}" for k in np.random.default_rng(1).permutation(60)]
+    with SeenNames() as seen:
+        for first in range(0, 60, 9):
+            seen.add(names[first : first + 9])
+        assert seen.repeated([names]) is None
+    with SeenNames() as seen:
+        seen.add(names)
+        seen.add(["r7", "other"])
+        assert seen.alike().size == 1
+        assert seen.repeated([names, ["r7", "other"]]) == "r7"
 
 
-def test_names_that_are_many_are_on_disk_and_told_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen_names, "MOST", 100)
-    monkeypatch.setattr(seen_names, "BUCKETS", 4)
-    for repeated in (None, "n3"):
-        with SeenNames(tmp_path) as seen:
-            for first in range(0, 1_000, 30):
-                assert seen.add([f"n{k}" for k in range(first, first + 30)]) is None
-                assert sum(map(len, seen._runs)) <= 100
-            if repeated is not None:
-                assert seen.add([repeated]) is None
-            assert seen.twice() == (None if repeated is None else seen.hashes_of([repeated])[0])
-        assert list(tmp_path.iterdir()) == []  # the files have no names
-    assert SeenNames(tmp_path).twice() is None
+def test_names_of_one_hash_are_compared_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen_names, "hashes_of", lambda names: np.ones(len(names), dtype=np.uint64))
+    with SeenNames() as seen:
+        seen.add(["a", "b", "c"])
+        assert seen.repeated([["a", "b", "c"]]) is None
+        seen.add(["b"])
+        assert seen.repeated([["a", "b", "c"], ["b"]]) == "b"
 
 
-def test_as_a_set_would_tell() -> None:
-    rng = np.random.default_rng(1)
-    for _ in range(20):
-        seen, known = SeenNames(), set()
-        while True:
-            names = tuple(f"n{k}" for k in rng.integers(0, 30_000, size=rng.integers(1, 60)))
-            twice = next((name for k, name in enumerate(names) if name in known or name in names[:k]), None)
-            assert seen.add(names) == twice
-            if twice is not None:
-                break
-            known |= set(names)
+def test_none_at_all() -> None:
+    with SeenNames() as seen:
+        assert seen.repeated([]) is None

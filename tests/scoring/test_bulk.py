@@ -9,9 +9,9 @@ import pytest
 
 from builders.answered_banks import make_scale
 from irtbench.bank.bank import ItemBank
+from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import long_parts, seen_names
-from irtbench.data.readers import wide_parts as parts
+from irtbench.data.readers import long_blocks, seen_names
 from irtbench.data.readers.table import read_table
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.quadrature import Quadrature
@@ -51,7 +51,7 @@ def write(responses: ResponseMatrix, path: Path, *, dtype: str = "Int8") -> Path
 def test_the_same_scores_as_one_by_one(
     bank: ItemBank, tmp_path: Path, missing: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "ROWS", 64)  # several parts, out of step with the respondents
+    monkeypatch.setattr(response_blocks, "ROWS", 64)  # several parts, out of step with the respondents
     responses = responses_to(bank, 300, missing=missing)
     source = write(responses, tmp_path / "responses.parquet")
     assert score_file(bank, source, tmp_path / "scores.parquet") == 300
@@ -73,7 +73,7 @@ def test_the_same_scores_as_one_by_one(
 
 
 def test_other_methods_go_part_by_part_too(bank: ItemBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "ROWS", 32)
+    monkeypatch.setattr(response_blocks, "ROWS", 32)
     responses = responses_to(bank, 70, missing=0.0)
     source = write(responses, tmp_path / "responses.parquet")
     settings = ScoringSettings(method="wle", item_error="delta")
@@ -168,10 +168,8 @@ def long_file(responses: ResponseMatrix, path: Path, *, shuffled: bool = False, 
 def test_the_long_form_gives_the_scores_of_the_wide_one(
     bank: ItemBank, tmp_path: Path, missing: float, shuffled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "ROWS", 64)
-    monkeypatch.setattr(long_parts, "ROWS", 50)
-    monkeypatch.setattr(long_parts, "ROWS_READ", 777)  # cuts respondents in two
-    monkeypatch.setattr(long_parts, "CELLS_KEPT", 115 * 120)  # scattered rows: three readings for 300 respondents
+    monkeypatch.setattr(response_blocks, "ROWS", 64)
+    monkeypatch.setattr(long_blocks, "ROWS_READ", 777)  # cuts respondents in two
     responses = responses_to(bank, 300, missing=missing)
     score_file(bank, write(responses, tmp_path / "wide.parquet"), tmp_path / "wide_scores.parquet")
     source = long_file(responses, tmp_path / "long.parquet", shuffled=shuffled)
@@ -192,7 +190,7 @@ def test_a_respondent_who_comes_again_is_known_when_names_are_on_disk(
     bank: ItemBank, tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(seen_names, "MOST", most)
-    monkeypatch.setattr(long_parts, "ROWS_READ", 777)
+    monkeypatch.setattr(long_blocks, "ROWS_READ", 777)
     source = long_file(responses_to(bank, 60, missing=0.0), tmp_path / "in.parquet")
     rows = pd.read_parquet(source)
     pd.concat([rows.iloc[1:], rows.iloc[:1]]).to_parquet(tmp_path / "again.parquet", index=False)
@@ -254,7 +252,7 @@ def test_items_outside_the_bank_in_a_long_file(bank: ItemBank, tmp_path: Path) -
 def test_what_is_wrong_in_a_long_file_is_named(  # type: ignore[no-untyped-def]
     bank: ItemBank, tmp_path: Path, change, message: str, shuffled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(long_parts, "ROWS_READ", 100)
+    monkeypatch.setattr(long_blocks, "ROWS_READ", 100)
     source = long_file(responses_to(bank, 10, missing=0.0), tmp_path / "r.parquet", shuffled=shuffled)
     change(pd.read_parquet(source)).to_parquet(source, index=False)
     with pytest.raises(InputError, match=message):

@@ -8,6 +8,7 @@ import pytest
 
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
+from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
 from irtbench.models.curves import item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
@@ -72,9 +73,10 @@ def test_a_score_does_not_depend_on_who_else_is_in_the_part() -> None:
     rng = np.random.default_rng(4)
     values = simulate_responses(rng.normal(size=60), items, rng=rng).values.astype(np.float32)
     values[::3, :4] = np.nan
-    together, fit = scorer.estimate(values, tuple(map(str, range(60))))
+    responses = ResponseMatrix(values, tuple(map(str, range(60))), items.item_ids)
+    together, fit = scorer.estimate(responses)
     for first, last in itertools.pairwise([0, 1, 2, 3, 30, 60]):
-        alone, own = scorer.estimate(values[first:last], tuple(map(str, range(first, last))))
+        alone, own = scorer.estimate(responses.part(first, last))
         for name in ("theta", "standard_error", "lower", "upper"):
             np.testing.assert_allclose(getattr(alone, name), getattr(together, name)[first:last], atol=2e-6)
         np.testing.assert_array_equal(alone.n_correct, together.n_correct[first:last])

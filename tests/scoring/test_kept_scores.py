@@ -4,17 +4,20 @@ import os
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
 import pytest
 
 from builders.answered_banks import make_scale, wide_responses
 from irtbench.bank.bank import ItemBank
+from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import seen_names, wide_parts
-from irtbench.data.readers.wide_parts import Part
+from irtbench.data.readers import large_table, seen_names
+from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring import part_scores
 from irtbench.scoring.bulk import score_file
-from irtbench.scoring.kept_scores import IDENTITY, KeptScores
-from irtbench.scoring.part_scores import PartScorer
+from irtbench.scoring.kept_scores import IDENTITY, SEAL, KeptScores
+from irtbench.scoring.part_scores import BlockScorer
 
 BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
 
@@ -22,8 +25,8 @@ BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Parts of forty-eight respondents at most."""
-    monkeypatch.setattr(wide_parts, "ROWS", 48)
-    monkeypatch.setattr(part_scores, "ROWS", 48)
+    monkeypatch.setattr(response_blocks, "ROWS", 48)
+    monkeypatch.setattr(large_table, "ROWS_OF_PART", 100)
     monkeypatch.setattr(part_scores, "WORKERS", 1)
     frame = wide_responses(BANK, 250).rename(columns={"respondent_id": "who"})
     frame.to_parquet(tmp_path / "in.parquet", index=False, row_group_size=60)
@@ -42,20 +45,20 @@ def stop_after(n: int) -> object:
 
 def rows_kept(place: Path) -> int:
     """Rows of the parts in a folder, or of one."""
-    files = place.glob("*.arrow") if place.is_dir() else [place]
-    return sum(int(file.stem.split("-")[2]) for file in files)
+    files = sorted(place.glob("*.arrow")) if place.is_dir() else [place]
+    return sum(len(pyarrow.feather.read_table(pa.BufferReader(file.read_bytes()[SEAL:]))) for file in files) // 2
 
 
 def scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Sizes of the parts that are scored from now on."""
     sizes: list[int] = []
-    score = PartScorer.__call__
+    score = BlockScorer.__call__
 
-    def counting(self: PartScorer, part: Part) -> pd.DataFrame:
-        sizes.append(len(part.respondent_ids))
-        return score(self, part)
+    def counting(self: BlockScorer, block: ResponseMatrix) -> pd.DataFrame:
+        sizes.append(block.n_respondents)
+        return score(self, block)
 
-    monkeypatch.setattr(PartScorer, "__call__", counting)
+    monkeypatch.setattr(BlockScorer, "__call__", counting)
     return sizes
 
 
@@ -95,13 +98,12 @@ def test_what_is_kept_of_other_input_or_damaged_is_scored_anew(
     score_file(ItemBank(BANK.scales[:1]), source, target, unfinished=unfinished, unknown_items="ignore")
     assert sum(sizes) == 250  # another bank
     stop()
-    (first,) = unfinished.glob("part-0000000-*")
-    (second,) = unfinished.glob("part-0000001-*")
-    n_kept = rows_kept(first)
+    second = sorted(unfinished.glob("part-0000000-*"))[1]
+    n_kept = rows_kept(unfinished) - rows_kept(second)
     second.write_bytes(second.read_bytes()[:100])
     sizes.clear()
     assert score_file(BANK, source, target, unfinished=unfinished) == 250
-    assert sum(sizes) == 250 - n_kept  # all from the damaged part on
+    assert sum(sizes) == 250 - n_kept  # the damaged part and those that were not there
 
 
 def test_an_input_of_the_same_size_and_time_is_scored_anew(
@@ -129,17 +131,15 @@ def test_parts_that_are_not_what_was_written_are_scored_anew(
     with pytest.raises(KeyboardInterrupt):
         score_file(BANK, source, target, unfinished=unfinished, progress=stop_after(4))
     first, second = sorted(unfinished.glob("*.arrow"))[:2]
+    n_kept, damaged = rows_kept(unfinished), rows_kept(first) + (rows_kept(second) if edit == "number" else 0)
     if edit == "byte":
         content = bytearray(first.read_bytes())
         content[len(content) // 2] ^= 1
         first.write_bytes(content)
     elif edit == "number":
-        names = [
-            first.name.replace("part-0000000", "part-0000001"),
-            second.name.replace("part-0000001", "part-0000000"),
-        ]
-        for file, name in ((first, names[0]), (second, names[1])):
-            file.rename(unfinished / name)
+        contents = first.read_bytes(), second.read_bytes()
+        first.write_bytes(contents[1])
+        second.write_bytes(contents[0])
     elif edit == "identity":
         score_file(BANK, source, tmp_path / "t.csv", unfinished=tmp_path / "other", progress=lambda message: None)
         KeptScores(tmp_path / "other", {"of": "another"})
@@ -149,9 +149,9 @@ def test_parts_that_are_not_what_was_written_are_scored_anew(
     caplog.clear()
     sizes = scored(monkeypatch)
     score_file(BANK, source, target, unfinished=unfinished)
-    assert sum(sizes) == 250
+    assert sum(sizes) == (250 - n_kept + damaged if edit in ("byte", "number") else 250)
     pd.testing.assert_frame_equal(pd.read_parquet(target), pd.read_parquet(whole), check_exact=True)
-    assert len(caplog.messages) == (edit in ("byte", "number"))
+    assert len(caplog.messages) == {"byte": 1, "number": 2}.get(edit, 0)
 
 
 def test_an_input_that_is_changed_while_it_is_read_is_refused(source: Path, tmp_path: Path) -> None:

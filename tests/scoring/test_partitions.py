@@ -92,7 +92,7 @@ def test_an_empty_part_has_the_columns_and_types_of_any_other(frame: pd.DataFram
     ("change", "saying"),
     [
         (lambda f: f.drop(columns="respondent_id"), "no column respondent_id"),
-        (lambda f: pd.concat([f, f[:1]]), "respondent p0 comes twice in a part"),
+        (lambda f: pd.concat([f, f[:1]]), "respondents of a part must be unique but p0 is repeated"),
         (lambda f: f.assign(a3=2.0), "respondent p0, item a3: expected 1, 0 or missing but got 2"),
         (lambda f: f.assign(a3="yes"), "expected 1, 0 or missing but a column holds other values"),
         (lambda f: f.assign(stranger=1.0), "stranger"),

@@ -11,7 +11,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.readers import long_parts
+from irtbench.data.readers import long_blocks
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.models.item_parameters import ItemParameters
@@ -179,14 +179,14 @@ def test_a_table_scored_part_by_part(
         trial = rows.groupby(["respondent_id", "item_id"]).cumcount() + 1
         rows = rows.assign(trial=trial, response=(trial <= rows["n_correct"]).astype(int))
         table = rows.drop(columns=["n_correct", "n_trials"])
-    monkeypatch.setattr(long_parts, "ROWS_READ", batch)
+    monkeypatch.setattr(long_blocks, "ROWS_READ", batch)
     table.to_csv(tmp_path / "in.csv", index=False)
     assert score_file(bank(), tmp_path / "in.csv", tmp_path / "out.csv") == 40
     found = pd.read_csv(tmp_path / "out.csv", keep_default_na=False, na_values=[""])
     expected = score_responses(bank(), responses)
     for name in ("n_items", "n_correct", "accuracy", "theta", "se", "person_fit", "n_trials"):
         np.testing.assert_allclose(found[name], expected[name].astype(float), atol=1e-6, err_msg=name)
-    # the same trial twice is refused, and so are rows that do not stand together
+    # the same trial twice is refused; rows need not stand together
     twice = pd.concat([table, table.iloc[-1:]])
     twice.to_csv(tmp_path / "twice.csv", index=False)
     with pytest.raises(InputError, match="come twice"):
@@ -196,8 +196,10 @@ def test_a_table_scored_part_by_part(
         with pytest.raises(InputError, match="column n_trials: expected a whole number but it holds 'three'"):
             score_file(bank(), tmp_path / "text.csv", tmp_path / "out.csv")
     table.sample(frac=1, random_state=0).to_csv(tmp_path / "mixed.csv", index=False)
-    with pytest.raises(InputError, match="expected it sorted by respondent_id"):
-        score_file(bank(), tmp_path / "mixed.csv", tmp_path / "out.csv")
+    score_file(bank(), tmp_path / "mixed.csv", tmp_path / "mixed_out.csv")
+    mixed = pd.read_csv(tmp_path / "mixed_out.csv").set_index("respondent_id").loc[found["respondent_id"]]
+    for name in ("n_items", "n_correct", "theta", "se", "n_trials"):
+        np.testing.assert_allclose(mixed[name], found[name], atol=1e-6, err_msg=name)
 
 
 def test_trials_that_occur_once_are_scored_like_others(tmp_path: Path) -> None:

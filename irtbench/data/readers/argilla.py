@@ -8,7 +8,7 @@ from typing import Any
 
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Observation, Reader, ReadSettings, content_hash, records
+from irtbench.data.readers.observations import Observation, Reader, Wanted, content_hash, records
 
 
 def recognises(head: Head) -> bool:
@@ -16,7 +16,7 @@ def recognises(head: Head) -> bool:
     return head.kind in ("array", "lines", "object") and head.has("id", "fields", "responses")
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the responses to one question; drafts and discarded ones are left out."""
     questions: dict[str, None] = {}
     for record in records(head):

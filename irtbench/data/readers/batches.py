@@ -16,9 +16,10 @@ from irtbench.data.file_hash import file_hash
 from irtbench.data.harmless_text import unguarded
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
-from irtbench.data.readers.large_table import LargeTable, cut_anew
+from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.readers.packed import GZIP, PARQUET, first_bytes
 from irtbench.data.readers.table import MISSING, demand_few_columns, separator_of
-from irtbench.data.responses import name_first
+from irtbench.data.responses import demand_unique
 
 BLOCK = 2**22  # bytes of a CSV file that are parsed at a time
 HEADER = 2**20  # bytes that hold the header
@@ -68,10 +69,10 @@ class TextTable:
             raise InputError(f"file {path}: cannot be read ({error})") from None
         names = tuple(unguarded(name) for name in header)
         demand_few_columns(len(names), path)
-        if len(set(names)) < len(names):
-            repeated = sorted({name for name in names if names.count(name) > 1})
-            raise InputError(f"file {path}: column names must be unique but {name_first(repeated)} is repeated")
+        demand_unique(names, f"file {path}: column names")
         return cls(path, names, separator, changed)
+
+    n_parts, n_rows = 1, None  # it is read from its beginning, and its end alone says how long it is
 
     @property
     def in_words(self) -> str:
@@ -94,7 +95,7 @@ class TextTable:
         rows: int,
         coded: Sequence[str] = (),
         numbers: Sequence[str] = (),
-        n_done: int = 0,
+        part: int | None = None,
     ) -> Iterator[tuple[Path | str, int, pa.RecordBatch]]:
         """The file, the number of the first row from 1, and the rows in their order, at most so many at a time.
 
@@ -108,8 +109,8 @@ class TextTable:
             Those read as dictionaries of few texts.
         numbers
             Those that are read as numbers; the others are texts.
-        n_done
-            Number of rows, the first, that are passed over.
+        part
+            Number of the part; a CSV file has one.
 
         Raises
         ------
@@ -118,9 +119,8 @@ class TextTable:
         InputError
             If the file is damaged.
         """
-        first = 1 + n_done
-        batches = self._batches(columns, rows, coded, numbers)
-        for batch in cut_anew(batches, rows, n_done) if n_done else batches:
+        first = 1
+        for batch in self._batches(columns, rows, coded, numbers):
             yield self.path, first, batch
             first += len(batch)
 
@@ -173,8 +173,7 @@ def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeT
     """
     if address_of(place) is None and not Path(place).is_dir():
         try:
-            with Path(place).open("rb") as file:
-                parquet = file.read(4) == b"PAR1"
+            parquet = first_bytes(place) == PARQUET
         except OSError as error:
             raise InputError(f"file {place}: cannot be read ({error})") from None
         if not parquet:
@@ -185,9 +184,7 @@ def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeT
 
 
 def _stream(path: Path | str) -> pa.NativeFile:
-    with Path(path).open("rb") as file:
-        gzipped = file.read(2) == b"\x1f\x8b"
-    return pa.input_stream(path, compression="gzip" if gzipped else None)
+    return pa.input_stream(path, compression="gzip" if first_bytes(path).startswith(GZIP) else None)
 
 
 def _change_of(path: Path) -> tuple[int, ...]:

@@ -13,34 +13,22 @@ from numpy.typing import NDArray
 from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Reader, ReadSettings
+from irtbench.data.readers.observations import Reader, Wanted
 
 _TEXTS = ("trial", "date", "gold", "item_hash")
 
 
-def collect(
-    reader: Reader,
-    head: Head,
-    settings: ReadSettings,
-    left_out: Counter[str],
-    *,
-    threshold: float | None = None,
-    raw_scores: bool = False,
-) -> pd.DataFrame:
+def collect(reader: Reader, head: Head, wanted: Wanted, left_out: Counter[str]) -> pd.DataFrame:
     """Read a file into a long table.
 
     Parameters
     ----------
     reader, head
         The format and the file.
-    settings
-        What the user decided.
+    wanted
+        What is taken.
     left_out
         Here is counted what is left out, by reason.
-    threshold
-        For scores that are not 1 or 0: 1 where score >= threshold.
-    raw_scores
-        Leave scores as they are, for a mean over trials.
 
     Returns
     -------
@@ -51,19 +39,25 @@ def collect(
     Raises
     ------
     InputError
-        If the reader finds something wrong, or a score is not 1, 0 or missing and there is no threshold.
+        If the format never holds what is wanted, the reader finds something wrong, or a score is not 1, 0 or missing
+        and there is no threshold.
     """
+    if reader.alone and wanted.want != reader.holds:
+        advice = "grade them with a key" if reader.holds == "answer" else "read responses"
+        raise InputError(
+            f"file {head.path}: {wanted.want}s were wanted but {reader.title} hold {reader.holds}s: {advice}"
+        )
     one: Callable[[Any, Any], Any] = {}.setdefault  # each text once in memory, however often it occurs
     numbers: list[int] = []
     ids: tuple[list[str], list[str]] = ([], [])
     values: list[Any] = []
     seconds: list[float] = []
     texts: dict[str, list[str | None]] = {name: [] for name in _TEXTS}
-    for k, found in enumerate(reader.read(head, settings, left_out)):
+    for k, found in enumerate(reader.read(head, wanted, left_out)):
         numbers.append(found.number)
         ids[0].append(one(found.respondent_id, found.respondent_id))
         ids[1].append(one(found.item_id, found.item_id))
-        values.append(found.score if settings.want == "response" else found.answer)
+        values.append(found.score if wanted.want == "response" else found.answer)
         seconds.append(np.nan if found.seconds is None else found.seconds)
         for name in _TEXTS:
             text = getattr(found, name)
@@ -86,9 +80,9 @@ def collect(
             raise InputError(f"{place}: half a character in the text {broken}; expected whole characters") from None
 
     frame = pd.DataFrame({"respondent_id": series(ids[0]), "item_id": series(ids[1])})
-    if settings.want == "response":
+    if wanted.want == "response":
         scores = np.array(values, dtype=np.float64)
-        frame["response"] = scores if raw_scores else _graded(scores, threshold, numbers, reader, head)
+        frame["response"] = scores if wanted.raw_scores else _graded(scores, wanted.threshold, numbers, reader, head)
     else:
         frame["answer"] = series(values)
     if not np.isnan(seconds).all():

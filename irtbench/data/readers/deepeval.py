@@ -9,7 +9,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash
 from irtbench.data.readers.packed import open_bytes
 
 WHOLE = "testRunData"  # what the latest run, which the tool keeps, stands in
@@ -20,7 +20,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "object" and (head.has(WHOLE) or head.has("testCases", "metricsScores"))
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read whether each test case was passed, or one metric of it was."""
     with open_bytes(head.path) as file:
         try:
@@ -46,7 +46,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
         )  # fmt: skip
 
 
-def _scored(case: Fields, settings: ReadSettings) -> tuple[float | None, str | None, str]:
+def _scored(case: Fields, settings: Wanted) -> tuple[float | None, str | None, str]:
     """Whether a test case was passed, and its answer; or the reason why there is none."""
     if settings.want == "answer":
         answer = case.text("actualOutput")
@@ -56,7 +56,7 @@ def _scored(case: Fields, settings: ReadSettings) -> tuple[float | None, str | N
     if settings.metrics:
         judged = metrics[choose_metric(list(metrics), settings, case.place("metricsData"), word="metric")]
     if judged.values.get("error"):
-        return (0.0, None, "") if settings.errored == "wrong" else (None, None, "the metric failed at this test case")
+        return settings.failed("the metric failed at this test case")
     return (None, None, "not scored") if judged.values.get("success") is None else (judged.score("success"), None, "")
 
 

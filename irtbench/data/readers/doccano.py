@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Observation, Reader, ReadSettings, content_hash, records
+from irtbench.data.readers.observations import Observation, Reader, Wanted, content_hash, records
 
 
 def recognises(head: Head) -> bool:
@@ -17,10 +16,8 @@ def recognises(head: Head) -> bool:
     return any(name in head.first for name in ("text", "data"))
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the labels; several of one text are joined by a bar."""
-    if settings.want == "response":
-        raise InputError(f"file {head.path}: responses were wanted but doccano holds answers: grade them with a key")
     annotator = head.path.name.split(".")[0]
     for line in records(head):
         labels = line.entries("label")
@@ -35,4 +32,4 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
         )  # fmt: skip
 
 
-READER = Reader("doccano", "texts of doccano", "answer", recognises, read)
+READER = Reader("doccano", "texts of doccano", "answer", recognises, read, alone=True)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from irtbench.data.input_error import InputError
-from irtbench.data.name_file import NameFile
-from irtbench.data.readers.encode_long import database, encode_long
 from irtbench.data.readers.large_columns import ColumnChoice, TableLayout, layout_of
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.part_values import coded_responses, names_of
+from irtbench.data.readers.long_blocks import LongFile, ordered_blocks
+from irtbench.data.readers.part_values import coded_names
+from irtbench.data.readers.seen_names import SeenNames
+from irtbench.data.readers.wide_blocks import wide_blocks
+from irtbench.data.response_blocks import Blocks
 from irtbench.data.response_store import ResponseStore, held
-from irtbench.data.stored_responses import NAMES, StoredResponses
+from irtbench.data.stored_responses import StoredResponses
 
-ROWS_READ = 2**15  # at a time
+ROWS_READ = 2**20  # at a time
 NAMES_READ = 2**20
-HASH = "hash(name)"
 
 
 def encode_table(
@@ -80,10 +80,13 @@ def encode_table(
             return store.responses()
         layout = layout_of(table, choice)
         if layout.item:
-            store = encode_long(table, layout, folder, identity, progress)
+            store = ResponseStore.begin(folder, items_of(table, layout), identity)
+            blocks = ordered_blocks(LongFile(table, layout, store.item_ids), folder)
         else:
             store = store or ResponseStore.begin(folder, layout.items, identity)
-            encode_wide(table, layout, store, progress)
+            _demand_room(table.n_rows * len(layout.items), folder)
+            blocks = wide_blocks(table, layout.respondent, layout.items)
+        encode_blocks(blocks, store, table, progress)
         if store.n_respondents == 0:
             raise InputError(f"{table.place}: no responses; expected at least one")
         table.demand_unchanged()
@@ -91,45 +94,31 @@ def encode_table(
     return store.responses()
 
 
-def encode_wide(table: LargeTable, layout: TableLayout, store: ResponseStore, progress: Callable[[str], None]) -> None:
-    """Add the rows of a wide table that are not in the store yet."""
-    _demand_room(table.n_rows * len(layout.items), store.folder)
-    columns = [layout.respondent, *layout.items]
-    for file, groups in table.parts()[store.n_parts :]:
-        for first_row, batch in table.batches(file, groups, columns, rows=ROWS_READ):
-            names = names_of(batch.column(0), file.path, layout.respondent, first_row)
-            by_item = np.empty((len(layout.items), len(batch)), dtype=np.int8)
-            for values, column, item in zip(by_item, batch.columns[1:], layout.items, strict=True):
-                values[:] = coded_responses(column, file.path, item, first_row)
-            store.add(names, np.ascontiguousarray(by_item.T))
-            progress(f"{store.n_respondents} of {table.n_rows} respondents encoded")
-        store.end_part()
-    twice = repeated_name(NameFile.within(store.folder, NAMES))
-    if twice is not None:
-        raise InputError(f"{table.place}: respondent {twice} comes twice; expected a row for each")
+def encode_blocks(blocks: Blocks, store: ResponseStore, table: LargeTable, progress: Callable[[str], None]) -> None:
+    """Add the pieces that are not in the store yet, none of whose respondents may come twice."""
+    of = "" if blocks.n_respondents is None else f" of {blocks.n_respondents}"
+    with SeenNames(store.folder) as seen:
+        for names in () if blocks.distinct else store.names(NAMES_READ):
+            seen.add(names)
+        for piece in blocks.pieces[store.n_parts :]:
+            for block in piece():
+                made = block()
+                if not blocks.distinct:
+                    seen.add(made.respondent_ids)
+                store.add(pa.array(made.respondent_ids, pa.string()), made.coded_responses)
+                progress(f"{store.n_respondents}{of} respondents encoded")
+            store.end_part()
+        if (twice := seen.repeated(store.names(NAMES_READ))) is not None:
+            raise InputError(f"{table.place}: respondent {twice} comes twice; expected a row for each")
 
 
-def repeated_name(names: NameFile) -> str | None:
-    """A name that comes twice; None where all differ. Names of one hash, of 64 bits, are compared themselves."""
-    n = len(names)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for start in range(0, n, NAMES_READ):
-            yield pa.record_batch([names.read(start, min(start + NAMES_READ, n))], schema=schema)
-
-    schema = pa.schema([("name", pa.large_string())])
-    with database({"threads": "1"}) as connection:
-        connection.register("given", pa.RecordBatchReader.from_batches(schema, batches()))
-        hashes = connection.execute(f"SELECT {HASH} AS hash FROM given").fetchnumpy()["hash"]
-    order = np.sort(hashes)
-    alike = np.unique(order[1:][order[1:] == order[:-1]])
-    seen: set[str] = set()
-    for place in np.flatnonzero(np.isin(hashes, alike)) if len(alike) else ():
-        (name,) = names.read(int(place), int(place) + 1).to_pylist()
-        if name in seen:
-            return str(name)
-        seen.add(name)
-    return None
+def items_of(table: LargeTable, layout: TableLayout) -> tuple[str, ...]:
+    """Items of a long table in the order in which they first appear."""
+    found: dict[str, None] = {}
+    for source, first_row, batch in table.rows([layout.item], rows=ROWS_READ, coded=[layout.item]):
+        names = coded_names(batch.column(0), source, layout.item, first_row)
+        found.update(dict.fromkeys(names.dictionary.take(names.indices.unique()).to_pylist()))
+    return tuple(found)
 
 
 def _demand_room(n_bytes: int, folder: Path) -> None:

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import JsonText
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted
 from irtbench.data.readers.packed import open_bytes
 
 _NAME = re.compile(r"(?P<model>.*?)([-_.]sanitized)?[-_.]?eval_results\.json(\.gz)?")
@@ -24,10 +23,8 @@ def recognises(head: Head) -> bool:
     return head.kind == "object" and head.has("date", "hash", "eval")
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the base tests or the base and extra tests (``plus``) of each problem."""
-    if settings.want == "answer":
-        raise InputError(f"file {head.path}: answers were wanted but EvalPlus holds whether programs passed")
     model = _model(head.path)
     date: str | None = None
     chosen = ""
@@ -72,4 +69,4 @@ def _model(path: Path) -> str:
     return model or path.absolute().parent.name
 
 
-READER = Reader("evalplus", "results of EvalPlus", "response", recognises, read, record="entry")
+READER = Reader("evalplus", "results of EvalPlus", "response", recognises, read, record="entry", alone=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash, records
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash, records
 
 
 def recognises(head: Head) -> bool:
@@ -24,7 +24,7 @@ def accompanies(head: Head) -> bool:
     return head.kind == "object" and head.has("schema_version", "evaluation_id", "evaluation_results")
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the lines of one metric of each evaluation."""
     seen: dict[str, dict[str, None]] = {}
     taken: dict[str, str] = {}
@@ -38,7 +38,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
         else:
             wanted = choose_metric(list(names), settings, line.place("evaluation_result_id"))
         if taken.setdefault(evaluation, wanted or "") not in ("", wanted):
-            choose_metric([taken[evaluation], str(wanted)], ReadSettings(), line.place("evaluation_result_id"))
+            choose_metric([taken[evaluation], str(wanted)], Wanted(), line.place("evaluation_result_id"))
         if wanted is None:
             taken.pop(evaluation)
         if metric != wanted:
@@ -65,11 +65,9 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
             choose_metric(list(names), settings, f"file {head.path}")
 
 
-def _scored(line: Fields, settings: ReadSettings) -> tuple[float | None, str | None, str]:
+def _scored(line: Fields, settings: Wanted) -> tuple[float | None, str | None, str]:
     if line.values.get("error"):  # the score that stands beside it was invented
-        if settings.want == "response" and settings.errored == "wrong":
-            return 0.0, None, ""
-        return None, None, "the run failed at this sample"
+        return settings.failed("the run failed at this sample")
     if settings.want == "response":
         return line.fields("evaluation").score("score"), None, ""
     extracted = [entry.text("extracted_value") for entry in line.objects("answer_attribution")]

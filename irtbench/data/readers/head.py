@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -13,8 +13,10 @@ from typing import Any, Literal
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.json_stream import BYTES_READ, JsonText, json_lines, json_value
-from irtbench.data.readers.packed import ZipArchive, open_bytes
+from irtbench.data.readers.packed import PARQUET, ZipArchive, open_bytes
+from irtbench.data.readers.table import read_table
 
+ROWS_READ = 2**14  # of a Parquet file at a time
 LONGEST_LINE = 2**26  # bytes of a first line that is looked at whole
 
 Kind = Literal["zip", "parquet", "array", "object", "lines", "table"]
@@ -49,8 +51,15 @@ class Head:
         return all(name in self.first or name in self.columns for name in names)
 
     def values(self) -> Iterator[tuple[int, Any]]:
-        """The values of an array, or of lines, with their number from 1: the line, or the place in the array."""
-        if self.kind == "array":
+        """The values of an array, or of lines, or the rows of a table, with their number from 1."""
+        if self.kind == "table":
+            frame = read_table(self.path)
+            names = list(frame.columns)
+            rows = frame.itertuples(index=False, name=None)
+            yield from enumerate((dict(zip(names, texts, strict=True)) for texts in rows), start=1)
+        elif self.kind == "parquet":
+            yield from enumerate(parquet_rows(self.path), start=1)
+        elif self.kind == "array":
             with open_bytes(self.path) as file:
                 yield from enumerate(JsonText(file, self.path).elements(), start=1)
         else:
@@ -77,7 +86,7 @@ def look_at(path: Path) -> Head:
         if start == b"PK\x03\x04":
             with ZipArchive.open(path) as archive:
                 return Head(path, "zip", members=archive.names)
-        if start == b"PAR1":
+        if start == PARQUET:
             return Head(path, "parquet", columns=_parquet_columns(path))
         start = (start + file.read(BYTES_READ - 4)).removeprefix(b"\xef\xbb\xbf").lstrip()
         if start.startswith(b"{"):
@@ -115,6 +124,14 @@ def _header(start: bytes) -> tuple[str, ...]:
         return tuple(next(islice(csv.reader([line], delimiter=separator), 1), []))
     except csv.Error:
         return ()  # no table; who reads it says what is wrong
+
+
+def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file, or some columns of them, a part of the file in memory at a time."""
+    import pyarrow.parquet
+
+    for batch in pyarrow.parquet.ParquetFile(path).iter_batches(ROWS_READ, columns=columns):
+        yield from batch.to_pylist()
 
 
 def _parquet_columns(path: Path) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, records
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, records
 
 #: Metrics that say whether an answer is right; what else a run counts is taken only if the user names it.
 CORRECTNESS = (
@@ -38,10 +38,8 @@ def accompanies(head: Head) -> bool:
     )
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read one metric of the instances, each training trial a trial."""
-    if settings.want == "answer":
-        raise InputError(f"file {head.path}: answers were wanted but per_instance_stats.json holds scores")
     model, task = _run(head.path.parent / "run_spec.json", head.path)
     tags = {"task": task}
     chosen: tuple[str, str | None, str | None] | None = None
@@ -73,7 +71,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
         )
 
 
-def _choose(record: Fields, stats: list[Fields], settings: ReadSettings) -> tuple[str, str | None, str | None]:
+def _choose(record: Fields, stats: list[Fields], settings: Wanted) -> tuple[str, str | None, str | None]:
     names = list(dict.fromkeys(stat.fields("name").name("name") for stat in stats))
     for wanted in settings.metrics:
         metric, *rest = wanted.split(":")
@@ -111,4 +109,4 @@ def _run(spec: Path, of: Path) -> tuple[str, str]:
     return fields.fields("adapter_spec").name("model"), _MODEL.sub("", fields.name("name")).strip(",:")
 
 
-READER = Reader("helm", "runs of HELM", "response", recognises, read, accompanies)
+READER = Reader("helm", "runs of HELM", "response", recognises, read, accompanies, alone=True)

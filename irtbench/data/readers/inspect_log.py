@@ -16,7 +16,7 @@ from typing import Any
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import JsonText
 from irtbench.data.readers.metric_choice import MetricChoice
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash, number_in
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash, number_in
 from irtbench.data.readers.packed import ZipArchive, open_bytes
 
 VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -31,7 +31,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "object" and head.has("version", "status", "eval") and isinstance(head.first["eval"], dict)
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the samples of a log; of several with one id and epoch the last counts."""
     header, samples = _archive(head) if head.kind == "zip" else (_log(head.path), _samples(head.path))
     invalid = _invalid(head) if head.kind == "zip" and header.values.get("invalidated") else set()
@@ -78,12 +78,10 @@ def _of_run(evaluation: Fields, name: str) -> str:
     return json.dumps(given, ensure_ascii=False, sort_keys=True) if given else ""
 
 
-def _scored(sample: Fields, settings: ReadSettings, metric: MetricChoice) -> tuple[float | None, str | None, str]:
+def _scored(sample: Fields, settings: Wanted, metric: MetricChoice) -> tuple[float | None, str | None, str]:
     """Score and answer of a sample, or the reason why it has none."""
     if sample.values.get("error"):
-        if settings.want == "response" and settings.errored == "wrong":
-            return 0.0, None, ""
-        return None, None, "the run failed at this sample"
+        return settings.failed("the run failed at this sample")
     scores = sample.fields("scores")
     if not scores.values:
         return None, None, "not scored"

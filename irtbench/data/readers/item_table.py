@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -69,17 +69,7 @@ def read_items(
     frame = read_table(path)
     chosen = {name: columns.get(name) or _first_of(aliases, frame) for name, aliases in COLUMNS_OF_ITEMS.items()}
     item_column = chosen["item_id"] or likely_column(list(frame.columns), "item_id") or "item_id"
-    demand_columns(frame, [item_column, *columns.values(), *where], path)
-    for column, value in where.items():
-        frame = frame[frame[column] == value]
-    if frame.empty:
-        conditions = ", ".join(f"{column} = {value}" for column, value in where.items())
-        raise InputError(f"file {path}: no item with {conditions}")
-    demand_filled(frame, item_column, path)
-    repeated = frame[item_column][frame[item_column].duplicated()]
-    if not repeated.empty:
-        place = field_places(path, item_column)(int(repeated.index[0]))
-        raise InputError(f"{place}: item names must be unique but '{repeated.iloc[0]}' is repeated")
+    frame = rows_of_items(frame, item_column, path, columns=list(columns.values()), where=where)
     return ItemTable(
         item_ids=tuple(frame[item_column]),
         key=_texts(frame, chosen["key"]),
@@ -88,6 +78,36 @@ def read_items(
         text=_texts(frame, chosen["text"]),
         attention=_attention(frame, chosen["attention"], path),
     )
+
+
+def rows_of_items(
+    frame: pd.DataFrame,
+    item: str,
+    path: str | Path,
+    *,
+    columns: Sequence[str] = (),
+    where: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """The rows whose columns have these values, each of an item with a name of its own.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, no row is left, or an item has no name or one twice.
+    """
+    where = where or {}
+    demand_columns(frame, [item, *columns, *where], path)
+    for column, value in where.items():
+        frame = frame[frame[column] == value]
+    if frame.empty:
+        conditions = ", ".join(f"{column} = {value}" for column, value in where.items())
+        raise InputError(f"file {path}: no item with {conditions}")
+    demand_filled(frame, item, path)
+    repeated = frame[item][frame[item].duplicated()]
+    if not repeated.empty:
+        place = field_places(path, item)(int(repeated.index[0]))
+        raise InputError(f"{place}: item names must be unique but '{repeated.iloc[0]}' is repeated")
+    return frame
 
 
 def _first_of(aliases: tuple[str, ...], frame: pd.DataFrame) -> str | None:

@@ -9,8 +9,7 @@ from typing import Any
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash, records
-from irtbench.data.readers.table import read_table
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash, records
 
 #: What stands in JSON-MIN and CSV beside the data of the task and the answers.
 _MIN = ("annotator", "annotation_id", "created_at", "updated_at", "lead_time")
@@ -25,12 +24,12 @@ def recognises(head: Head) -> bool:
     return head.kind in ("array", "table") and head.has("id", *_MIN)
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the answers to one question (``from_name``)."""
     return _tasks(head, settings, left_out) if head.has("annotations") else _minimal(head, settings, left_out)
 
 
-def _tasks(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def _tasks(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     questions: dict[str, None] = {}
     for task in records(head):
         gold, found = None, []
@@ -64,7 +63,7 @@ def _tasks(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterat
                 respondent_id=_annotator(annotation),
                 item_id=item,
                 number=task.number,
-                score=_score(annotation, answer) if settings.want == "response" else None,
+                score=annotation.score_in("result", answer) if settings.want == "response" else None,
                 answer=answer,
                 seconds=annotation.number_of("lead_time"),
                 date=annotation.text("created_at"),
@@ -73,7 +72,7 @@ def _tasks(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterat
             )
 
 
-def _chosen(questions: Mapping[str, None], settings: ReadSettings, place: Fields) -> str:
+def _chosen(questions: Mapping[str, None], settings: Wanted, place: Fields) -> str:
     if settings.metrics and not any(name in questions for name in settings.metrics):
         return settings.metrics[0]  # it may come in a later annotation
     return choose_metric(list(questions), settings, place.place("result"), word="question")
@@ -98,17 +97,10 @@ def _value(value: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _score(record: Fields, answer: str) -> float:
-    try:
-        return float(answer)
-    except ValueError:
-        raise record.wrong("result", f"a score (it is an answer, '{answer}': grade it with the items' key)") from None
-
-
-def _minimal(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def _minimal(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """JSON-MIN and CSV: what is an answer and what the task's data stands nowhere, so that the user may have to say."""
     names: list[str] = []
-    for record in _flat(head):
+    for record in records(head):
         names = names or _most_likely(head, [name for name in record.values if name not in (*_MIN, "id")])
         question = choose_metric(names, settings, record.place("id"), word="question")
         answer = _plain(record.values[question])
@@ -119,9 +111,9 @@ def _minimal(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iter
             respondent_id=record.name("annotator"),
             item_id=record.name("id"),
             number=record.number,
-            score=_score(record, answer) if settings.want == "response" else None,
+            score=record.score_in(question, answer) if settings.want == "response" else None,
             answer=answer,
-            seconds=_seconds(record),
+            seconds=record.number_in_text("lead_time"),
             date=record.text("created_at") or None,
         )
 
@@ -129,30 +121,12 @@ def _minimal(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iter
 def _most_likely(head: Head, names: list[str]) -> list[str]:
     """The fields in the order in which they may be the question: those of few different values first."""
     values: dict[str, set[str]] = {name: set() for name in names}
-    for number, record in enumerate(_flat(head)):
+    for number, record in enumerate(records(head)):
         if number == MOST_LOOKED_AT:
             break
         for name in names:
             values[name].add(str(record.values.get(name)))
     return sorted(names, key=lambda name: len(values[name]))
-
-
-def _seconds(record: Fields) -> float | None:
-    given = record.values["lead_time"]
-    try:
-        return float(given) if given not in ("", None) else None
-    except (TypeError, ValueError):
-        raise record.wrong("lead_time", "a number") from None
-
-
-def _flat(head: Head) -> Iterator[Fields]:
-    if head.kind == "array":
-        yield from records(head)
-        return
-    frame = read_table(head.path)
-    names = list(frame.columns)
-    for number, texts in enumerate(frame.itertuples(index=False, name=None), start=1):
-        yield Fields(dict(zip(names, texts, strict=True)), head.path, "row", number)
 
 
 def _plain(given: Any) -> str | None:

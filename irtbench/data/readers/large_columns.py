@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import pandas as pd
 import pyarrow as pa
@@ -17,6 +18,8 @@ from irtbench.data.readers.part_values import as_text
 from irtbench.data.readers.wide_columns import item_columns
 from irtbench.data.readers.wide_table import likely_respondent_column
 from irtbench.data.responses import name_first
+
+Content = Literal["auto", "responses", "answers"]
 
 FIRST_ROWS = 1_000  # by which it is told which columns of a wide table hold responses
 
@@ -32,13 +35,23 @@ class TableLayout:
     items
         Of a wide table: the columns of responses.
     item, response
-        Of a long one: names of items, and responses; empty otherwise.
+        Of a long one: names of items, and responses or answers; empty otherwise.
+    n_trials, trial
+        Of a long one: the number of trials, where `response` is that of the number right, and what tells several trials
+        of a pair apart; empty where there is none.
     """
 
     respondent: str
     items: tuple[str, ...] = ()
     item: str = ""
     response: str = ""
+    n_trials: str = ""
+    trial: str = ""
+
+    @property
+    def has_trials(self) -> bool:
+        """Whether a respondent may have answered an item more than once."""
+        return bool(self.n_trials or self.trial)
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,20 @@ def has_trials(table: LargeTable, choice: ColumnChoice) -> bool:
     return is_long(table, choice) and ("trial" in names or find_counts(names, choice.columns) is not None)
 
 
+def long_layout(names: Sequence[str], columns: Mapping[str, str], content: Content) -> tuple[TableLayout, bool] | None:
+    """The columns of a long table, and whether they hold answers; None where it has none of the content."""
+    pair, answers = find_id_columns(names, columns), False
+    said, n_trials = None if content == "answers" else find_column(names, "response", columns), ""
+    if said is None and content != "answers" and (counts := find_counts(names, columns)) is not None:
+        said, n_trials = counts
+    if said is None and content != "responses":
+        said, answers = find_column(names, "answer", columns), True
+    if pair is None or said is None:
+        return None
+    trial = "trial" if "trial" in names else ""
+    return TableLayout(pair[0], item=pair[1], response=said, n_trials=n_trials, trial=trial), answers
+
+
 def layout_of(table: LargeTable, choice: ColumnChoice) -> TableLayout:
     """Tell which columns are what.
 
@@ -72,15 +99,14 @@ def layout_of(table: LargeTable, choice: ColumnChoice) -> TableLayout:
     for name in choice.columns.values():
         if name not in table.names:
             raise InputError(f"{table.place}: column '{name}' missing; it has: {name_first(table.names, most=12)}")
-    pair = find_id_columns(table.names, choice.columns)
-    if pair is not None:
-        response = find_column(table.names, "response", choice.columns)
-        if response is None:
+    if is_long(table, choice):
+        found = long_layout(table.names, choice.columns, "responses")
+        if found is None or found[0].n_trials:
             raise InputError(
                 f"{table.place}: no column of responses; it has: {name_first(table.names, most=12)}; answers are "
                 "graded by build"
             )
-        return TableLayout(pair[0], item=pair[1], response=response)
+        return replace(found[0], trial="")  # one response to an item is encoded
     respondent = likely_respondent_column(list(table.names), choice.columns)
     first = next(table.rows(table.names, rows=FIRST_ROWS), None)
     if first is None:

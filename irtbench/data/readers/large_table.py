@@ -28,7 +28,7 @@ from irtbench.data.readers.file_systems import (
 )  # fmt: skip
 from irtbench.data.readers.packed import MOST_BYTES, MOST_TIMES
 from irtbench.data.readers.table import demand_few_columns
-from irtbench.data.responses import name_first
+from irtbench.data.responses import demand_unique, name_first
 from irtbench.data.shown import Shown, counted
 
 SUFFIX = ".parquet"
@@ -136,6 +136,11 @@ class LargeTable(Shown):
         return sum(sum(file.group_rows) for file in self.files)
 
     @property
+    def n_parts(self) -> int:
+        """Number of parts that are read one by one."""
+        return len(self.parts)
+
+    @property
     def n_fields(self) -> int:
         """Rows times columns."""
         return self.n_rows * len(self.names)
@@ -152,6 +157,7 @@ class LargeTable(Shown):
             "columns": [list(pair) for pair in zip(self.names, self.types, strict=True)],
         }
 
+    @cached_property
     def parts(self) -> list[tuple[TableFileInfo, tuple[int, ...]]]:
         """Row groups that are worked on together, in the order of the rows."""
         found: list[tuple[TableFileInfo, tuple[int, ...]]] = []
@@ -202,23 +208,15 @@ class LargeTable(Shown):
         rows: int,
         coded: Sequence[str] = (),
         numbers: Sequence[str] = (),
-        n_done: int = 0,
+        part: int | None = None,
     ) -> Iterator[tuple[Path | str, int, pa.RecordBatch]]:
-        """All rows but the first so many, with their file and the number of the first; see `TextTable.rows`.
+        """All rows, or those of one part, with their file and the number of the first; see `TextTable.rows`.
 
         Of `numbers` the files themselves say what they hold.
         """
-        for file, groups in self.parts():
-            n_rows = sum(file.group_rows[k] for k in groups)
-            if n_rows <= n_done:
-                n_done -= n_rows
-                continue
-            first = 1 + sum(file.group_rows[: groups[0]]) + n_done
-            batches = (batch for _, batch in self.batches(file, groups, columns, rows=rows, coded=coded))
-            for batch in cut_anew(batches, rows, n_done) if n_done else batches:
+        for file, groups in self.parts if part is None else [self.parts[part]]:
+            for first, batch in self.batches(file, groups, columns, rows=rows, coded=coded):
                 yield file.path, first, batch
-                first += len(batch)
-            n_done = 0
 
     def is_text(self, column: str) -> bool:
         """Whether a column holds text."""
@@ -259,11 +257,7 @@ class LargeTable(Shown):
             Naming the first file and its columns.
         """
         for file in self.files:
-            if len(set(file.names)) < len(file.names):
-                repeated = sorted({name for name in file.names if file.names.count(name) > 1})
-                raise InputError(
-                    f"file {file.path}: column names must be unique but {name_first(repeated)} is repeated"
-                )
+            demand_unique(file.names, f"file {file.path}: column names")
             lacking, more = sorted(set(self.names) - set(file.names)), sorted(set(file.names) - set(self.names))
             if lacking or more:
                 words = [
@@ -319,21 +313,3 @@ def parquet_files(filesystem: pa.fs.FileSystem, path: str, place: str) -> list[p
 def _ends_of(filesystem: pa.fs.FileSystem, path: str) -> tuple[pa.Schema, pa.parquet.FileMetaData]:
     with pa.parquet.ParquetFile(filesystem.open_input_file(path)) as file:
         return file.schema_arrow, file.metadata
-
-
-def cut_anew(batches: Iterator[pa.RecordBatch], rows: int, n_done: int) -> Iterator[pa.RecordBatch]:
-    """The rows behind the first so many, so many at a time, wherever batches end."""
-    held: list[pa.RecordBatch] = []
-    n = -n_done
-    for batch in batches:
-        n += len(batch)
-        if n <= 0:
-            continue
-        held.append(batch.slice(max(0, len(batch) - n)))
-        n = sum(map(len, held))
-        while n >= rows:
-            together = pa.Table.from_batches(held)
-            yield together.slice(0, rows).combine_chunks().to_batches()[0]
-            held, n = together.slice(rows).to_batches(), n - rows
-    if n > 0:
-        yield pa.Table.from_batches(held).combine_chunks().to_batches()[0]

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import Head
+from irtbench.data.readers.head import Head, parquet_rows
 from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.metric_choice import MetricChoice
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash
 
-ROWS_READ = 2**12
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.parquet")
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT.+")
 _SCORES = ("metric", "metrics")
@@ -28,41 +27,35 @@ def recognises(head: Head) -> bool:
     return head.kind == "parquet" and head.has("doc", "model_response") and any(head.has(name) for name in _SCORES)
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read one metric of the documents."""
-    if settings.want == "answer":
-        raise InputError(f"file {head.path}: answers were wanted but only scores of lighteval are read")
-    import pyarrow.parquet
-
     scores = next(name for name in _SCORES if head.has(name))
     named = _FILE.fullmatch(head.path.name)
     model, times = _model(head.path), Counter[str]()
-    choice, number = MetricChoice(settings), 0
-    for batch in pyarrow.parquet.ParquetFile(head.path).iter_batches(ROWS_READ, columns=["doc", scores]):
-        for row in batch.to_pylist():
-            number += 1
-            record = Fields({name: _parsed(value) for name, value in row.items()}, head.path, "row", number)
-            doc, metric = record.fields("doc"), record.fields(scores)
-            there = [name for name, value in metric.values.items() if isinstance(value, bool | int | float)]
-            chosen = choice.of(there, record.place(scores)) if there else None
-            if chosen is None:
-                left_out["not scored"] += 1
-                continue
-            task = doc.text("task_name") or (named["task"] if named else head.path.stem)
-            choices, gold = doc.entries("choices"), doc.values.get("gold_index")
-            content = content_hash(doc.values.get("query"), choices)
-            times[content] += 1
-            right = gold[0] if isinstance(gold, list) and gold else gold
-            yield Observation(
-                respondent_id=model,
-                item_id=f"{task}/{content}" + (f"#{times[content]}" if times[content] > 1 else ""),
-                number=number,
-                score=metric.score(chosen),
-                date=named["date"][:10] if named else None,
-                gold=str(choices[right]) if isinstance(right, int) and 0 <= right < len(choices) else None,
-                item_hash=content,
-                tags={"task": task},
-            )
+    choice = MetricChoice(settings)
+    for number, row in enumerate(parquet_rows(head.path, ["doc", scores]), start=1):
+        record = Fields({name: _parsed(value) for name, value in row.items()}, head.path, "row", number)
+        doc, metric = record.fields("doc"), record.fields(scores)
+        there = [name for name, value in metric.values.items() if isinstance(value, bool | int | float)]
+        chosen = choice.of(there, record.place(scores)) if there else None
+        if chosen is None:
+            left_out["not scored"] += 1
+            continue
+        task = doc.text("task_name") or (named["task"] if named else head.path.stem)
+        choices, gold = doc.entries("choices"), doc.values.get("gold_index")
+        content = content_hash(doc.values.get("query"), choices)
+        times[content] += 1
+        right = gold[0] if isinstance(gold, list) and gold else gold
+        yield Observation(
+            respondent_id=model,
+            item_id=f"{task}/{content}" + (f"#{times[content]}" if times[content] > 1 else ""),
+            number=number,
+            score=metric.score(chosen),
+            date=named["date"][:10] if named else None,
+            gold=str(choices[right]) if isinstance(right, int) and 0 <= right < len(choices) else None,
+            item_hash=content,
+            tags={"task": task},
+        )
 
 
 def _parsed(value: Any) -> Any:
@@ -86,4 +79,4 @@ def _model(path: Path) -> str:
     return "/".join(after)
 
 
-READER = Reader("lighteval", "details of lighteval", "response", recognises, read)
+READER = Reader("lighteval", "details of lighteval", "response", recognises, read, alone=True)

@@ -16,7 +16,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, records
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, records
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+\d))?\.jsonl(\.gz)?")
 #: What stands in a line beside the metrics, where an old file does not name these.
@@ -36,7 +36,7 @@ def accompanies(head: Head) -> bool:
     return head.kind == "object" and head.path.name.startswith("results") and head.has("results", "configs")
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the lines of one metric and one filter; of several for one document the last counts."""
     named = _SAMPLES.fullmatch(head.path.name)
     task, date = (named["task"], named["date"]) if named else (head.path.stem, None)
@@ -58,7 +58,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
             )
         taken.add(metric)
         if len(taken) > 1:
-            choose_metric(sorted(taken), ReadSettings(), line.place("filter"), word="filter")
+            choose_metric(sorted(taken), Wanted(), line.place("filter"), word="filter")
         key = line.name("doc_id"), line.text("doc_hash")
         if last.pop(key, None) is not None:
             left_out["superseded by a later line of the same document: the file was appended to"] += 1
@@ -100,7 +100,7 @@ def _metrics(line: Fields) -> list[str]:
     ]
 
 
-def _wanted(line: Fields, names: list[str], seen: list[str], settings: ReadSettings) -> str | None:
+def _wanted(line: Fields, names: list[str], seen: list[str], settings: Wanted) -> str | None:
     """The line's metric to take, by its whole name or without the filter; None if it is not there."""
     if not settings.metrics:
         return choose_metric(seen, settings, line.place("metrics"))

@@ -1,4 +1,9 @@
-"""The long table: one row for each answer or response, under our names or those of neighbouring tools."""
+"""The long table: one row for each answer or response, under our names or those of neighbouring tools.
+
+Recognised are our own ``respondent_id, item_id, response`` (or ``correct``; ``answer`` or ``label`` for raw answers;
+``n_correct, n_trials`` where several trials are counted), Item Response Warehouse ``id, item, resp, rt``, crowd-kit
+``task, worker, label``, edstan ``jj, ii, y`` and evalci ``model, item_id, score``.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +17,18 @@ import pandas as pd
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.column_names import LIKELY, column_options, likely_long
-from irtbench.data.readers.observations import Want
-from irtbench.data.readers.response_values import to_responses, to_scores
+from irtbench.data.readers.observations import Want, Wanted
+from irtbench.data.readers.response_values import to_wanted
 from irtbench.data.readers.table import (
     MISSING,
     demand_columns,
     demand_filled,
     field_places,
-    read_table,
     to_numbers,
 )
-from irtbench.data.responses import MOST_TRIALS, name_first, trials_words
+from irtbench.data.responses import name_first, trials_words
 from irtbench.data.shown import Shown, counted
+from irtbench.data.trial_counts import wrong_counts
 
 logger = logging.getLogger(__name__)
 
@@ -96,30 +101,8 @@ class LongTable(Shown):
         return ", ".join([f"{self.format} table of {counted(int(n), what)}", *sizes])
 
 
-def read_long_table(
-    path: str | Path,
-    *,
-    want: Want,
-    columns: Mapping[str, str] | None = None,
-    threshold: float | None = None,
-) -> LongTable:
-    """Read a long CSV or Parquet table.
-
-    Recognised are our own ``respondent_id, item_id, response`` (or ``correct``; ``answer`` or ``label`` for raw
-    answers; ``n_correct, n_trials`` where several trials are counted), Item Response Warehouse ``id, item, resp, rt``,
-    crowd-kit ``task, worker, label``, edstan ``jj, ii, y`` and evalci ``model, item_id, score``.
-
-    Parameters
-    ----------
-    path
-        The file.
-    want
-        Whether to take raw answers or graded responses; a file may hold both.
-    columns
-        The file's column for any of our names ``respondent_id, item_id, response, answer, n_correct, n_trials,
-        seconds, date``, where it is not to be recognised.
-    threshold
-        For scores that are not 1 or 0 (see ``to_responses``).
+def long_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> LongTable:
+    """Take what is wanted from a table of texts.
 
     Raises
     ------
@@ -127,41 +110,19 @@ def read_long_table(
         If a column is missing or what is wanted is not there, an id is empty, a response is not 1, 0 or missing
         (and there is no threshold), or seconds are not numbers of at least 0.
     """
-    return long_from_frame(read_table(path), path, want=want, columns=columns, threshold=threshold)
-
-
-def long_from_frame(
-    frame: pd.DataFrame,
-    path: str | Path,
-    *,
-    want: Want,
-    columns: Mapping[str, str] | None = None,
-    threshold: float | None = None,
-    raw_scores: bool = False,
-    levels: Sequence[str] = (),
-) -> LongTable:
-    """Take what is wanted from a table already read; see ``read_long_table``.
-
-    Raw scores are left as they are, or of levels their places.
-    """
-    if levels and want == "response" and find_column(list(frame.columns), want, columns or {}) is None:
-        labels = find_column(list(frame.columns), "answer", columns or {})
-        columns = {**(columns or {}), **({} if labels is None else {want: labels})}
+    want, columns = wanted.want, dict(wanted.how.columns)
+    if wanted.levels and want == "response" and find_column(list(frame.columns), want, columns) is None:
+        labels = find_column(list(frame.columns), "answer", columns)
+        columns |= {} if labels is None else {want: labels}
         columns.pop("answer", None)
-    chosen = _choose_columns(frame, path, want, columns or {})
+    chosen = _choose_columns(frame, path, want, columns)
     found = pd.DataFrame({ours: frame[theirs] for ours, theirs in chosen.items()})
     for name in ("respondent_id", "item_id"):
         demand_filled(frame, chosen[name], path)
     if "n_trials" in chosen:
         found["n_correct"], found["n_trials"] = _to_counts(frame, chosen, path)
     elif want == "response":
-        place = field_places(path, chosen["response"])
-        texts = found["response"]
-        found["response"] = (
-            to_scores(texts, place=place, levels=levels)
-            if raw_scores
-            else to_responses(texts, place=place, threshold=threshold)
-        )
+        found["response"] = to_wanted(found["response"], wanted, place=field_places(path, chosen["response"]))
     else:
         found["answer"] = found["answer"].mask(found["answer"].isin(MISSING))
     if "seconds" in chosen:
@@ -238,8 +199,7 @@ def _to_counts(
     right, asked = (
         np.nan_to_num(to_numbers(frame[chosen[name]], place=field_places(path, chosen[name]))) for name in COUNTS
     )
-    wrong = (right < 0) | (right > asked) | (right != np.floor(right)) | (asked != np.floor(asked))
-    wrong |= asked > MOST_TRIALS
+    wrong = wrong_counts(right, asked)
     if wrong.any():
         first = int(wrong.argmax())
         raise InputError(

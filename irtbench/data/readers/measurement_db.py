@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import Head, look_at
+from irtbench.data.readers.head import Head, look_at, parquet_rows
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Observation, Reader, ReadSettings
+from irtbench.data.readers.observations import Observation, Reader, Wanted
 
-ROWS_READ = 2**16
 _TAKEN = ("subject_id", "item_id", "benchmark_id", "trial", "test_condition", "response", "correct_answer")
 _NO_CONDITION = "none"
 
@@ -32,19 +31,17 @@ def accompanies(head: Head) -> bool:
     )
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the responses under one test condition; the metrics of the settings name it where there are several."""
-    if settings.want == "answer":
-        raise InputError(f"file {head.path}: answers were wanted but measurement-db holds responses")
     hashes = _hashes(head.path)
     conditions: dict[str, None] = {}
     if "test_condition" in head.columns:
-        for row in _rows(head.path, ("test_condition",)):
+        for row in parquet_rows(head.path, ["test_condition"]):
             conditions[_condition(row)] = None
     condition = (
         choose_metric(list(conditions), settings, f"file {head.path}", word="test condition") if conditions else ""
     )
-    for number, row in enumerate(_rows(head.path, tuple(n for n in _TAKEN if n in head.columns)), start=1):
+    for number, row in enumerate(parquet_rows(head.path, [n for n in _TAKEN if n in head.columns]), start=1):
         if conditions and _condition(row) != condition:
             left_out["under another test condition"] += 1
             continue
@@ -74,20 +71,13 @@ def _condition(row: dict[str, Any]) -> str:
     return str(row["test_condition"] or _NO_CONDITION)
 
 
-def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    import pyarrow.parquet
-
-    for batch in pyarrow.parquet.ParquetFile(path).iter_batches(ROWS_READ, columns=list(columns)):
-        yield from batch.to_pylist()
-
-
 def _hashes(path: Path) -> dict[str, str]:
     """Content hashes from the table of items in the folder, if it is there."""
     for file in sorted(path.parent.glob("*.parquet")):
         if look_at(file).has("item_id", "raw_item_id", "content_hash"):
-            rows = _rows(file, ("item_id", "content_hash"))
+            rows = parquet_rows(file, ["item_id", "content_hash"])
             return {str(row["item_id"]): str(row["content_hash"]) for row in rows if row["content_hash"]}
     return {}
 
 
-READER = Reader("measurement-db", "tables of measurement-db", "response", recognises, read, accompanies)
+READER = Reader("measurement-db", "tables of measurement-db", "response", recognises, read, accompanies, alone=True)

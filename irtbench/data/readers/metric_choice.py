@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.observations import ReadSettings
+from irtbench.data.readers.observations import Wanted
 from irtbench.data.responses import name_first
 
 
-def choose_metric(names: Sequence[str], settings: ReadSettings, place: str, *, word: str = "score") -> str:
+def choose_metric(names: Sequence[str], settings: Wanted, place: str, *, word: str = "score") -> str:
     """The score or question to take: the one there is, or the one that the user named.
 
     Raises
@@ -40,7 +40,7 @@ class MetricChoice:
         What the user named.
     """
 
-    def __init__(self, settings: ReadSettings) -> None:
+    def __init__(self, settings: Wanted) -> None:
         self._settings = settings
         self._chosen: str | None = None
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash
-from irtbench.data.readers.table import read_table
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash, records
 
 _IDS = ("HITId", "AssignmentId", "WorkerId")
 _NUMBERED = re.compile(r"(?P<stem>.*?)_?(?P<number>\d+)")
@@ -27,12 +26,9 @@ def recognises(head: Head) -> bool:
     return head.kind == "table" and head.has(*_IDS) and any(name.startswith("Answer.") for name in head.columns)
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the answers of the assignments that were not rejected."""
-    frame = read_table(head.path)
-    names = list(frame.columns)
-    for number, texts in enumerate(frame.itertuples(index=False, name=None), start=1):
-        row = Fields(dict(zip(names, texts, strict=True)), head.path, "row", number)
+    for row in records(head):
         if row.values.get("AssignmentStatus") == "Rejected" or row.values.get("Reject"):
             left_out["assignments that were rejected"] += 1
             continue
@@ -47,19 +43,13 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
             if answer == "":
                 left_out["empty answers"] += 1
                 continue
-            score = None
-            if settings.want == "response":
-                try:
-                    score = float(answer)
-                except ValueError:
-                    raise row.wrong(f"Answer.{name}", "a score (answers are graded with the items' key)") from None
             yield Observation(
                 respondent_id=worker,
                 item_id=_item(name, own, hit, several),
-                number=number,
-                score=score,
+                number=row.number,
+                score=row.score_in(f"Answer.{name}", answer) if settings.want == "response" else None,
                 answer=answer,
-                seconds=None if several else _seconds(row),
+                seconds=None if several else row.number_in_text("WorkTimeInSeconds"),
                 date=row.text("SubmitTime") or None,
                 item_hash=content_hash(sorted(own.values()), _stem(name)) if own else None,
                 tags={"assignment": row.name("AssignmentId")},
@@ -110,16 +100,6 @@ def _item(answer: str, inputs: dict[str, str], hit: str, several: bool) -> str:
         if _stem(name).lower() in ("id", "item_id", "itemid", "item") and value:
             return value
     return f"{hit}/{answer}" if several else hit
-
-
-def _seconds(row: Fields) -> float | None:
-    text = row.values.get("WorkTimeInSeconds")
-    if not text:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise row.wrong("WorkTimeInSeconds", "a number") from None
 
 
 READER = Reader("mturk", "batches of Mechanical Turk", "answer", recognises, read)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from irtbench.data.how_to_read import HowToRead
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
 
 Want = Literal["answer", "response"]
-Errored = Literal["missing", "wrong"]
 
 
 class Observation(NamedTuple):
@@ -57,26 +57,47 @@ class Observation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ReadSettings:
-    """What the user decides where a file leaves a choice.
+class Wanted:
+    """What is taken from files, and what the user decides where a file leaves a choice.
 
     Parameters
     ----------
     want
         Graded responses, or raw answers.
-    metrics
-        The score or the question to take where a file has several; the first of these that it has.
-    errored
-        Whether an item at which a system's run failed is missing, or wrong.
+    how
+        What the user decides.
+    raw, levels
+        Whether scores stay as they are, and the labels that stand for them, the lowest first.
     """
 
     want: Want = "response"
-    metrics: tuple[str, ...] = ()
-    errored: Errored = "missing"
+    how: HowToRead = field(default_factory=HowToRead)
+    raw: bool = False
+    levels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.errored not in ("missing", "wrong"):
-            raise InputError(f"errored: expected 'missing' or 'wrong' but got '{self.errored}'")
+        if self.how.errored not in ("missing", "wrong"):
+            raise InputError(f"errored: expected 'missing' or 'wrong' but got '{self.how.errored}'")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The score or the question to take where a file has several; the first of these that it has."""
+        return self.how.metric
+
+    @property
+    def threshold(self) -> float | None:
+        """From which score on a response is right."""
+        return self.how.threshold if self.want == "response" else None
+
+    @property
+    def raw_scores(self) -> bool:
+        """Whether scores stay as they are: in categories, or for a mean over trials."""
+        return self.raw or self.how.trials in ("mean", "all")
+
+    def failed(self, reason: str) -> tuple[float | None, str | None, str]:
+        """Score, answer and reason of being left out of an item at which the run failed."""
+        wrong = self.want == "response" and self.how.errored == "wrong"
+        return (0.0, None, "") if wrong else (None, None, reason)
 
 
 @dataclass(frozen=True)
@@ -99,15 +120,18 @@ class Reader:
         Whether a file belongs to this format without holding observations of its own.
     record
         What the numbers of its observations count, where it is not the lines or rows of the file.
+    alone
+        Whether it never holds the other.
     """
 
     name: str
     title: str
     holds: Want
     recognises: Callable[[Head], bool]
-    read: Callable[[Head, ReadSettings, Counter[str]], Iterator[Observation]]
+    read: Callable[[Head, Wanted, Counter[str]], Iterator[Observation]]
     accompanies: Callable[[Head], bool] = field(default=lambda head: False)
     record: str = ""
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +212,21 @@ class Fields:
         number = self.number_of(name)
         return math.nan if number is None else number
 
+    def number_in_text(self, name: str) -> float | None:
+        """A field that holds a number, perhaps as text; None where it is missing, null or empty."""
+        value = self.values.get(name)
+        try:
+            return None if value in ("", None) else float(value)
+        except (TypeError, ValueError):
+            raise self.wrong(name, "a number") from None
+
+    def score_in(self, name: str, answer: str) -> float:
+        """The score that an answer found in a field is."""
+        try:
+            return float(answer)
+        except ValueError:
+            raise self.wrong(name, f"a score (it is an answer, '{answer}': grade it with the items' key)") from None
+
     def fields(self, name: str) -> Fields:
         """A field that is an object itself; without fields where it is missing or null."""
         value = self.values.get(name)
@@ -215,7 +254,7 @@ class Fields:
 
 
 def records(head: Head) -> Iterator[Fields]:
-    """The records of JSON lines or of a JSON array, one at a time."""
+    """The records of JSON lines, of a JSON array or of a table, one at a time."""
     for number, value in head.values():
         yield Fields.of(value, head.path, head.record_word, number)
 

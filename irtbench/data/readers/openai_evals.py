@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Observation, Reader, ReadSettings, records
+from irtbench.data.readers.observations import Observation, Reader, Wanted, records
 
 
 def recognises(head: Head) -> bool:
@@ -16,7 +16,7 @@ def recognises(head: Head) -> bool:
     return head.kind in ("lines", "object") and isinstance(spec, dict) and "completion_fns" in spec
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the events of type ``match``; several of one sample are trials."""
     model = task = ""
     times: Counter[str] = Counter()

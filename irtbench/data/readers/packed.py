@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Bytes that a packed file, or a member of an archive, may unpack to; and how many times its size, from so many on.
 MOST_BYTES, MOST_TIMES, TIMES_FROM = 2**29, 1_000, 2**26
 
-_GZIP = b"\x1f\x8b"
+GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
 _ZSTANDARD = 93
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, lengths of the name and of the extra field
 _DAMAGED_GZIP = (OSError, EOFError, zlib.error)
@@ -87,6 +87,12 @@ class Unpacked(io.RawIOBase):
         super().close()
 
 
+def first_bytes(path: str | Path) -> bytes:
+    """The four bytes that tell Parquet, gzip and a zip archive."""
+    with Path(path).open("rb") as file:
+        return file.read(4)
+
+
 def unpacked_gzip(stream: gzip.GzipFile, size: int, path: Path, *, most: float = MOST_BYTES) -> IO[bytes]:
     """What a gzip file of this size holds."""
     return io.BufferedReader(Unpacked(stream, size, path, "gzip file", _DAMAGED_GZIP, most), 2**17)
@@ -102,7 +108,7 @@ def open_bytes(path: Path) -> IO[bytes]:
     """
     try:
         with path.open("rb") as file:
-            zipped, size = file.read(2) == _GZIP, os.fstat(file.fileno()).st_size
+            zipped, size = file.read(2) == GZIP, os.fstat(file.fileno()).st_size
         return unpacked_gzip(gzip.GzipFile(path), size, path) if zipped else path.open("rb")
     except FileNotFoundError:
         raise InputError(f"file {path}: no such file") from None

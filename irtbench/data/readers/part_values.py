@@ -85,6 +85,18 @@ def coded_responses(column: pa.Array, source: str | Path, name: str, first_row: 
     return np.where(missing, np.float32(NOT_OBSERVED), numbers).astype(np.int8)
 
 
+def coded_names(column: pa.Array, source: Path | str, name: str, first_row: int) -> pa.DictionaryArray:
+    """Names in a column, none of them empty, as codes."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    given = as_text(column.dictionary, f"file {source}", name)
+    names = without_guards(given)
+    if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():
+        names_of(column.cast(pa.string()), source, name, first_row)  # says where
+    coded = pa.DictionaryArray.from_arrays(column.indices, names)
+    return coded if names is given else coded.cast(pa.string()).dictionary_encode()  # two may be one without guards
+
+
 def without_guards(names: pa.Array) -> pa.Array:
     """Texts without the apostrophe that keeps a text from being a spreadsheet's formula."""
     if not pa.compute.any(pa.compute.starts_with(names, GUARD)).as_py():
@@ -155,19 +167,17 @@ class Keys:
     def _label_of(self) -> Mapping[str, str]:
         return labels_by_loose_form(self.of_item) if self.rules.unknown == "stray" else {}
 
-    def grade_column(self, column: pa.Array, item: str) -> NDArray[np.float32]:
-        """Responses from the answers to one item in a wide table, where empty means not asked."""
+    def grade_column(self, column: pa.Array, item: str) -> NDArray[np.int8]:
+        """Responses 1, 0 and -1 from the answers to one item in a wide table, where empty means not asked."""
         coded = _coded(column)
         bare = [text is None or text in MISSING for text in coded.dictionary.to_pylist()]
-        right = (self.texts(coded) == self.of([item])[0]).astype(np.float32)
-        right[np.array(bare, dtype=np.bool_)] = np.nan
-        graded: NDArray[np.float32] = right[coded.indices.to_numpy()]
+        right = (self.texts(coded) == self.of([item])[0]).astype(np.int8)
+        right[np.array(bare, dtype=np.bool_)] = NOT_OBSERVED
+        graded: NDArray[np.int8] = right[coded.indices.to_numpy()]
         return graded
 
-    def grade_rows(
-        self, column: pa.Array, columns: NDArray[np.int32], items: Sequence[str]
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Whether each row of a long table is right, and whether its answer is empty, by the column of its item."""
+    def grade_rows(self, column: pa.Array, columns: NDArray[np.int32], items: Sequence[str]) -> NDArray[np.int8]:
+        """Responses 1, 0 and -1 from the rows of a long table, by the column of each row's item."""
         coded = _coded(column)
         codes, texts = coded.indices.to_numpy(), self.texts(coded)
         answered = np.unique(columns[columns >= 0])
@@ -176,9 +186,10 @@ class Keys:
         key_of_item = np.full(len(items) + 1, -2)  # the last stands for an item that is not wanted
         key_of_item[answered] = [number_of[key] for key in keys]
         text_number = np.array([number_of.get(text, -1) for text in texts])
-        right = text_number[codes] == key_of_item[columns]
-        empty = np.array([text == "" for text in texts])[codes]
-        return right, empty
+        graded = (text_number[codes] == key_of_item[columns]).astype(np.int8)
+        if self.rules.empty == "missing":
+            graded[np.array([text == "" for text in texts], dtype=np.bool_)[codes]] = NOT_OBSERVED
+        return graded
 
     def demand_meant(self, answers: pa.Array) -> None:
         """Refuse answers that cannot be meant for these keys, see ``as_meant``."""

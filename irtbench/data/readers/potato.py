@@ -11,10 +11,8 @@ from typing import Any
 
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, records
-from irtbench.data.readers.table import read_table
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, records
 
-ROWS_READ = 2**14
 _IDS = ("instance_id", "user_id")
 _YES, _NO = ("true", "True", "1"), ("", "false", "False", "0", "None")
 
@@ -31,7 +29,7 @@ def accompanies(head: Head) -> bool:
     return head.kind == "parquet" and head.path.name in ("items.parquet", "spans.parquet", "phase_responses.parquet")
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the answers to one schema; those who left it empty have no answer."""
     schemas: dict[str, None] = {}
     for row, labels in _rows(head):
@@ -46,12 +44,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
             continue
         score = None
         if settings.want == "response":
-            try:
-                score, answer = float(answer), None
-            except ValueError:
-                raise row.wrong(
-                    str(schema), f"a score (it is an answer, '{answer}': grade it with the items' key)"
-                ) from None
+            score, answer = row.score_in(str(schema), answer), None
         yield Observation(row.name("user_id"), row.name("instance_id"), row.number, score, answer)
     if settings.metrics and not any(name in schemas for name in settings.metrics):
         choose_metric(list(schemas), settings, f"file {head.path}", word="question")
@@ -59,23 +52,9 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
 
 def _rows(head: Head) -> Iterator[tuple[Fields, dict[str, Any]]]:
     """The rows, and what was given for each schema."""
-    if head.kind in ("lines", "object"):
-        for line in records(head):
-            yield line, dict(line.fields("labels").values)
-    elif head.kind == "parquet":
-        import pyarrow.parquet
-
-        number = 0
-        for batch in pyarrow.parquet.ParquetFile(head.path).iter_batches(ROWS_READ):
-            for values in batch.to_pylist():
-                number += 1
-                yield Fields(values, head.path, "row", number), _by_schema(values)
-    else:
-        frame = read_table(head.path)
-        names = list(frame.columns)
-        for number, texts in enumerate(frame.itertuples(index=False, name=None), start=1):
-            values = dict(zip(names, texts, strict=True))
-            yield Fields(values, head.path, "row", number), _by_schema(values)
+    for row in records(head):
+        of_json = head.kind in ("lines", "object")
+        yield row, dict(row.fields("labels").values) if of_json else _by_schema(row.values)
 
 
 def _by_schema(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Observation, Reader, ReadSettings, records
+from irtbench.data.readers.observations import Observation, Reader, Wanted, records
 
 
 def recognises(head: Head) -> bool:
@@ -16,10 +15,8 @@ def recognises(head: Head) -> bool:
     return head.kind in ("lines", "object") and head.has("_input_hash", "_task_hash", "answer")
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the answers: the accepted options, or whether the task was accepted. The item is the task's hash."""
-    if settings.want == "response":
-        raise InputError(f"file {head.path}: responses were wanted but Prodigy holds answers: grade them with a key")
     for line in records(head):
         given, choices = line.name("answer"), line.entries("options")
         if given not in ("accept", "reject", "ignore"):
@@ -45,4 +42,4 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
         )
 
 
-READER = Reader("prodigy", "annotations of Prodigy", "answer", recognises, read)
+READER = Reader("prodigy", "annotations of Prodigy", "answer", recognises, read, alone=True)

@@ -10,7 +10,7 @@ from typing import Any
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import JsonText
 from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash
+from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash
 from irtbench.data.readers.packed import open_bytes
 
 ERROR = 2  # the reason of a failure where the provider gave no answer, and not an assertion failed
@@ -25,7 +25,7 @@ def _of_lines(head: Head) -> bool:
     return head.kind in ("lines", "object") and head.has("promptIdx", "testIdx", "provider", "success")
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read whether each test was passed, or a score; a provider with several prompts is a respondent with each."""
     results = (value for _, value in head.values()) if _of_lines(head) else _results(head.path)
     rows = [Fields.of(value, head.path, "result", k) for k, value in enumerate(results, start=1)]
@@ -80,12 +80,10 @@ def _description(row: Fields) -> str:
     return row.fields("testCase").text("description") or ""
 
 
-def _scored(row: Fields, settings: ReadSettings) -> tuple[float | None, str | None, str]:
+def _scored(row: Fields, settings: Wanted) -> tuple[float | None, str | None, str]:
     """Score and answer of a result, or the reason why it has none."""
     if row.values.get("failureReason") == ERROR or (row.values.get("error") and not row.values.get("response")):
-        if settings.want == "response" and settings.errored == "wrong":
-            return 0.0, None, ""
-        return None, None, "the run failed at this test"
+        return settings.failed("the run failed at this test")
     if settings.want == "answer":
         output = row.fields("response").values.get("output")
         return (None, output, "") if isinstance(output, str) else (None, None, "without an answer in words")

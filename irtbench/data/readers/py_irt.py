@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Observation, Reader, ReadSettings, records
+from irtbench.data.readers.observations import Observation, Reader, Wanted, records
 
 
 def recognises(head: Head) -> bool:
@@ -15,10 +14,8 @@ def recognises(head: Head) -> bool:
     return head.kind in ("lines", "object") and head.has("subject_id") and isinstance(head.first.get("responses"), dict)
 
 
-def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the responses of each subject."""
-    if settings.want == "answer":
-        raise InputError(f"file {head.path}: answers were wanted but py-irt holds responses; read responses")
     for line in records(head):
         respondent, responses = line.name("subject_id"), line.fields("responses")
         for item in responses.values:
@@ -28,4 +25,4 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
                 yield Observation(respondent, item, line.number, responses.score(item))
 
 
-READER = Reader("py-irt", "responses for py-irt", "response", recognises, read)
+READER = Reader("py-irt", "responses for py-irt", "response", recognises, read, alone=True)

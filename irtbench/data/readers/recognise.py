@@ -28,7 +28,7 @@ from irtbench.data.readers.long_table import (
     find_id_columns,
     long_from_frame,
 )
-from irtbench.data.readers.observations import Reader, ReadSettings, Want
+from irtbench.data.readers.observations import Reader, Wanted
 from irtbench.data.readers.record_table import KINDS, names_of, record_table
 from irtbench.data.readers.respondent_names import with_respondents
 from irtbench.data.readers.respondents import join_respondents
@@ -90,7 +90,7 @@ def read(path: Paths, *, content: Content = "auto", **how: Unpack[ReadingOptions
     if content not in get_args(Content):
         raise InputError(f"content: expected one of {', '.join(get_args(Content))} but got {content}")
     graded = holds_responses(path, **how) if content == "auto" else content == "responses"
-    return _Files(path, "response" if graded else "answer", HowToRead.of(how)).long_table()
+    return _Files(path, Wanted("response" if graded else "answer", HowToRead.of(how))).long_table()
 
 
 def read_responses(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
@@ -128,7 +128,7 @@ def read_responses(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
     Raises
     ------
     InputError
-        Naming file, row or record, and field of what is wrong; see ``read_long_table`` and ``read_wide_table``.
+        Naming file, row or record, and field of what is wrong; see ``long_from_frame`` and ``wide_from_frame``.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def read_responses(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
     1           ann      i2       0.0
     2           bob      i1       1.0
     """
-    return _Files(path, "response", HowToRead.of(how)).long_table()
+    return _Files(path, Wanted("response", HowToRead.of(how))).long_table()
 
 
 def read_response_matrix(path: Paths, **how: Unpack[ReadingOptions]) -> ResponseMatrix | SparseResponses:
@@ -149,7 +149,7 @@ def read_response_matrix(path: Paths, **how: Unpack[ReadingOptions]) -> Response
 
     Parameters and errors as for ``read_responses``.
     """
-    return _Files(path, "response", HowToRead.of(how)).matrix()
+    return _Files(path, Wanted("response", HowToRead.of(how))).matrix()
 
 
 def read_scores(path: Paths, *, levels: Sequence[str] = (), **how: Unpack[ReadingOptions]) -> pd.DataFrame:
@@ -190,7 +190,7 @@ def read_scores(path: Paths, *, levels: Sequence[str] = (), **how: Unpack[Readin
     if asked.trials not in ("error", "first", "last", "count"):
         raise InputError(f"trials: {asked.trials} goes with right and wrong; expected error, first or last of scores")
     asked = replace(asked, trials="error" if asked.trials == "count" else asked.trials)
-    frame = _Files(path, "response", asked, raw=True, levels=levels).long_table().frame
+    frame = _Files(path, Wanted("response", asked, raw=True, levels=tuple(levels))).long_table().frame
     if not {"response"} <= {*frame.columns}:
         raise InputError("scores: the table counts right responses; expected a column of scores")
     respondents, items = (frame[name].drop_duplicates().tolist() for name in PAIR)
@@ -215,7 +215,7 @@ def read_answers(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
     0           ann      i1    yes
     1           bob      i1     no
     """
-    return _Files(path, "answer", HowToRead.of(how)).long_table()
+    return _Files(path, Wanted("answer", HowToRead.of(how))).long_table()
 
 
 def holds_responses(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
@@ -231,7 +231,7 @@ def holds_responses(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
         return sources.reader.holds == "response"
     first = sources.heads[0].path
     frame = _of_its_file(_read_frame(sources.heads[0]), first, asked)
-    if _choose_format(frame, first, asked.format, asked.columns) == "long":
+    if _choose_format(frame, first, asked) == "long":
         names = list(frame.columns)
         return (
             find_column(names, "response", asked.columns) is not None or find_counts(names, asked.columns) is not None
@@ -307,11 +307,11 @@ def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str])
     )
 
 
-def _choose_format(frame: pd.DataFrame, path: str | Path, format: Format, columns: Mapping[str, str]) -> TableFormat:
-    demand_columns(frame, list(columns.values()), path)
-    if format == "long":
+def _choose_format(frame: pd.DataFrame, path: str | Path, how: HowToRead) -> TableFormat:
+    demand_columns(frame, list(how.columns.values()), path)
+    if how.format == "long":
         return "long"
-    return "wide" if format == "wide" else recognise(frame, path, columns)
+    return "wide" if how.format == "wide" else recognise(frame, path, how.columns)
 
 
 def _read_frame(head: Head) -> pd.DataFrame:
@@ -332,7 +332,7 @@ def _sources(path: Paths, how: HowToRead, left_out: Counter[str]) -> Sources:
     paths = [path] if isinstance(path, str | Path) else list(path)
     if not paths:
         raise InputError("no file named; expected at least one")
-    return find_sources([Path(one) for one in paths], how.format, left_out, how.columns)
+    return find_sources([Path(one) for one in paths], how, left_out)
 
 
 class _Files:
@@ -342,27 +342,19 @@ class _Files:
     ----------
     path
         As for ``read_responses``.
-    want
-        Whether responses or answers.
-    how
-        What the user decided.
-    raw, levels
-        Whether scores stay as they are, and the labels that stand for them, the lowest first.
+    wanted
+        What is taken from them.
     """
 
-    def __init__(
-        self, path: Paths, want: Want, how: HowToRead, *, raw: bool = False, levels: Sequence[str] = ()
-    ) -> None:
-        demand_trials(how.trials, how.threshold if want == "response" else None)
+    def __init__(self, path: Paths, wanted: Wanted) -> None:
+        self.wanted, self.how = wanted, wanted.how
+        demand_trials(wanted.how.trials, wanted.threshold)
         self.left_out: Counter[str] = Counter()
-        self.sources = _sources(path, how, self.left_out)
+        self.sources = _sources(path, self.how, self.left_out)
         self.place = str(path) if isinstance(path, str | Path) else name_first([str(one) for one in path], most=2)
-        self.want, self.how, self.levels = want, how, levels
-        self.raw = raw or how.trials in ("mean", "all")
-        self.threshold = how.threshold if want == "response" else None
-        if self.sources.reader is None and how.metric:
+        if self.sources.reader is None and self.how.metric:
             raise InputError("metric: a long or wide table has one; name its column by columns={'response': ...}")
-        if self.sources.reader is None and how.respondent != "model":
+        if self.sources.reader is None and self.how.respondent != "model":
             raise InputError(
                 "respondent: a long or wide table names them; expected its column (--column respondent_id=...)"
             )
@@ -380,22 +372,21 @@ class _Files:
         frames = self._frames()
         if len(frames) > 1 or frames[0][1] == "long":
             return responses_from_long(self._finished(self._tables(frames)).frame)
-        return matrix_from_frame(
-            frames[0][0], self.sources.heads[0].path, columns=self.how.columns, threshold=self.threshold,
-            items=self.how.items, exclude=self.how.exclude,
-        )  # fmt: skip
+        return matrix_from_frame(frames[0][0], self.sources.heads[0].path, self.wanted)
 
     def _finished(self, table: LongTable) -> LongTable:
         """Items joined, repeated pairs reduced, and what is known of participants added."""
         frame = join_items(table.frame, self.how.join, self.place)
         if self.how.trials == "mean" or "n_trials" in frame.columns or frame.duplicated(PAIR).any():
-            frame = reduce_trials(with_trials(frame), self.how.trials, threshold=self.threshold, place=self.place)
+            frame = reduce_trials(
+                with_trials(frame), self.how.trials, threshold=self.wanted.threshold, place=self.place
+            )
         for participants in self.sources.participants:
             frame = prolific.join(frame, participants, self.left_out)
         if self.how.respondents is not None:
             frame = join_respondents(frame, Path(self.how.respondents), self.left_out)
         taken = ", ".join(f"{ours} from '{theirs}'" for ours, theirs in table.columns.items())
-        logger.info("file %s: read as a %s table of %ss, %s", self.place, table.format, self.want, taken)
+        logger.info("file %s: read as a %s table of %ss, %s", self.place, table.format, self.wanted.want, taken)
         return replace(table, frame=frame, left_out=dict(self.left_out))
 
     def _outside(self, reader: Reader) -> LongTable:
@@ -404,17 +395,13 @@ class _Files:
             raise InputError(
                 f"columns: {name_first(list(self.how.columns))} cannot be named for {reader.title} ({self.place})"
             )
-        settings = ReadSettings(self.want, tuple(self.how.metric), self.how.errored)
-        parts = [
-            collect(reader, head, settings, self.left_out, threshold=self.threshold, raw_scores=self.raw)
-            for head in self.sources.heads
-        ]
+        parts = [collect(reader, head, self.wanted, self.left_out) for head in self.sources.heads]
         parts = with_respondents(parts, [head.path for head in self.sources.heads], self.how.respondent)
         frame = pd.concat([part for part in parts if not part.empty] or parts[:1], ignore_index=True)
         if frame.empty:
             why = "; ".join(f"{n} {reason}" for reason, n in self.left_out.items() if n)
             raise InputError(
-                f"{self.place}: a file of {reader.title} without any {self.want}{f' ({why})' if why else ''}"
+                f"{self.place}: a file of {reader.title} without any {self.wanted.want}{f' ({why})' if why else ''}"
             )
         if "trial" in frame.columns and not frame.duplicated(PAIR).any():
             frame = frame.drop(columns="trial")  # one trial of each item says nothing
@@ -430,7 +417,7 @@ class _Files:
                 "file %s: no column of respondents, so that its name says whose responses it holds",
                 name_first([str(path) for path in named], most=2),
             )
-        found = [(frame, _choose_format(frame, path, self.how.format, self.how.columns)) for frame, path in frames]
+        found = [(frame, _choose_format(frame, path, self.how)) for frame, path in frames]
         if len({layout for _, layout in found}) > 1:
             raise InputError(
                 "tables of two layouts: "
@@ -440,20 +427,10 @@ class _Files:
 
     def _tables(self, frames: Sequence[tuple[pd.DataFrame, TableFormat]]) -> LongTable:
         """Tables of ours as one."""
-        want, how, raw, levels = self.want, self.how, self.raw, self.levels
         tables = []
         for head, (frame, layout) in zip(self.sources.heads, frames, strict=True):
-            if layout == "long":
-                table = long_from_frame(
-                    frame, head.path, want=want, columns=how.columns, threshold=self.threshold, raw_scores=raw,
-                    levels=levels,
-                )  # fmt: skip
-            else:
-                table = wide_from_frame(
-                    frame, head.path, want=want, columns=how.columns, threshold=self.threshold, items=how.items,
-                    exclude=how.exclude, raw_scores=raw, levels=levels,
-                )  # fmt: skip
-            tables.append(table)
-            self.left_out.update(table.left_out)
+            take = long_from_frame if layout == "long" else wide_from_frame
+            tables.append(take(frame, head.path, self.wanted))
+            self.left_out.update(tables[-1].left_out)
         frame = pd.concat([table.frame for table in tables], ignore_index=True) if len(tables) > 1 else tables[0].frame
         return replace(tables[0], frame=frame)

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.observations import Wanted
 from irtbench.data.readers.table import MISSING, to_numbers
 
 
@@ -60,3 +61,10 @@ def to_responses(
             "(convert, score: --content answers)"
         )
     return scores
+
+
+def to_wanted(texts: pd.Series[str], wanted: Wanted, *, place: Callable[[int], str]) -> NDArray[np.float64]:
+    """Convert texts to responses, or to raw scores where these are wanted."""
+    if wanted.raw_scores:
+        return to_scores(texts, place=place, levels=wanted.levels)
+    return to_responses(texts, place=place, threshold=wanted.threshold)

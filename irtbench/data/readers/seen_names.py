@@ -1,88 +1,79 @@
-"""Names that have been seen, any number of them: millions in memory, eight bytes each, those before them on disk."""
+"""Whether a name comes twice among any number of them: eight bytes of each on disk, sorted at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Self
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Self
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
-MOST = 2**21  # in memory
-BUCKETS = 64  # files of names on disk, one of which is read at a time
+MOST = 2**22  # sorted in memory
+SCHEMA = pa.schema([("hash", pa.uint64())])
 
 
 class SeenNames:
-    """Names by their hashes of 64 bits, in sorted runs that are merged as they grow; as a context it closes its files.
+    """Hashes of names, of 64 bits, in a file without a name; as a context it closes it.
 
     Parameters
     ----------
     folder
-        Where names go that are too many for memory, into files without a name; None for the folder of temporary files.
+        Where the file is; None for the folder of temporary files.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder
-        self._runs: list[NDArray[np.uint64]] = []
-        self._on_disk: list[IO[bytes]] = []
-        self._open = ExitStack()
+        self.folder, self._file = folder, TemporaryFile(dir=folder)  # noqa: SIM115 - it is one
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._open.close()
+        self._file.close()
 
-    def add(self, names: Sequence[str]) -> str | None:
-        """Add names; the first that comes twice among them or was seen before, None if there is none.
+    def add(self, names: Sequence[str]) -> None:
+        """Add names."""
+        self._file.write(hashes_of(names).tobytes())
 
-        Of names that are on disk by now `twice` tells it at the end.
-        """
-        hashes = self.hashes_of(names)
-        order = np.argsort(hashes, kind="stable")
-        new = hashes[order]
-        again = np.zeros(len(new), dtype=np.bool_)
-        again[1:] = new[1:] == new[:-1]
-        for run in self._runs:
-            place = np.searchsorted(run, new).clip(max=len(run) - 1)
-            again |= run[place] == new
-        if again.any():
-            return names[int(order[again].min())]
-        while self._runs and len(self._runs[-1]) <= len(new):
-            new = np.sort(np.concatenate([self._runs.pop(), new]), kind="stable")
-        if len(new):
-            self._runs.append(new)
-        if sum(map(len, self._runs)) > MOST:
-            self._put_on_disk()
+    def alike(self) -> NDArray[np.uint64]:
+        """The hashes that two names or more have, ascending."""
+        found, last = [np.empty(0, dtype=np.uint64)], np.empty(0, dtype=np.uint64)
+        for part in self._sorted():
+            hashes = np.concatenate([last, part])
+            found.append(hashes[1:][hashes[1:] == hashes[:-1]])
+            last = part[-1:]
+        return np.unique(np.concatenate(found))
+
+    def repeated(self, again: Iterable[Sequence[str]]) -> str | None:
+        """A name that was added twice; those of one hash, of the names when they are read again, are compared."""
+        alike, found = self.alike(), set[str]()
+        for names in again if alike.size else ():
+            for place in np.flatnonzero(np.isin(hashes_of(names), alike)):
+                if names[place] in found:
+                    return names[place]
+                found.add(names[place])
         return None
 
-    def twice(self) -> int | None:
-        """Hash of a name that came twice, which `add` has not told; None if there is none."""
-        if not self._on_disk:
-            return None
-        self._put_on_disk()
-        for file in self._on_disk:
-            file.seek(0)
-            hashes = np.sort(np.frombuffer(file.read(), dtype=np.uint64))
-            if (again := hashes[1:][hashes[1:] == hashes[:-1]]).size:
-                return int(again[0])
-        return None
+    def _sorted(self) -> Iterator[NDArray[np.uint64]]:
+        n = self._file.tell() // 8
+        self._file.seek(0)
+        parts = (np.frombuffer(part, dtype=np.uint64) for part in iter(partial(self._file.read, 8 * MOST), b""))
+        if n <= MOST:
+            yield from map(np.sort, parts)
+            return
+        from irtbench.data.readers.row_order import in_order
 
-    @staticmethod
-    def hashes_of(names: Sequence[str]) -> NDArray[np.uint64]:
-        """Hashes of names."""
-        found: NDArray[np.uint64] = pd.util.hash_array(np.array(names, dtype=object), categorize=False)
-        return found
+        rows = (pa.record_batch([pa.array(part)], schema=SCHEMA) for part in parts)
+        with TemporaryDirectory(prefix="irtbench-", dir=self.folder) as place:
+            for batch in in_order(rows, SCHEMA, Path(place) / "sorting", "names"):
+                yield batch.column(0).to_numpy()
 
-    def _put_on_disk(self) -> None:
-        while len(self._on_disk) < BUCKETS:
-            self._on_disk.append(self._open.enter_context(TemporaryFile(dir=self.folder)))  # noqa: SIM115 - it is one
-        firsts = np.arange(1, BUCKETS, dtype=np.uint64) * np.uint64(2**64 // BUCKETS)
-        while self._runs:
-            run = self._runs.pop()
-            for file, part in zip(self._on_disk, np.split(run, np.searchsorted(run, firsts)), strict=True):
-                file.write(part.tobytes())
+
+def hashes_of(names: Sequence[str]) -> NDArray[np.uint64]:
+    """Hashes of names."""
+    found: NDArray[np.uint64] = pd.util.hash_array(np.array(names, dtype=object), categorize=False)
+    return found

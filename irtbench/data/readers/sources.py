@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from irtbench.data.how_to_read import HowToRead
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import prolific
 from irtbench.data.readers.column_names import column_options, item_and_value, likely_long
@@ -17,6 +18,7 @@ from irtbench.data.readers.py_irt_parameters import recognises as of_py_irt
 from irtbench.data.readers.record_table import KINDS, names_of
 from irtbench.data.responses import name_first
 
+TABLE, BESIDE, UNKNOWN = "table", "beside", "unknown"  # what a file is that no reader reads
 OR_A_TABLE = "or a table of respondent_id, item_id, response"
 _TABLE_SUFFIXES = {".csv", ".tsv", ".txt", ".gz", ".parquet"}
 
@@ -40,65 +42,73 @@ class Sources:
     participants: tuple[Path, ...] = ()
 
 
-def find_sources(paths: Sequence[Path], format: str, left_out: Counter[str], columns: Mapping[str, str]) -> Sources:
+def find_sources(paths: Sequence[Path], how: HowToRead, left_out: Counter[str]) -> Sources:
     """Find the files to read and recognise their format.
 
-    Records of JSON are a table where by their names, or those of ``columns``, they are a long one. In a folder, files
-    of no known format are left out and counted; so are tables beside files of an outside format.
+    Records of JSON are a table where by their names, or those of columns that the user named, they are a long one. In
+    a folder, files of no known format are left out and counted; so are tables beside files of an outside format.
 
     Raises
     ------
     InputError
         If a file is not there, none is of a known format, or there are several formats.
     """
-    named = [(look_at(path), False) for path in paths if not path.is_dir()]
-    for folder in (path for path in paths if path.is_dir()):
-        files = [file for file in sorted(folder.rglob("*")) if file.is_file() and _is_seen(file, folder)]
-        if not files:
-            raise InputError(f"folder {folder}: no files in it; expected files of a known format")
-        named += [(head, True) for file in files if (head := _look(file, left_out)) is not None]
-    if format in ("long", "wide"):
-        taken = [head for head, found in named if not found or _is_table(head) or head.kind in KINDS]
-        return Sources(tuple(taken), None)
+    named = list(_heads(paths, left_out))
+    if how.format in ("long", "wide"):
+        return Sources(tuple(head for head, found in named if not found or _is_table(head) or head.kind in KINDS), None)
     participants = tuple(head.path for head, _ in named if prolific.recognises(head))
-    named = [(head, found) for head, found in named if not prolific.recognises(head)]
-    readers = [reader for reader in READERS if format in ("auto", reader.name)]
+    kinds = [(head, found, _kind_of(head, found, how, left_out)) for head, found in named]
     of_format: dict[str, list[Head]] = {}
-    tables, others = [], []
-    for head, found in named:
-        reader = next((reader for reader in readers if reader.recognises(head)), None)
-        if reader is not None and reader.accompanies(head):
-            left_out[f"files that accompany {reader.title}"] += 1
-        elif reader is not None:
-            of_format.setdefault(reader.name, []).append(head)
-        elif any(reader.accompanies(head) for reader in readers):
-            pass
-        elif format == "auto" and (
-            _is_long(head, columns) or (_is_table(head) and not (found and head.path.suffix not in _TABLE_SUFFIXES))
-        ):
-            tables.append((head, found))
-        else:
-            others.append((head, found))
-    if of_format and (named_tables := [head for head, found in tables if not found]):
-        of_format["table"] = named_tables
+    for head, _, kind in kinds:
+        if isinstance(kind, Reader):
+            of_format.setdefault(kind.name, []).append(head)
+    tables = [head for head, found, kind in kinds if kind == TABLE and (not of_format or not found)]
+    if tables and of_format:
+        of_format["table"] = tables
     if len(of_format) > 1:
         several = "; ".join(f"{name}: {heads[0].path}" for name, heads in of_format.items())
         raise InputError(f"several formats: {several}; expected one, or choose it (--from)")
-    if of_format:
-        others, tables = others + tables, []
-    for head, found in others:
-        if not found:
-            raise InputError(_describe_unknown(head, format, columns))
-        left_out["files of no known format"] += 1
-    if of_format:
-        ((name, heads),) = of_format.items()
+    for head, found, kind in kinds:
+        if kind == UNKNOWN and not found:
+            raise InputError(_describe_unknown(head, how))
+        if kind == UNKNOWN or (kind == TABLE and of_format):
+            left_out["files of no known format"] += 1
+    for name, heads in of_format.items():
         return Sources(tuple(heads), next(reader for reader in READERS if reader.name == name), participants)
     if not tables:
         raise InputError(
             f"{name_first([str(path) for path in paths])}: no file of a known format; expected answers or responses: "
             f"{', '.join(['long', 'wide', *(reader.name for reader in READERS)])}, {OR_A_TABLE}"
         )
-    return Sources(tuple(head for head, _ in tables), None, participants)
+    return Sources(tuple(tables), None, participants)
+
+
+def _heads(paths: Sequence[Path], left_out: Counter[str]) -> Iterator[tuple[Head, bool]]:
+    """The files, those named first, and whether each was found in a folder."""
+    yield from ((look_at(path), False) for path in paths if not path.is_dir())
+    for folder in (path for path in paths if path.is_dir()):
+        files = [file for file in sorted(folder.rglob("*")) if file.is_file() and _is_seen(file, folder)]
+        if not files:
+            raise InputError(f"folder {folder}: no files in it; expected files of a known format")
+        yield from ((head, True) for file in files if (head := _look(file, left_out)) is not None)
+
+
+def _kind_of(head: Head, found: bool, how: HowToRead, left_out: Counter[str]) -> Reader | str:
+    """The reader of a file, or what it is besides."""
+    readers = [reader for reader in READERS if how.format in ("auto", reader.name)]
+    reader = next((reader for reader in readers if reader.recognises(head)), None)
+    if prolific.recognises(head):
+        return BESIDE
+    if reader is not None and reader.accompanies(head):
+        left_out[f"files that accompany {reader.title}"] += 1
+        return BESIDE
+    if reader is not None:
+        return reader
+    if any(reader.accompanies(head) for reader in readers):
+        return BESIDE
+    by_ending = not found or head.path.suffix in _TABLE_SUFFIXES
+    ours = _is_long(head, how.columns) or (_is_table(head) and by_ending)
+    return TABLE if how.format == "auto" and ours else UNKNOWN
 
 
 def _is_seen(file: Path, folder: Path) -> bool:
@@ -125,9 +135,9 @@ def _is_table(head: Head) -> bool:
     return head.kind in ("table", "parquet")
 
 
-def _describe_unknown(head: Head, format: str, columns: Mapping[str, str]) -> str:
-    if format != "auto":
-        return f"file {head.path}: does not look like the format {format}; expected another, {OR_A_TABLE}"
+def _describe_unknown(head: Head, how: HowToRead) -> str:
+    if how.format != "auto":
+        return f"file {head.path}: does not look like the format {how.format}; expected another, {OR_A_TABLE}"
     held = {
         "zip": f"a zip archive of {name_first(head.members)}",
         "array": f"a JSON array, its records with {name_first(list(head.first), most=12) or 'no names'}",
@@ -137,5 +147,5 @@ def _describe_unknown(head: Head, format: str, columns: Mapping[str, str]) -> st
     if of_py_irt(head):
         return f"file {head.path}: items that py-irt estimated, no responses; for score, diagnose --items and convert"
     known = ", ".join(reader.name for reader in READERS)
-    own = f"their fields named ({column_options(columns, names_of(head))}), " if head.kind in KINDS else ""
+    own = f"their fields named ({column_options(how.columns, names_of(head))}), " if head.kind in KINDS else ""
     return f"file {head.path}: {held}: no format that is known; expected one of {known}, {own}{OR_A_TABLE}"

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.packed import MOST_BYTES, unpacked_gzip
-from irtbench.data.responses import name_first
+from irtbench.data.readers.packed import GZIP, MOST_BYTES, PARQUET, unpacked_gzip
+from irtbench.data.responses import demand_unique, name_first
 
+EXPECTED_ONCE = "; expected each once, or a table of respondent_id, item_id, response"
 #: Fields that stand for "nothing here" wherever a value may be missing.
 MISSING = ("", "NA", "NaN", "nan")
 
@@ -31,7 +32,6 @@ MISSING = ("", "NA", "NaN", "nan")
 #: that in memory; so many fields of a Parquet file, bytes of text in a column of it, and columns.
 MOST_FIELDS, MOST_COLUMN_BYTES, MOST_COLUMNS = 2**27, 2**31, 100_000
 
-_GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 _UTF16 = {b"\xff\xfe", b"\xfe\xff"}
 _HEAD = 4096  # bytes that tell the kind of a file
 
@@ -59,7 +59,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     """
     path = Path(path)
     data = _read_bytes(path)
-    table = _parse_parquet(data, path) if data.startswith(_PARQUET) else _parse_text(data, path)
+    table = _parse_parquet(data, path) if data.startswith(PARQUET) else _parse_text(data, path)
     if table.num_rows == 0:
         raise InputError(f"file {path}: no rows below the header; expected at least one")
     return table.to_pandas()
@@ -106,7 +106,7 @@ def row_place(path: str | Path, row: int) -> str:
     """
     data = _read_bytes(Path(path))
     place = f"file {path}, row {row + 1}"
-    if data.startswith(_PARQUET):
+    if data.startswith(PARQUET):
         return place
     if data.lstrip()[:1] in (b"{", b"["):
         return f"file {path}, record {row + 1}"
@@ -166,7 +166,7 @@ def _read_bytes(path: Path) -> bytes:
         raise InputError(f"file {path}: is a folder; expected a CSV or Parquet file")
     try:
         data = _at_most(path, MOST_BYTES) if path.is_file() else _read_pipe(path)
-        if data.startswith(_GZIP):
+        if data.startswith(GZIP):
             stream = gzip.GzipFile(fileobj=io.BytesIO(data))
             data = unpacked_gzip(stream, len(data), path, most=math.inf).read(MOST_BYTES + 1)
             _demand_size(data, path)
@@ -206,7 +206,7 @@ def _parse_text(data: bytes, path: Path) -> pa.Table:
         _demand_text(data, path)
         _, header = next(_numbered_rows(data))
         demand_few_columns(len(header), path)
-        _demand_distinct(header, path)
+        demand_unique(header, f"file {path}: column names", expected=EXPECTED_ONCE)
         table = pa.csv.read_csv(
             pa.BufferReader(data),
             parse_options=pa.csv.ParseOptions(delimiter=separator_of(data), newlines_in_values=True),
@@ -236,7 +236,7 @@ def _parse_parquet(data: bytes, path: Path) -> pa.Table:
         table = pa.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=text).read()
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise InputError(f"file {path}: damaged Parquet file ({error})") from None
-    _demand_distinct(table.column_names, path)
+    demand_unique(table.column_names, f"file {path}: column names", expected=EXPECTED_ONCE)
     columns = {}
     for name in table.column_names:
         if text_bytes(table[name]) > MOST_COLUMN_BYTES:
@@ -299,16 +299,6 @@ def _unguarded(table: pa.Table) -> pa.Table:
             table = table.set_column(place, name, texts.take(coded.indices))
     names = [unguarded(name) for name in table.column_names]
     return table if names == table.column_names else table.rename_columns(names)
-
-
-def _demand_distinct(names: Sequence[str], path: Path) -> None:
-    index = pd.Index(names)
-    if index.has_duplicates:
-        repeated = list(index[index.duplicated()].unique())
-        raise InputError(
-            f"file {path}: column names must be unique but {name_first(repeated)} is repeated; expected each once, "
-            "or a table of respondent_id, item_id, response"
-        )
 
 
 def separator_of(data: bytes) -> str:

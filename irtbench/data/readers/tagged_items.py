@@ -9,6 +9,7 @@ import pandas as pd
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.column_names import likely_column
+from irtbench.data.readers.item_table import rows_of_items
 from irtbench.data.readers.long_table import find_id_columns
 from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, field_places, read_table
 from irtbench.data.tags import ItemTags
@@ -57,12 +58,7 @@ def read_tags(
     """
     if not columns:
         raise InputError(f"file {path}: expected at least one column of tags to be named")
-    frame = _read_items(path, item, [*columns, *(where or {})])
-    for column, value in (where or {}).items():
-        frame = frame[frame[column] == value]
-    if frame.empty:
-        conditions = ", ".join(f"{column} = {value}" for column, value in (where or {}).items())
-        raise InputError(f"file {path}: no item with {conditions}")
+    frame = rows_of_items(read_table(path), item, path, columns=columns, where=where)
     parts = [_tags_of(frame[column], separator) for column in columns]
     tags = (tuple(dict.fromkeys(tag for given in row for tag in given)) for row in zip(*parts, strict=True))
     return ItemTags(tuple(frame[item]), tuple(tags))
@@ -99,7 +95,7 @@ def read_twins(path: str | Path, *, item: str = "item_id", twin_of: str = "twin_
     >>> irtbench.read_twins("items.csv")
     {'w1s': 'w1'}
     """
-    frame = _read_items(path, item, [twin_of])
+    frame = rows_of_items(read_table(path), item, path, columns=[twin_of])
     place = field_places(path, twin_of)
     switched = frame[~frame[twin_of].isin(MISSING)]
     if switched.empty:
@@ -167,18 +163,6 @@ def read_testlets(path: str | Path, column: str, *, item: str | None = None) -> 
     testlets = dict(zip(given[item], given[column], strict=True))
     named = set(testlets.values())
     return testlets | {name: name for name in said[item] if name in named and name not in testlets}
-
-
-def _read_items(path: str | Path, item: str, columns: Sequence[str]) -> pd.DataFrame:
-    frame = read_table(path)
-    demand_columns(frame, [item, *columns], path)
-    demand_filled(frame, item, path)
-    repeated = frame[item].duplicated()
-    if repeated.any():
-        first = int(repeated.argmax())
-        place = field_places(path, item)(first)
-        raise InputError(f"{place}: item names must be unique but '{frame[item].iloc[first]}' is repeated")
-    return frame
 
 
 def _tags_of(column: pd.Series[str], separator: str | None) -> list[list[str]]:

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.long_table import LongTable
-from irtbench.data.readers.observations import Want
-from irtbench.data.readers.response_values import to_responses, to_scores
-from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, demand_filled, read_table, row_place
+from irtbench.data.readers.observations import Wanted
+from irtbench.data.readers.response_values import to_wanted
+from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, demand_filled, row_place
 from irtbench.data.readers.wide_columns import (
     RESPONDENTS,
     each_pattern,
@@ -25,38 +24,16 @@ from irtbench.data.readers.wide_columns import (
     item_columns,
     without_header_rows,
 )
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, demand_unique, name_first
 
 _ITEM_WORD = re.compile(r"(items?|questions?|tasks?|prompts?|q|i)([ _.-]?(id|\d+))?", re.IGNORECASE)
 
 
-def read_wide_table(
-    path: str | Path,
-    *,
-    want: Want,
-    columns: Mapping[str, str] | None = None,
-    threshold: float | None = None,
-    items: str | None = None,
-    exclude: Sequence[str] = (),
-) -> LongTable:
-    """Read a wide CSV or Parquet table into the long form.
+def wide_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> LongTable:
+    """A wide table of texts in the long form.
 
     Missing responses (empty, NA, NaN, -1) become rows with NaN. A missing answer (empty, NA, NaN) gives no row: a
     wide table cannot tell an item left empty from one never asked, and only the first may be graded wrong.
-
-    Parameters
-    ----------
-    path
-        The file.
-    want
-        Whether the cells are raw answers or graded responses.
-    columns
-        ``{"respondent_id": name}`` if the respondents are not named in the first column (or, where survey tools put
-        something else there, in the column of theirs that names them).
-    threshold
-        For scores that are not 1 or 0 (see ``to_responses``).
-    items, exclude
-        Which of the other columns are items and which are not (see ``item_columns``).
 
     Raises
     ------
@@ -70,31 +47,7 @@ def read_wide_table(
         If the table looks transposed (see ``looks_transposed``), and if columns are left out unasked: those that
         survey tools add, and where responses are wanted those that do not hold 1, 0 or missing.
     """
-    return wide_from_frame(
-        read_table(path), path, want=want, columns=columns, threshold=threshold, items=items, exclude=exclude
-    )
-
-
-def wide_from_frame(
-    frame: pd.DataFrame,
-    path: str | Path,
-    *,
-    want: Want,
-    columns: Mapping[str, str] | None = None,
-    threshold: float | None = None,
-    items: str | None = None,
-    exclude: Sequence[str] = (),
-    raw_scores: bool = False,
-    levels: Sequence[str] = (),
-) -> LongTable:
-    """Take what is wanted from a table already read; see ``read_wide_table``.
-
-    Raw scores are left as they are, or of levels their places.
-    """
-    table = _WideTable.of(
-        frame, path, columns or {}, items=items, exclude=exclude, graded=want == "response" and not levels,
-        threshold=0.0 if raw_scores and threshold is None else threshold,
-    )  # fmt: skip
+    table = _WideTable.of(frame, path, wanted)
     n_rows, n_items = len(table.respondents), len(table.items)
     long = pd.DataFrame(
         {
@@ -102,30 +55,20 @@ def wide_from_frame(
             "item_id": pd.Index(table.items).take(np.tile(np.arange(n_items), n_rows)),
         }
     )
-    if want == "answer":
+    if wanted.want == "answer":
         long["answer"] = table.cells.cat.categories.take(table.cells.cat.codes.to_numpy())
         long = long[~long["answer"].isin(MISSING)].reset_index(drop=True)
         if long.empty:
             raise InputError(f"file {path}: every cell is empty; expected at least one answer")
-    elif raw_scores:
-        long["response"] = to_scores(table.cells, place=table.place, levels=levels)
     else:
-        long["response"] = table.responses(threshold)
+        long["response"] = to_wanted(table.cells, wanted, place=table.place)
     return LongTable(long, Path(path), "wide", {"respondent_id": table.respondent_column}, table.left_out)
 
 
-def matrix_from_frame(
-    frame: pd.DataFrame,
-    path: str | Path,
-    *,
-    columns: Mapping[str, str] | None = None,
-    threshold: float | None = None,
-    items: str | None = None,
-    exclude: Sequence[str] = (),
-) -> ResponseMatrix:
-    """The responses of a wide table already read; parameters, errors and warnings as for ``read_wide_table``."""
-    table = _WideTable.of(frame, path, columns or {}, items=items, exclude=exclude, graded=True, threshold=threshold)
-    values = table.responses(threshold).reshape(len(table.respondents), len(table.items))
+def matrix_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> ResponseMatrix:
+    """The responses of a wide table of texts; errors and warnings as for ``wide_from_frame``."""
+    table = _WideTable.of(frame, path, wanted)
+    values = to_wanted(table.cells, wanted, place=table.place).reshape(len(table.respondents), len(table.items))
     return ResponseMatrix(values, tuple(table.respondents), tuple(table.items))
 
 
@@ -146,24 +89,13 @@ class _WideTable:
         row, column = divmod(cell, len(self.items))
         return f"{row_place(self.path, int(self.rows[row]))}, column {self.items[column]}"
 
-    def responses(self, threshold: float | None) -> NDArray[np.float64]:
-        """The fields as 1, 0 and NaN."""
-        return to_responses(self.cells, place=self.place, threshold=threshold)
-
     @classmethod
-    def of(
-        cls,
-        frame: pd.DataFrame,
-        path: str | Path,
-        columns: Mapping[str, str],
-        *,
-        items: str | None,
-        exclude: Sequence[str],
-        graded: bool,
-        threshold: float | None,
-    ) -> _WideTable:
-        """Find and check them; see ``read_wide_table``."""
-        respondent_column = choose_respondent_column(frame, path, columns)
+    def of(cls, frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> _WideTable:
+        """Find and check them; see ``wide_from_frame``."""
+        items, exclude = wanted.how.items, wanted.how.exclude
+        graded = wanted.want == "response" and not wanted.levels
+        threshold = 0.0 if wanted.raw_scores and wanted.threshold is None else wanted.threshold
+        respondent_column = choose_respondent_column(frame, path, wanted.how.columns)
         frame = without_header_rows(frame)
         respondents = frame[respondent_column]
         others = frame.columns.drop(respondent_column)
@@ -180,12 +112,7 @@ class _WideTable:
                 f"file {path}: left out as no items: column {name_first(unasked, most=20)} (--items chooses the items)",
                 stacklevel=2,
             )
-        if respondents.duplicated().any():
-            repeated = list(respondents[respondents.duplicated()].unique())
-            raise InputError(
-                f"file {path}, column {respondent_column}: respondents must be unique but "
-                f"{name_first(repeated)} is repeated"
-            )
+        demand_unique(respondents.tolist(), f"file {path}, column {respondent_column}: respondents")
         if looks_transposed(respondent_column, list(respondents), len(names)):
             warnings.warn(
                 f"file {path}: {len(names)} columns and {len(frame)} rows that are named like items: "

@@ -227,7 +227,7 @@ def test_prodigy_choices_and_binary_tasks(write_lines, triples):
         "tasks that were rejected": 1,
         "tasks that were ignored": 1,
     }
-    with pytest.raises(InputError, match="responses were wanted but Prodigy holds answers"):
+    with pytest.raises(InputError, match="responses were wanted but annotations of Prodigy hold answers"):
         read_responses(path)
 
 

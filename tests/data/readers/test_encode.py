@@ -11,11 +11,11 @@ import pytest
 
 from builders.parquet_folder import long_frame, wide_frame, write_parts
 from builders.simulated import drawn
+from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
-from irtbench.data.name_file import NameFile
 from irtbench.data.place import address_of
-from irtbench.data.readers import encode, encode_long, large_table
-from irtbench.data.readers.encode import encode_table, repeated_name
+from irtbench.data.readers import encode, large_table, long_blocks, row_order
+from irtbench.data.readers.encode import encode_table
 from irtbench.data.readers.large_columns import ColumnChoice
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.response_store import STATE, ResponseStore
@@ -26,9 +26,10 @@ from irtbench.data.stored_responses import RESPONSES, StoredResponses
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_table, "ROWS_OF_PART", 50)
-    monkeypatch.setattr(encode, "ROWS_READ", 7)
+    monkeypatch.setattr(response_blocks, "ROWS", 7)
     monkeypatch.setattr(encode, "NAMES_READ", 11)
-    monkeypatch.setattr(encode_long, "ROWS_READ", 11)
+    monkeypatch.setattr(long_blocks, "ROWS_READ", 11)
+    monkeypatch.setattr(row_order, "ROWS_READ", 13)
 
 
 def encoded(place: Path | str, folder: Path, **choice: object) -> StoredResponses:
@@ -240,7 +241,7 @@ def test_a_run_that_was_stopped_is_taken_up(n_added: int, tmp_path: Path, monkey
 
     monkeypatch.setattr(LargeTable, "batches", noted)
     assert_same(encoded(place, tmp_path / "cache"), responses)
-    n_parts = len(LargeTable.open(place).parts())
+    n_parts = len(LargeTable.open(place).parts)
     assert n_parts == 3
     assert (len(read) < n_parts) == (n_added > 6)  # a part has 43 or 44 rows, seven at a time
 
@@ -342,19 +343,6 @@ def test_a_disk_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
     with pytest.raises(InputError, match=r"do not fit on its disk"):
         encoded(write_parts(wide_frame(drawn(60, 4)), tmp_path / "in"), tmp_path / "cache")
-
-
-def test_names_of_one_hash_are_compared_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pyarrow as pa
-
-    file = NameFile.within(tmp_path, "names")
-    for path in file.files:
-        path.touch()
-    file.append(pa.array(["a", "b", "c", "d"]))
-    monkeypatch.setattr(encode, "HASH", "1")  # every name has it
-    assert repeated_name(file) is None
-    file.append(pa.array(["b"]))
-    assert repeated_name(file) == "b"
 
 
 def test_a_path_is_no_table(tmp_path):

@@ -1,0 +1,276 @@
+"""A large long table of responses or answers, one row each, some respondents at a time.
+
+Where the rows of a respondent stand together, as they do in a file that was written respondent by respondent, one
+reading suffices. Where they do not, they are brought into order first, on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from irtbench.data import response_blocks
+from irtbench.data.coded_responses import MISSING
+from irtbench.data.input_error import InputError
+from irtbench.data.items import UnknownItems, unknown_items_error
+from irtbench.data.readers.batches import TextTable
+from irtbench.data.readers.large_columns import TableLayout
+from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.readers.part_values import Keys, coded_names, coded_responses, numbers_of
+from irtbench.data.readers.seen_names import SeenNames
+from irtbench.data.readers.table import text_bytes
+from irtbench.data.response_blocks import Blocks, Unmade
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.trial_counts import MOST_TRIALS, wrong_counts
+
+ROWS_READ = 2**20  # rows of the file in memory at once
+CELLS = 2**24  # respondents x items of a block at most
+
+Rows = tuple[NDArray[Any], ...]
+
+
+class RowsScattered(Exception):
+    """The rows of a respondent do not stand together."""
+
+
+@dataclass(frozen=True, eq=False)
+class LongFile:
+    """A long file of responses or answers.
+
+    Parameters
+    ----------
+    table
+        The file, or files of the same columns, one behind the other.
+    layout
+        Its columns; that of responses holds answers where there are keys.
+    items
+        The items wanted, in the order of the columns of the blocks.
+    unknown_items
+        What other items mean: an error that names the first five, or nothing.
+    keys
+        By which answers are graded; None where the file holds responses.
+    as_text
+        Whether responses in a CSV file are read as text, in which ``true`` and ``false`` are known: slower.
+    left_out
+        Other items that never are an error; those that occur are added to ``seen_left_out``.
+    """
+
+    table: LargeTable | TextTable
+    layout: TableLayout
+    items: Sequence[str]
+    unknown_items: UnknownItems = "error"
+    keys: Keys | None = None
+    as_text: bool = False
+    left_out: Collection[str] = ()
+    seen_left_out: set[str] = field(default_factory=set)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of `rows`, the respondent's name first."""
+        counts = {"asked": pa.int64()} if self.layout.has_trials else {}
+        trial = {"trial": pa.int64()} if self.layout.trial and not self.layout.n_trials else {}
+        said = pa.int64() if counts else pa.int8()
+        names = {"respondent": pa.string(), "item": pa.int32(), "said": said, **counts, **trial}
+        return pa.schema(list(names.items()))
+
+    def rows(self) -> Iterator[tuple[pa.DictionaryArray, Rows]]:
+        """The rows in the order of the file, checked: their respondents, and the item.s column or -1, and what is said.
+
+        That is 1, 0 or -1; where there may be trials, number right and number of trials, and a number for the trial.
+        """
+        layout, places = self.layout, pa.array(self.items, pa.string())
+        names = [layout.respondent, layout.item]
+        values = [layout.response, *([layout.n_trials] if layout.n_trials else [])]
+        trial = [layout.trial] if layout.trial and not layout.n_trials else []
+        of_texts = [*names, *trial, *(values if self.keys is not None else ())]
+        numbers = values if self.keys is None and not self.as_text else []
+        read = self.table.rows([*names, *values, *trial], rows=ROWS_READ, coded=of_texts, numbers=numbers)
+        for number, (source, first_row, batch) in enumerate(read):
+            if isinstance(self.table, LargeTable):
+                self.table.demand_bounded(text_bytes(batch.column(layout.respondent)), len(batch))
+            respondents = coded_names(batch.column(layout.respondent), source, layout.respondent, first_row)
+            items = coded_names(batch.column(layout.item), source, layout.item, first_row)
+            place = pa.compute.fill_null(pa.compute.index_in(items.dictionary, value_set=places), -1).to_numpy()
+            self._demand_known(items, place)
+            columns = place.astype(np.int32)[items.indices.to_numpy()]
+            if layout.n_trials:
+                yield respondents, (columns, *self._counts(batch, source, first_row))
+                continue
+            column = batch.column(layout.response)
+            if self.keys is None:
+                said = coded_responses(column, source, layout.response, first_row)
+            else:
+                if number == 0:
+                    self.keys.demand_meant(column.filter(pa.array(columns >= 0)))
+                said = self.keys.grade_rows(column, columns, self.items)
+            if trial:
+                asked = (said != MISSING).astype(np.int64)
+                yield respondents, (columns, said.clip(0).astype(np.int64), asked, _hashes(batch.column(layout.trial)))
+            else:
+                yield respondents, (columns, said)
+
+    def _demand_known(self, items: pa.DictionaryArray, place: NDArray[np.int32]) -> None:
+        """Refuse items that are not wanted, unless they may be there."""
+        occurring = items.indices.unique()
+        others = items.dictionary.take(occurring.filter(pa.array(place[occurring.to_numpy()] < 0))).to_pylist()
+        unknown = [item for item in others if item not in self.left_out]
+        if unknown and self.unknown_items == "error":
+            raise unknown_items_error(unknown)
+        self.seen_left_out.update(set(others) - set(unknown))
+
+    def _counts(self, batch: pa.RecordBatch, source: Path | str, first_row: int) -> Rows:
+        """Number right and number of trials of each row."""
+        names = self.layout.response, self.layout.n_trials
+        right, asked = (
+            np.nan_to_num(numbers_of(batch.column(name), source, name, first_row, expected="a whole number"))
+            for name in names
+        )
+        wrong = wrong_counts(right, asked)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise InputError(
+                f"file {source}, row {first_row + row}: expected a whole number {names[0]} of a whole number "
+                f"{names[1]}, at most {MOST_TRIALS:,}, but got {right[row]:g} of {asked[row]:g}"
+            )
+        return right.astype(np.int64), asked.astype(np.int64)
+
+
+def long_blocks(file: LongFile) -> Blocks:
+    """The respondents in the order of their first rows, which stand together; elsewhere it raises `RowsScattered`."""
+
+    def together() -> Iterator[tuple[list[str], NDArray[np.int64], Rows]]:
+        with SeenNames() as seen:
+            last = None
+            for respondents, rows in file.rows():
+                codes = respondents.indices.to_numpy()
+                starts = np.concatenate([[0], np.flatnonzero(codes[1:] != codes[:-1]) + 1])
+                if len(np.unique(codes[starts])) < len(starts):
+                    raise RowsScattered
+                names = respondents.dictionary.take(pa.array(codes[starts])).to_pylist()
+                seen.add(names[1:] if names[0] == last else names)
+                last = names[-1]
+                yield names, starts, rows
+            if seen.alike().size:
+                raise RowsScattered
+
+    return Blocks(file.items, [lambda: _blocks(file, together())])
+
+
+def ordered_blocks(file: LongFile, folder: Path | None = None) -> Blocks:
+    """The respondents in the order of their names, or without a folder for the sorting in that of their first rows."""
+    return Blocks(file.items, [partial(_ordered, file, folder)])
+
+
+def _ordered(file: LongFile, folder: Path | None) -> Iterator[Unmade]:
+    from irtbench.data.readers.row_order import in_order
+
+    known = pa.array([], pa.string())  # in the order of appearance, by which they are sorted
+
+    def given() -> Iterator[pa.RecordBatch]:
+        nonlocal known
+        for respondents, rows in file.rows():
+            if folder is not None:
+                names: pa.Array = respondents.cast(pa.string())
+            else:
+                place = pa.compute.index_in(respondents.dictionary, value_set=known)
+                new = respondents.indices.unique().filter(place.is_null().take(respondents.indices.unique()))
+                places = place.fill_null(0).to_numpy().copy()
+                places[new.to_numpy()] = len(known) + np.arange(len(new))
+                known = pa.concat_arrays([known, respondents.dictionary.take(new)]) if len(new) else known
+                names = pa.array(places[respondents.indices.to_numpy()])
+            yield pa.record_batch([names, *map(pa.array, rows)], schema=schema)
+
+    def in_turn(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[list[str], NDArray[np.int64], Rows]]:
+        for batch in batches:
+            runs = pa.compute.run_end_encode(batch.column(0))
+            names = runs.values if folder is not None else known.take(runs.values)
+            starts = np.concatenate([[0], np.asarray(runs.run_ends)[:-1]]).astype(np.int64)
+            yield names.to_pylist(), starts, tuple(column.to_numpy() for column in batch.columns[1:])
+
+    schema = file.schema if folder is not None else file.schema.set(0, pa.field("respondent", pa.int32()))
+    with TemporaryDirectory(prefix="irtbench-") if folder is None else nullcontext(folder) as place:
+        sorting = Path(place) / "sorting"
+        yield from _blocks(file, in_turn(in_order(given(), schema, sorting, file.table.in_words)))
+
+
+def _blocks(file: LongFile, groups: Iterator[tuple[list[str], NDArray[np.int64], Rows]]) -> Iterator[Unmade]:
+    """Blocks of respondents from names, the rows at which each begins, and the rows; the last of them may go on."""
+    most = max(1, min(response_blocks.ROWS, CELLS // max(1, len(file.items))))
+    waiting: list[str] = []
+    rest: Rows = ()
+    n_wanted = 0
+    for names, starts, rows in groups:
+        n_wanted += int(np.count_nonzero(rows[0] >= 0))
+        if waiting:
+            goes_on = names[0] == waiting[0]
+            names, starts = waiting + names[goes_on:], np.concatenate([[0], starts[goes_on:] + len(rest[0])])
+            rows = tuple(np.concatenate(pair) for pair in zip(rest, rows, strict=True))
+        yield from _cut(file, names[:-1], starts, rows, most)
+        waiting, rest = names[-1:], tuple(each[starts[-1] :] for each in rows)
+    if waiting:
+        if not n_wanted:
+            raise InputError("responses: none of the items is known to the bank; expected responses to its items")
+        yield from _cut(file, waiting, np.array([0, len(rest[0])]), rest, most)
+
+
+def _cut(file: LongFile, names: list[str], starts: NDArray[np.int64], rows: Rows, most: int) -> Iterator[Unmade]:
+    """Blocks of at most so many respondents, whose rows begin at ``starts``, shape (n + 1,)."""
+    for first in range(0, len(names), most):
+        ids = names[first : first + most]
+        ends = starts[first : first + len(ids) + 1]
+        own = tuple(each[ends[0] : ends[-1]] for each in rows)
+        yield partial(_block, file, tuple(ids), np.diff(ends), own)
+
+
+def _block(file: LongFile, ids: tuple[str, ...], n_rows: NDArray[np.int64], rows: Rows) -> ResponseMatrix:
+    """The responses of some respondents, or sums over the rows of each pair, no two of them of the same trial."""
+    columns, *said = rows
+    wanted, shape = columns >= 0, (len(ids), len(file.items))
+    cells = (np.repeat(np.arange(len(ids)) * shape[1], n_rows) + columns)[wanted]
+    said = [each[wanted] for each in said]
+    coded = np.full(shape[0] * shape[1], MISSING, dtype=np.int8)
+    if len(said) == 1:
+        coded[cells] = 1  # whatever the response: a pair that comes twice has one cell
+        if np.count_nonzero(coded == 1) < cells.size:
+            _refuse_repeated(file, cells, np.zeros_like(cells), ids)
+        coded[cells] = said[0]
+        return ResponseMatrix.from_coded(coded.reshape(shape), ids, tuple(file.items))
+    right, asked, *trial = said
+    _refuse_repeated(file, cells, trial[0] if trial else np.zeros_like(cells), ids)
+    n_right, n_asked = (np.bincount(cells, numbers, minlength=coded.size).reshape(shape) for numbers in (right, asked))
+    correct = np.where(n_asked > 0, n_right, np.nan)
+    return ResponseMatrix(correct, ids, tuple(file.items), n_asked.astype(np.int64))
+
+
+def _refuse_repeated(file: LongFile, cells: NDArray[np.int64], trial: NDArray[np.int64], names: Sequence[str]) -> None:
+    """Name a pair of which two rows are of the same trial; where there are no trials, that comes twice."""
+    order = np.lexsort((trial, cells))
+    same = (np.diff(cells[order]) == 0) & (np.diff(trial[order]) == 0)
+    if same.any():
+        respondent, column = divmod(int(cells[order][int(same.argmax())]), len(file.items))
+        expected = "one row for each trial of a pair" if file.layout.trial else "one row for each pair"
+        raise InputError(
+            f"{file.table.in_words}: respondent {names[respondent]} and item {file.items[column]} come twice; "
+            f"expected {expected}"
+        )
+
+
+def _hashes(column: pa.Array) -> NDArray[np.int64]:
+    """A number for each row of a column of texts, the same for the same text."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    # a null stands for a text of its own
+    of_text = np.array([hash(text) for text in column.dictionary.cast(pa.string()).to_pylist()] + [0], dtype=np.int64)
+    codes = pa.compute.fill_null(column.indices, len(of_text) - 1).to_numpy(zero_copy_only=False)
+    found: NDArray[np.int64] = of_text[codes]
+    return found
