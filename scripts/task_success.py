@@ -1,13 +1,13 @@
 """Which tasks an agent solves, told of tasks held out by their features alone: area under the curve.
 
-    python scripts/task_success.py DATA [DATA ...] [--model 2pl] [--folds 10] [--seeds 3] [--quadratic] [--standardise]
+    python scripts/task_success.py DATA [DATA ...] [--model 2pl] [--folds 10] [--seeds 3] [--straight]
 
 DATA is a folder of features.csv (a row a task, first column its name) and responses.csv.gz (a row an agent, wide, 0/1).
-Tasks are parted into folds at random. In each fold `explain_responses` is fitted to the other tasks, their features and
-the responses to them; a task held out is given the difficulty m and variance v that its features predict, and an agent
-the ability of its responses to the others. Printed is the area under the receiver operating characteristic over all
-(agent, task) pairs, each with the probability that its agent solves its task (mean of seeds), beside that of the share
-right of the agent alone.
+Tasks are parted into folds at random. In each fold the regression of `explain_responses` (with curves, and effects
+drawn to 0) is fitted to the other tasks, their features and the responses to them; a task held out is given the
+difficulty m and variance v that its features predict, and an agent the ability of its responses to the others. Printed
+is the area under the receiver operating characteristic over all (agent, task) pairs, each with the probability that its
+agent solves its task (mean of seeds), beside that of the share right of the agent alone.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from scipy.special import expit
 from scipy.stats import rankdata
 
 import irtbench
+from irtbench.analysis.explained_difficulty import Design
 from irtbench.analysis.explained_responses import fit_explanatory_items
 from irtbench.analysis.meta_regression import meta_regression
 
@@ -37,21 +38,20 @@ def main() -> None:
     parser.add_argument("--model", choices=["rasch", "2pl"], default="2pl")
     parser.add_argument("--folds", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--quadratic", action="store_true", help="the squares of standardised features too")
+    parser.add_argument("--straight", action="store_true", help="straight lines alone; else with curves")
     arguments = parser.parse_args()
     print("| tasks | AUC, features | sd over seeds | AUC, agents alone | seconds |")
     print("|---|---|---|---|---|")
     for folder in arguments.data:
         table, features = pd.read_csv(folder / "responses.csv.gz"), pd.read_csv(folder / "features.csv")
-        columns = standardised(features.iloc[:, 1:].to_numpy(np.float64))
-        if arguments.quadratic:
-            columns = np.hstack([columns, standardised(columns**2)])
-        tasks = list(features.iloc[:, 0].astype(str))
+        features.columns = ["item_id", *features.columns[1:]]
+        known = irtbench.ItemFeatures.from_frame(features)
+        tasks = list(known.item_ids)
         values = table.set_index(table.columns[0])[tasks].to_numpy(np.float64)
         began, found = time.process_time(), []
         for seed in range(arguments.seeds):
             fold = np.random.default_rng(seed).permutation(len(tasks)) % arguments.folds
-            found.append(one_parting(values, columns, fold, arguments.model))
+            found.append(one_parting(values, known, fold, arguments.model, not arguments.straight))
         mean, spread = np.mean(found, axis=0), np.std(found, axis=0)
         print(
             f"| {folder.name} | {mean[0]:.4f} | {spread[0]:.4f} | {mean[1]:.4f} | {time.process_time() - began:.0f} |",
@@ -59,12 +59,16 @@ def main() -> None:
         )
 
 
-def one_parting(values: Array, columns: Array, fold: NDArray[np.int64], model: str) -> tuple[float, float]:
+def one_parting(
+    values: Array, features: irtbench.ItemFeatures, fold: NDArray[np.int64], model: str, curved: bool
+) -> tuple[float, float]:
     """Area under the curve by features and abilities, and by the agents' share right alone."""
     p, share = np.empty(values.shape), np.empty(values.shape)
     for k in range(fold.max() + 1):
         there, out = fold != k, fold == k
-        p[:, out] = success(values[:, there], columns[there], columns[out], model)
+        names = [item for item, own in zip(features.item_ids, there, strict=True) if own]
+        design = Design.of(features, names, "learnt", curved=curved)
+        p[:, out] = success(values[:, there], design.columns, design.columns_of(features.values[out]), model)
         share[:, out] = values[:, there].mean(axis=1)[:, None]
     return area_under_curve(p, values), area_under_curve(share, values)
 
@@ -80,12 +84,6 @@ def success(known: Array, columns: Array, new: Array, model: str) -> Array:
         for other, also in zip(AXIS, WEIGHTS / WEIGHTS.sum(), strict=True):
             total += weight * also * expit(slope * (theta[:, None] - mean - np.sqrt(variance) * other))
     return total
-
-
-def standardised(columns: Array) -> Array:
-    """Columns of mean 0 and standard deviation 1."""
-    found: Array = (columns - columns.mean(axis=0)) / columns.std(axis=0)
-    return found
 
 
 def area_under_curve(predicted: Array, values: Array) -> float:

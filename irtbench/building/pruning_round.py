@@ -77,7 +77,7 @@ def prune_once(
     if not before or items.n_items <= MOST_ITEMS_EACH_ROUND:
         whole = global_fit(data, items, quadrature=population)
     fits = item_fit(data, items, quadrature=population)
-    testable = items.n_items <= MOST_ITEMS_IN_PAIRS
+    testable = items.n_items <= MOST_ITEMS_IN_PAIRS  # and a 3PL of all items is fitted in sensible time
     pairs = local_dependence(data, items, quadrature=population) if testable else LocalDependence.none()
     found: list[Removal] = []
     not_available, guessing = "", before[-1].guessing if before else 0.0
@@ -87,7 +87,7 @@ def prune_once(
             sd = fitted.population["sd"]
             found = flat_or_reversed(number, items, rules, removable, sd=sd)
             flat = any(removal.reason == "low_communality" for removal in found)
-            if flat and (third := slopes_beside_guessing(data, fitted, guessing)) is not None:
+            if flat and testable and (third := slopes_beside_guessing(data, fitted, guessing)) is not None:
                 removable = Removable(list(items.item_ids), rules, groups)
                 beside = flat_or_reversed(number, items, rules, removable, beside_guessing=third[0], sd=sd)
                 if [removal.item_id for removal in beside] != [removal.item_id for removal in found]:
