@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -35,6 +35,7 @@ Shrinkage = Literal["auto", "none", "learnt"]
 FEWEST_ITEMS = 8
 ITEMS_A_FEATURE, SEVERAL_FEATURES = 5, 5  # with fewer items for each, or so many features, effects are shrunk
 N_FOLDS = 10
+MOST_CURVES = 60  # principal components of what features may bend
 LOWEST, HIGHEST = np.log(1e-3), np.log(1e6)  # of the numbers of answers that features may be worth
 N_SAMPLES = {False: 400, True: 200}  # of the parametric bootstrap of R2, without and with shrunken effects
 
@@ -165,6 +166,7 @@ def explain_difficulty(
     joint_error: JointError | None = None,
     shrinkage: Shrinkage = "auto",
     population: Quadrature | None = None,
+    curved: bool = False,
     level: float = 0.95,
     rng: np.random.Generator,
 ) -> ExplainedDifficulty:
@@ -202,6 +204,10 @@ def explain_difficulty(
         five items a feature.
     population
         Of the people who answer; None for the standard normal.
+    curved
+        Whether difficulty may bend in the features and they may depend on each other: beside straight lines a Gaussian
+        process of them, exp(-d^2 / 2) with d the root mean square distance of standardised features, both drawn to 0.
+        Effects are then those of the straight lines.
     level
         Nominal coverage of the intervals.
     rng
@@ -244,7 +250,7 @@ def explain_difficulty(
         joint = joint_error.select(places.tolist()).covariance[:, :2][:, :, :, :2]
         estimates = Estimates.of_covariance(b[places], np.einsum("ja,jalb,lb->jl", by, joint, by))
     given = features_of(features, known.item_ids, shrinkage, level)
-    design = Design.of(given, known.item_ids, shrinkage)
+    design = Design.of(given, known.item_ids, shrinkage, curved=curved)
     return explained(known, estimates, estimates, given, design, population, level, rng)
 
 
@@ -258,39 +264,71 @@ def errors_of_difficulty(items: ItemParameters) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Features of the items of known difficulty, with mean 0 and standard deviation 1.
+    """Features of the items of known difficulty, with mean 0 and standard deviation 1; and curves in them, if wanted.
+
+    Curves are the principal components, over the items, of the kernel exp(-d^2 / 2) of items whose features are d
+    standard deviations apart, in root mean square; with effects drawn to 0 as those of the features are, what they add
+    is a Gaussian process.
 
     Parameters
     ----------
     columns
-        Shape (n_items, n_features).
+        Shape (n_items, n_features + n_curves).
     mean, sd
         Of the features as they are given, shape (n_features,).
     shrink
         Whether effects are to be drawn to 0.
+    items, directions
+        Features of the items of which curves are made, and what makes curves of the kernel with them; no curves where
+        there are none of these.
     """
 
     columns: Array
     mean: Array
     sd: Array
     shrink: bool
+    items: Array
+    directions: Array
 
     @classmethod
-    def of(cls, given: ItemFeatures, item_ids: Sequence[str], shrinkage: Shrinkage) -> Design:
+    def of(cls, given: ItemFeatures, item_ids: Sequence[str], shrinkage: Shrinkage, *, curved: bool = False) -> Design:
         """Refuse too few items, and more features than effects can be estimated of where they are not shrunk."""
         n_items, features = len(item_ids), given.select(item_ids)
         mean, sd = features.values.mean(axis=0), features.values.std(axis=0)
         columns = (features.values - mean) / sd
-        shrink = shrunk(len(given.names), n_items, shrinkage)
+        if curved and shrinkage == "none":
+            raise InputError("difficulty: curves need effects that are drawn to 0; expected shrinkage auto or learnt")
+        shrink = curved or shrunk(len(given.names), n_items, shrinkage)
         if not shrink and n_items < columns.shape[1] + 3:
             raise InputError(f"difficulty: {n_items} items for {columns.shape[1]} features; expected shrinkage learnt")
-        return cls(columns, mean, sd, shrink)
+        directions = np.empty((n_items, 0))
+        if curved:
+            sizes, axes = np.linalg.eigh(kernel(columns, columns))
+            directions = (axes / np.sqrt(np.maximum(sizes, 1e-12)))[:, ::-1][:, :MOST_CURVES]
+        plain = cls(columns, mean, sd, shrink, columns, directions)
+        return replace(plain, columns=plain.columns_of(features.values))
+
+    def columns_of(self, values: Array) -> Array:
+        """Columns of items with these features."""
+        standard = (values - self.mean) / self.sd
+        if not self.directions.shape[1]:
+            return standard
+        return np.hstack([standard / np.sqrt(len(self.sd)), kernel(standard, self.items) @ self.directions])
 
     def effects(self, found: MetaRegression) -> tuple[Array, Array]:
-        """Intercept and effects per unit of each feature, with standard errors."""
-        back = np.diag(np.concatenate([[1.0], 1 / self.sd]))
-        back[0, 1:] = -self.mean / self.sd
-        return back @ found.coefficients, np.sqrt(np.diagonal(back @ found.covariance @ back.T))
+        """Intercept and effects per unit of each feature, with standard errors; of curves none is told."""
+        n = len(self.sd) + 1
+        unit = np.sqrt(len(self.sd)) if self.directions.shape[1] else 1.0
+        back = np.diag(np.concatenate([[1.0], 1 / (unit * self.sd)]))
+        back[0, 1:] = -self.mean / (unit * self.sd)
+        return back @ found.coefficients[:n], np.sqrt(np.diagonal(back @ found.covariance[:n, :n] @ back.T))
+
+
+def kernel(one: Array, other: Array) -> Array:
+    """How alike items are by their standardised features, 1 where they are the same."""
+    squared = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2 * one @ other.T
+    alike: Array = np.exp(-np.maximum(squared, 0) / (2 * one.shape[1]))
+    return alike
 
 
 def shrunk(n_features: int, n_items: int, shrinkage: Shrinkage) -> bool:
@@ -349,7 +387,7 @@ def explained(
     z = np.abs(effect) / errors
     predicted, variance, mean_of_others = _left_out(estimates, plain, columns, found, shrink, rng)
     new = tuple(item for item in given.item_ids if item not in set(items.item_ids))
-    new_predicted, new_variance = found.predicted((given.select(new).values - design.mean) / design.sd)
+    new_predicted, new_variance = found.predicted(design.columns_of(given.select(new).values))
     spread, new_spread = reach * np.sqrt(variance), reach * np.sqrt(new_variance)
     lower, upper = _interval_of_r2(r2, found, null, estimates, columns, shrink, level, rng)
     return ExplainedDifficulty(

@@ -79,6 +79,7 @@ def explain_responses(
     *,
     model: Kind = "2pl",
     shrinkage: Shrinkage = "auto",
+    curved: bool = False,
     level: float = 0.95,
     rng: np.random.Generator,
     device: Device = "auto",
@@ -100,7 +101,7 @@ def explain_responses(
         Of at least the items of the responses; items beyond are new ones, whose difficulty is predicted.
     model
         ``2pl`` or ``rasch``.
-    shrinkage, level, rng
+    shrinkage, curved, level, rng
         As for `explain_difficulty`.
     device
         As in `FitSettings`.
@@ -129,7 +130,7 @@ def explain_responses(
     """
     data = as_responses(responses)
     given = features_of(features, data.item_ids, shrinkage, level)
-    design, seed = Design.of(given, data.item_ids, shrinkage), int(rng.integers(2**31))
+    design, seed = Design.of(given, data.item_ids, shrinkage, curved=curved), int(rng.integers(2**31))
 
     def fitted(columns: Array, shrink: bool, words: str) -> ExplanatoryItems:
         progress(words)
@@ -314,21 +315,25 @@ class ExplanatoryFit:
         residual = max(found.residual_sd, LEAST_RESIDUAL)
         learnt = replace(at, coefficients=found.coefficients, residual=residual, slope=slope)
         self.priors = ItemPriors.at(self.path.after(before.values, learnt.values))
-        self.items = self.items.rescaled(*self.priors.seen_from(learnt))
+        shift, unit = self.priors.seen_from(learnt)
+        self.items = self.items.rescaled(
+            shift / population_of(self.problem, self.items)[1] if self.rasch else shift, unit
+        )
         return float((self.priors.values - before.values).abs().max()), converged
 
     def to_mode(self) -> bool:
-        """Find the mode, and set the scale by the respondents where slopes do not fix its unit."""
+        """Find the mode, and set the scale by the respondents: its zero, and its unit where slopes do not fix it."""
         self.problem = with_adapted_nodes(self.with_priors(), self.items, room=ROOM)
-        if not self.rasch:
-            self.problem = replace(self.problem, fixed_directions=location_and_scale(self.items))
+        directions = location_and_scale(self.items)
+        self.problem = replace(self.problem, fixed_directions=directions[:1] if self.rasch else directions)
         found = find_mode(self.problem, start=self.items, tolerance=MODE_TOLERANCE)
         found = with_positive_direction(self.problem, found)  # a common slope has two modes
-        self.items = found.items
-        if not self.rasch:
-            self.items, mean, deviation = standardised(self.problem, found.items)
-            self.priors = self.priors.rescaled(mean, deviation)
-            self.problem = self.with_priors()
+        self.items, mean, deviation = standardised(self.problem, found.items)
+        if self.rasch:  # whose unit slopes fix; b moves by the mean in that unit
+            self.items = found.items.rescaled(mean, 1.0)
+            mean, deviation = mean * population_of(self.problem, found.items)[1], 1.0
+        self.priors = self.priors.rescaled(mean, deviation)
+        self.problem = self.with_priors()
         return found.status.converged
 
     def with_priors(self) -> Problem:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,64 +17,127 @@ from irtbench.models.curves import share_moments
 
 Array = NDArray[np.float64]
 
-SHRINKAGE = 0.4  # taken off the covariances between items, which few systems tell badly
-LEVEL_VARIANCE = 0.25  # of a level common to all items: how able a new system is, nobody knows
-LEAST_CHANCE = 0.15  # variance of a right or wrong response: an item that all known fail, a system beyond them may not
+SHRINKAGE = 0.2  # taken off the covariances between items, which few systems tell badly
+LIKE_KNOWN = 0.7  # weight of systems like those known; the rest is of those beyond them
+LEVEL_VARIANCE = 0.25  # of a level common to all items: how able a system beyond is, nobody knows
+LEAST_CHANCE = 0.15  # variance of a response: an item that all known fail, a system beyond them may not
+NO_CHANCE = 1e-6  # an item that all known answer alike says nothing
+TRIED = 3  # items of a form that may be given up in turn, those least missed
+
+
+@dataclass(frozen=True, eq=False)
+class Systems:
+    """Responses of systems as they are expected to vary: covariances between items, and the variance of each.
+
+    Parameters
+    ----------
+    rows
+        Deviations whose products are the covariances, shape (n_rows, n_items).
+    own
+        Variance of each response, without the level, shape (n_items,).
+    level
+        Variance of what all responses of a system have in common beside.
+    """
+
+    rows: Array
+    own: Array
+    level: float
+
+    def columns(self, items: Sequence[int]) -> Array:
+        """Covariances of all responses with these, shape (n_items, n)."""
+        found: Array = (1 - SHRINKAGE) * self.rows.T @ self.rows[:, items]
+        found[items, np.arange(len(items))] = self.own[items]
+        return found + self.level
+
+    @cached_property
+    def with_mean(self) -> Array:
+        """Covariance of each response with the accuracy on all."""
+        beside = self.own - (1 - SHRINKAGE) * (self.rows**2).sum(axis=0)
+        found: Array = (1 - SHRINKAGE) * self.rows.T @ self.rows.mean(axis=1) + self.level + beside / len(self.own)
+        return found
+
+    def left(self, form: Sequence[int]) -> tuple[float, Array]:
+        """Variance of the accuracy that a form leaves, and what it would be with each other item, infinite for its own.
+
+        The accuracy is expected linearly from the responses to the form.
+        """
+        across = self.columns(form)
+        told = np.linalg.solve(across[form], np.column_stack([across.T, self.with_mean[form]]))
+        left = float(self.with_mean.mean() - self.with_mean[form] @ told[:, -1])
+        own = np.maximum(self.own + self.level - (across.T * told[:, :-1]).sum(axis=0), NO_CHANCE)
+        others = left - (self.with_mean - across @ told[:, -1]) ** 2 / own
+        others[form] = np.inf
+        return left, others
 
 
 def accuracy_form(pool: ItemPool, wishes: FormWishes, known: ResponseMatrix | None) -> tuple[tuple[str, ...], float]:
-    """Items chosen one by one, each to leave least variance of the accuracy on all items; and the deviation then left.
+    """Items of which the responses leave least variance of the accuracy on all items; and the deviation then left.
 
-    The covariance of responses is that of the systems known, or what the bank's curves and population say, shrunk; with
-    a level common to all items whose variance is wide, so that a form is as hard as the whole, and chance in every
-    response, so that no item is taken because it is sure.
+    What counts is v^.7 w^.3: v for systems like those known, w for systems beyond, whose level is anybody's and whose
+    response to no item is sure, so that the form is as hard as the whole. Covariances are those of the systems known,
+    or what the bank's curves and population say, shrunk. Items are added one by one, then exchanged one by one as long
+    as that lowers it. The deviation is that for systems beyond.
 
     Raises
     ------
     InputError
         If a known response to an item of the bank is missing, or the wishes leave too few items.
     """
-    n = pool.n_items
-    covariance = _by_the_bank(pool) if known is None else _by_systems(pool, known)
-    chance = np.maximum(np.diag(covariance), LEAST_CHANCE * _beside_right_or_wrong(pool))
-    covariance = (1 - SHRINKAGE) * covariance
-    np.fill_diagonal(covariance, chance)
-    covariance += LEVEL_VARIANCE
-    with_mean = covariance.mean(axis=1)
-    left = float(with_mean.mean())
-    free = np.ones(n, dtype=np.bool_)
-    free[pool.positions(wishes.forbidden)] = False
+    rows, own = _by_the_bank(pool) if known is None else _by_systems(pool, known)
+    like_known = Systems(rows, np.maximum(own, NO_CHANCE), 0.0)
+    kinds = like_known, Systems(rows, np.maximum(own, LEAST_CHANCE * _beside_right_or_wrong(pool)), LEVEL_VARIANCE)
+    closed = pool.positions(wishes.forbidden)
     assert wishes.length is not None
-    if free.sum() < wishes.length or len(set(wishes.required)) > wishes.length:
-        raise InputError(
-            f"form: {int(free.sum())} items are left and {len(set(wishes.required))} required, length {wishes.length}"
-        )
-    order = list(dict.fromkeys(pool.positions(wishes.required).tolist()))
-    form: list[int] = []
+    n_free, required = pool.n_items - len(closed), list(dict.fromkeys(pool.positions(wishes.required).tolist()))
+    if n_free < wishes.length or len(required) > wishes.length:
+        raise InputError(f"form: {n_free} items are left and {len(required)} required, length {wishes.length}")
+
+    def best(form: list[int]) -> tuple[float, int]:
+        """What is left with the item that lowers it most beside these."""
+        total = np.zeros(pool.n_items)
+        for weight, kind in zip((LIKE_KNOWN, 1 - LIKE_KNOWN), kinds, strict=True):
+            total += weight * np.log(np.maximum(kind.left(form)[1], np.finfo(np.float64).tiny))
+        total[closed] = np.inf
+        item = int(total.argmin())
+        return float(total[item]), item
+
+    form, left = required, np.inf
     while len(form) < wishes.length:
-        gain = np.where(free, with_mean**2 / np.diag(covariance).clip(1e-9), -1.0)
-        item = order[len(form)] if len(form) < len(order) else int(gain.argmax())
-        own = covariance[:, item].copy()
-        left -= float(with_mean[item] ** 2 / own[item])
-        with_mean = with_mean - own * with_mean[item] / own[item]
-        covariance -= np.outer(own, own) / own[item]
-        form.append(item)
-        free[item] = False
-    return tuple(pool.item_ids[k] for k in sorted(form)), float(np.sqrt(max(left, 0.0)))
+        left, item = best(form)
+        form = [*form, item]
+    for _ in range(3 * wishes.length):
+        for out in least_missed(form, kinds, required):
+            rest = [item for item in form if item != out]
+            found, item = best(rest)
+            if found < left - 1e-9:
+                form, left = [*rest, item], found
+                break
+        else:
+            break
+    return tuple(pool.item_ids[k] for k in sorted(form)), float(np.sqrt(max(kinds[1].left(form)[0], 0.0)))
 
 
-def _by_the_bank(pool: ItemPool) -> Array:
-    """Covariance of responses over each scale's population, scales being independent, shape (n_items, n_items)."""
-    covariance = np.zeros((pool.n_items, pool.n_items))
+def least_missed(form: list[int], kinds: Sequence[Systems], required: Sequence[int]) -> list[int]:
+    """The few items of a form without which it would tell least less, of those that may be left out."""
+    loss = np.zeros(len(form))
+    for weight, kind in zip((LIKE_KNOWN, 1 - LIKE_KNOWN), kinds, strict=True):
+        inverse = np.linalg.inv(kind.columns(form)[form])
+        told = inverse @ kind.with_mean[form]
+        loss += weight * np.log1p(told**2 / np.diag(inverse) / max(kind.left(form)[0], NO_CHANCE**2))
+    order = [form[k] for k in np.argsort(loss, kind="stable")]
+    return [item for item in order if item not in set(required)][:TRIED]
+
+
+def _by_the_bank(pool: ItemPool) -> tuple[Array, Array]:
+    """Deviations and variances of responses over each scale's population, scales being independent."""
+    rows, own = [], np.zeros(pool.n_items)
     for scale in pool.scales:
         density = population_of(scale)
         p, variance = share_moments(density.nodes, scale.items)
         mean = density.weights @ p
-        own = (p - mean).T @ ((p - mean) * density.weights[:, None])
-        np.fill_diagonal(own, np.diag(own) + density.weights @ variance)
-        at = pool.positions(scale.items.item_ids)
-        covariance[np.ix_(at, at)] = own
-    return covariance
+        rows.append(pool.spread((p - mean) * np.sqrt(density.weights)[:, None], scale))
+        own[pool.positions(scale.items.item_ids)] = density.weights @ ((p - mean) ** 2 + variance)
+    return np.concatenate(rows), own
 
 
 def _beside_right_or_wrong(pool: ItemPool) -> Array:
@@ -83,11 +150,10 @@ def _beside_right_or_wrong(pool: ItemPool) -> Array:
     return found
 
 
-def _by_systems(pool: ItemPool, known: ResponseMatrix) -> Array:
-    """Covariance of the responses of systems known."""
+def _by_systems(pool: ItemPool, known: ResponseMatrix) -> tuple[Array, Array]:
+    """The same of the responses of systems known."""
     own = known.select_items(pool.item_ids)
     if not own.is_complete or own.n_respondents < 2:
         raise InputError("form: expected complete responses of at least two known systems to all items of the bank")
-    deviation = own.shares - own.shares.mean(axis=0)
-    covariance: Array = deviation.T @ deviation / own.n_respondents
-    return covariance
+    deviation = (own.shares - own.shares.mean(axis=0)) / np.sqrt(own.n_respondents)
+    return deviation, (deviation**2).sum(axis=0)

@@ -35,6 +35,10 @@ from irtbench.estimation.settings import FEWEST_RESPONDENTS
 from irtbench.models.item_parameters import ItemParameters
 
 MOST_ITEMS_EACH_ROUND = 60  # up to which M2 takes next to nothing, and is computed in every round
+MOST_ITEMS_IN_PAIRS = 2_000
+TOO_MANY_PAIRS = (
+    "local dependence is not tested: {:,} items have {:,} pairs; items leave for their slope and their own fit alone"
+)
 BETWEEN = f"not computed between the first round and the last of more than {MOST_ITEMS_EACH_ROUND} items"
 
 Fit = Callable[[ResponseMatrix], FittedModel]
@@ -73,7 +77,8 @@ def prune_once(
     if not before or items.n_items <= MOST_ITEMS_EACH_ROUND:
         whole = global_fit(data, items, quadrature=population)
     fits = item_fit(data, items, quadrature=population)
-    pairs = local_dependence(data, items, quadrature=population)
+    testable = items.n_items <= MOST_ITEMS_IN_PAIRS  # and a 3PL of all items is fitted in sensible time
+    pairs = local_dependence(data, items, quadrature=population) if testable else LocalDependence.none()
     found: list[Removal] = []
     not_available, guessing = "", before[-1].guessing if before else 0.0
     removable = Removable(list(items.item_ids), rules, groups)
@@ -82,7 +87,7 @@ def prune_once(
             sd = fitted.population["sd"]
             found = flat_or_reversed(number, items, rules, removable, sd=sd)
             flat = any(removal.reason == "low_communality" for removal in found)
-            if flat and (third := slopes_beside_guessing(data, fitted, guessing)) is not None:
+            if flat and testable and (third := slopes_beside_guessing(data, fitted, guessing)) is not None:
                 removable = Removable(list(items.item_ids), rules, groups)
                 beside = flat_or_reversed(number, items, rules, removable, beside_guessing=third[0], sd=sd)
                 if [removal.item_id for removal in beside] != [removal.item_id for removal in found]:
@@ -90,6 +95,8 @@ def prune_once(
                     progress(f"round {number}: guessing of about {guessing:g}; slopes are judged by a 3PL")
         elif rule == "item_fit":
             found = worst_fitting(number, fits, rules, removable)
+        elif rule == "local_dependence" and rules.local_dependence_alpha is not None and not testable:
+            not_available = TOO_MANY_PAIRS.format(items.n_items, items.n_items * (items.n_items - 1) // 2)
         elif rule == "local_dependence" and rules.local_dependence_alpha is not None:
             if rules.local_dependence_p == "bootstrap":
                 try:

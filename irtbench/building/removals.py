@@ -25,6 +25,8 @@ Reason = Literal[
     "local_dependence", "runaway_slope",
 ]  # fmt: skip
 
+MOST_NAMED = 40  # items of a round that are named one by one
+
 
 @dataclass(frozen=True)
 class Removal:
@@ -48,6 +50,9 @@ def describe_removals(removals: list[Removal]) -> str:
     """Say in one line what a round removed."""
     if not removals:
         return "nothing to remove"
+    if len(removals) > MOST_NAMED:
+        reasons = Counter(removal.reason for removal in removals)
+        return f"removed {len(removals)} items: " + ", ".join(f"{n} {reason}" for reason, n in reasons.items())
     return "removed " + ", ".join(f"{removal.item_id} ({removal.reason})" for removal in removals)
 
 

@@ -63,6 +63,9 @@ def difficulty(
         Literal["auto", "none", "learnt"],
         typer.Option("--shrinkage", help="Whether effects are drawn to 0; auto: with five features or more."),
     ] = "auto",
+    curved: Annotated[
+        bool, typer.Option("--curved", help="Difficulty may bend in the features and they may depend on each other.")
+    ] = False,
     scale: Annotated[
         str | None, typer.Option("--scale", metavar="NAME", help="The scale, where the bank has several.")
     ] = None,
@@ -109,10 +112,10 @@ def difficulty(
             known = wish.features
         rng = np.random.default_rng(seed)
         if holds_items(source):
-            found, without = explained_bank(source, known, features, scale, shrinkage, rng)
+            found, without = explained_bank(source, known, features, scale, shrinkage, curved, rng)
         else:
             found, test, horizons, without = explained_answers(
-                source, known, features, model, shrinkage, wish, reading, rng, progress
+                source, known, features, model, shrinkage, curved, wish, reading, rng, progress
             )
         if without:
             progress(f"left out, no row in {features.name}: {', '.join(without[:5])}")
@@ -150,7 +153,13 @@ def difficulty(
 
 
 def explained_bank(
-    source: Path, known: ItemFeatures, features: Path, scale: str | None, shrinkage: Shrinkage, rng: np.random.Generator
+    source: Path,
+    known: ItemFeatures,
+    features: Path,
+    scale: str | None,
+    shrinkage: Shrinkage,
+    curved: bool,
+    rng: np.random.Generator,
 ) -> tuple[ExplainedDifficulty, list[str]]:
     """The second step on a bank's items, and those of them without features."""
     from irtbench.analysis.explained_difficulty import explain_difficulty
@@ -161,7 +170,7 @@ def explained_bank(
     chosen = own.select(there)
     errors = errors_of_table(source, chosen.items.item_ids) if chosen.items.covariance is None else None
     found = explain_difficulty(
-        chosen.items, known, standard_errors=errors, joint_error=chosen.joint_error, shrinkage=shrinkage,
+        chosen.items, known, standard_errors=errors, joint_error=chosen.joint_error, shrinkage=shrinkage, curved=curved,
         population=own.population, rng=rng,
     )  # fmt: skip
     return found, without
@@ -173,6 +182,7 @@ def explained_answers(
     features: Path,
     model: Model,
     shrinkage: Shrinkage,
+    curved: bool,
     wish: WishedHorizon | None,
     reading: Reading,
     rng: np.random.Generator,
@@ -192,7 +202,7 @@ def explained_answers(
     varied = [item for item, share in zip(data.item_ids, p, strict=True) if 0 < share < 1]
     demand_varied_items(varied, source)
     progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-    found = explain_responses(data, known, model=model, shrinkage=shrinkage, rng=rng, progress=progress)
+    found = explain_responses(data, known, model=model, shrinkage=shrinkage, curved=curved, rng=rng, progress=progress)
     test = None
     if model == "rasch":
         some = data.select_items(varied)

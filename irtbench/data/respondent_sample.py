@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 MOST_RESPONDENTS = 20_000  # of a table too large for memory, unless said otherwise
 RESPONSES_TO_AN_ITEM = 2_000  # by which items leave: tests of fit by many more find departures that do not matter
 
+NEARLY_ALL = 1.5  # times the sample wanted: up to so many respondents are taken all
+
 
 @dataclass(frozen=True)
 class Sampled:
@@ -49,6 +51,8 @@ class Sampled:
 def enough_to_prune(responses: StoredResponses) -> int:
     """As many respondents as give an item so many responses on average, at most as many as are drawn of any table.
 
+    All of them where there are hardly more.
+
     Examples
     --------
     With half of the responses missing twice as many as with none:
@@ -60,8 +64,9 @@ def enough_to_prune(responses: StoredResponses) -> int:
     >>> enough_to_prune(half)
     4000
     """
-    cells = responses.n_respondents * responses.n_items
-    return min(MOST_RESPONDENTS, -(-RESPONSES_TO_AN_ITEM * cells // max(1, responses.n_responses)))
+    cells, n = responses.n_respondents * responses.n_items, responses.n_respondents
+    wanted = min(MOST_RESPONDENTS, -(-RESPONSES_TO_AN_ITEM * cells // max(1, responses.n_responses)))
+    return n if n <= NEARLY_ALL * wanted else wanted
 
 
 def draw_respondents(of: int, most: int, seed: int) -> tuple[Sampled, NDArray[np.intp]]:

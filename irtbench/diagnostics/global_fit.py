@@ -19,7 +19,7 @@ from irtbench.data.shown import Figures
 from irtbench.diagnostics.category_moments import CategoryMoments
 from irtbench.diagnostics.checks import check_items_agree
 from irtbench.diagnostics.correlation import pairwise_correlation
-from irtbench.diagnostics.margins import FEWEST_TOGETHER, Margins
+from irtbench.diagnostics.margins import FEWEST_TOGETHER, MOST_MOMENTS, Margins
 from irtbench.diagnostics.moments import Moments
 from irtbench.diagnostics.posterior_scores import Residuals, fine_enough, score_forms
 from irtbench.diagnostics.quadratic_form import complete_form, dense_form
@@ -209,6 +209,8 @@ def _global_fit(responses: ResponseMatrix, moments: Moments, n_parameters: int) 
         reason = "several trials of an item, and it is of one response each"
         none = float("nan")
         return GlobalFit(none, 0, none, none, none, none, none, none, none, 0, "none", none, reason)
+    if responses.n_items > MOST_MOMENTS:
+        return GlobalFit.not_available(f"{responses.n_items:,} items have more pairs than can be computed")
     margins = Margins.of(responses, moments)
     correlations = pairwise_correlation(responses.values)
     pairs = margins.pairs[0], margins.pairs[1]

@@ -36,6 +36,8 @@ LEAST_SHARE = 0.5  # of the respondents of an item in categories that S-X2 must 
 # responses are expected.
 MOST_GROUPS = 10
 LEAST_VARIANCE = 5.0
+# Items beyond which each is compared within a part of them: every sum score of all would cost their number squared.
+MOST_TOGETHER, ITEMS_OF_A_PART = 1_000, 250
 LEAST_SIZE = 1e-6  # of a direction in which the groups differ, to the largest
 
 
@@ -130,6 +132,9 @@ def item_fit(
     ``groups`` is S-X2 itself within the respondents who answered the same items: groups of 30 or more, and those who
     answered all the items, each give rows of their own; the others are left out.
 
+    Of more than 1,000 items each is compared within its part, about 250 items drawn at random: sum score, or posterior,
+    is that of the part.
+
     With several trials of an item the sum scores of S-X2 are not defined, and it is always ``scores``, x being the
     number right of n trials: n P stands for P.
 
@@ -198,19 +203,23 @@ def item_fit(
         squares = mean_squares(
             responses.correct, check_theta(theta, responses), items, over="respondents", trials=responses.trials
         )
-    if responses.trials is None and (responses.is_complete or missing == "groups"):
+    by_sums = responses.trials is None and (responses.is_complete or missing == "groups")
+    parts = _parts(items.n_items)
+    each = []
+    for part in parts:
+        names = [items.item_ids[j] for j in part]
+        own = responses.select_items(names), items.select(names), population
+        each.append(_by_sums(*own, min_expected) if by_sums else _by_scores(*own))
+    found = each[0] if len(parts) == 1 else _joined(each, parts)
+    return _item_fit(items.item_ids, found, items.n_free, squares, statistic="s_x2" if by_sums else "score")
 
-        def curves(columns: NDArray[np.intp]) -> tuple[Quadrature, NDArray[np.float64]]:
-            known = items.select([items.item_ids[j] for j in columns])
-            grid = fine_enough(population, known)
-            return grid, icc(grid.nodes, known)
 
-        found = _by_sum_score(responses.values, curves, min_expected)
-        return _item_fit(items.item_ids, found, items.n_free, squares)
-    s_x2, n_groups = _by_scores(responses, items, population)
-    used = f"all {responses.n_respondents}, by the abilities that their responses let expect"
-    found = Compared(s_x2, n_groups, responses.observed.sum(axis=0), used)
-    return _item_fit(items.item_ids, found, items.n_free, squares, statistic="score")
+def _parts(n_items: int) -> list[NDArray[np.intp]]:
+    """The items whose responses are compared with each other: all, or of very many parts drawn at random."""
+    if n_items <= MOST_TOGETHER:
+        return [np.arange(n_items)]
+    drawn = np.random.default_rng(0).permutation(n_items)
+    return [np.sort(part) for part in np.array_split(drawn, -(-n_items // ITEMS_OF_A_PART))]
 
 
 @dataclass(frozen=True)
@@ -221,6 +230,15 @@ class Compared:
     n_compared: NDArray[np.int64]
     n_respondents: NDArray[np.int64]
     used: str
+
+
+def _joined(each: Sequence[Compared], parts: Sequence[NDArray[np.intp]]) -> Compared:
+    """All items in their order, from parts of them."""
+    order = np.argsort(np.concatenate(parts))
+    s_x2, n_compared, n = (
+        np.concatenate([getattr(one, name) for one in each])[order] for name in ("s_x2", "n_compared", "n_respondents")
+    )
+    return Compared(s_x2, n_compared, n, f"{each[0].used}, each item within one of {len(parts)} parts of the items")
 
 
 def _item_fit(
@@ -270,6 +288,17 @@ def _fit_of_categories(
 Probabilities = NDArray[np.float64] | Sequence[NDArray[np.float64]]
 
 
+def _by_sums(responses: ResponseMatrix, items: ItemParameters, population: Quadrature, min_expected: float) -> Compared:
+    """S-X2 of items that are right or wrong."""
+
+    def curves(columns: NDArray[np.intp]) -> tuple[Quadrature, NDArray[np.float64]]:
+        known = items.select([items.item_ids[j] for j in columns])
+        grid = fine_enough(population, known)
+        return grid, icc(grid.nodes, known)
+
+    return _by_sum_score(responses.values, curves, min_expected)
+
+
 def _by_sum_score(
     values: NDArray[np.float64],
     curves: Callable[[NDArray[np.intp]], tuple[Quadrature, Probabilities]],
@@ -287,9 +316,7 @@ def _by_sum_score(
     return Compared(s_x2, n_compared, n_respondents, used)
 
 
-def _by_scores(
-    responses: ResponseMatrix, items: ItemParameters, quadrature: Quadrature
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _by_scores(responses: ResponseMatrix, items: ItemParameters, quadrature: Quadrature) -> Compared:
     """Score statistic of each item, and how many groups of abilities it compares."""
     grid = fine_enough(quadrature, items)
     residuals = Residuals.of_items(responses, items, grid)
@@ -312,7 +339,8 @@ def _by_scores(
             root = axes[:, told] / np.sqrt(sizes[told])
             moved = root.T @ covariance[j, :k, k:][:, free]
             x2[j] = dense_form(np.eye(n_groups[j]), root.T @ total[j, :k], moved, int(free.sum()))[0]
-    return x2, n_groups
+    used = f"all {responses.n_respondents}, by the abilities that their responses let expect"
+    return Compared(x2, n_groups, responses.observed.sum(axis=0), used)
 
 
 def _groups_of_abilities(residuals: Residuals) -> NDArray[np.float64]:

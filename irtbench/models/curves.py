@@ -38,6 +38,9 @@ def log_probabilities(z: Array, c: Array) -> tuple[Array, Array]:
 
     log P = log(c + (1 - c) s(z)),  log(1 - P) = log(1 - c) + log s(-z),  with s the logistic function.
     """
+    if not c.any():
+        near = -np.log1p(np.exp(-np.abs(z)))
+        return near + np.minimum(z, 0), near - np.maximum(z, 0)
     log_slip = np.log1p(-c)
     with np.errstate(divide="ignore"):
         log_guess = np.log(c)

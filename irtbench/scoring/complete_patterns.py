@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
 
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
-from irtbench.models.curves import item_curves, log_icc
+from irtbench.models.curves import item_curves
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import cell_edges, quantiles_in_cells
@@ -22,6 +23,7 @@ from irtbench.models.theta_posterior import cell_edges, quantiles_in_cells
 Array = NDArray[np.float64]
 
 N_CELLS = 2**13
+N_PLACES = 2**10 + 1  # abilities at which person fit is reckoned, for cubic interpolation
 HELD = 2**20  # points times nodes, or items, at once
 LEAST_VARIANCE_LEFT = 1e-5  # share of lz's variance that must remain, above what rounding leaves
 
@@ -79,7 +81,7 @@ class CompletePatterns:
     weights: NDArray[np.float32]
 
     @classmethod
-    def of(cls, items: ItemParameters, grid: Quadrature, level: float) -> CompletePatterns | None:
+    def of(cls, items: ItemParameters, grid: Quadrature, log_wrong: Array, level: float) -> CompletePatterns | None:
         """The table; None where s is not sufficient: with asymptotes, or slopes that are all zero.
 
         Parameters
@@ -88,6 +90,8 @@ class CompletePatterns:
             All items that are answered.
         grid
             The population, on nodes that are fine enough for any pattern.
+        log_wrong
+            Log probability at each node that all items are answered wrong, shape (n_nodes,).
         level
             Coverage of the interval.
         """
@@ -96,15 +100,12 @@ class CompletePatterns:
         if items.has_asymptotes or not last > first:
             return None
         sums = np.linspace(first, last, N_CELLS + 1)
-        rest = grid.log_weights + log_icc(grid.nodes, items)[1].sum(axis=1)
+        rest = grid.log_weights + log_wrong
         edges, ends = cell_edges(grid.nodes), np.array([(1 - level) / 2, (1 + level) / 2])
-        most = max(1, HELD // max(len(grid.nodes), items.n_items))
-        parts = [
-            np.column_stack([posterior, person_fit_terms(own, posterior[:, 0], items)])
-            for own in np.split(sums, range(most, len(sums), most))
-            for posterior in [posterior_summaries(own, grid.nodes, rest, edges, ends)]
-        ]
-        values = np.concatenate(parts)
+        most = max(1, HELD // len(grid.nodes))
+        parts = np.split(sums, range(most, len(sums), most))
+        posteriors = np.concatenate([posterior_summaries(own, grid.nodes, rest, edges, ends) for own in parts])
+        values = np.column_stack([posteriors, person_fit_terms(sums, posteriors[:, 0], items)])
         weights = np.stack([slope, items.intercept, np.ones_like(slope)], axis=1).astype(np.float32)
         return cls(first, (last - first) / N_CELLS, values, np.diff(values, axis=0), weights)
 
@@ -147,11 +148,21 @@ def person_fit_terms(sums: Array, theta: Array, items: ItemParameters) -> Array:
     """The constant of lz* and the factor of sum_j d_j x_j in it, at these sums and abilities, shape (n, 2).
 
     lz* = sum_j (x_j - P_j) (a_j theta + d_j - k a_j) / sqrt(left), k and left as of `PatternTerms`; of the responses it
-    needs (theta - k) s + sum_j d_j x_j.
+    needs (theta - k) s + sum_j d_j x_j. k, left and the rest are smooth in theta alone, and are interpolated.
     """
+    places = np.linspace(theta.min(), theta.max() + 1e-6, N_PLACES)
+    most = max(1, HELD // items.n_items)
+    told = np.concatenate([_by_theta(own, items) for own in np.split(places, range(most, len(places), most))])
+    used_up, expected, known, left = CubicSpline(places, told)(theta).T
+    left[~(left > LEAST_VARIANCE_LEFT * known)] = np.nan
+    factor = 1 / np.sqrt(left)
+    return np.column_stack([((theta - used_up) * sums - expected) * factor, factor])
+
+
+def _by_theta(theta: Array, items: ItemParameters) -> Array:
+    """k, sum_j P_j (a_j theta + d_j - k a_j), and the variances of lz known and left, shape (n, 4)."""
     curves = item_curves(theta, items)
     weight = np.broadcast_to(items.discrimination, curves.z.shape)
-    terms = PatternTerms.of(curves.variance, curves.z, weight, least_left=LEAST_VARIANCE_LEFT)
+    terms = PatternTerms.of(curves.variance, curves.z, weight, least_left=0.0)
     expected = (curves.p * terms.remaining).sum(axis=1)
-    factor = 1 / np.sqrt(terms.variance_estimated)
-    return np.column_stack([((theta - terms.used_up) * sums - expected) * factor, factor])
+    return np.column_stack([terms.used_up, expected, terms.variance_known, np.nan_to_num(terms.variance_estimated)])

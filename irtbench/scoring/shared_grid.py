@@ -66,7 +66,7 @@ class SharedGridScorer:
         self.weight_right = (log_p - log_q).T.astype(np.float32)
         self.weight_asked = log_q.T.astype(np.float32)
         self.log_weights = grid.log_weights.astype(np.float32)
-        self.complete = CompletePatterns.of(self.items, grid, settings.level)
+        self.complete = CompletePatterns.of(self.items, grid, log_q.sum(axis=1), settings.level)
         self.powers = np.stack([np.ones_like(grid.nodes), grid.nodes, grid.nodes**2], axis=1).astype(np.float32)
 
     def score(self, responses: ResponseMatrix) -> pd.DataFrame:

@@ -22,6 +22,7 @@ from irtbench.estimation.settings import FEWEST_RESPONDENTS
 FEW_RESPONSES = 10  # to an item, or by a respondent: what they say of either is next to nothing
 FEW_PER_ITEM = 50  # responses to the median item, below which a prior is learnt from the items
 SOME_PER_ITEM = 200  # the same, below which a weak prior is taken
+MANY_PER_ITEM = 1_000  # the same, from which items that outnumber respondents need no prior learnt from them
 START = 5.0  # seconds until torch and Pyro are there
 PER_CELL = {"none": 5e-7, "weak": 5e-7, "hierarchical": 1.5e-4}  # seconds of a 2PL for each respondent and item
 ROUNDS = 3  # of pruning
@@ -79,13 +80,16 @@ class CommandAdvice(Figures):
 
 def choose_prior(shape: Shape) -> tuple[Prior, str]:
     """The prior of `fit` that suits the data, and why."""
-    if shape.n_items > shape.n_respondents:
+    if shape.n_items > shape.n_respondents and shape.per_item < MANY_PER_ITEM:
         return "hierarchical", (
             f"{shape.n_items} items outnumber {shape.n_respondents} respondents: the prior is learnt from the items"
         )
     if shape.per_item < FEW_PER_ITEM:
         return "hierarchical", f"{shape.per_item:g} responses to the median item: the prior is learnt from the items"
-    if shape.some_apart or shape.per_item < SOME_PER_ITEM:
+    apart = (
+        shape.some_apart and shape.n_items <= shape.n_respondents
+    )  # of more items the weak prior would set the scale
+    if apart or shape.per_item < SOME_PER_ITEM:
         why = "some items were answered differently by one respondent alone" if shape.some_apart else (
             f"{shape.per_item:g} responses to the median item"
         )  # fmt: skip

@@ -158,7 +158,8 @@ def carry_out(
     overall, by_label = agreement_of_kept(settings, data, of_some)
     everybody = None
     if (isinstance(kept, StoredResponses) or not drawn.is_all) and not control:
-        everybody = Everybody(kept, data.source, fit or partial(fit_as_set, settings))
+        of_all = None if drawn.is_all else partial(fit_as_set, settings)
+        everybody = Everybody(kept, data.source, fit or of_all)
     n_cells = chosen.n_respondents * max(chosen.n_items, settings.model.n_nodes)
     with threads_for(n_cells):
         dimensions, no_dimensions = None, ""

@@ -46,12 +46,12 @@ class Everybody:
     source
         A hash of what those on disk were made of.
     fit
-        Fits some of their items.
+        Fits some of their items; None where the sample is all of them, so that its fit stands.
     """
 
     responses: ResponseMatrix | StoredResponses
     source: str
-    fit: Fit
+    fit: Fit | None
 
 
 def study_scale(
@@ -81,8 +81,9 @@ def study_scale(
         norms = norms_of(abilities, norm_columns, settings)
     else:
         data = given.select_items(pruning.kept).answered()
-        progress(f"{name}: fitting {data.n_items} items to {data.n_respondents} respondents")
-        fitted = _fitted(data, everybody, settings, checkpoint_folder)
+        if everybody.fit is not None:
+            progress(f"{name}: fitting {data.n_items} items to {data.n_respondents} respondents")
+            fitted = _fitted(data, everybody, everybody.fit, settings, checkpoint_folder)
         of_all = replace(of_all, fitted=fitted)
         abilities, norms = abilities_of(fitted, own), norms_of_everybody(fitted, data, norm_columns, settings)
     scale = scale_of(name, pruning, fitted, items, norms, provenance)
@@ -103,11 +104,11 @@ def norms_of_everybody(
 
 
 def _fitted(
-    data: ResponseMatrix | StoredResponses, everybody: Everybody, settings: StudyFile, folder: Path | None
+    data: ResponseMatrix | StoredResponses, everybody: Everybody, fit: Fit, settings: StudyFile, folder: Path | None
 ) -> FittedModel:
     """The fit to everybody, or that which an interrupted run has left."""
     if folder is None:
-        return everybody.fit(data)
+        return fit(data)
     depends_on = settings.model, settings.study.seed, software_versions()
     if isinstance(data, ResponseMatrix):
         key = checkpoint_key(data, *depends_on)
@@ -120,7 +121,7 @@ def _fitted(
     checkpoint = Checkpoint(folder, key)
     found = checkpoint.load(CHECKPOINT, FittedModel)
     if found is None:
-        found = everybody.fit(data)
+        found = fit(data)
         checkpoint.save(CHECKPOINT, found)
     return found
 

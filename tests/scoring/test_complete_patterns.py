@@ -12,7 +12,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
 from irtbench.models.curves import item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.quadrature import normal_grid
+from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.complete_patterns import LEAST_VARIANCE_LEFT, CompletePatterns
 from irtbench.scoring.scores import ScoringSettings
@@ -26,11 +26,15 @@ def drawn_items(n: int, *, guessing: float = 0.0) -> ItemParameters:
     return ItemParameters.from_difficulty(a, rng.normal(size=n), guessing)
 
 
+def table_of(items: ItemParameters, grid: Quadrature) -> CompletePatterns | None:
+    return CompletePatterns.of(items, grid, log_icc(grid.nodes, items)[1].sum(axis=1), 0.95)
+
+
 @pytest.mark.parametrize("n_items", [6, 40, 300])
 def test_every_number_is_that_of_the_posterior(n_items: int) -> None:
     """Bayes' theorem on the same grid, pattern by pattern; lz* by its definition."""
     items, grid = drawn_items(n_items), normal_grid(801)
-    table = CompletePatterns.of(items, grid, 0.95)
+    table = table_of(items, grid)
     assert table is not None
     rng = np.random.default_rng(3)
     responses = simulate_responses(rng.normal(scale=1.5, size=200), items, rng=rng).values.copy()
@@ -59,11 +63,11 @@ def test_every_number_is_that_of_the_posterior(n_items: int) -> None:
 
 
 def test_of_patterns_that_the_sum_does_not_tell_there_is_no_table() -> None:
-    assert CompletePatterns.of(drawn_items(5, guessing=0.2), normal_grid(61), 0.95) is None
+    assert table_of(drawn_items(5, guessing=0.2), normal_grid(61)) is None
     flat = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 1.0])
-    assert CompletePatterns.of(flat, normal_grid(61), 0.95) is not None
+    assert table_of(flat, normal_grid(61)) is not None
     none = replace(flat, discrimination=np.zeros(2))
-    assert CompletePatterns.of(none, normal_grid(61), 0.95) is None
+    assert table_of(none, normal_grid(61)) is None
 
 
 def test_a_score_does_not_depend_on_who_else_is_in_the_part() -> None:

@@ -139,13 +139,15 @@ def item_columns(
             f"file {path}: no column {what} beside '{respondent_column}'; it has: {name_first(others, most=12)}"
             + ("; raw answers are graded by the items' key" if graded else "")
         )
-    return chosen, [name for name in others if name not in set(chosen)]
+    taken = set(chosen)
+    return chosen, [name for name in others if name not in taken]
 
 
 def _looks_graded(column: pd.Series[str], threshold: float | None) -> bool:
-    counts = column.value_counts(sort=False)
-    counts = counts[~counts.index.isin([*MISSING, "-1"])]
-    fits = counts.index.str.lower().isin(_GRADED)
-    if threshold is not None:
-        fits |= pd.to_numeric(pd.Series(counts.index), errors="coerce").notna().to_numpy()
-    return bool(2 * counts[fits].sum() >= counts.sum())
+    counts = {text: n for text, n in Counter(column.to_list()).items() if text not in MISSING and text != "-1"}
+    fits = [n for text, n in counts.items() if text.lower() in _GRADED or (threshold is not None and _is_number(text))]
+    return 2 * sum(fits) >= sum(counts.values())
+
+
+def _is_number(text: str) -> bool:
+    return bool(pd.notna(pd.to_numeric(text, errors="coerce")))

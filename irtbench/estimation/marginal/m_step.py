@@ -29,6 +29,7 @@ from torch import Tensor
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.shared import SharedParameters
 
 
@@ -130,6 +131,7 @@ LARGEST_STEP = 1.5  # in logits: no slope or intercept moves further in one step
 LARGEST_GUESSING_STEP = 0.2
 LEAST_SHARE = 0.1  # of c that a step leaves, where a prior forbids c = 0
 SHORT_STEP = 0.03
+MOST_CELLS = 2**17  # items x nodes at once: what is made of them stays in the processor's cache
 HIGHEST_GUESSING = 0.9999  # beyond any c that is not at its bound
 
 
@@ -183,43 +185,65 @@ def item_derivatives(problem: Problem, items: ItemTensors, counts: Counts) -> It
     v = 1 / (1 + I(theta)), the sum is that of n v u u' over nodes. Neighbouring nodes are taken together, which leaves
     no more out than there is, so that the information of all items less U U' stays positive.
     """
-    nodes, n = problem.nodes, counts.n
-    n_items, width = problem.free.shape
     gradient, information = problem.prior.derivatives(items, by_logit=False)
-    s = torch.sigmoid(items.logits(nodes.basis))
-    if counts.r is None:  # nothing is guessed: P = s
-        expected = n * s
-        gradient[:, LINEAR] += counts.right - expected @ nodes.basis
-        weight_zz = expected - expected * s
-        information[:, LINEAR, LINEAR] += (weight_zz @ nodes.basis_products).view(n_items, width - 1, width - 1)
-    else:
-        c, t = items.guessing[:, None], 1 - s
-        p, wrong = torch.addcmul(c, 1 - c, s), n * t
-        ratio, share = counts.r / p, wrong / p
-        gradient[:, LINEAR] += (s * (ratio - n)) @ nodes.basis
-        gradient[:, GUESSING] += (ratio * t).sum(dim=1) - (n.sum(dim=1) - counts.right[:, -1]) / (1 - c[:, 0])
-        weight_zc = s * share
-        weight_zz = weight_zc * (p - c)
-        sums = torch.stack([weight_zz, weight_zc, share * t], dim=1) @ nodes.basis_products
-        information += sums.flatten(1)[:, entries(width)]
-        information[:, GUESSING, GUESSING] += wrong.sum(dim=1) / (1 - c[:, 0])
-    missing = precision = None
     rate = problem.rate(items)
-    if rate is not None:  # in each bin, by z and the ability, by z alone, and by z and c alone
-        missing = (weight_zz @ nodes.binned_basis).view(n_items, width - 1, -1)
-        if counts.r is not None:
-            missing = torch.cat([missing, (weight_zc @ nodes.bins)[:, None]], dim=1)
-        by_z = missing[:, width - 2]
+    most = max(1, MOST_CELLS // len(problem.nodes.theta))
+    parts = [
+        sums_over_nodes(problem.nodes, items, counts, slice(first, first + most), binned=rate is not None)
+        for first in range(0, len(items), most)
+    ]
+    by_items, by_pairs, in_bins = (torch.cat(sums) for sums in zip(*parts, strict=True))
+    gradient += by_items
+    information += by_pairs
+    missing = precision = None
+    if rate is not None:
+        missing, by_z = in_bins, in_bins[:, problem.free.shape[1] - 2]
         told = (rate.square() * by_z).view(problem.n_scales, -1, by_z.shape[1]).sum(dim=1)
-        precision = counts.respondents.view(problem.n_scales, -1) @ nodes.bins + told
+        precision = counts.respondents.view(problem.n_scales, -1) @ problem.nodes.bins + told
         missing *= (rate * problem.of_items(precision.clamp(min=1e-300).rsqrt()))[:, None, :]
-        if counts.r is None:
-            missing = torch.nn.functional.pad(missing, (0, 0, 0, 1))
     if not problem.all_free:
         gradient = torch.where(problem.free, gradient, 0.0)
         information = torch.where(problem.estimated_pairs, information, problem.identity)
         missing = None if missing is None else torch.where(problem.free[:, :, None], missing, 0.0)
     return ItemDerivatives(items, problem.without_fixed_directions(gradient), information, missing, precision)
+
+
+def sums_over_nodes(
+    nodes: NodeTensors, items: ItemTensors, counts: Counts, which: slice, *, binned: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What the data add to gradient and information of some items, and their weights in bins of nodes.
+
+    Weights are by z and the abilities, by z alone, and by z and c, shape (n_items, n_factors + 2, n_bins); 0 bins where
+    they are not wanted.
+    """
+    n, right, some = counts.n[which], counts.right[which], ItemTensors.from_matrix(items.matrix[which])
+    width = some.matrix.shape[1]
+    zeros = some.intercept.new_zeros
+    gradient, information = zeros(len(n), width), zeros(len(n), width, width)
+    s = torch.sigmoid(some.logits(nodes.basis))
+    weight_zc = None
+    if counts.r is None:  # nothing is guessed: P = s
+        expected = n * s
+        gradient[:, LINEAR] = right - expected @ nodes.basis
+        weight_zz = expected - expected * s
+        information[:, LINEAR, LINEAR] = (weight_zz @ nodes.basis_products).view(len(n), width - 1, width - 1)
+    else:
+        r, c, t = counts.r[which], some.guessing[:, None], 1 - s
+        p, wrong = torch.addcmul(c, 1 - c, s), n * t
+        ratio, share = r / p, wrong / p
+        gradient[:, LINEAR] = (s * (ratio - n)) @ nodes.basis
+        gradient[:, GUESSING] = (ratio * t).sum(dim=1) - (n.sum(dim=1) - right[:, -1]) / (1 - c[:, 0])
+        weight_zc = s * share
+        weight_zz = weight_zc * (p - c)
+        sums = torch.stack([weight_zz, weight_zc, share * t], dim=1) @ nodes.basis_products
+        information += sums.flatten(1)[:, entries(width)]
+        information[:, GUESSING, GUESSING] += wrong.sum(dim=1) / (1 - c[:, 0])
+    in_bins = zeros(len(n), width, nodes.bins.shape[1] if binned else 0)
+    if binned:
+        in_bins[:, LINEAR] = (weight_zz @ nodes.binned_basis).view(len(n), width - 1, -1)
+        if weight_zc is not None:
+            in_bins[:, GUESSING] = weight_zc @ nodes.bins
+    return gradient, information, in_bins
 
 
 @cache

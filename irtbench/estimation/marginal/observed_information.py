@@ -27,7 +27,7 @@ from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensor
 
 MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
 SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
-MOST_SPANNING = 4096  # functions of which a basis is made at first
+MOST_SPANNING = 1024  # functions of which a basis is made at first
 LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
 MOST_INFLATION = 1e4  # of a variance by the other parameters' not being known: standard errors a hundred times as wide
 
@@ -85,13 +85,16 @@ def span(functions: Tensor, importance: Tensor) -> tuple[Tensor, Tensor]:
     root = importance.sqrt()
     weighted = (functions - (functions @ importance)[:, None]) * root
     largest = weighted.abs().max().clamp(min=1e-300)
-    # smooth functions all alike: some of many show what spans them, and it is checked that they do
-    for stride in (-(-len(functions) // MOST_SPANNING), 1):
-        _, sizes, right = torch.linalg.svd(weighted[::stride], full_matrices=False)
+    # smooth functions all alike: some of many show what spans them, and those that they do not span come to them
+    chosen = torch.arange(len(functions), device=functions.device) % (-(-len(functions) // MOST_SPANNING) | 1) == 0
+    while True:
+        _, sizes, right = torch.linalg.svd(weighted[chosen], full_matrices=False)
         right = right[sizes > SPAN_TOLERANCE * sizes.max().clamp(min=1e-300)]
         coefficients = weighted @ right.T
-        if float((weighted - coefficients @ right).abs().max()) <= LEFT_OVER * float(largest):
+        beyond = ((weighted - coefficients @ right).abs().amax(dim=1) > LEFT_OVER * largest) & ~chosen
+        if not bool(beyond.any()):
             break
+        chosen |= beyond
     return coefficients, right / root
 
 
@@ -167,51 +170,57 @@ def own_information(problem: Problem, items: ItemTensors) -> Tensor:
     Shape (n_items, n_factors + 2, n_factors + 2).
     """
     complete, basis = complete_information(problem, items)
-    n_right, n_functions = basis.right.shape[2], len(basis.functions)
-    by_right, by_both, by_base = (
-        sums.reshape(-1, n_functions, n_functions) for sums in own_sums(problem, items, basis.functions)
-    )
-    by_base = by_base.expand(len(items), -1, -1)
-    across = basis.right @ by_both[:, :n_right, n_right:] @ basis.base.transpose(1, 2)
+    by_right, by_both, by_base = own_sums(problem, items, basis)
+    across = basis.right @ by_both @ basis.base.transpose(1, 2)
     missing = (
-        basis.right @ by_right[:, :n_right, :n_right] @ basis.right.transpose(1, 2)
+        basis.right @ by_right @ basis.right.transpose(1, 2)
         + across
         + across.transpose(1, 2)
-        + basis.base @ by_base[:, n_right:, n_right:] @ basis.base.transpose(1, 2)
+        + basis.base @ by_base.expand(len(items), -1, -1) @ basis.base.transpose(1, 2)
     )
     free = problem.free
     identity = torch.eye(free.shape[1], dtype=torch.float64, device=free.device)
     return torch.where(free[:, :, None] & free[:, None, :], complete - missing, identity)
 
 
-def own_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Posterior covariances of the functions, summed over each item's respondents with weights k^2, k n and n^2.
+def own_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
+    """Posterior covariances of the basis, summed over each item's respondents: k^2 of right functions with each other,
+    k n of right with base, and n^2 of base functions, shape (n_items, rank, rank) each.
 
-    k is the number of a respondent's correct responses to the item and n that of all of them. With one response the
-    first two are the same. Shape (n_items, n_functions ** 2) each, of the last one row for all if it is the same.
+    k is the number of a respondent's correct responses to the item and n that of all of them. The last is one for all
+    items if it is the same.
     """
-    place = (*at(problem.in_float64().row(items)), functions)
-    of_rows = summed(
-        problem.rows, "own information", place, lambda rows: own_sums_of(replace(problem, rows=rows), items, functions)
+    place = (*at(problem.in_float64().row(items)), basis.functions)
+    n_right, n_functions = basis.right.shape[2], len(basis.functions)
+    by_right, by_both, by_base = summed(
+        problem.rows, "own information", place, lambda rows: own_sums_of(replace(problem, rows=rows), items, basis)
     )
-    by_right, by_base = of_rows[0], of_rows[-1]
-    return by_right, of_rows[1] if len(of_rows) > 2 else by_right, by_base
+    return (
+        by_right.view(-1, n_right, n_right),
+        by_both.view(-1, n_right, n_functions - n_right),
+        by_base.view(-1, n_functions - n_right, n_functions - n_right),
+    )
 
 
-def own_sums_of(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[Tensor, ...]:
-    """The same of some respondents, without the second where it is the first."""
-    by_right = items.intercept.new_zeros(len(items), len(functions) ** 2)
-    by_base = items.intercept.new_zeros(1 if problem.rows.complete else len(items), len(functions) ** 2)
+def own_sums_of(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, ...]:
+    """The same of some respondents, each matrix as a row."""
+    n_right, n_functions = basis.right.shape[2], len(basis.functions)
+    n_base, n_rows = n_functions - n_right, 1 if problem.rows.complete else len(items)
     several = problem.rows.most_trials is not None
-    by_both = torch.zeros_like(by_right) if several else by_right
-    for batch, covariance in posterior_covariances(problem, items, functions):
-        if several:
-            for total, weight in zip((by_right, by_both, by_base), batch.squares_by_item(), strict=True):
-                total += weight @ covariance
-        else:
-            by_right += batch.correct_by_item @ covariance
-            by_base += batch.observed_by_item_sums(covariance)
-    return (by_right, by_both, by_base) if several else (by_right, by_base)
+    by_right = items.intercept.new_zeros(len(items), n_right**2)
+    by_both = items.intercept.new_zeros(len(items), n_right * n_base)
+    by_base = items.intercept.new_zeros(n_rows, n_base**2)
+    for batch, covariance in posterior_covariances(problem, items, basis.functions):
+        whole = covariance.view(-1, n_functions, n_functions)
+        right, both, base = (
+            part.flatten(1)
+            for part in (whole[:, :n_right, :n_right], whole[:, :n_right, n_right:], whole[:, n_right:, n_right:])
+        )
+        squares = batch.squares_by_item() if several else (batch.correct_by_item, batch.correct_by_item, None)
+        by_right += squares[0] @ right
+        by_both += squares[1] @ both
+        by_base += batch.observed_by_item_sums(base) if squares[2] is None else squares[2] @ base
+    return by_right, by_both, by_base
 
 
 def sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import ClassVar
 
 import pyro.distributions as dist
@@ -80,6 +81,11 @@ class CollapsedLogistic(dist.TorchDistribution):
         dist.TorchDistribution.__init__(new, torch.Size(batch_shape), self.event_shape, validate_args=False)
         return new
 
+    @cached_property
+    def log_q_of_all(self) -> Tensor:
+        """Log probability at each node that all items are answered wrong, shape (n_nodes,)."""
+        return self.log_q.sum(dim=0)
+
     def log_shape(self, correct: Tensor, observed: Tensor | None, *, out: Tensor | None = None) -> Tensor:
         """Log of weight times likelihood at each node, but for a constant of each row, shape (n_rows, n_nodes).
 
@@ -96,7 +102,7 @@ class CollapsedLogistic(dist.TorchDistribution):
             Where to write the result.
         """
         rest = self.nodes.log_weights.to(self.nodes.dtype)
-        rest = rest + (self.log_q.sum(dim=0) if observed is None else observed @ self.log_q)
+        rest = rest + (self.log_q_of_all if observed is None else observed @ self.log_q)
         if self.theta is None:
             return torch.addmm(rest, correct, self.log_odds, out=out)
         # a product with one vector is several times faster than with a matrix of few columns
