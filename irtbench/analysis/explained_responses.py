@@ -317,7 +317,7 @@ class ExplanatoryFit:
         self.priors = ItemPriors.at(self.path.after(before.values, learnt.values))
         shift, unit = self.priors.seen_from(learnt)
         self.items = self.items.rescaled(
-            shift / population_of(self.problem, self.items)[1] if self.rasch else shift, unit
+            shift / slope_of_all(self.problem, self.items) if self.rasch else shift, unit
         )
         return float((self.priors.values - before.values).abs().max()), converged
 
@@ -331,7 +331,7 @@ class ExplanatoryFit:
         self.items, mean, deviation = standardised(self.problem, found.items)
         if self.rasch:  # whose unit slopes fix; b moves by the mean in that unit
             self.items = found.items.rescaled(mean, 1.0)
-            mean, deviation = mean * population_of(self.problem, found.items)[1], 1.0
+            mean, deviation = mean * slope_of_all(self.problem, found.items), 1.0
         self.priors = self.priors.rescaled(mean, deviation)
         self.problem = self.with_priors()
         return found.status.converged
