@@ -316,9 +316,7 @@ class ExplanatoryFit:
         learnt = replace(at, coefficients=found.coefficients, residual=residual, slope=slope)
         self.priors = ItemPriors.at(self.path.after(before.values, learnt.values))
         shift, unit = self.priors.seen_from(learnt)
-        self.items = self.items.rescaled(
-            shift / slope_of_all(self.problem, self.items) if self.rasch else shift, unit
-        )
+        self.items = self.items.rescaled(shift / slope_of_all(self.problem, self.items) if self.rasch else shift, unit)
         return float((self.priors.values - before.values).abs().max()), converged
 
     def to_mode(self) -> bool:

@@ -46,7 +46,7 @@ from irtbench.estimation.marginal.group_mode import (
     groups_of,
 )
 from irtbench.estimation.marginal.group_problem import GroupProblem
-from irtbench.estimation.marginal.mode import RoughStart
+from irtbench.estimation.marginal.mode import RoughStart, rough_start
 from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
@@ -354,9 +354,9 @@ def fit_categories(
             if design is not None:
                 designed_alone = DesignedProblem.made_of(alone, design)
                 problem, begin = designed_alone, None if begin is None else designed_alone.free_of(begin)
-            first = starting_values(problem) if begin is None else begin
-            problem = with_adapted_nodes(problem, first, room=ROOM)
-            problem, priors, found = find_estimate(problem, RoughStart(first), settings)
+            near = rough_start(problem) if begin is None else RoughStart(begin)
+            problem = with_adapted_nodes(problem, near.items, room=ROOM)
+            problem, priors, found = find_estimate(problem, near, settings)
             found = with_positive_direction(problem, found)
             if settings.population == "estimated":
                 density = shared_quadrature(problem.nodes)
