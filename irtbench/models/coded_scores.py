@@ -11,7 +11,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first, numbered
+from irtbench.data.responses import ResponseMatrix, name_first, numbered
+from irtbench.data.sparse_responses import SparseResponses
+from irtbench.data.stored_responses import StoredResponses
 
 Levels = Sequence[Any] | Mapping[str, Sequence[Any]] | None
 MISSING = -1
@@ -66,6 +68,11 @@ class CodedScores:
         InputError
             If there is nothing, no column of an item, a response that is none of the categories, or more than 100.
         """
+        if isinstance(responses, StoredResponses | SparseResponses):
+            raise InputError("responses: stored and sparse ones are right or wrong; expected a table of scores")
+        if isinstance(responses, ResponseMatrix):
+            names = {"index": list(responses.respondent_ids), "columns": list(responses.item_ids)}
+            responses = pd.DataFrame(responses.values, **names)
         if isinstance(responses, pd.DataFrame) and {*PAIR} <= {*responses.columns}:
             return cls._of_long(responses, levels)
         named = isinstance(responses, pd.DataFrame)
