@@ -173,7 +173,8 @@ def score_regression(
     if not 0 < alpha < 1:
         raise InputError(f"item bias: alpha must be between 0 and 1 but got {alpha:g}")
     if in_categories:
-        codes, _, (item_ids, _) = coded(responses, None, None, levels)
+        scores = responses if isinstance(responses, pd.DataFrame) else np.asarray(responses)
+        codes, _, (item_ids, _) = coded(scores, None, None, levels)
         matched = matched_values(np.where(codes == MISSING, np.nan, codes), item_ids, groups, reference)
     else:
         matched = match_groups(as_responses(responses), groups, reference)
