@@ -66,7 +66,7 @@ INNER_FUNCTIONS = {
     "models.theta_posterior": "quantiles_in_cells node_posterior ability_posterior",
     "diagnostics.item_fit": "rest_score_distributions",
     "diagnostics.moments": "shares_of",
-    "diagnostics.logistic_regression": "logistic_regression",
+    "diagnostics.logistic_regression": "logistic_regression ordinal_regression",
     "analysis.dependence_bootstrap": "bootstrap_p",
     "analysis.explained_responses": "fit_explanatory_items",
     "analysis.linked_groups": "link",
@@ -113,7 +113,7 @@ INNER_FILES = {
     "pyro_model.sites",
     "estimation": "doubts item_quantiles shared_items spans status threads",
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood posterior_scores quadratic_form",
-    "analysis": "effect_size linked_groups matching_score meta_regression option_model "
+    "analysis": "compared_items effect_size linked_groups matching_score meta_regression option_model "
     "robust_linking shift_likelihood time_left",
     "bank": "item_file left_out schema",
     "building": "accuracy_form binary_program checkpoint form_program infeasible_form item_pool link_error "

@@ -350,7 +350,7 @@ def _check_groups(
             )
         unanswered = ~observed[members].any(axis=0)
         if unanswered.any():
-            names = [item_ids[j] for j in np.flatnonzero(unanswered)]
+            names = [item for item, none in zip(item_ids, unanswered, strict=True) if none]
             raise InputError(f"item bias: nobody in the {name} group answered item {name_first(names)}")
     return focal
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from irtbench.analysis.effect_size import Grade, jodoin_gierl_class, nagelkerke
@@ -173,7 +173,8 @@ def score_regression(
     if not 0 < alpha < 1:
         raise InputError(f"item bias: alpha must be between 0 and 1 but got {alpha:g}")
     if in_categories:
-        given = CodedScores.of(cast(ArrayLike, responses), levels=levels)
+        scores = responses if isinstance(responses, pd.DataFrame) else np.asarray(responses)
+        given = CodedScores.of(scores, levels=levels)
         codes, item_ids = given.codes, given.item_ids
         matched = matched_values(np.where(codes == MISSING, np.nan, codes), item_ids, groups, reference)
     else:

@@ -359,7 +359,8 @@ class SlopesAndSteps:
     def by_parameters(self, by_a: Array, by_b: Array) -> Array:
         """Derivatives by the items' parameters, of those by slopes and by steps, shape (2, n_items, n_parameters)."""
         found = np.zeros((2, self.a.size, self.rates.shape[1]))
-        np.add.at(found, (slice(None), self.item), by_b[:, :, None] * self.rates)
+        for each, by in zip(found, by_b, strict=True):
+            np.add.at(each, self.item, by[:, None] * self.rates)
         found[:, :, 0] += by_a
         return found
 

@@ -20,7 +20,7 @@ from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
     from irtbench.data.items import ItemTable
-    from irtbench.evaluation.ordered_agreement import OrderedAgreement
+    from irtbench.evaluation.agreement_of_grades import OrderedAgreement
 
 
 @reads_files
@@ -62,9 +62,9 @@ def agree(
     """
     from irtbench.data.readers.item_table import read_items
     from irtbench.evaluation.agreement import agreement, agreement_by_label
+    from irtbench.evaluation.agreement_of_grades import ordered_agreement
     from irtbench.evaluation.agreement_tables import item_agreement, respondent_agreement
     from irtbench.evaluation.gold_labels import dawid_skene_labels, majority_labels
-    from irtbench.evaluation.ordered_agreement import ordered_agreement
 
     if items is None and (item_column or where):
         raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")

@@ -139,7 +139,7 @@ def compare(
 
 def shares_of_points(reading: Reading, file: Path, levels: Sequence[str]) -> GradedShares:
     """Grades as shares of the way from the lowest to the highest."""
-    from irtbench.evaluation.ordered_agreement import numbers_of
+    from irtbench.evaluation.agreement_of_grades import numbers_of
 
     named: dict[Any, float]
     labels: tuple[str, ...]

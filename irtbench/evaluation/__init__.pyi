@@ -12,6 +12,8 @@ from irtbench.evaluation.agreement_tables import ItemAgreement as ItemAgreement
 from irtbench.evaluation.agreement_tables import item_agreement as item_agreement
 from irtbench.evaluation.agreement_tables import RespondentAgreement as RespondentAgreement
 from irtbench.evaluation.agreement_tables import respondent_agreement as respondent_agreement
+from irtbench.evaluation.agreement_of_grades import OrderedAgreement as OrderedAgreement
+from irtbench.evaluation.agreement_of_grades import ordered_agreement as ordered_agreement
 from irtbench.evaluation.paired_tests import PermutationTest as PermutationTest
 from irtbench.evaluation.paired_tests import McNemar as McNemar
 from irtbench.evaluation.system_comparison import SystemComparison as SystemComparison
@@ -19,6 +21,8 @@ from irtbench.evaluation.power import expected_p as expected_p
 from irtbench.evaluation.power import expected_p_table as expected_p_table
 from irtbench.evaluation.power import size_needed as size_needed
 from irtbench.evaluation.power import guessers_luck as guessers_luck
+from irtbench.evaluation.power import ScorePower as ScorePower
+from irtbench.evaluation.power import score_power as score_power
 from irtbench.evaluation.trial_variance import TrialVariance as TrialVariance
 from irtbench.evaluation.trial_variance import trial_table as trial_table
 from irtbench.evaluation.breakdown import TypeCounts as TypeCounts

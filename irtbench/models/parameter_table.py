@@ -40,7 +40,7 @@ ParametersLike = ItemParameters | pd.DataFrame
 UPPER_REFUSED = "items have upper asymptotes, which go with fit, score and diagnose alone; expected 2pl or 3pl items"
 
 #: The same of items in categories.
-CATEGORIES_REFUSED = "items in categories go with fit, score, simulate and diagnose; expected right or wrong ones"
+CATEGORIES_REFUSED = "items in categories do not go with this; expected right or wrong ones"
 
 MOST_PRIOR = 1e6  # mean and standard deviation of a prior of difficulty, in size
 #: Columns of a table of items that state mean and standard deviation of a normal population.
@@ -117,8 +117,10 @@ def from_table_of_categories(given: pd.DataFrame) -> ItemParameters:
     table = given if "item_id" in given else given.rename_axis("item_id").reset_index()
     if "model" not in table or not set(table["model"]) <= set(MODELS):
         raise InputError(f"items: column model: expected one of {', '.join(MODELS)} for each item")
-    numbers = {name: pd.to_numeric(table[name], errors="coerce") for name in table if numeric(str(name))}
-    known = table[[name for name in table if name in WORDS]].assign(**numbers)
+    table = table.rename(columns=str)
+    known = table[[name for name in table if name in WORDS]].copy()
+    for name in filter(numeric, table):
+        known[name] = pd.to_numeric(table[name], errors="coerce")
     return CategoryParameters.from_table(known, [MODELS[name] for name in table["model"]]).as_items()
 
 

@@ -403,7 +403,7 @@ def _across_items(
 ) -> tuple[Array, Array]:
     """Share of the items not seen expected by a logistic regression across those seen, and its standard error."""
     design = np.column_stack([np.ones(len(features)), features])
-    columns = weights.index.get_indexer(list(responses.item_ids))
+    columns = weights.index.get_indexer(pd.Index(responses.item_ids))
     asked, counted = design[columns], weights.to_numpy()
     products = np.einsum("ja,jb->jab", asked, asked).reshape(len(asked), -1)
     precision = np.diag([1 / LEVEL_SD**2, *np.ones(features.shape[1])])

@@ -6,7 +6,7 @@ import pytest
 
 from irtbench.data.input_error import InputError
 from irtbench.evaluation.agreement import agreement
-from irtbench.evaluation.ordered_agreement import ordered_agreement
+from irtbench.evaluation.agreement_of_grades import ordered_agreement
 
 #: Four observers of twelve units (Krippendorff, 2011, Computing Krippendorff's alpha-reliability): .815, .849.
 KRIPPENDORFF = [
