@@ -18,6 +18,7 @@ SOURCES = [*PAGES, *(file for room in ("irtbench", "scripts") for file in sorted
 FILE = re.compile(
     r"(?<![\w/.-])[\w-]+(?:/[\w.-]+)*\.py\b|(?<![\w/.-])(?:irtbench|tests|scripts|docs|configs|data)/[\w./-]*\w/?"
 )
+ENTRY_POINTS = {"readers"}  # groups of them, irtbench.readers
 NAME = re.compile(r"(?<![\w/.-])irtbench((?:\.[A-Za-z_]\w*)+)")
 LINK = re.compile(r"\]\(([^)\s#]+)[^)]*\)")
 
@@ -102,7 +103,7 @@ def test_relative_links_resolve(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_names_in_the_package_that_a_page_uses_exist(page: Path) -> None:
     names = {found[1:] for found in NAME.findall(page.read_text(encoding="utf-8"))}
-    assert [name for name in sorted(names) if not exists(name)] == []
+    assert [name for name in sorted(names - ENTRY_POINTS) if not exists(name)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -370,6 +370,10 @@ class ResponseMatrix(Shown):
         """Some respondents, by their places in ascending order."""
         return self.select_respondents(np.isin(np.arange(self.n_respondents), respondents))
 
+    def names(self) -> tuple[str, ...]:
+        """Names of all respondents."""
+        return self.respondent_ids
+
     def part(self, start: int, stop: int) -> ResponseMatrix:
         """Consecutive respondents."""
         if (start, stop) == (0, self.n_respondents):

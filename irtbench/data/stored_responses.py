@@ -23,6 +23,7 @@ from irtbench.data.shown import Shown
 from irtbench.data.sparse_responses import SparseResponses
 
 RESPONSES, NAMES, LEFT_OUT = "responses.bin", "respondents", "left_out"
+NAMES_READ = 2**20  # at once
 BLOCK = 2**24  # bytes read at once where all are passed through
 FEW_BETWEEN = 2  # respondents read for one that is wanted, up to which all between are read at once
 
@@ -154,11 +155,21 @@ class StoredResponses(Shown):
 
     def respondent_ids(self, start: int, stop: int) -> tuple[str, ...]:
         """Names of consecutive respondents."""
-        names = NameFile.within(self.folder, NAMES)
         if self.places is None:
-            return tuple(names.read(start, stop).to_pylist())
-        own = self.places[start:stop]
-        return tuple(names.read(int(own[0]), int(own[-1]) + 1).take(own - own[0]).to_pylist()) if len(own) else ()
+            return tuple(NameFile.within(self.folder, NAMES).read(start, stop).to_pylist())
+        return self._names(self.places[start:stop])
+
+    def names(self) -> tuple[str, ...]:
+        """Names of all respondents."""
+        return self.respondent_ids(0, self.n_respondents)
+
+    def _names(self, places: NDArray[np.intp]) -> tuple[str, ...]:
+        """Names at places among those stored, ascending; those between are read, some at a time."""
+        names, found = NameFile.within(self.folder, NAMES), list[str]()
+        for own in np.split(places, np.searchsorted(places, np.arange(NAMES_READ, self.n_stored, NAMES_READ))):
+            if len(own):
+                found += names.read(int(own[0]), int(own[-1]) + 1).take(own - own[0]).to_pylist()
+        return tuple(found)
 
     @property
     def n_without_response(self) -> int:
@@ -175,8 +186,7 @@ class StoredResponses(Shown):
         if self.places is None:
             return found
         others = np.setdiff1d(np.arange(self.n_stored), self.places, assume_unique=True)
-        stored = NameFile.within(self.folder, NAMES)
-        return found + tuple(stored.read(int(place), int(place) + 1)[0].as_py() for place in others)
+        return found + self._names(others)
 
     def select_items(self, item_ids: Sequence[str]) -> StoredResponses:
         """Keep these items, in this order.
@@ -250,8 +260,8 @@ class StoredResponses(Shown):
 
     def sample(self, respondents: NDArray[np.intp]) -> ResponseMatrix:
         """Some respondents as a matrix in memory, by their places in ascending order."""
-        ids = [self.respondent_ids(place, place + 1)[0] for place in respondents.tolist()]
-        return ResponseMatrix.from_coded(self.at(respondents), tuple(ids), self.item_ids)
+        places = respondents if self.places is None else self.places[respondents]
+        return ResponseMatrix.from_coded(self.at(respondents), self._names(places), self.item_ids)
 
     def in_short(self) -> str:
         """Size, share observed and share correct."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Protocol
 
@@ -128,9 +129,9 @@ class BlockScores:
                 self.kept.put(piece, number, scores)
         return scores
 
-    def calls(self) -> Iterator[Callable[[], pa.Table]]:
-        """What gives the scores of all blocks, in their order; pieces that are kept whole are not read."""
-        for piece, read in enumerate(self.blocks.pieces):
+    def calls(self, pieces: Iterable[int]) -> Iterator[Callable[[], pa.Table]]:
+        """What gives the scores of the blocks of these pieces, in order; pieces that are kept whole are not read."""
+        for piece in pieces:
             n_kept = 0
             while self.kept is not None and (scores := self.kept.get(piece, n_kept)) is not None:
                 if len(scores) == 0:
@@ -139,25 +140,17 @@ class BlockScores:
                 yield partial(_as_it_is, scores)
             else:
                 number = -1
-                for number, block in enumerate(read()):
+                for number, block in enumerate(self.blocks.pieces[piece]()):
                     if number >= n_kept:
                         yield partial(self.of, piece, number, block)
-                self.end(piece, number + 1)
-
-    def end(self, piece: int, n_blocks: int) -> None:
-        """Note how many blocks a piece has."""
-        if self.kept is not None:
-            self.kept.put(piece, n_blocks, END)
+                if self.kept is not None:
+                    self.kept.put(piece, number + 1, END)
 
     def share(self, together: Processes) -> None:
         """Score one piece after the other, each by whichever process is free."""
-        for piece in iter(partial(together.next_of, "pieces of scores"), None):
-            if piece >= len(self.blocks.pieces):
-                break
-            number = -1
-            for number, block in enumerate(self.blocks.pieces[piece]()):
-                self.of(piece, number, block)
-            self.end(piece, number + 1)
+        numbers = iter(partial(together.next_of, "pieces of scores"), None)
+        for call in self.calls(takewhile(lambda piece: piece < len(self.blocks.pieces), numbers)):
+            call()
         together.wait_for_all()
 
 
@@ -205,7 +198,7 @@ def _write(scores: BlockScores, progress: Callable[[str], None]) -> int:
     if scores.wanted.before is not None:
         scores.file.write(scores.file.rows_of(scores.wanted.before))
     with SeenNames(scores.file.path.parent) as seen:
-        for table in in_turn(scores.calls()):
+        for table in in_turn(scores.calls(range(len(blocks.pieces)))):
             if not blocks.distinct:
                 seen.add(without_guards(table.column("respondent_id").combine_chunks()).to_pylist()[::n_scales])
             scores.file.write(table)

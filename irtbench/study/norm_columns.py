@@ -49,7 +49,7 @@ def columns_of_norms(
     """The same for the screened respondents, in their order, checked before anything is fitted."""
     if respondents is None or respondents_from is None:
         return None
-    of_screened = respondents.reindex(list(names_of(screened))).astype(object)
+    of_screened = respondents.reindex(list(screened.names())).astype(object)
     of_screened = of_screened.where(of_screened.notna(), None)
     for name in settings.score.norm_columns:
         known = of_screened[name].notna()
@@ -74,13 +74,6 @@ def columns_of_norms(
         raked = rake({str(name): list(of_screened[name]) for name in of_screened}, settings.score.norm_margins, weights)
         progress(f"norms weighted to {name_first(list(settings.score.norm_margins))}: {raked.in_short()}")
     return of_screened
-
-
-def names_of(responses: ResponseMatrix | StoredResponses) -> tuple[str, ...]:
-    """Names of all respondents."""
-    if isinstance(responses, StoredResponses):
-        return responses.respondent_ids(0, responses.n_respondents)
-    return responses.respondent_ids
 
 
 def norms_of(abilities: Abilities, columns: pd.DataFrame | None, settings: StudyFile) -> Norms:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from irtbench.bank.norms import Norms, norm_places
@@ -26,7 +25,7 @@ from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.item_error import abilities_of
-from irtbench.study.norm_columns import names_of, norms_of
+from irtbench.study.norm_columns import norms_of
 from irtbench.study.results import FittedToAll, ScaleStudy
 
 CHECKPOINT = "fit_of_all"
@@ -94,12 +93,7 @@ def norms_of_everybody(
     fitted: FittedModel, data: ResponseMatrix | StoredResponses, columns: pd.DataFrame | None, settings: StudyFile
 ) -> Norms:
     """The norm sample: the respondents, or so many of them drawn at random as `norm_places` takes."""
-    places = norm_places(data.n_respondents, fitted.seed)
-    if isinstance(data, ResponseMatrix):
-        some = data.sample(places)
-    else:
-        names = list(map(str, places)) if columns is None else np.array(names_of(data), dtype=object)[places].tolist()
-        some = ResponseMatrix.from_coded(data.at(places), tuple(names), data.item_ids)
+    some = data.sample(norm_places(data.n_respondents, fitted.seed))
     return norms_of(abilities_of(fitted, some), columns, settings)
 
 

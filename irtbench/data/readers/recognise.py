@@ -14,7 +14,6 @@ import pandas as pd
 
 from irtbench.data.how_to_read import HowToRead, ReadingOptions
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import prolific
 from irtbench.data.readers.collect import collect
 from irtbench.data.readers.column_names import OF_MODELS as MODELS
 from irtbench.data.readers.column_names import column_options, item_and_value, likely_column, plain
@@ -381,10 +380,8 @@ class _Files:
             frame = reduce_trials(
                 with_trials(frame), self.how.trials, threshold=self.wanted.threshold, place=self.place
             )
-        for participants in self.sources.participants:
-            frame = prolific.join(frame, participants, self.left_out)
-        if self.how.respondents is not None:
-            frame = join_respondents(frame, Path(self.how.respondents), self.left_out)
+        for table_of in (*self.sources.participants, *([self.how.respondents] if self.how.respondents else [])):
+            frame = join_respondents(frame, table_of, self.left_out)
         taken = ", ".join(f"{ours} from '{theirs}'" for ours, theirs in table.columns.items())
         logger.info("file %s: read as a %s table of %ss, %s", self.place, table.format, self.wanted.want, taken)
         return replace(table, frame=frame, left_out=dict(self.left_out))

@@ -14,7 +14,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers import prolific
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, read_table
-from irtbench.data.responses import name_first
+from irtbench.data.responses import demand_unique, name_first
 
 #: What the column of respondents is called, in lower case: ours, then those of survey tools and crowd platforms.
 RESPONDENT_COLUMNS = (
@@ -26,7 +26,7 @@ RESPONDENT_COLUMNS = (
 def join_respondents(frame: pd.DataFrame, path: str | Path, left_out: Counter[str]) -> pd.DataFrame:
     """Join a table of respondents to the long table of their answers, by the respondents' names.
 
-    Prolific's table of participants also says whose answers count (see ``prolific.join``). Of any other table the
+    Prolific's table of participants also says whose answers count (see ``prolific.counted``). Of any other table the
     columns are added that the answers do not have; respondents whom it does not name keep their answers, and a warning
     counts them.
 
@@ -45,9 +45,7 @@ def join_respondents(frame: pd.DataFrame, path: str | Path, left_out: Counter[st
         If the table has no column of respondents, names one twice, or names none who answered.
     """
     path = Path(path)
-    if prolific.recognises(look_at(path)):
-        return prolific.join(frame, path, left_out)
-    table = read_table(path)
+    table, of_prolific = read_table(path), prolific.recognises(look_at(path))
     column_of = {name.strip().lower(): name for name in reversed(table.columns)}
     key = next((column_of[name] for name in RESPONDENT_COLUMNS if name in column_of), None)
     if key is None:
@@ -56,9 +54,6 @@ def join_respondents(frame: pd.DataFrame, path: str | Path, left_out: Counter[st
             "respondent_id"
         )
     demand_filled(table, key, path)
-    if table[key].duplicated().any():
-        twice = list(table.loc[table[key].duplicated(), key].unique())
-        raise InputError(f"file {path}, column {key}: {name_first(twice)} comes twice; expected a row a respondent")
     answered = frame["respondent_id"].unique()
     unknown = sorted(set(answered) - set(table[key]))
     if len(unknown) == len(answered):
@@ -66,7 +61,12 @@ def join_respondents(frame: pd.DataFrame, path: str | Path, left_out: Counter[st
             f"file {path}, column {key}: none of {name_first(list(table[key]))} gave answers; expected the ids of the "
             f"respondents, such as {name_first(list(answered))}"
         )
-    if unknown:
+    if of_prolific:
+        frame, table = prolific.counted(frame, table, path, left_out)
+    demand_unique(
+        table[key].tolist(), f"file {path}, column {key}: names", expected="; expected one row a respondent that counts"
+    )
+    if unknown and not of_prolific:
         warnings.warn(f"file {path}: {len(unknown)} respondents are not in it: {name_first(unknown)}", stacklevel=2)
     own = table.set_index(key)
     new = {name: frame["respondent_id"].map(own[name]) for name in own.columns if name not in frame.columns}

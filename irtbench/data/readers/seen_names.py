@@ -52,7 +52,7 @@ class SeenNames:
         """A name that was added twice; those of one hash, of the names when they are read again, are compared."""
         alike, found = self.alike(), set[str]()
         for names in again if alike.size else ():
-            for place in np.flatnonzero(np.isin(hashes_of(names), alike)):
+            for place in np.flatnonzero(np.isin(hashes_of(names), alike)).tolist():
                 if names[place] in found:
                     return names[place]
                 found.add(names[place])

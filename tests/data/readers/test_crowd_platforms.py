@@ -329,7 +329,9 @@ def test_prolific_faults_are_named(prolific, write_text):
         read_answers([answers, prolific(("z", "APPROVED", "1", "1"))])
     with pytest.raises(InputError, match=r"row 1 \(line 2\), column Time taken: expected a number but got 'long'"):
         read_answers([answers, prolific(("p1", "APPROVED", "long", "1"))])
-    with pytest.raises(InputError, match="p1 has several submissions that count"):
+    with pytest.raises(
+        InputError, match="names must be unique but p1 is repeated; expected one row a respondent that counts"
+    ):
         read_answers([answers, prolific(("p1", "APPROVED", "1", "1"), ("p1", "APPROVED", "2", "1"))])
     with pytest.raises(InputError, match="no file of a known format"):
         read_answers(prolific(("p1", "APPROVED", "1", "1")))

@@ -49,7 +49,7 @@ def test_of_prolifics_table_answers_that_do_not_count_are_left_out(responses: Pa
     ("table", "message"),
     [
         ("name,country\na,de\n", "no column that names respondents among name, country"),
-        ("worker,country\na,de\na,fr\n", "column worker: a comes twice"),
+        ("worker,country\na,de\na,fr\n", "column worker: names must be unique but a is repeated"),
         ("worker,country\nx,de\n", "none of x gave answers; expected the ids of the respondents, such as a, b"),
     ],
 )
