@@ -348,7 +348,7 @@ def _check_groups(
             raise InputError(
                 f"item bias: {members.sum()} respondents in the {name} group; expected at least {FEWEST_IN_GROUP}"
             )
-        unanswered = ~observed[members].any(axis=0)
+        unanswered = np.asarray(~observed[members].any(axis=0))
         if unanswered.any():
             names = [item for item, none in zip(item_ids, unanswered, strict=True) if none]
             raise InputError(f"item bias: nobody in the {name} group answered item {name_first(names)}")

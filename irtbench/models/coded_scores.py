@@ -71,8 +71,8 @@ class CodedScores:
         if isinstance(responses, StoredResponses | SparseResponses):
             raise InputError("responses: stored and sparse ones are right or wrong; expected a table of scores")
         if isinstance(responses, ResponseMatrix):
-            names = {"index": list(responses.respondent_ids), "columns": list(responses.item_ids)}
-            responses = pd.DataFrame(responses.values, **names)
+            of = responses
+            responses = pd.DataFrame(of.values, index=list(of.respondent_ids), columns=list(of.item_ids))
         if isinstance(responses, pd.DataFrame) and {*PAIR} <= {*responses.columns}:
             return cls._of_long(responses, levels)
         named = isinstance(responses, pd.DataFrame)

@@ -246,8 +246,6 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
         (["score", "{bank}", "{high}"], "item p0: 9 is none of its categories"),
         (["score", "{bank}", "{scores}", "--explain", "x"], "--explain: goes with items that are right or wrong"),
         (["score", "{bank}", "{scores}", "--scaling-constant", "1.7"], "goes with tables of items"),
-        (["assemble", "{bank}", "--length", "3"], "items in categories go with fit, score"),
-        (["link", "{bank}", "{scores}"], "items in categories go with fit, score"),
         (["score", "{naep}", "{scores}"], "the scaling constant D is not said"),
     ],
 )
