@@ -348,9 +348,9 @@ def _check_groups(
             raise InputError(
                 f"item bias: {members.sum()} respondents in the {name} group; expected at least {FEWEST_IN_GROUP}"
             )
-        unanswered = np.asarray(~observed[members].any(axis=0))
-        if unanswered.any():
-            names = [item for item, none in zip(item_ids, unanswered, strict=True) if none]
+        unanswered = np.flatnonzero(~observed[members].any(axis=0)).tolist()
+        if unanswered:
+            names = [item_ids[j] for j in unanswered]
             raise InputError(f"item bias: nobody in the {name} group answered item {name_first(names)}")
     return focal
 

@@ -83,16 +83,16 @@ class CategoryParameters(Shown):
         """Items of one model and as many categories, each kind at once: the model, the places of their categories among
         those of all items, shape (n, n_categories), and their parameters, shape (n, n_parameters, 1).
         """  # fmt: skip
-        kinds: dict[tuple[int, int], list[int]] = {}
+        kinds: dict[tuple[ItemModel, int], list[int]] = {}
         for k, (model, top) in enumerate(zip(self.models, self.top.tolist(), strict=True)):
-            kinds.setdefault((id(model), top), []).append(k)
+            kinds.setdefault((model, top), []).append(k)
         return tuple(
             (
-                self.models[rows[0]],
+                model,
                 self.first[rows, None] + np.arange(top + 1),
                 self.steps_at[rows, : len(self.names[rows[0]]), None],
             )
-            for (_, top), rows in kinds.items()
+            for (model, top), rows in kinds.items()
         )
 
     def select(self, item_ids: Sequence[str]) -> CategoryParameters:

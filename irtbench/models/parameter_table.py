@@ -119,7 +119,7 @@ def from_table_of_categories(given: pd.DataFrame) -> ItemParameters:
         raise InputError(f"items: column model: expected one of {', '.join(MODELS)} for each item")
     table = table.rename(columns=str)
     known = table[[name for name in table if name in WORDS]].copy()
-    for name in [str(name) for name in table if numeric(str(name))]:
+    for name in [str(each) for each in table if numeric(str(each))]:
         known[name] = pd.to_numeric(table[name], errors="coerce")
     return CategoryParameters.from_table(known, [MODELS[name] for name in table["model"]]).as_items()
 

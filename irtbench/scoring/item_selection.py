@@ -31,6 +31,8 @@ class ItemCurves:
         another, shape (n_nodes, n_outcomes of all).
     first, n_outcomes
         Where each item's outcomes begin, and how many it has, shape (n_items,).
+    probabilities
+        The probabilities themselves.
     information
         Of each item, shape (n_nodes, n_items).
     """
@@ -40,6 +42,7 @@ class ItemCurves:
     logs: Array
     first: NDArray[np.int64]
     n_outcomes: NDArray[np.int64]
+    probabilities: Array
     information: Array
 
     @classmethod
@@ -47,7 +50,7 @@ class ItemCurves:
         """The curves at these nodes."""
         logs, first = outcomes(nodes, items)
         n_outcomes = np.diff(first, append=logs.shape[1])
-        return cls(items, nodes, logs, first, n_outcomes, information(nodes, items))
+        return cls(items, nodes, logs, first, n_outcomes, np.exp(logs), information(nodes, items))
 
     def places(self, chosen: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Places of the outcomes of these items, one item after another, and where each item's begin among them."""
@@ -96,9 +99,9 @@ def expected_variance(curves: ItemCurves, mass: Array, theta: float, free: NDArr
     The expectation is over the posterior's prediction of the response; catR takes the probability at the estimate.
     """
     columns, begin = curves.places(free)
-    joint = mass[:, None] * np.exp(curves.logs[:, columns])
-    each = joint.sum(axis=0) * curves.moments(joint)[1]
-    return -np.add.reduceat(each, begin) / mass.sum()
+    away = curves.nodes - curves.nodes @ mass / mass.sum()
+    total, first, second = (np.stack([mass, mass * away, mass * away**2]) @ curves.probabilities)[:, columns]
+    return -np.add.reduceat(second - first**2 / total, begin) / mass.sum()
 
 
 def nearest_difficulty(curves: ItemCurves, mass: Array, theta: float, free: NDArray[np.intp]) -> Array:

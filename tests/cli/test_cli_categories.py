@@ -91,7 +91,7 @@ def test_diagnose_tests_items_pairs_and_people(grades: Path, reference: Path, tm
         "-o",
         tmp_path / "out",
         "--figures",
-        "x",
+        tmp_path / "figures",
     )
     tables = {
         name: pd.read_csv(tmp_path / f"out/{name}.csv") for name in ("item_fit", "local_dependence", "person_fit")
@@ -246,6 +246,8 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
         (["score", "{bank}", "{high}"], "item p0: 9 is none of its categories"),
         (["score", "{bank}", "{scores}", "--explain", "x"], "--explain: goes with items that are right or wrong"),
         (["score", "{bank}", "{scores}", "--scaling-constant", "1.7"], "goes with tables of items"),
+        (["extend", "{bank}", "{scores}"], "items in categories do not go with this"),
+        (["bias", "{scores}", "--bank", "{bank}"], "items in categories do not go with this"),
         (["score", "{naep}", "{scores}"], "the scaling constant D is not said"),
     ],
 )
