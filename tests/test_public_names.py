@@ -95,8 +95,8 @@ INNER_FUNCTIONS = {
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings coded_responses file_hash harmless_text multiple_testing place respondent_sample "
-    "response_store shown "
+    "data": "checked_settings coded_responses corpus_sample file_hash harmless_text multiple_testing place "
+    "respondent_sample response_store shown "
     "trial_counts vocabulary readers.batches readers.file_systems "
     "readers.encode_long readers.long_parts "
     "readers.part_values readers.response_values "
@@ -121,7 +121,8 @@ INNER_FILES = {
     "scoring": "category_error comparability complete_patterns item_selection modal eap_sum part_scores "
     "tables_to_score",
     "evaluation": "categorical_draws exact_sums pairing",
-    "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading record "
+    "study": "diagnosis division explained_items "
+    "kept_respondents norm_columns number_of_abilities proposal provenance reading record "
     "scale_study short_forms study_data study_template systems",
 }
 

@@ -139,7 +139,7 @@ def assemble(
             known = None if learn_from is None else read_responses(learn_from)
             found = assemble_forms(given, wishes, columns=columns, known=known)
         except TimeOut as error:
-            print(f"irtbench assemble: {error}; expected more --seconds or fewer wishes", file=sys.stderr)
+            print(f"irtbench form assemble: {error}; expected more --seconds or fewer wishes", file=sys.stderr)
             raise typer.Exit(1) from None
     banks = [form_bank(given, form, seed=seed) for form in found.forms]
     files: dict[str, str] = {}

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.bank.left_out import LeftOut
-from irtbench.cli.graded import read_graded, say_left_out
-from irtbench.cli.options import Figures, Folder, Html, Json, Map, Quiet, Seed, UnknownItemsOption, mapped
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_table
-from irtbench.cli.presenting import figures_in, page_in
-from irtbench.cli.progress import reporting
-from irtbench.cli.reading import Reading, reads_files
+import irtbench
+from irtbench import report
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.graded import SystemFile
+from irtbench.cli.options import Level
+from irtbench.cli.output import say, show_table
+from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
+
+if TYPE_CHECKING:
+    from irtbench.bank.left_out import LeftOut
+    from irtbench.bank.scale import Scale
+    from irtbench.data.responses import ResponseMatrix
 
 ALL_ITEMS = "all items"  # what stands for a scale where there is no bank
 MOST_ROWS_SHOWN = 30  # pairs, or systems, that are all shown on the terminal
@@ -24,103 +30,98 @@ ROWS_OF_MANY = 12  # shown of more, of all scales together
 MOST_NAMES = 3  # in one cell on the terminal
 
 
-@reads_files(trials="count")
+@dataclass(frozen=True)
+class PairTests:
+    """How pairs of systems are tested."""
+
+    item_error: Annotated[
+        Literal["draw", "none"], typer.Option("--item-error", help="Whether the items' own error is carried.")
+    ] = "draw"
+    norm: Annotated[Literal["normal", "smoothed"], typer.Option("--norm", help="What percentiles refer to.")] = "normal"
+    adjustment: Annotated[
+        Literal["holm", "fdr_bh"], typer.Option("--adjust", help="How p is adjusted for the number of pairs.")
+    ] = "holm"
+    level: Level = 0.95
+
+
+@command("comparison.csv", "ranking.csv", html=True, trials="count")
 def compare(
     responses: Annotated[
         Path, typer.Argument(metavar="RESPONSES", help="Responses 1 / 0 of two systems or more; answers with --bank.")
     ],
-    output: Folder,
+    graded: SystemFile,
+    how: PairTests,
+    reading: Reading,
+    run: Run,
     bank: Annotated[
         Path | None, typer.Option("--bank", metavar="BANK", help="Compare abilities on the scales of this bank too.")
     ] = None,
-    unknown_items: UnknownItemsOption = "error",
-    answers_map: Map = [],  # noqa: B006 - typer copies it
-    item_error: Annotated[
-        Literal["draw", "none"], typer.Option("--item-error", help="Whether the items' own error is carried.")
-    ] = "draw",
-    norm: Annotated[
-        Literal["normal", "smoothed"], typer.Option("--norm", help="What percentiles refer to.")
-    ] = "normal",
-    adjustment: Annotated[
-        Literal["holm", "fdr_bh"], typer.Option("--adjust", help="How p is adjusted for the number of pairs.")
-    ] = "holm",
-    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
-    figures: Figures = None,
-    html: Html = None,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
-    *,
-    reading: Reading,
-) -> None:
+) -> Outcome:
     """Compare systems in pairs: accuracy, and with a bank ability and percentile; with a bank also rank them.
 
     Writes comparison.csv, a row for each pair on each scale, and with a bank ranking.csv, a row for each system. Its p
     are two-sided but for accuracy_p_greater, that the first is not better, which is not adjusted.
     """
-    from irtbench.bank.bank import load_bank
-    from irtbench.data.multiple_testing import adjust
-    from irtbench.evaluation.system_comparison import compare_systems
-    from irtbench.scoring.ability_comparison import N_ITEM_DRAWS, compare_abilities
-    from irtbench.scoring.scores import own_responses
-
-    known = None if bank is None else load_bank(bank)
+    known = None if bank is None else irtbench.load_bank(bank)
     left_out: tuple[LeftOut, ...] = ()
     if known is not None:
-        given = read_graded(known, responses, reading, unknown_items=unknown_items, answers_mapped=mapped(answers_map))
-        graded, left_out = given.responses, given.left_out
-        say_left_out(left_out)
+        given, left_out = graded.read(known, responses, reading)
     elif reading.holds_responses(responses):
-        graded = reading.matrix(responses)
+        given = reading.matrix(responses)
     else:
         raise InputError(f"file {responses}: holds answers; expected responses 1 / 0, or --bank BANK with the key")
-    rng = np.random.default_rng(seed)
     pairs, rankings = [], []
-    with (
-        reporting(quiet=quiet) as progress,
-        output_folder(output, files=("comparison.csv", "ranking.csv")) as folder,
-        figures_in(figures) as draw,
-        page_in(html) as show,
-    ):
-        for scale in [None] if known is None else known.scales:
-            name = ALL_ITEMS if scale is None else scale.name
-            progress(f"comparing on {name}")
-            own = graded if scale is None else own_responses(scale, graded)
-            tested = compare_systems(own.shares, own.respondent_ids, level=level, adjustment=adjustment, rng=rng)
-            rows = accuracy_columns(tested.table())
-            if scale is not None:
-                n_item_draws = N_ITEM_DRAWS if item_error == "draw" else 0
-                found = compare_abilities(scale, own, rng=rng, norm=norm, n_item_draws=n_item_draws, level=level)
-                abilities = found.pairs()
-                abilities.insert(6, "theta_p_adjusted", adjust(abilities["theta_p"].to_numpy(), adjustment))
-                rows = rows.merge(abilities, on=["first", "second"], validate="one_to_one")
-                ranking = found.ranking(abilities["theta_p_adjusted"].to_numpy(), significance=1 - level)
-                ranking.insert(0, "scale", name)
-                rankings.append(ranking)
-            rows.insert(0, "scale", name)
-            pairs.append(rows)
-        comparison = pd.concat(pairs, ignore_index=True)
-        comparison["accuracy_p_greater"] = comparison.pop("accuracy_p_greater")  # last
-        write_table(comparison, folder / "comparison.csv")
-        ranked = pd.concat(rankings, ignore_index=True) if rankings else None
-        if ranked is not None:
-            write_table(ranked, folder / "ranking.csv")
-        if draw is not None:
-            from irtbench.report.scoring_figures import comparison_figures
+    for scale in [None] if known is None else known.scales:
+        run.progress(f"comparing on {ALL_ITEMS if scale is None else scale.name}")
+        rows, ranking = on_scale(scale, given, how, run)
+        pairs.append(rows)
+        rankings += [] if ranking is None else [ranking]
+    comparison = pd.concat(pairs, ignore_index=True)
+    comparison["accuracy_p_greater"] = comparison.pop("accuracy_p_greater")  # last
+    ranked = pd.concat(rankings, ignore_index=True) if rankings else None
+    ranking_too = {} if ranked is None else {"ranking": ranked, "items_left_out": [vars(item) for item in left_out]}
 
-            draw(comparison_figures(comparison, ranked, level=level))
-        if show is not None:
-            from irtbench.report.system_pages import comparison_page
-
-            show(comparison_page(comparison, ranked, level=level, adjustment=adjustment))
-    if json:
-        ranking_too = {} if ranked is None else {"ranking": ranked, "items_left_out": [vars(item) for item in left_out]}
-        print(to_json({"comparison": comparison} | ranking_too))
-    elif not quiet:
-        show_comparison(comparison, output / "comparison.csv")
+    def tell() -> None:
+        assert run.output is not None
+        show_comparison(comparison, run.output / "comparison.csv")
         if ranked is not None:
-            show_ranking(ranked, output / "ranking.csv")
-        say(f"In brackets {100 * level:g}% intervals; p adjusted for the number of pairs ({adjustment}).")
+            show_ranking(ranked, run.output / "ranking.csv")
+        say(f"In brackets {100 * how.level:g}% intervals; p adjusted for the number of pairs ({how.adjustment}).")
+
+    return Outcome(
+        json={"comparison": comparison} | ranking_too,
+        files={"comparison.csv": comparison, "ranking.csv": ranked},
+        figures=lambda: report.comparison_figures(comparison, ranked, level=how.level),
+        page=lambda: report.comparison_page(comparison, ranked, level=how.level, adjustment=how.adjustment),
+        tell=tell,
+    )
+
+
+def on_scale(
+    scale: Scale | None, graded: ResponseMatrix, how: PairTests, run: Run
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """Pairs of systems on a scale, or on all items; on a scale also their ranking."""
+    from irtbench.data.multiple_testing import adjust
+    from irtbench.scoring.ability_comparison import N_ITEM_DRAWS
+    from irtbench.scoring.scores import own_responses
+
+    own = graded if scale is None else own_responses(scale, graded)
+    tested = irtbench.compare_systems(
+        own.shares, own.respondent_ids, level=how.level, adjustment=how.adjustment, rng=run.rng
+    )
+    rows, ranking = accuracy_columns(tested.table()), None
+    if scale is not None:
+        n_item_draws = N_ITEM_DRAWS if how.item_error == "draw" else 0
+        found = irtbench.compare_abilities(
+            scale, own, rng=run.rng, norm=how.norm, n_item_draws=n_item_draws, level=how.level
+        )
+        abilities = found.pairs()
+        abilities.insert(6, "theta_p_adjusted", adjust(abilities["theta_p"].to_numpy(), how.adjustment))
+        rows = rows.merge(abilities, on=["first", "second"], validate="one_to_one")
+        ranking = found.ranking(abilities["theta_p_adjusted"].to_numpy(), significance=1 - how.level)
+        ranking.insert(0, "scale", scale.name)
+    rows.insert(0, "scale", ALL_ITEMS if scale is None else scale.name)
+    return rows, ranking
 
 
 def accuracy_columns(tested: pd.DataFrame) -> pd.DataFrame:

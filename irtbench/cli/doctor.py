@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from irtbench.cli.options import ItemColumns, Json, Map, Quiet, Seed, Where, mapped, named
-from irtbench.cli.output import say, to_json
-from irtbench.cli.progress import reporting
-from irtbench.cli.reading import Reading, reads_files
-from irtbench.data.input_error import InputError
+import irtbench
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.options import Content, ItemsFile, Map, mapped
+from irtbench.cli.output import say
+from irtbench.cli.reading import Reading
 
 if TYPE_CHECKING:
     from irtbench.study.effort import CommandAdvice
@@ -22,56 +22,28 @@ MOST_FINDINGS = 14  # lines of a screen
 MOST_LETTERS = 220  # of one
 
 
-@reads_files
+@command(output=None, figures=None)
 def doctor(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Answers or responses: a table, or a file or folder of any format.")
     ],
-    items: Annotated[
-        Path | None,
-        typer.Option("--items", metavar="ITEMS", help="Items with key and label: answers are graded by them."),
-    ] = None,
-    content: Annotated[
-        Literal["auto", "responses", "answers"], typer.Option("--content", help="What the file holds.")
-    ] = "auto",
-    answers_map: Map = [],  # noqa: B006 - typer copies it
-    item_column: ItemColumns = [],  # noqa: B006
-    where: Where = [],  # noqa: B006
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
-    *,
+    items: ItemsFile,
     reading: Reading,
-) -> None:
+    run: Run,
+    content: Content = "auto",
+    answers_map: Map = [],  # noqa: B006 - typer copies it
+) -> Outcome:
     """Say what a data set holds, what is wrong with it, which commands and which prior will work, how long they take.
 
     One line a finding, the worst first. The status is 0 whatever is found, and 2 only if the file cannot be read.
     """
-    from irtbench.data.grading import GradingSettings
-    from irtbench.data.readers.item_table import read_items
-    from irtbench.study.examination import examine
-
-    if items is None and (item_column or where):
-        raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
-    with reporting(quiet=quiet) as progress:
-        progress("reading")
-        known = None
-        if items is not None:
-            known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))
-        graded = content == "responses" or (content == "auto" and reading.holds_responses(file))
-        as_it_is = replace(reading, trials="all", threshold=None) if reading.trials == "error" else reading
-        table = as_it_is.responses(file) if graded else as_it_is.answers(file)
-        if known is not None and where:
-            table = replace(table, frame=table.frame[table.frame["item_id"].isin(known.item_ids)])
-        found = examine(
-            table, items=known, grading=GradingSettings(map=mapped(answers_map)), threshold=reading.threshold
-        )
-    if json:
-        print(to_json(found.plain()))
-    elif not quiet:
-        show(found, file)
-    if any(finding.severity == "error" for finding in found.findings):
-        raise typer.Exit(1)
+    known, table = items.read(), reading.as_it_is(file, content)
+    found = irtbench.examine(
+        replace(table, frame=items.kept(table.frame, known)), items=known,
+        grading=irtbench.GradingSettings(map=mapped(answers_map)), threshold=reading.threshold,
+    )  # fmt: skip
+    wrong = any(finding.severity == "error" for finding in found.findings)
+    return Outcome(json=found.plain(), tell=lambda: show(found, file), status=int(wrong))
 
 
 def show(found: Examination, file: Path) -> None:
@@ -100,8 +72,8 @@ def show(found: Examination, file: Path) -> None:
         say(f"and {len(found.findings) - MOST_FINDINGS} more (--json has them all)")
     say("")
     say(f"{'prior':10}{found.prior}: {found.prior_reason}")
-    for command in found.commands:
-        say(f"{command.command:10}{'yes' if command.works else 'no':4}{command.why}{effort(command)}")
+    for advice in found.commands:
+        say(f"{advice.command:16}{'yes' if advice.works else 'no':4}{advice.why}{effort(advice)}")
     say("Times are rough, for one processor.")
 
 

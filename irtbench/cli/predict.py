@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import pandas as pd
 import typer
 
-from irtbench.cli.graded import read_graded, say_left_out
-from irtbench.cli.options import Figures, Json, Map, Quiet, Seed, UnknownItemsOption, mapped
-from irtbench.cli.output import demand_table_name, say, show_table, to_json, top_and_bottom, write_table
-from irtbench.cli.presenting import figures_in, maybe_file
-from irtbench.cli.progress import reporting
-from irtbench.cli.reading import Reading, reads_files
+import irtbench
+from irtbench import report
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.graded import SystemFile
+from irtbench.cli.options import Level
+from irtbench.cli.output import say, show_table, top_and_bottom
+from irtbench.cli.reading import Reading
 from irtbench.data.harmless_text import printable
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
@@ -23,18 +24,22 @@ if TYPE_CHECKING:
     from irtbench.bank.bank import ItemBank
     from irtbench.data.responses import ResponseMatrix
 
+PredictionFile = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="prediction.csv; also .parquet, .json, .md, .tex, .html."),
+]
 
-@reads_files(trials="count")
+
+@command(output=PredictionFile, trials="count")
 def predict(
     bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json.")],
     responses: Annotated[
         Path,
         typer.Argument(metavar="RESPONSES", help="Responses 1 / 0 to a form, or answers, which the bank's key grades."),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="prediction.csv; also .parquet, .json, .md, .tex, .html."),
-    ] = None,
+    graded: SystemFile,
+    reading: Reading,
+    run: Run,
     learn_from: Annotated[
         Path | None,
         typer.Option(
@@ -43,54 +48,32 @@ def predict(
             help="Other systems' responses to all items: what they say of the rest joins what the bank says.",
         ),
     ] = None,
-    unknown_items: UnknownItemsOption = "error",
-    answers_map: Map = [],  # noqa: B006 - typer copies it
-    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
-    figures: Figures = None,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
-    *,
-    reading: Reading,
-) -> None:
+    level: Level = 0.95,
+) -> Outcome:
     """Predict each system's accuracy on all items of the bank from its responses to a part of them.
 
     Writes prediction.csv, a row for each system: items seen, accuracy on them, predicted accuracy on all, interval,
     and whether the system lies beyond those known, so that the bank says less of it.
     """
-    from irtbench.bank.bank import load_bank
-    from irtbench.scoring.prediction import learn_correction, predict_accuracy
-
-    if output is not None:
-        demand_table_name(output)
-    known = load_bank(bank)
-    meant = mapped(answers_map)
-    with reporting(quiet=quiet) as progress:
-        progress("reading")
-        given = read_graded(known, responses, reading, unknown_items=unknown_items, answers_mapped=meant)
-        say_left_out(given.left_out)
-        graded = answered_members(known, given.responses)
-        correction = None
-        if learn_from is not None:
-            whole = read_graded(known, learn_from, reading, unknown_items="ignore", answers_mapped=meant)
-            correction = learn_correction(known.scales, answered_members(known, whole.responses), graded.item_ids)
-        progress("predicting")
-        found = predict_accuracy(known.scales, graded, correction=correction, level=level).table()
+    known = irtbench.load_bank(bank)
+    given, left_out = graded.read(known, responses, reading)
+    seen = answered_members(known, given)
+    correction = None
+    if learn_from is not None:
+        whole, _ = SystemFile("ignore", graded.answers_map).read(known, learn_from, reading, say=False)
+        correction = irtbench.learn_correction(known.scales, answered_members(known, whole), seen.item_ids)
+    run.progress("predicting")
+    found = irtbench.predict_accuracy(known.scales, seen, correction=correction, level=level).table()
     place = list(found.columns).index("beyond_known") + 1
     found.insert(place, "method", "model" if correction is None else "corrected")
     say_beyond(found)
-    with maybe_file(output) as file, figures_in(figures) as draw:
-        if file is not None:
-            write_table(found, file)
-        if draw is not None:
-            from irtbench.report.scoring_figures import prediction_figures
-
-            draw(prediction_figures(found, level=level))
-    if json:
-        left_out = [vars(item) for item in given.left_out]
-        print(to_json([row | {"items_left_out": left_out} for row in found.to_dict(orient="records")]))
-    elif not quiet:
-        show_prediction(found, level, None if correction is None else correction.n_systems, output)
+    rows = found.to_dict(orient="records")
+    n_systems = None if correction is None else correction.n_systems
+    return Outcome(
+        json=[row | {"items_left_out": [vars(item) for item in left_out]} for row in rows], files=found,
+        figures=lambda: report.prediction_figures(found, level=level),
+        tell=lambda: show_prediction(found, level, n_systems, run),
+    )  # fmt: skip
 
 
 def say_beyond(found: pd.DataFrame) -> None:
@@ -118,7 +101,7 @@ def answered_members(bank: ItemBank, graded: ResponseMatrix) -> ResponseMatrix:
     )
 
 
-def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None, output: Path | None) -> None:
+def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None, run: Run) -> None:
     """Print what is expected of each system, in words."""
     shown = top_and_bottom(found)
     n_asked = shown["n_trials" if "n_trials" in shown else "n_seen"]
@@ -136,7 +119,7 @@ def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None
                 ],
             }
         ),
-        rest=output,
+        rest=run.output,
         of=len(found),
     )
     known = "the bank" if n_learnt_from is None else f"the bank and {n_learnt_from} systems whose responses are known"

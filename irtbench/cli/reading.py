@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from irtbench.cli.options import (
     Columns,
@@ -67,6 +67,12 @@ class Reading(HowToRead):
 
         return read_answers(path, **vars(self))
 
+    def as_it_is(self, path: Path, content: Literal["auto", "responses", "answers"]) -> LongTable:
+        """What a file holds, with all that is wrong with it: repeated trials and scores that are not 1 or 0 stay."""
+        graded = content == "responses" or (content == "auto" and self.holds_responses(path))
+        as_it_is = replace(self, trials="all", threshold=None) if self.trials == "error" else self
+        return as_it_is.responses(path) if graded else as_it_is.answers(path)
+
     def scores(self, path: Path, levels: Sequence[str] = ()) -> pd.DataFrame:
         """Scores in categories, a row a respondent and a column an item."""
         from irtbench.data.readers.recognise import read_scores
@@ -107,8 +113,8 @@ def reads_files(
 ) -> Command | Callable[[Command], Command]:
     """The command with the options that say how files are read, which it gets as ``reading``.
 
-    They stand before its ``seed``; ``trials`` is what becomes of repeated trials unless said. Where ``--items`` is the
-    command's own, the pattern of items is ``--item-pattern`` alone.
+    They stand before its ``seed``; ``trials`` is what becomes of repeated trials unless said. Where an option is the
+    command's own it has none of that name; where that is ``--items``, the pattern of items is ``--item-pattern`` alone.
     """
     if command is None:
         return partial(reads_files, trials=trials)
@@ -118,15 +124,18 @@ def reads_files(
     if any("--items" in (getattr(part, "param_decls", None) or ()) or getattr(part, "default", None) == "--items"
            for parameter in own for part in getattr(parameter.annotation, "__metadata__", ())):  # fmt: skip
         options["item_pattern"] = (ItemPatternBesideItems, None)
+    options = {name: option for name, option in options.items() if name not in signature.parameters}
     added = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in options.items()
     ]
     place = next(k for k, parameter in enumerate(own) if parameter.name == "seed")
 
     @wraps(command)
     def with_reading(**given: Any) -> None:
-        taken = {name: given.pop(name) for name in options}
+        taken = {
+            name: given.pop(name) if name in options else unless_said for name, (_, unless_said) in OPTIONS.items()
+        }
         reading = Reading(
             format=taken["table"],
             columns=named("--column", taken["column"]),
@@ -142,5 +151,6 @@ def reads_files(
         )
         command(**given, reading=reading)
 
-    with_reading.__signature__ = signature.replace(parameters=[*own[:place], *added, *own[place:]])  # type: ignore[attr-defined]
+    parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in (*own[:place], *added, *own[place:])]
+    with_reading.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return with_reading

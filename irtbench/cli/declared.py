@@ -1,0 +1,284 @@
+"""A command, declared: settings become options, and what it finds is written, drawn, shown and said in one way."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+import typer
+from typer.models import ParameterInfo
+
+from irtbench.cli.options import AllowUnconverged, Figures, FiguresOrBeside, Folder, Html, Json, Quiet, Seed, numbers
+from irtbench.cli.output import demand_table_name, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in, maybe_file, maybe_folder, page_in
+from irtbench.cli.progress import demand_converged, reporting, say_doubts
+from irtbench.cli.reading import reads_files
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from irtbench.data.readers.trials import Trials
+    from irtbench.report.blocks import Block
+    from irtbench.report.page import Page
+
+
+@dataclass(frozen=True)
+class Fields:
+    """How the fields of settings become options; stands in the parameter's annotation.
+
+    Parameters
+    ----------
+    names
+        Options of another name than their field.
+    only
+        The fields that are options; all, if none is named.
+    without
+        Fields that are none.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    only: Sequence[str] = ()
+    without: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """What every command is given: where results go, its seed, and where it says how far it is.
+
+    Parameters
+    ----------
+    output
+        Folder or file of the results.
+    seed
+        Of the random numbers.
+    progress
+        Takes a line about the step at hand.
+    hush
+        Ends the progress, before a question is asked.
+    """
+
+    output: Path | None
+    seed: int
+    progress: Callable[[str], None]
+    hush: Callable[[], None]
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """Random numbers of the seed."""
+        return np.random.default_rng(self.seed)
+
+    def at(self, name: str) -> tuple[Path | None, str]:
+        """Where the rest of a table shown is."""
+        return self.output, name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a command has found.
+
+    Parameters
+    ----------
+    json
+        What ``--json`` prints.
+    files
+        Tables, texts and values by the name of their file, None for one that is not written; or the one table.
+    tell
+        Says it to people.
+    figures, page
+        Make the figures, and the page of ``--html``.
+    doubts
+        Said on standard error.
+    unconverged
+        What did not converge.
+    status
+        With which the command ends.
+    """
+
+    json: Any
+    tell: Callable[[], None]
+    files: Mapping[str, Any] | pd.DataFrame = field(default_factory=dict)
+    figures: Callable[[], Sequence[Block]] | None = None
+    page: Callable[[], Page] | None = None
+    doubts: Sequence[str] = ()
+    unconverged: Sequence[str] = ()
+    status: int = 0
+
+    def write(self, place: Path) -> None:
+        """Write the files: tables as such, texts as they are, anything else as JSON or as it saves itself."""
+        import pandas as pd
+
+        if isinstance(self.files, pd.DataFrame):
+            write_table(self.files, place)
+            return
+        for name, value in self.files.items():
+            if isinstance(value, pd.DataFrame):
+                write_table(value, place / name)
+            elif isinstance(value, str):
+                (place / name).write_text(value, encoding="utf-8", newline="")
+            elif callable(value):
+                value(place / name)
+            elif value is not None:
+                write_json(value, place / name)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A command; see `command`."""
+
+    function: Callable[..., Outcome]
+    files: tuple[str, ...]
+    output: Any
+    figures: Any
+    draws: str
+    html: bool
+    trials: Trials
+    fits: bool
+
+    def as_typer(self) -> Callable[..., None]:
+        """The function that typer takes: a parameter an option."""
+        hints = get_type_hints(self.function, include_extras=True)
+        own: list[inspect.Parameter] = []
+        groups: dict[str, tuple[type, dict[str, Callable[[Any], Any]]]] = {}
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            cls, how = settings_in(hints[name])
+            if name == "run":
+                continue
+            if name == "reading" or cls is None:
+                own.append(parameter.replace(annotation=hints[name]))
+                continue
+            options = [option_of(cls, one, how) for one in chosen_fields(cls, how)]
+            own += [option for option, _ in options]
+            groups[name] = cls, {option.name: read for option, read in options}
+        shared = {
+            "output": self.output, "figures": self.figures, "html": Html if self.html else None, "seed": Seed,
+            "allow_unconverged": AllowUnconverged if self.fits else None, "quiet": Quiet, "json": Json,
+        }  # fmt: skip
+        defaults = {"output": inspect.Parameter.empty if self.output is Folder else None, "seed": 0}
+        defaults |= dict.fromkeys(("allow_unconverged", "quiet", "json"), False)
+        own += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=annotation)
+            for name, annotation in shared.items()
+            if annotation is not None
+        ]
+
+        @wraps(self.function)
+        def typed(**given: Any) -> None:
+            told = {name: given.pop(name, None) for name in shared}
+            for name, (cls, taken) in groups.items():
+                given[name] = cls(**{option: read(given.pop(option)) for option, read in taken.items()})
+            self.carry_out(given, **told)
+
+        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+        typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return reads_files(trials=self.trials)(typed) if "reading" in hints else typed
+
+    def carry_out(self, given: Mapping[str, Any], **told: Any) -> None:
+        """Run the command; write, draw and show what it finds."""
+        output: Path | None = told["output"]
+        is_file = self.output is not None and "FILE" in str(get_args(self.output)[1].metavar)
+        if is_file and output is not None:
+            demand_table_name(output)
+        with ExitStack() as stack:
+            talk = stack.enter_context(ExitStack())
+            progress = talk.enter_context(reporting(quiet=told["quiet"]))
+            place = stack.enter_context(maybe_file(output) if is_file else maybe_folder(output, files=self.files))
+            draw = stack.enter_context(
+                figures_in(
+                    told["figures"], beside=place if self.figures is FiguresOrBeside else None,
+                    unasked=place if self.draws else None, ending=self.draws or "svg",
+                )
+            )  # fmt: skip
+            show = stack.enter_context(page_in(told["html"]))
+            found = self.function(**given, run=Run(output, told["seed"], progress, talk.close))
+            if place is not None:
+                found.write(place)
+            if draw is not None and found.figures is not None:
+                draw(found.figures())
+            if show is not None and found.page is not None:
+                show(found.page())
+        if told["json"]:
+            print(to_json(found.json))
+        elif not told["quiet"]:
+            found.tell()
+        say_doubts(found.doubts)
+        demand_converged(found.unconverged, allow_unconverged=bool(told["allow_unconverged"]), quiet=True)
+        if found.status:
+            raise typer.Exit(found.status)
+
+
+def command(
+    *files: str, output: Any = Folder, figures: Any = Figures, draws: str = "", html: bool = False,
+    trials: Trials = "error", fits: bool = False,
+) -> Callable[[Callable[..., Outcome]], Declared]:  # fmt: skip
+    """Declare the function below as a command, which takes its inputs and settings and returns what it finds.
+
+    Parameters
+    ----------
+    files
+        Every file that it may write.
+    output, figures
+        The option, None for none.
+    draws
+        Ending of the figures that it draws among its results unasked; empty for none.
+    html
+        Whether there is a page to read.
+    trials
+        What becomes of repeated trials unless said.
+    fits
+        Whether it fits a model, which may not converge.
+    """
+    return lambda function: Declared(function, files, output, figures, draws, html, trials, fits)
+
+
+def settings_in(hint: Any) -> tuple[type | None, Fields]:
+    """The class of settings that a parameter is annotated with, None if it is none, and how it becomes options."""
+    cls, *told = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    how = next((part for part in told if isinstance(part, Fields)), Fields())
+    return (cls if isinstance(cls, type) and is_dataclass(cls) else None), how
+
+
+def chosen_fields(cls: Any, how: Fields) -> list[str]:
+    """The names of the fields that are options."""
+    return [one.name for one in fields(cls) if one.name in (how.only or [one.name]) and one.name not in how.without]
+
+
+def option_of(cls: Any, name: str, how: Fields) -> tuple[inspect.Parameter, Callable[[Any], Any]]:
+    """The option of a field, and what makes the field's value of what is given.
+
+    A field that is declared as an option is taken as it is. Of any other the help is what the class says of it.
+    """
+    one = next(one for one in fields(cls) if one.name == name)
+    default = one.default if one.default_factory is MISSING else one.default_factory()
+    hint, read = get_type_hints(cls, include_extras=True)[name], _as_given
+    if not any(isinstance(part, ParameterInfo) for part in getattr(hint, "__metadata__", ())):
+        plain, names = get_type_hints(cls)[name], how.names.get(name, f"--{name.replace('_', '-')}")
+        kind: dict[str, Any] = {"help": meanings(cls)[name]}
+        if get_args(plain)[:1] == (float,) and get_origin(plain) is tuple:
+            kind["metavar"], plain, read = "N,N,...", str, lambda text: numbers(names, text) if text else ()
+            default = ",".join(f"{number:g}" for number in default)
+        elif get_origin(plain) is tuple:
+            plain, default = list[str], list(default)
+        hint = Annotated[plain, typer.Option(names, **kind)]
+    default = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint), read
+
+
+def _as_given(value: Any) -> Any:
+    return value
+
+
+def meanings(cls: type) -> dict[str, str]:
+    """The first sentence on each field, from the section Parameters of the class's docstring."""
+    parameters = inspect.cleandoc(cls.__doc__ or "").partition("Parameters\n----------\n")[2].partition("\n\nRaises")[0]
+    found = {}
+    for names, text in re.findall(r"^(\w[\w, ]*)\n((?:    .*\n?)+)", parameters, re.MULTILINE):
+        sentence = re.split(r"(?<=\.) (?=[A-Z])", " ".join(text.replace("`", "").split()))[0]
+        found |= dict.fromkeys(names.split(", "), sentence)
+    return found
