@@ -1,50 +1,38 @@
-"""``irtbench agree``: how far the crowd's answers agree."""
+"""``irtbench crowd agree``: how far the crowd's answers agree."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Answers, Figures, ItemColumns, Json, Map, Quiet, Seed, Where, mapped, named
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
-from irtbench.cli.presenting import figures_in
-from irtbench.cli.progress import reporting
-from irtbench.cli.reading import Reading, reads_files
-from irtbench.data.input_error import InputError
+import irtbench
+from irtbench import report
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.options import Answers, ItemsFile, Level, Map, MaybeFolder, mapped
+from irtbench.cli.output import say, show_table
+from irtbench.cli.reading import Reading
 from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
     from irtbench.data.items import ItemTable
 
 
-@reads_files
+@command("agreement.json", "item_agreement.csv", "respondent_agreement.csv", output=MaybeFolder)
 def agree(
     answers: Answers,
-    items: Annotated[
-        Path | None, typer.Option("--items", metavar="ITEMS", help="Items with key and label, for figures by label.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
-    ] = None,
+    items: ItemsFile,
+    reading: Reading,
+    run: Run,
     gold: Annotated[
         Literal["majority", "dawid-skene"],
         typer.Option("--gold", help="How an item's label is formed from its answers; dawid-skene needs crowd-kit."),
     ] = "majority",
-    level: Annotated[float, typer.Option("--level", help="Nominal coverage of the intervals.")] = 0.95,
+    level: Level = 0.95,
     answers_map: Map = [],  # noqa: B006 - typer copies it
-    item_column: ItemColumns = [],  # noqa: B006
-    where: Where = [],  # noqa: B006
-    figures: Figures = None,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
-    *,
-    reading: Reading,
-) -> None:
+) -> Outcome:
     """Agreement: majorities, Fleiss' kappa, Krippendorff's alpha, Gwet's AC1, overall, by label, item and respondent.
 
     With --map answers get the names of one vocabulary, and those that have none in it are refused. Where items have
@@ -53,44 +41,23 @@ def agree(
     Writes agreement.json, item_agreement.csv (with gold labels, and items whose majority contradicts the key) and
     respondent_agreement.csv.
     """
-    from irtbench.data.readers.item_table import read_items
-    from irtbench.evaluation.agreement import agreement, agreement_by_label
-    from irtbench.evaluation.agreement_tables import item_agreement, respondent_agreement
-    from irtbench.evaluation.gold_labels import dawid_skene_labels, majority_labels
-
-    if items is None and (item_column or where):
-        raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
-    with reporting(quiet=quiet) as progress:
-        progress("reading")
-        given = reading.answers(answers).frame
-        known = None
-        if items is not None:
-            known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))
-            if where:
-                given = given[given["item_id"].isin(known.item_ids)]
-        given = given.assign(answer=in_one_vocabulary(given, known, mapped(answers_map)))
-        progress("agreement")
-        overall = agreement(given, items=known, level=level)
-        by_label = {} if known is None else agreement_by_label(given, known, level=level)
-        labels = (majority_labels if gold == "majority" else dawid_skene_labels)(given, items=known)
-        by_item = item_agreement(given, items=known).table().merge(labels.table(), on="item_id", how="left")
+    known = items.read()
+    given = items.kept(reading.answers(answers).frame, known)
+    given = given.assign(answer=in_one_vocabulary(given, known, mapped(answers_map)))
+    run.progress("agreement")
+    overall = irtbench.agreement(given, items=known, level=level)
+    by_label = {} if known is None else irtbench.agreement_by_label(given, known, level=level)
+    labels = (irtbench.majority_labels if gold == "majority" else irtbench.dawid_skene_labels)(given, items=known)
+    by_item = irtbench.evaluation.item_agreement(given, items=known).table()
+    by_item = by_item.merge(labels.table(), on="item_id", how="left")
     contradicted = by_item.loc[by_item["contradicts_key"], "item_id"].tolist()
     found = {"overall": asdict(overall), "by_label": {label: asdict(result) for label, result in by_label.items()}}
     found |= {"contradicts_key": contradicted}
-    if output is not None:
-        with output_folder(output) as folder:
-            write_json(found, folder / "agreement.json")
-            write_table(by_item, folder / "item_agreement.csv")
-            people = respondent_agreement(given, items=known, gold=labels)
-            write_table(people.table(), folder / "respondent_agreement.csv")
-    with figures_in(figures) as draw:
-        if draw is not None:
-            from irtbench.report.crowd_plots import agreement_figures
+    people = None
+    if run.output is not None:
+        people = irtbench.evaluation.respondent_agreement(given, items=known, gold=labels).table()
 
-            draw(agreement_figures(overall, by_label, by_item))
-    if json:
-        print(to_json(found))
-    elif not quiet:
+    def tell() -> None:
         rows = [
             {
                 "items": name,
@@ -106,9 +73,14 @@ def agree(
             }
             for name, result in {"all": overall, **by_label}.items()
         ]
-        show_table(pd.DataFrame(rows), rest=(output, "agreement.json"))
+        show_table(pd.DataFrame(rows), rest=run.at("agreement.json"))
         if contradicted:
             say(f"the majority contradicts the key of item {name_first(contradicted)}")
+
+    return Outcome(
+        json=found, tell=tell, figures=lambda: report.agreement_figures(overall, by_label, by_item),
+        files={"agreement.json": found, "item_agreement.csv": by_item, "respondent_agreement.csv": people},
+    )  # fmt: skip
 
 
 def in_one_vocabulary(given: pd.DataFrame, known: ItemTable | None, meant: dict[str, str]) -> pd.Series[str]:

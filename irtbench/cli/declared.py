@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -99,16 +100,19 @@ class Outcome:
         What did not converge.
     status
         With which the command ends.
+    stopped
+        Why it ends without any result, with status 1; empty if it does not.
     """
 
     json: Any
-    tell: Callable[[], None]
+    tell: Callable[[], None] = lambda: None
     files: Mapping[str, Any] | pd.DataFrame = field(default_factory=dict)
     figures: Callable[[], Sequence[Block]] | None = None
     page: Callable[[], Page] | None = None
     doubts: Sequence[str] = ()
     unconverged: Sequence[str] = ()
     status: int = 0
+    stopped: str = ""
 
     def write(self, place: Path) -> None:
         """Write the files: tables as such, texts as they are, anything else as JSON or as it saves itself."""
@@ -160,7 +164,8 @@ class Declared:
             "output": self.output, "figures": self.figures, "html": Html if self.html else None, "seed": Seed,
             "allow_unconverged": AllowUnconverged if self.fits else None, "quiet": Quiet, "json": Json,
         }  # fmt: skip
-        defaults = {"output": inspect.Parameter.empty if self.output is Folder else None, "seed": 0}
+        needed = self.output is not None and type(None) not in get_args(get_args(self.output)[0])
+        defaults = {"output": inspect.Parameter.empty if needed else None, "seed": 0}
         defaults |= dict.fromkeys(("allow_unconverged", "quiet", "json"), False)
         own += [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=annotation)
@@ -197,6 +202,9 @@ class Declared:
             )  # fmt: skip
             show = stack.enter_context(page_in(told["html"]))
             found = self.function(**given, run=Run(output, told["seed"], progress, talk.close))
+            if found.stopped:
+                print(f"irtbench: {found.stopped}", file=sys.stderr)
+                raise typer.Exit(1)
             if place is not None:
                 found.write(place)
             if draw is not None and found.figures is not None:
@@ -281,4 +289,16 @@ def meanings(cls: type) -> dict[str, str]:
     for names, text in re.findall(r"^(\w[\w, ]*)\n((?:    .*\n?)+)", parameters, re.MULTILINE):
         sentence = re.split(r"(?<=\.) (?=[A-Z])", " ".join(text.replace("`", "").split()))[0]
         found |= dict.fromkeys(names.split(", "), sentence)
+    return found
+
+
+def options_given(*settings: Any) -> list[str]:
+    """The options whose value is not the one that they have unless said."""
+    found = []
+    for given in settings:
+        for name in (one.name for one in fields(given)):
+            option, read = option_of(type(given), name, Fields())
+            if option.default is not option.empty and getattr(given, name) != read(option.default):
+                how = next(part for part in option.annotation.__metadata__ if isinstance(part, ParameterInfo))
+                found.append(str(how.default).split("/")[-1])  # in an annotation the first name stands there
     return found

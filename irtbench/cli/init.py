@@ -76,9 +76,8 @@ def init(
     )
     with reporting(quiet=quiet) as progress:
         progress("reading")
-        graded = content == "responses" or (content == "auto" and reading.holds_responses(file))
-        as_it_is = replace(reading, trials="all", threshold=None) if reading.trials == "error" else reading
-        table = as_it_is.responses(file) if graded else as_it_is.answers(file)
+        table = reading.as_it_is(file, content)
+    graded = "answer" not in table.frame
     own_keys = None if graded or items is not None else items_from_keys(table.frame)
     if of_items:
         said = items_from_columns(table, of_items)
