@@ -176,8 +176,9 @@ def sample(
         text=which.text, checks=which.checks, rng=run.rng,
     )  # fmt: skip
     is_check = chosen["attention"] == 1
-    by = ["set", "label"] if which.annotations else []
-    sets = chosen[~is_check].value_counts(by, sort=False).reset_index(name="n_items") if by else []
+    sets: Any = []
+    if which.annotations:
+        sets = chosen[~is_check].value_counts(["set", "label"], sort=False).reset_index(name="n_items")
     found: dict[str, Any] = {
         "n_items": int((~is_check).sum()),
         "n_attention": int(is_check.sum()),
@@ -192,7 +193,7 @@ def sample(
 
     def tell() -> None:
         say(f"{found['n_items']} items and {found['n_attention']} attention checks in items.csv of {run.output}")
-        if isinstance(sets, pd.DataFrame):
+        if which.annotations:
             show_table(sets, rest=run.at("sample.json"))
         if placed is not None:
             say(f"{sheets.booklets} booklets of {found['n_places']} places; to upload: {name_first(sorted(uploaded))}")

@@ -38,14 +38,11 @@ class Fields:
     ----------
     names
         Options of another name than their field.
-    only
-        The fields that are options; all, if none is named.
     without
         Fields that are none.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
-    only: Sequence[str] = ()
     without: Sequence[str] = ()
 
 
@@ -149,7 +146,7 @@ class Declared:
         """The function that typer takes: a parameter an option."""
         hints = get_type_hints(self.function, include_extras=True)
         own: list[inspect.Parameter] = []
-        groups: dict[str, tuple[type, dict[str, Callable[[Any], Any]]]] = {}
+        groups: dict[str, tuple[Any, dict[str, tuple[inspect.Parameter, bool]]]] = {}
         for name, parameter in inspect.signature(self.function).parameters.items():
             cls, how = settings_in(hints[name])
             if name == "run":
@@ -157,9 +154,8 @@ class Declared:
             if name == "reading" or cls is None:
                 own.append(parameter.replace(annotation=hints[name]))
                 continue
-            options = [option_of(cls, one, how) for one in chosen_fields(cls, how)]
-            own += [option for option, _ in options]
-            groups[name] = cls, {option.name: read for option, read in options}
+            groups[name] = cls, options_of(cls, how)
+            own += [option for option, _ in groups[name][1].values()]
         shared = {
             "output": self.output, "figures": self.figures, "html": Html if self.html else None, "seed": Seed,
             "allow_unconverged": AllowUnconverged if self.fits else None, "quiet": Quiet, "json": Json,
@@ -177,7 +173,10 @@ class Declared:
         def typed(**given: Any) -> None:
             told = {name: given.pop(name, None) for name in shared}
             for name, (cls, taken) in groups.items():
-                given[name] = cls(**{option: read(given.pop(option)) for option, read in taken.items()})
+                values = {option: given.pop(option) for option in taken}
+                commas = {option: values[option] for option, (_, several) in taken.items() if several}
+                read = {option: numbers(f"--{option}", text) if text else () for option, text in commas.items()}
+                given[name] = cls(**values | read)
             self.carry_out(given, **told)
 
         parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
@@ -245,47 +244,42 @@ def command(
     return lambda function: Declared(function, files, output, figures, draws, html, trials, fits)
 
 
-def settings_in(hint: Any) -> tuple[type | None, Fields]:
+def settings_in(hint: Any) -> tuple[Any, Fields]:
     """The class of settings that a parameter is annotated with, None if it is none, and how it becomes options."""
     cls, *told = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     how = next((part for part in told if isinstance(part, Fields)), Fields())
     return (cls if isinstance(cls, type) and is_dataclass(cls) else None), how
 
 
-def chosen_fields(cls: Any, how: Fields) -> list[str]:
-    """The names of the fields that are options."""
-    return [one.name for one in fields(cls) if one.name in (how.only or [one.name]) and one.name not in how.without]
-
-
-def option_of(cls: Any, name: str, how: Fields) -> tuple[inspect.Parameter, Callable[[Any], Any]]:
-    """The option of a field, and what makes the field's value of what is given.
+def options_of(cls: Any, how: Fields) -> dict[str, tuple[inspect.Parameter, bool]]:
+    """The option of each field, and whether it takes numbers parted by commas.
 
     A field that is declared as an option is taken as it is. Of any other the help is what the class says of it.
     """
-    one = next(one for one in fields(cls) if one.name == name)
-    default = one.default if one.default_factory is MISSING else one.default_factory()
-    hint, read = get_type_hints(cls, include_extras=True)[name], _as_given
-    if not any(isinstance(part, ParameterInfo) for part in getattr(hint, "__metadata__", ())):
-        plain, names = get_type_hints(cls)[name], how.names.get(name, f"--{name.replace('_', '-')}")
-        kind: dict[str, Any] = {"help": meanings(cls)[name]}
-        if get_args(plain)[:1] == (float,) and get_origin(plain) is tuple:
-            kind["metavar"], plain, read = "N,N,...", str, lambda text: numbers(names, text) if text else ()
-            default = ",".join(f"{number:g}" for number in default)
-        elif get_origin(plain) is tuple:
-            plain, default = list[str], list(default)
-        hint = Annotated[plain, typer.Option(names, **kind)]
-    default = inspect.Parameter.empty if default is MISSING else default
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint), read
-
-
-def _as_given(value: Any) -> Any:
-    return value
+    hints, plain, words, found = get_type_hints(cls, include_extras=True), get_type_hints(cls), meanings(cls), {}
+    for one in fields(cls):
+        if one.name in how.without:
+            continue
+        default: Any = one.default if one.default_factory is MISSING else one.default_factory()
+        hint, several = hints[one.name], False
+        if not any(isinstance(part, ParameterInfo) for part in getattr(hint, "__metadata__", ())):
+            kind, name = plain[one.name], how.names.get(one.name, f"--{one.name.replace('_', '-')}")
+            several = get_origin(kind) is tuple and get_args(kind)[0] is float
+            if several:
+                kind, default = str, ",".join(f"{number:g}" for number in default)
+            elif get_origin(kind) is tuple:
+                kind, default = list[str], list(default)
+            hint = Annotated[kind, typer.Option(name, help=words[one.name], metavar="N,N,..." if several else None)]
+        default = inspect.Parameter.empty if default is MISSING else default
+        option = inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+        found[one.name] = option, several
+    return found
 
 
 def meanings(cls: type) -> dict[str, str]:
     """The first sentence on each field, from the section Parameters of the class's docstring."""
     parameters = inspect.cleandoc(cls.__doc__ or "").partition("Parameters\n----------\n")[2].partition("\n\nRaises")[0]
-    found = {}
+    found: dict[str, str] = {}
     for names, text in re.findall(r"^(\w[\w, ]*)\n((?:    .*\n?)+)", parameters, re.MULTILINE):
         sentence = re.split(r"(?<=\.) (?=[A-Z])", " ".join(text.replace("`", "").split()))[0]
         found |= dict.fromkeys(names.split(", "), sentence)
@@ -296,9 +290,8 @@ def options_given(*settings: Any) -> list[str]:
     """The options whose value is not the one that they have unless said."""
     found = []
     for given in settings:
-        for name in (one.name for one in fields(given)):
-            option, read = option_of(type(given), name, Fields())
-            if option.default is not option.empty and getattr(given, name) != read(option.default):
+        for name, (option, _) in options_of(type(given), Fields()).items():
+            if option.default is not option.empty and getattr(given, name) != option.default:
                 how = next(part for part in option.annotation.__metadata__ if isinstance(part, ParameterInfo))
                 found.append(str(how.default).split("/")[-1])  # in an annotation the first name stands there
     return found

@@ -434,7 +434,7 @@ def no_such_command(words: Sequence[str]) -> str:
         return ""
     name = words[1] if group else words[0]
     known = {one.removeprefix(f"{group} "): one for one in COMMANDS if one.startswith(f"{group} ")}
-    known = known or dict(zip(TOP, TOP, strict=True)) | RENAMED
+    known = known or {**dict(zip(TOP, TOP, strict=True)), **RENAMED}
     alike = [known[one] for one in get_close_matches(name, known)]
     advice = f"did you mean {' or '.join(alike)}?" if alike else f"expected one of {', '.join(known if group else TOP)}"
     return f"no command '{f'{group} {name}'.strip()}'; {advice}"

@@ -98,10 +98,10 @@ def diagnose(
         raise InputError(
             "--bootstrap: items with upper asymptotes or in categories are not refitted; expected --bootstrap 0"
         )
-    tried, none = Tried(), pd.DataFrame()
+    tried, none, nothing = Tried(), pd.DataFrame(), dict[str, Any]()
     settings = None if n_samples == 0 or not refitted else refit_settings(items)
     abilities = eap(data, items, quadrature=population)
-    at = {"theta": abilities.theta, "quadrature": population}
+    at: Any = {"theta": abilities.theta, "quadrature": population}
     classical = tried("classical.csv", lambda: classical_statistics(data).table(), none)
     if categories is not None and not classical.empty:
         classical["n"] = data.observed.sum(axis=0)
@@ -113,7 +113,7 @@ def diagnose(
                 data, items, abilities.theta, abilities.standard_error, population=population or STANDARD_NORMAL
             )
         ),
-        {},
+        nothing,
     )
     progress("item fit")
     fits = tried("item_fit.csv", lambda: item_fit(data, items, **at), None)
@@ -129,9 +129,9 @@ def diagnose(
     progress("global fit")
     if items.upper_asymptote is not None and categories is None:
         tried.reasons["global_fit.json"] = "M2 is not known for items with upper asymptotes"
-        whole: dict[str, Any] = {}
+        whole = nothing
     else:
-        whole = tried("global_fit.json", lambda: asdict(global_fit(data, items, quadrature=population)), {})
+        whole = tried("global_fit.json", lambda: asdict(global_fit(data, items, quadrature=population)), nothing)
     if whole.get("reason"):
         tried.reasons["M2 in global_fit.json"] = whole["reason"]
     tables = {
