@@ -13,10 +13,11 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.cli.assemble import read_bank, table_of
-from irtbench.cli.declared import Fields, Outcome, Run, command
+from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.graded import read_graded
 from irtbench.cli.output import say, show_table
 from irtbench.cli.reading import Reading
+from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
 from irtbench.scoring.adaptive import AdaptiveSettings
 

@@ -13,9 +13,10 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.building.form_wishes import FormWishes
-from irtbench.cli.declared import Fields, Outcome, Run, command
+from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.output import say, say_next, show_table
 from irtbench.cli.reading import Reading
+from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:

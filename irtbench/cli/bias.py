@@ -10,7 +10,7 @@ import typer
 
 import irtbench
 from irtbench import report
-from irtbench.cli.declared import Outcome, Run, command, options_given
+from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.link_options import chosen_scale
 from irtbench.cli.options import (
     FiguresOrBeside,
@@ -21,9 +21,11 @@ from irtbench.cli.options import (
 )
 from irtbench.cli.output import say, show_table
 from irtbench.cli.reading import Reading
+from irtbench.cli.settings_options import options_given
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
+    from irtbench.report.blocks import Block
     from irtbench.study.biased_items import BiasEffect, ComparedItems, HowTested
     from irtbench.study.shifted_items import ShiftedItems
 
@@ -162,16 +164,20 @@ def bias(
     demand_varied_items(of.data.item_ids, responses)
     run.progress(f"{of.data.n_items} items, {names[0]} is the reference: {of.sizes()}")
     found = compare_items(of, how, seed=run.seed, progress=run.progress)
-    curves = [] if found.effect is None else [found.effect.items, found.effect.grouped, found.effect.test]
+
+    def curves(*, apart: bool = False) -> list[Block]:
+        effect = found.effect
+        return [] if effect is None else report.effect_figures(effect.items, effect.grouped, effect.test, apart=apart)
+
     return Outcome(
         json=found.about | {"items": found.items},
         files={"bias.csv": found.items, "bias.json": found.about}
         | ({} if found.effect is None else found.effect.tables()),
         figures=lambda: [
-            *report.bias_figures(found.items, alpha=test.alpha), *(report.effect_figures(*curves) if curves else []),
+            *report.bias_figures(found.items, alpha=test.alpha), *curves(),
         ],
         page=lambda: report.bias_page(
-            found.items, found.about, report.effect_figures(*curves, apart=True) if curves else [], alpha=test.alpha
+            found.items, found.about, curves(apart=True), alpha=test.alpha
         ),
         tell=lambda: tell(found, run),
     )  # fmt: skip

@@ -1,10 +1,10 @@
-"""``irtbench crowd``: before anybody is paid, how many people; after, whose answers count, and whose keys are right."""
+"""``irtbench crowd``: before anybody is paid, how many people; after, whose answers count, and how far they agree."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,13 +13,30 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.analysis.plan_settings import PlanSettings
-from irtbench.cli.declared import Fields, Outcome, Run, command
-from irtbench.cli.options import Answers, Columns, FiguresOrBeside, KnownItems, MaybeFolder, Where, named
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.options import (
+    Answers,
+    Columns,
+    FiguresOrBeside,
+    ItemsFile,
+    KnownItems,
+    Level,
+    Map,
+    MaybeFolder,
+    Where,
+    mapped,
+    named,
+)
 from irtbench.cli.output import say, say_next, show_table
 from irtbench.cli.reading import Reading
+from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import name_first
 from irtbench.data.screening import ScreeningSettings
+
+if TYPE_CHECKING:
+    from irtbench.data.items import ItemTable
+
 
 PLANNED = {
     "n_respondents": "respondents whose answers count",
@@ -208,7 +225,7 @@ def sample(
 
 
 @dataclass(frozen=True)
-class AfterTheRules:
+class CrowdChecks:
     """What is asked of a crowd beside the rules."""
 
     respondents: Annotated[
@@ -248,68 +265,25 @@ class AfterTheRules:
     "similar_pairs.csv",
 )  # fmt: skip
 def screen(
-    answers: Answers, items: KnownItems, rules: ScreeningSettings, also: AfterTheRules, reading: Reading, run: Run
+    answers: Answers, items: KnownItems, rules: ScreeningSettings, also: CrowdChecks, reading: Reading, run: Run
 ) -> Outcome:
     """Screen a crowd: each rule given is applied, in the order of the help, and the first that applies is the reason.
 
     Writes respondents.csv (kept, reason, what was measured), answers.csv (of those kept), screening.json; with times
     item_times.csv; with --similar similar_pairs.csv; with --effect screening_effect.csv and items_effect.csv.
     """
+    from irtbench.study.screened_crowd import AfterTheRules, screen_crowd
+
     if also.similar is not None and not 0 < also.similar < 1:
         raise InputError(f"--similar {also.similar:g}: expected a level between 0 and 1")
     known = items.known()
     given = items.kept(reading.answers(answers).frame, known)
-    timed = given if "seconds" in given else None
-    if also.rapid == "missing" and timed is None:
+    if also.rapid == "missing" and "seconds" not in given:
         raise InputError(f"--rapid missing: file {answers} has no seconds")
     approval = None if rules.min_approval is None else also.approval_rates(given, answers)
-    responses, scales = irtbench.grade(given, known), known.scales()
-    screening = irtbench.screen(responses, known, rules, seconds=timed, answers=given, approval=approval)
-    times = (
-        None
-        if timed is None
-        else irtbench.data.rapid_guesses(timed, method=rules.rapid_method, share=rules.rapid_share)
-    )
-    pairs, changed = None, None
-    if rules.person_fit_p is not None or also.similar is not None or also.effect:
-        run.progress("first fit")
-        screening = irtbench.study.screen_by_fit(screening, responses, scales, irtbench.FitSettings(), seed=run.seed)
-    people = screening.table()
-    if also.similar is not None:
-        from irtbench.study.crowd_similarity import most_similar
-
-        run.progress("pairs of respondents")
-        kept = responses.select_respondents(screening.kept)
-        fits = irtbench.study.fit_scales(kept, scales, irtbench.FitSettings(standard_errors=False), seed=run.seed)
-        alike = irtbench.crowd_similarity(given, kept, fits)
-        pairs = alike.table().query("p_adjusted < @also.similar")
-        people = people.join(most_similar(alike, responses.respondent_ids, level=also.similar))
-    if also.effect:
-        run.progress("before and after")
-        changed = irtbench.screening_effect(
-            screening, responses, known, scales, irtbench.FitSettings(), answers=given, seed=run.seed
-        )
-    stays = given["respondent_id"].isin(np.array(screening.respondent_ids)[screening.kept])
-    if also.rapid == "missing" and times is not None:
-        stays &= ~times.rapid
-    counts = people["reason"].replace("", "kept").value_counts(sort=False)
-    found: dict[str, Any] = {
-        "n_respondents": len(people),
-        "n_kept": int(screening.kept.sum()),
-        "reasons": {str(name): int(n) for name, n in counts.items()},
-        "n_answers": len(given),
-        "n_answers_kept": int(stays.sum()),
-        "time_limit": screening.time_limit,
-        "n_rapid_guesses": None if times is None else int(times.rapid.sum()),
-        "n_similar_pairs": None if pairs is None else len(pairs),
-        "settings": asdict(rules),
-    }
-    files = {"respondents.csv": people, "answers.csv": given[stays], "similar_pairs.csv": pairs}
-    if times is not None and timed is not None:
-        files["item_times.csv"] = times.by_item(timed)
-    if changed is not None:
-        found["effect"] = changed.scales
-        files |= {"screening_effect.csv": changed.scales, "items_effect.csv": changed.items}
+    asked = AfterTheRules(also.rapid, also.similar, also.effect)
+    screened = screen_crowd(given, known, rules, asked, approval, seed=run.seed, progress=run.progress)
+    found, pairs, changed = screened.summary(), screened.pairs, screened.changed
 
     def tell() -> None:
         reasons = ", ".join(f"{n} {name}" for name, n in found["reasons"].items() if name != "kept")
@@ -327,7 +301,12 @@ def screen(
 
     return Outcome(
         json=found, tell=tell, figures=lambda: report.screening_figures(found["reasons"]),
-        files=files | {"screening.json": found},
+        files={
+            "respondents.csv": screened.people, "answers.csv": given[screened.stays], "screening.json": found,
+            "item_times.csv": None if screened.times is None else screened.times.by_item(given),
+            "similar_pairs.csv": pairs, "screening_effect.csv": None if changed is None else changed.scales,
+            "items_effect.csv": None if changed is None else changed.items,
+        },
     )  # fmt: skip
 
 
@@ -346,25 +325,12 @@ def keys(
 
     Writes keys.csv, the most suspicious item first, and distractors.csv, an option a row.
     """
-    from irtbench.building.removals import constant_items
-    from irtbench.data.grading import GradingSettings, normalise_answers, normalised_keys
+    from irtbench.study.suspected_keys import suspected_keys
 
-    known, grading = items.known(), GradingSettings()
-    given, right = items.kept(reading.answers(answers).frame, known), normalised_keys(known, grading)
-    if without := [item for item in pd.unique(given["item_id"]) if item not in right]:
-        raise InputError(f"{items.items}: no key for item {name_first(without)}; expected one for every item answered")
-    # any answer may be the right one here: none is too strange to be an option
-    given = given.assign(answer=normalise_answers(given["answer"], grading.normalise))
-    correct = (given["answer"] == given["item_id"].map(right)).astype(np.float64)
-    responses = ResponseMatrix.from_long(given.assign(response=correct)).answered()
-    constant = {removal.item_id for removal in constant_items(responses)}
-    varied = responses.select_items([item for item in responses.item_ids if item not in constant])
-    chosen = prior or ("hierarchical" if varied.n_items > varied.n_respondents else "weak")
-    run.progress(f"fitting {varied.n_respondents} respondents x {varied.n_items} items")
-    fitted = irtbench.fit_model(varied, irtbench.FitSettings(prior=chosen, standard_errors=False), seed=run.seed)
-    run.progress("options of every item")
-    found = irtbench.wrong_keys(given, right, responses, fitted.items, population=fitted.quadrature, seed=run.seed)
-    ranked, options = found.table(), irtbench.diagnostics.distractor_table(given, right, responses)
+    known = items.known()
+    given = items.kept(reading.answers(answers).frame, known)
+    found, options, fitted = suspected_keys(given, known, items.items, prior, seed=run.seed, progress=run.progress)
+    ranked = found.table()
 
     def tell() -> None:
         suspicious = len(found.suspicious)
@@ -477,3 +443,76 @@ def raters(
         doubts=found.doubts,
         unconverged=[] if found.converged else ["the steps did not settle: there are too few ratings"],
     )  # fmt: skip
+
+
+@command("agreement.json", "item_agreement.csv", "respondent_agreement.csv", output=MaybeFolder)
+def agree(
+    answers: Answers,
+    items: ItemsFile,
+    reading: Reading,
+    run: Run,
+    gold: Annotated[
+        Literal["majority", "dawid-skene"],
+        typer.Option("--gold", help="How an item's label is formed from its answers; dawid-skene needs crowd-kit."),
+    ] = "majority",
+    level: Level = 0.95,
+    answers_map: Map = [],  # noqa: B006 - typer copies it
+) -> Outcome:
+    """Agreement: majorities, Fleiss' kappa, Krippendorff's alpha, Gwet's AC1, overall, by label, item and respondent.
+
+    With --map answers get the names of one vocabulary, and those that have none in it are refused. Where items have
+    keys, labels that differ from them in capitals or spaces alone count as one.
+
+    Writes agreement.json, item_agreement.csv (with gold labels, and items whose majority contradicts the key) and
+    respondent_agreement.csv.
+    """
+    known = items.read()
+    given = items.kept(reading.answers(answers).frame, known)
+    given = given.assign(answer=in_one_vocabulary(given, known, mapped(answers_map)))
+    run.progress("agreement")
+    overall = irtbench.agreement(given, items=known, level=level)
+    by_label = {} if known is None else irtbench.agreement_by_label(given, known, level=level)
+    labels = (irtbench.majority_labels if gold == "majority" else irtbench.dawid_skene_labels)(given, items=known)
+    by_item = irtbench.evaluation.item_agreement(given, items=known).table()
+    by_item = by_item.merge(labels.table(), on="item_id", how="left")
+    contradicted = by_item.loc[by_item["contradicts_key"], "item_id"].tolist()
+    found = {"overall": asdict(overall), "by_label": {label: asdict(result) for label, result in by_label.items()}}
+    found |= {"contradicts_key": contradicted}
+    people = None
+    if run.output is not None:
+        people = irtbench.evaluation.respondent_agreement(given, items=known, gold=labels).table()
+
+    def tell() -> None:
+        rows = [
+            {
+                "items": name,
+                "n_items": result.n_items,
+                "n_answers": result.n_answers,
+                "majority": result.majority,
+                "supermajority": result.supermajority,
+                "fleiss_kappa": result.fleiss_kappa,
+                "krippendorff_alpha": result.krippendorff_alpha,
+                "interval": f"{result.krippendorff_lower:.3f} to {result.krippendorff_upper:.3f}",
+                "gwet_ac1": result.gwet_ac1,
+                "interval ": f"{result.gwet_lower:.3f} to {result.gwet_upper:.3f}",
+            }
+            for name, result in {"all": overall, **by_label}.items()
+        ]
+        show_table(pd.DataFrame(rows), rest=run.at("agreement.json"))
+        if contradicted:
+            say(f"the majority contradicts the key of item {name_first(contradicted)}")
+
+    return Outcome(
+        json=found, tell=tell, figures=lambda: report.agreement_figures(overall, by_label, by_item),
+        files={"agreement.json": found, "item_agreement.csv": by_item, "respondent_agreement.csv": people},
+    )  # fmt: skip
+
+
+def in_one_vocabulary(given: pd.DataFrame, known: ItemTable | None, meant: dict[str, str]) -> pd.Series[str]:
+    """The answers by the names that are mapped to and the keys; refused where they cannot be meant for the keys."""
+    from irtbench.data.grading import GradingSettings, as_compared, as_meant, normalised_keys, to_vocabulary
+
+    settings = GradingSettings(map=meant, unknown="stray")
+    keys = {} if known is None else normalised_keys(known, settings)
+    own = to_vocabulary(given["answer"], settings, keys.values()) if meant else as_compared(given["answer"], settings)
+    return as_meant(own, keys, settings, given["respondent_id"]) if keys else own

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import typer
-from typer.models import ParameterInfo
 
-from irtbench.cli.options import AllowUnconverged, Figures, FiguresOrBeside, Folder, Html, Json, Quiet, Seed, numbers
+from irtbench.cli.options import AllowUnconverged, Figures, FiguresOrBeside, Folder, Html, Json, Quiet, Seed
 from irtbench.cli.output import demand_table_name, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in, maybe_file, maybe_folder, page_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
-from irtbench.cli.reading import reads_files
+from irtbench.cli.settings_options import expanded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,22 +26,6 @@ if TYPE_CHECKING:
     from irtbench.data.readers.trials import Trials
     from irtbench.report.blocks import Block
     from irtbench.report.page import Page
-
-
-@dataclass(frozen=True)
-class Fields:
-    """How the fields of settings become options; stands in the parameter's annotation.
-
-    Parameters
-    ----------
-    names
-        Options of another name than their field.
-    without
-        Fields that are none.
-    """
-
-    names: Mapping[str, str] = field(default_factory=dict)
-    without: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -144,48 +126,33 @@ class Declared:
 
     def as_typer(self) -> Callable[..., None]:
         """The function that typer takes: a parameter an option."""
-        hints = get_type_hints(self.function, include_extras=True)
-        own: list[inspect.Parameter] = []
-        groups: dict[str, tuple[Any, dict[str, tuple[inspect.Parameter, bool]]]] = {}
-        for name, parameter in inspect.signature(self.function).parameters.items():
-            cls, how = settings_in(hints[name])
-            if name == "run":
-                continue
-            if name == "reading" or cls is None:
-                own.append(parameter.replace(annotation=hints[name]))
-                continue
-            groups[name] = cls, options_of(cls, how)
-            own += [option for option, _ in groups[name][1].values()]
+        own = dict(inspect.signature(self.function, eval_str=True).parameters)
         shared = {
             "output": self.output, "figures": self.figures, "html": Html if self.html else None, "seed": Seed,
             "allow_unconverged": AllowUnconverged if self.fits else None, "quiet": Quiet, "json": Json,
         }  # fmt: skip
+        shared = {name: annotation for name, annotation in shared.items() if annotation is not None}
         needed = self.output is not None and type(None) not in get_args(get_args(self.output)[0])
-        defaults = {"output": inspect.Parameter.empty if needed else None, "seed": 0}
-        defaults |= dict.fromkeys(("allow_unconverged", "quiet", "json"), False)
-        own += [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=annotation)
-            for name, annotation in shared.items()
-            if annotation is not None
-        ]
+        unless_said = {"output": inspect.Parameter.empty if needed else None, "seed": 0}
+        unless_said |= dict.fromkeys(("allow_unconverged", "quiet", "json"), False)
 
         @wraps(self.function)
         def typed(**given: Any) -> None:
-            told = {name: given.pop(name, None) for name in shared}
-            for name, (cls, taken) in groups.items():
-                values = {option: given.pop(option) for option in taken}
-                commas = {option: values[option] for option, (_, several) in taken.items() if several}
-                read = {option: numbers(f"--{option}", text) if text else () for option, text in commas.items()}
-                given[name] = cls(**values | read)
+            told = {name: given.pop(name) for name in shared}
             self.carry_out(given, **told)
 
-        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters = [one.replace(kind=kind) for name, one in own.items() if name != "run"]
+        parameters += [
+            inspect.Parameter(name, kind, default=unless_said.get(name), annotation=annotation)
+            for name, annotation in shared.items()
+        ]
         typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        return reads_files(trials=self.trials)(typed) if "reading" in hints else typed
+        return expanded(typed, trials=self.trials)
 
     def carry_out(self, given: Mapping[str, Any], **told: Any) -> None:
         """Run the command; write, draw and show what it finds."""
-        output: Path | None = told["output"]
+        output: Path | None = told.get("output")
         is_file = self.output is not None and "FILE" in str(get_args(self.output)[1].metavar)
         if is_file and output is not None:
             demand_table_name(output)
@@ -195,11 +162,11 @@ class Declared:
             place = stack.enter_context(maybe_file(output) if is_file else maybe_folder(output, files=self.files))
             draw = stack.enter_context(
                 figures_in(
-                    told["figures"], beside=place if self.figures is FiguresOrBeside else None,
+                    told.get("figures"), beside=place if self.figures is FiguresOrBeside else None,
                     unasked=place if self.draws else None, ending=self.draws or "svg",
                 )
             )  # fmt: skip
-            show = stack.enter_context(page_in(told["html"]))
+            show = stack.enter_context(page_in(told.get("html")))
             found = self.function(**given, run=Run(output, told["seed"], progress, talk.close))
             if found.stopped:
                 print(f"irtbench: {found.stopped}", file=sys.stderr)
@@ -215,7 +182,7 @@ class Declared:
         elif not told["quiet"]:
             found.tell()
         say_doubts(found.doubts)
-        demand_converged(found.unconverged, allow_unconverged=bool(told["allow_unconverged"]), quiet=True)
+        demand_converged(found.unconverged, allow_unconverged=bool(told.get("allow_unconverged")), quiet=True)
         if found.status:
             raise typer.Exit(found.status)
 
@@ -242,56 +209,3 @@ def command(
         Whether it fits a model, which may not converge.
     """
     return lambda function: Declared(function, files, output, figures, draws, html, trials, fits)
-
-
-def settings_in(hint: Any) -> tuple[Any, Fields]:
-    """The class of settings that a parameter is annotated with, None if it is none, and how it becomes options."""
-    cls, *told = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    how = next((part for part in told if isinstance(part, Fields)), Fields())
-    return (cls if isinstance(cls, type) and is_dataclass(cls) else None), how
-
-
-def options_of(cls: Any, how: Fields) -> dict[str, tuple[inspect.Parameter, bool]]:
-    """The option of each field, and whether it takes numbers parted by commas.
-
-    A field that is declared as an option is taken as it is. Of any other the help is what the class says of it.
-    """
-    hints, plain, words, found = get_type_hints(cls, include_extras=True), get_type_hints(cls), meanings(cls), {}
-    for one in fields(cls):
-        if one.name in how.without:
-            continue
-        default: Any = one.default if one.default_factory is MISSING else one.default_factory()
-        hint, several = hints[one.name], False
-        if not any(isinstance(part, ParameterInfo) for part in getattr(hint, "__metadata__", ())):
-            kind, name = plain[one.name], how.names.get(one.name, f"--{one.name.replace('_', '-')}")
-            several = get_origin(kind) is tuple and get_args(kind)[0] is float
-            if several:
-                kind, default = str, ",".join(f"{number:g}" for number in default)
-            elif get_origin(kind) is tuple:
-                kind, default = list[str], list(default)
-            hint = Annotated[kind, typer.Option(name, help=words[one.name], metavar="N,N,..." if several else None)]
-        default = inspect.Parameter.empty if default is MISSING else default
-        option = inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-        found[one.name] = option, several
-    return found
-
-
-def meanings(cls: type) -> dict[str, str]:
-    """The first sentence on each field, from the section Parameters of the class's docstring."""
-    parameters = inspect.cleandoc(cls.__doc__ or "").partition("Parameters\n----------\n")[2].partition("\n\nRaises")[0]
-    found: dict[str, str] = {}
-    for names, text in re.findall(r"^(\w[\w, ]*)\n((?:    .*\n?)+)", parameters, re.MULTILINE):
-        sentence = re.split(r"(?<=\.) (?=[A-Z])", " ".join(text.replace("`", "").split()))[0]
-        found |= dict.fromkeys(names.split(", "), sentence)
-    return found
-
-
-def options_given(*settings: Any) -> list[str]:
-    """The options whose value is not the one that they have unless said."""
-    found = []
-    for given in settings:
-        for name, (option, _) in options_of(type(given), Fields()).items():
-            if option.default is not option.empty and getattr(given, name) != option.default:
-                how = next(part for part in option.annotation.__metadata__ if isinstance(part, ParameterInfo))
-                found.append(str(how.default).split("/")[-1])  # in an annotation the first name stands there
-    return found

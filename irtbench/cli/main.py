@@ -99,8 +99,9 @@ GROUPS: Mapping[str, str] = {
 }
 #: Where a command's function is, unless in the module of its group's name, or of its own.
 MODULES: Mapping[str, str] = {
-    "crowd agree": "agree", "items diagnose": "diagnose", "items difficulty": "difficulty", "items bias": "bias",
-    "form assemble": "assemble", "form adapt": "adapt", "evaluate power": "power",
+    "convert": "data_files", "doctor": "data_files", "compare": "systems", "predict": "systems",
+    "items diagnose": "diagnose", "items difficulty": "difficulty", "items bias": "bias",
+    "form assemble": "assemble", "form adapt": "adapt",
 }  # fmt: skip
 #: Names of the last release, which still work, and those of today.
 RENAMED: Mapping[str, str] = {

@@ -81,10 +81,6 @@ ItemPattern = Annotated[
     str | None,
     typer.Option("--items", "--item-pattern", metavar="PATTERN", help="Columns of a wide table that are items: 'Q*'."),
 ]
-#: The same where ``--items`` is a table of items.
-ItemPatternBesideItems = Annotated[
-    str | None, typer.Option("--item-pattern", metavar="PATTERN", help="Columns of a wide table that are items: 'Q*'.")
-]
 ExcludeColumns = Annotated[
     list[str],
     typer.Option("--exclude-columns", metavar="PATTERN", help="Columns of a wide table that are no items."),

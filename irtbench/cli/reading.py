@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from irtbench.cli.options import (
     Columns,
     Errored,
     ExcludeColumns,
     ItemPattern,
-    ItemPatternBesideItems,
     Join,
     Metric,
     RespondentIs,
@@ -24,6 +21,7 @@ from irtbench.cli.options import (
     Trials,
     named,
 )
+from irtbench.cli.settings_options import expanded
 from irtbench.data.how_to_read import HowToRead
 
 if TYPE_CHECKING:
@@ -34,26 +32,23 @@ if TYPE_CHECKING:
     from irtbench.data.responses import ResponseMatrix
     from irtbench.data.sparse_responses import SparseResponses
 
-Command = Callable[..., None]
-#: Options of every command that reads answers or responses, with what they are unless said.
-OPTIONS: Mapping[str, tuple[Any, Any]] = {
-    "column": (Columns, []),
-    "table": (Table, "auto"),
-    "trials": (Trials, "error"),
-    "threshold": (Threshold, None),
-    "metric": (Metric, []),
-    "errored": (Errored, "missing"),
-    "join": (Join, None),
-    "item_pattern": (ItemPattern, None),
-    "exclude_columns": (ExcludeColumns, []),
-    "respondents": (Respondents, None),
-    "respondent": (RespondentIs, "model"),
-}
-
 
 @dataclass(frozen=True)
 class Reading(HowToRead):
     """How a command reads its files; the readers are imported when they are needed."""
+
+    #: The options of every command that reads answers or responses.
+    OPTIONS: ClassVar[Mapping[str, Any]] = {
+        "format": Table, "columns": Columns, "trials": Trials, "threshold": Threshold, "metric": Metric,
+        "errored": Errored, "join": Join, "items": ItemPattern, "exclude": ExcludeColumns, "respondents": Respondents,
+        "respondent": RespondentIs,
+    }  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, list):  # as options give them
+            object.__setattr__(self, "columns", named("--column", self.columns))
+        for name in ("metric", "exclude"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def responses(self, path: Path) -> LongTable:
         """Graded responses of a file or folder."""
@@ -104,53 +99,12 @@ class Reading(HowToRead):
         return ResponseMatrix.from_long(self.responses(path).frame)
 
 
-@overload
-def reads_files(command: Command) -> Command: ...
-@overload
-def reads_files(*, trials: HowTrials) -> Callable[[Command], Command]: ...
-def reads_files(
-    command: Command | None = None, *, trials: HowTrials = "error"
-) -> Command | Callable[[Command], Command]:
+def reads_files(*, trials: HowTrials = "error") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The command with the options that say how files are read, which it gets as ``reading``.
 
-    They stand before its ``seed``; ``trials`` is what becomes of repeated trials unless said. Where an option is the
-    command's own it has none of that name; where that is ``--items``, the pattern of items is ``--item-pattern`` alone.
+    Parameters
+    ----------
+    trials
+        What becomes of repeated trials unless said.
     """
-    if command is None:
-        return partial(reads_files, trials=trials)
-    signature = inspect.signature(command, eval_str=True)
-    own = [parameter for name, parameter in signature.parameters.items() if name != "reading"]
-    options = dict(OPTIONS) | {"trials": (Trials, trials)}
-    if any("--items" in (getattr(part, "param_decls", None) or ()) or getattr(part, "default", None) == "--items"
-           for parameter in own for part in getattr(parameter.annotation, "__metadata__", ())):  # fmt: skip
-        options["item_pattern"] = (ItemPatternBesideItems, None)
-    options = {name: option for name, option in options.items() if name not in signature.parameters}
-    added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in options.items()
-    ]
-    place = next(k for k, parameter in enumerate(own) if parameter.name == "seed")
-
-    @wraps(command)
-    def with_reading(**given: Any) -> None:
-        taken = {
-            name: given.pop(name) if name in options else unless_said for name, (_, unless_said) in OPTIONS.items()
-        }
-        reading = Reading(
-            format=taken["table"],
-            columns=named("--column", taken["column"]),
-            trials=taken["trials"],
-            threshold=taken["threshold"],
-            metric=tuple(taken["metric"]),
-            errored=taken["errored"],
-            join=taken["join"],
-            items=taken["item_pattern"],
-            exclude=tuple(taken["exclude_columns"]),
-            respondents=taken["respondents"],
-            respondent=taken["respondent"],
-        )
-        command(**given, reading=reading)
-
-    parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in (*own[:place], *added, *own[place:])]
-    with_reading.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return with_reading
+    return lambda command: expanded(command, trials=trials)

@@ -1,4 +1,4 @@
-"""``irtbench agree`` as a user meets it: figures for all, by item and by respondent, and keys that look wrong."""
+"""``irtbench crowd agree`` as a user meets it: figures for all, by item and by respondent, and keys that look wrong."""
 
 import json
 from pathlib import Path

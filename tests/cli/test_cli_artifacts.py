@@ -1,4 +1,4 @@
-"""``irtbench artifacts`` as a user meets it."""
+"""``irtbench evaluate artifacts`` as a user meets it."""
 
 import json
 from pathlib import Path

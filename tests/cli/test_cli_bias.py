@@ -1,4 +1,4 @@
-"""``irtbench bias``: its files, and one line for what is wrong."""
+"""``irtbench items bias``: its files, and one line for what is wrong."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``irtbench bias SYSTEMS --bank BANK``: its files, families, the control, and one line for what is wrong."""
+"""``irtbench items bias SYSTEMS --bank BANK``: its files, families, the control, one line for what is wrong."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``irtbench breakdown`` as a user meets it."""
+"""``irtbench evaluate breakdown`` as a user meets it."""
 
 import json
 from pathlib import Path

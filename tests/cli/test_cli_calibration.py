@@ -1,4 +1,4 @@
-"""``irtbench calibration`` as a user meets it."""
+"""``irtbench evaluate calibration`` as a user meets it."""
 
 import json
 from pathlib import Path

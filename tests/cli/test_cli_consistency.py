@@ -1,4 +1,4 @@
-"""``irtbench consistency`` as a user meets it."""
+"""``irtbench evaluate consistency`` as a user meets it."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``irtbench extend``: new items join a bank whose own items stay."""
+"""``irtbench link --extend``: new items join a bank whose own items stay."""
 
 import json
 from pathlib import Path

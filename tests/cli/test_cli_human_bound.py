@@ -1,4 +1,4 @@
-"""``irtbench human-bound`` as a user meets it."""
+"""``irtbench evaluate human-bound`` as a user meets it."""
 
 import json
 from pathlib import Path

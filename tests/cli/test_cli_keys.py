@@ -1,4 +1,4 @@
-"""``irtbench keys``: from raw answers and keys to a list of suspicious keys."""
+"""``irtbench crowd keys``: from raw answers and keys to a list of suspicious keys."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``irtbench power`` as a user meets it."""
+"""``irtbench evaluate power`` as a user meets it."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``irtbench raters``: tables, page and figures of ratings, and what is wrong with them in a line."""
+"""``irtbench crowd raters``: tables, page and figures of ratings, and what is wrong with them in a line."""
 
 from __future__ import annotations
 

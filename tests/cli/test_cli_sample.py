@@ -1,4 +1,4 @@
-"""``irtbench sample`` and ``irtbench plan`` as a user meets them, without torch."""
+"""``irtbench crowd sample`` and ``irtbench crowd plan`` as a user meets them, without torch."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``irtbench screen`` as a user meets it, on the shipped crowd and on small ones."""
+"""``irtbench crowd screen`` as a user meets it, on the shipped crowd and on small ones."""
 
 import json
 from pathlib import Path
