@@ -121,7 +121,8 @@ INNER_FILES = {
     "scoring": "category_error comparability complete_patterns item_selection modal eap_sum part_scores "
     "tables_to_score",
     "evaluation": "categorical_draws exact_sums pairing",
-    "study": "biased_items diagnosis division explained_items screened_crowd shifted_items suspected_keys "
+    "study": "biased_items diagnosis division explained_items screened_crowd "
+    "shifted_items suspected_keys "
     "kept_respondents norm_columns number_of_abilities proposal provenance reading record "
     "scale_study short_forms study_data study_template systems",
 }

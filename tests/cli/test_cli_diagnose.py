@@ -1,4 +1,4 @@
-"""``irtbench items diagnose --bootstrap`` and ``irtbench build --control``: what only a user of the command line sees."""
+"""``irtbench items diagnose --bootstrap`` and ``irtbench build --control``: what only its user sees."""
 
 import json
 from pathlib import Path

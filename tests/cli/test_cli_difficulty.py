@@ -1,4 +1,4 @@
-"""``irtbench items difficulty``: its files from a bank, a table of items and responses, and one line for what is wrong."""
+"""``irtbench items difficulty``: its files from a bank, a table of items and responses, and what is wrong."""
 
 import json
 from pathlib import Path
