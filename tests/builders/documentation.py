@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from builders.commands_here import run_main
-from irtbench.cli.main import application, command_in
+from irtbench.cli.main import RENAMED, TOP, application, command_in
 
 BOX = re.compile(r"[━─│┃┏┓┗┛┡┩╇┳┻┬┴├┤┼└┘┌┐╞╡]")
 NUMBER = re.compile(r"^([^\d.+-]*)([+-]?\d*\.?\d+)(\D*)$")
@@ -104,13 +104,16 @@ def command_lines(block: str) -> Iterator[list[str]]:
         words = shlex.split(re.sub(r"(?<=\s)\[(?=-)|(?<=\S)\](?=\s|$)", " ", line), comments=True)
         while words and ASSIGNED.match(words[0]):
             words = words[1:]
-        if len(words) > 1 and words[0] == "irtbench" and command_in(words[1:]):
+        if len(words) > 1 and words[0] == "irtbench" and words[1] in (*TOP, *RENAMED) and words[1:2] != words[1:]:
             yield words[1:]
 
 
 def demand_known_options(words: list[str]) -> None:
     """Have the command take its arguments without being run: each option is one it has, each value one it can have."""
     name = command_in(words)
+    assert name, (
+        f"irtbench {' '.join(words[:2])}: no command; a name of the last release is {RENAMED.get(words[0])} today"
+    )
     command: Any = typer.main.get_command(application(name))
     for word in name.split():
         command = command.commands[word]
