@@ -254,10 +254,10 @@ def of_systems(responses: Path, systems: Systems, test: ItemTest, reading: Readi
     items = chosen_scale(irtbench.read_bank(bank), systems.scale, bank).items
     people = None
     if systems.control is not None:
-        people = PeopleInTheirPlace(reading.matrix(systems.control), systems.permutations)
+        people = PeopleInTheirPlace(reading.matrix(systems.control), systems.permutations, test.alpha)
     family_of = None if systems.families is None else irtbench.read_groups(systems.families)
     found = shifted_items(
-        reading.matrix(responses), items, family_of, people, alpha=test.alpha, adjustment=test.adjustment,
+        reading.matrix(responses), items, family_of, people, adjustment=test.adjustment,
         rng=run.rng, progress=run.progress,
     )  # fmt: skip
     table = found.shifts.table()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -120,7 +120,8 @@ def difficulty(
         data, without = answered_with_features(reading.matrix(source), known, source, table.features)
         demand_varied_items(varied_of(data), source)
         run.progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-        explained = explained_answers(data, without, known, lengths, **vars(how), rng=run.rng, progress=run.progress)
+        explained = explained_answers(data, known, lengths, **vars(how), rng=run.rng, progress=run.progress)
+        explained = replace(explained, without=without)
     if explained.without:
         run.progress(f"left out, no row in {table.features.name}: {', '.join(explained.without[:5])}")
     found, test, horizons = explained.difficulty, explained.test, explained.horizons
