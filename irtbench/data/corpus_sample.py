@@ -23,7 +23,7 @@ NO_LABEL = ("-", "NA", "NaN")
 
 def corpus_sample(
     file: Path, *, columns: Mapping[str, str], where: Mapping[str, str], text: str | None, checks: Path | None,
-    **drawn: Any,
+    annotations: Sequence[str], **drawn: Any,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # fmt: skip
     """The items chosen in our columns, and with the corpus's own; `drawn` as of `draw`.
 
@@ -35,7 +35,7 @@ def corpus_sample(
     known, corpus = read_items(file, columns=columns, where=where), read_table(file)
     id_column = columns.get("item_id", "item_id")
     corpus = corpus.set_index(id_column, drop=False).loc[list(known.item_ids)]
-    chosen = draw(known, corpus, file, **drawn)
+    chosen = draw(known, annotated(corpus, file, annotations), **drawn)
     rows = corpus.loc[list(chosen["item_id"])]
     chosen["text"] = known.select(list(chosen["item_id"])).text if text is None else filled(text, rows, file)
     if checks is not None:
@@ -51,25 +51,32 @@ def corpus_sample(
 
 
 def draw(
-    known: ItemTable, corpus: pd.DataFrame, file: Path, *, annotations: Sequence[str], agreement: Sequence[str],
-    per_label: int, labels: Sequence[str], rng: np.random.Generator,
+    known: ItemTable, labelled: pd.DataFrame | None, *, agreement: Sequence[str], per_label: int, labels: Sequence[str],
+    rng: np.random.Generator,
 ) -> pd.DataFrame:  # fmt: skip
     """Items drawn by label and agreement, and attention checks; all, where no column of annotators is named."""
     everything = pd.DataFrame(
         {"item_id": known.item_ids, "key": known.key, "label": known.label, "attention": np.array(known.attention, int)}
     )
-    if not annotations:
+    if labelled is None:
         return everything
+    levels = [AgreementLevel.read(given) for given in agreement]
+    said = annotated_items(labelled.loc[list(known.scale_items)])
+    drawn = sample_items(said, levels=levels, per_label=per_label, labels=labels, rng=rng)
+    own = everything[everything["attention"] == 1]
+    return pd.concat([drawn.assign(key=drawn["label"], attention=0), own], ignore_index=True)
+
+
+def annotated(corpus: pd.DataFrame, file: Path, annotations: Sequence[str]) -> pd.DataFrame | None:
+    """The columns with an annotator's label each; None where no pattern of them is given."""
+    if not annotations:
+        return None
     names = [name for name in corpus.columns if any(fnmatch.fnmatchcase(name, each) for each in annotations)]
     if not names:
         raise InputError(
             f"file {file}: no column like {', '.join(annotations)}; it has: {name_first(list(corpus), most=12)}"
         )
-    said = corpus.loc[list(known.scale_items), names].mask(lambda cells: cells.isin(NO_LABEL), "")
-    levels = [AgreementLevel.read(given) for given in agreement]
-    drawn = sample_items(annotated_items(said), levels=levels, per_label=per_label, labels=labels, rng=rng)
-    own = everything[everything["attention"] == 1]
-    return pd.concat([drawn.assign(key=drawn["label"], attention=0), own], ignore_index=True)
+    return corpus[names].mask(lambda cells: cells.isin(NO_LABEL), "")
 
 
 def filled(template: str, rows: pd.DataFrame, file: Path) -> list[str]:

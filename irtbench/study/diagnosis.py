@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from irtbench.analysis.dependence_bootstrap import little_to_find, samples_for, with_bootstrap
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.classical import classical_statistics
@@ -57,6 +58,15 @@ class Diagnosis:
     tables: dict[str, pd.DataFrame]
     figures: dict[str, dict[str, Any]]
     reasons: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Refits:
+    """Samples to which the items are refitted."""
+
+    settings: FitSettings
+    n_samples: int
+    seed: int
 
 
 @dataclass
@@ -120,10 +130,10 @@ def diagnose(
     progress("local dependence")
     pairs = tried("local_dependence.csv", lambda: local_dependence(data, items, **at), LocalDependence.none())
     if settings is not None and pairs.item_1:
-        alone = pairs
+        alone, refits = pairs, Refits(settings, n_samples or samples_for(data.n_responses), seed)
         pairs = tried(
             "p_bootstrap in local_dependence.csv",
-            lambda: bootstrapped(alone, data, items, population, settings, n_samples, seed, progress),
+            lambda: bootstrapped(alone, data, items, population, refits, progress),
             alone,
         )
     progress("global fit")
@@ -158,16 +168,13 @@ def bootstrapped(
     data: ResponseMatrix,
     items: ItemParameters,
     population: Quadrature | None,
-    settings: FitSettings,
-    n_samples: int | None,
-    seed: int,
+    refits: Refits,
     progress: Callable[[str], None],
 ) -> LocalDependence:
     """The same pairs with p by samples to which the model of the items is refitted."""
-    from irtbench.analysis.dependence_bootstrap import little_to_find, samples_for, with_bootstrap
     from irtbench.estimation.many_scales.fit_many import fit_many
 
-    start = items if settings.kind in ("2pl", "3pl") else None
+    start = items if refits.settings.kind in ("2pl", "3pl") else None
     # with one slope for all, that slope on the scale of the population at hand
     sd = 1.0 if population is None else population.deviation
 
@@ -176,12 +183,12 @@ def bootstrapped(
             replace(fitted.items, discrimination=fitted.items.discrimination / sd)
             if fitted is not None and fitted.converged
             else None
-            for fitted in fit_many(samples, settings, seed=seed, start=start).fits
+            for fitted in fit_many(samples, refits.settings, seed=refits.seed, start=start).fits
         ]
 
     return with_bootstrap(
-        pairs, data, items, None, refit_many=refit_many, rng=np.random.default_rng(seed),
-        n_samples=n_samples or samples_for(data.n_responses), suffices=little_to_find, quadrature=population,
+        pairs, data, items, None, refit_many=refit_many, rng=np.random.default_rng(refits.seed),
+        n_samples=refits.n_samples, suffices=little_to_find, quadrature=population,
         progress=progress,
     )  # fmt: skip
 

@@ -35,7 +35,7 @@ class Explained:
     difficulty: ExplainedDifficulty
     test: LinearLogisticTest | None
     horizons: TimeHorizon | None
-    without: list[str]
+    without: Sequence[str] = ()
 
     @property
     def converged(self) -> bool:
@@ -141,8 +141,8 @@ def answered_with_features(
 
 
 def explained_answers(
-    data: ResponseMatrix, without: list[str], known: ItemFeatures, lengths: Lengths | None, *, model: Model,
-    shrinkage: Shrinkage, curved: bool, rng: np.random.Generator, progress: Callable[[str], None],
+    data: ResponseMatrix, known: ItemFeatures, lengths: Lengths | None, *, model: Model, shrinkage: Shrinkage,
+    curved: bool, rng: np.random.Generator, progress: Callable[[str], None],
 ) -> Explained:  # fmt: skip
     """The regression fitted with the items to responses, the linear logistic test model with rasch, and horizons."""
     from irtbench.analysis.explained_responses import explain_responses
@@ -155,7 +155,7 @@ def explained_answers(
         horizons = time_horizon(
             data, lengths.lengths, shares=lengths.shares, unit=lengths.unit, model=model, progress=progress
         )
-    return Explained(found, test, horizons, without)
+    return Explained(found, test, horizons)
 
 
 def varied_of(data: ResponseMatrix) -> list[str]:

@@ -16,10 +16,11 @@ from irtbench.models.item_parameters import ItemParameters
 
 @dataclass(frozen=True)
 class PeopleInTheirPlace:
-    """The negative control: responses of people, and how many groups of them are put in the systems' place."""
+    """The negative control: people, how many groups of them take the systems' place, and when an item is flagged."""
 
     responses: ResponseMatrix
     n_groups: int
+    alpha: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ class ShiftedItems:
 
 def shifted_items(
     given: ResponseMatrix, items: ItemParameters, family_of: Mapping[str, str] | None,
-    people: PeopleInTheirPlace | None, *, alpha: float, adjustment: Literal["fdr_bh", "holm"],
+    people: PeopleInTheirPlace | None, *, adjustment: Literal["fdr_bh", "holm"],
     rng: np.random.Generator, progress: Callable[[str], None],
 ) -> ShiftedItems:  # fmt: skip
     """Each item's shift for the systems, a random effect, beside what is known of the items.
@@ -85,7 +86,9 @@ def shifted_items(
     if people is not None:
         refusal = "--control: none of the items that the systems answered; expected them"
         own, _ = shared(people.responses, found.item_ids, refusal)
-        control = shift_control(own, items, found, n_groups=people.n_groups, alpha=alpha, rng=rng, progress=progress)
+        control = shift_control(
+            own, items, found, n_groups=people.n_groups, alpha=people.alpha, rng=rng, progress=progress
+        )
     return ShiftedItems(found, control, left_out)
 
 

@@ -141,7 +141,7 @@ def test_a_statistic_that_cannot_be_had_is_named_and_the_others_stand(
         raise ArithmeticError("the refit failed in 10 of 10 bootstrap samples")
 
     monkeypatch.setattr("irtbench.study.diagnosis.item_fit", singular)
-    monkeypatch.setattr("irtbench.analysis.dependence_bootstrap.with_bootstrap", failing)
+    monkeypatch.setattr("irtbench.study.diagnosis.with_bootstrap", failing)
     monkeypatch.setattr("irtbench.diagnostics.global_fit.dense_form", singular)
     run_here("items", "diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d")
     assert json.loads((tmp_path / "d" / "not_available.json").read_text()) == {
