@@ -57,18 +57,21 @@ LINES: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "fit parquet": (["fit", "responses.parquet", "-o", "out", "-q"], ("responses.parquet",)),
     "score parquet": (["score", "bank.json", "systems.parquet", "-o", "out.csv", "-q"], ("systems.parquet",)),
     "doctor parquet": (["doctor", "answers.parquet"], ("answers.parquet",)),
-    "items bank": (["items", "bank.json", "-o", "out", "-q"], ("bank.json",)),
+    "items bank": (["items", "show", "bank.json", "-o", "out", "-q"], ("bank.json",)),
     "score norms": (
         ["score", "bank.json", "systems.csv", "-q", "-o", "out.csv", "--norm", "smoothed", "--explain", "out"],
         ("bank.json", "systems.csv"),
     ),
-    "diagnose": (["diagnose", "responses.csv", "-o", "out", "-q", "--bootstrap", "0"], ("responses.csv",)),
-    "power": (["power", "--items", "100", "-q"], ()),
+    "items diagnose": (
+        ["items", "diagnose", "responses.csv", "-o", "out", "-q", "--bootstrap", "0"],
+        ("responses.csv",),
+    ),
+    "evaluate power": (["evaluate", "power", "--items", "100", "-q"], ()),
     "simulate": (["simulate", "-o", "out", "--respondents", "50", "--items", "6", "-q"], ()),
     "quick": (["compare", "wide.csv", "-q", "-o", "out"], ("wide.csv",)),
 }
 CASES = COMMANDS_READING | LINES
-SLOW = ("build", "dimensions", "keys", "extend")  # taken less often
+SLOW = ("build", "dimensions", "crowd keys", "link --extend")  # taken less often
 
 ODD_VALUES: tuple[Any, ...] = (
     None, [], {}, "", 0, -1, 2, 1e308, -1e308, 1e-320, 10**30, 10**400, "\ud800", "x" * 5000, True, [[[[]]]], {"a": {}},
@@ -308,14 +311,17 @@ ENDINGS = {
 KINDS = (*DAMAGED, "options")
 
 
-def options_of(command: str) -> list[str]:
-    """Every option of a command, as it is written."""
+def options_of(words: list[str]) -> list[str]:
+    """Every option of the command of a line, as it is written."""
     import typer
 
-    from irtbench.cli.main import application
+    from irtbench.cli.main import application, command_in
 
-    group: Any = typer.main.get_command(application([command, "power"]))
-    return [name for option in group.commands[command].params for name in option.opts if name.startswith("--")]
+    name = command_in(words)
+    found: Any = typer.main.get_command(application(name))
+    for word in name.split():
+        found = found.commands[word]
+    return [name for option in found.params for name in option.opts if name.startswith("--")]
 
 
 def by_options(rng: random.Random, words: list[str]) -> list[str]:
@@ -325,7 +331,7 @@ def by_options(rng: random.Random, words: list[str]) -> list[str]:
         how = rng.randrange(5)
         place = rng.randrange(1, len(words)) if len(words) > 1 else 1
         if how < 2:
-            words += [rng.choice(options_of(words[0])), rng.choice(ODD_WORDS)]
+            words += [rng.choice(options_of(words)), rng.choice(ODD_WORDS)]
         elif how == 2 and len(words) > 1:
             del words[place]
         elif how == 3 and len(words) > 1:

@@ -190,8 +190,8 @@ def test_every_argument_and_option_of_a_command_has_help() -> None:
 
 def test_files_that_a_command_writes_are_listed() -> None:
     commands = pytest.importorskip("command_reference")
-    assert commands.files_written("link")[:3] == ["bank.json", "link.json", "drift.csv"]
-    assert "advantage_N.svg" in commands.files_written("breakdown")
+    assert commands.files_written("link")[:3] == ["bank.json", "link.json", "extend.json"]
+    assert "advantage_N.svg" in commands.files_written("evaluate breakdown")
     assert "prediction.csv" in commands.files_written("predict")
     for command in set(COMMANDS) - {"quickstart"}:  # which writes what build does
         writes_a_folder = any("DIR" in choice.takes and "--output" in choice.names

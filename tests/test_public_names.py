@@ -94,8 +94,8 @@ INNER_FUNCTIONS = {
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings coded_responses file_hash harmless_text multiple_testing place respondent_sample "
-    "response_store shown "
+    "data": "checked_settings coded_responses corpus_sample file_hash harmless_text multiple_testing place "
+    "respondent_sample response_store shown "
     "trial_counts vocabulary readers.batches readers.file_systems "
     "response_blocks readers.long_blocks readers.row_order readers.wide_blocks "
     "readers.part_values readers.response_values "
@@ -120,7 +120,9 @@ INNER_FILES = {
     "pruning_round reliability_cuts removals",
     "scoring": "category_error comparability complete_patterns item_selection modal eap_sum part_scores",
     "evaluation": "categorical_draws exact_sums pairing",
-    "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading record "
+    "study": "biased_items diagnosis division explained_items screened_crowd "
+    "shifted_items suspected_keys "
+    "kept_respondents norm_columns number_of_abilities proposal provenance reading record "
     "scale_study short_forms study_data study_template systems",
 }
 

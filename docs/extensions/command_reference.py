@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import Parameter, getdoc
@@ -14,7 +13,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 from typer.models import ArgumentInfo, OptionInfo
 from typer.utils import get_params_from_function
 
-from irtbench.cli.main import COMMANDS
+from irtbench.cli.declared import Declared
+from irtbench.cli.main import COMMANDS, MODULES, function_of
 
 FILE = re.compile(r"(?<![\w./*])\w+\.(?:csv|json|svg|png|html|parquet|xml|yaml|jsonl)\b")
 NUMBER = re.compile(r"_\d+(?=\.)")  # of a figure among several
@@ -39,13 +39,6 @@ class Choice:
         return f"| {' | '.join(cells)} |"
 
 
-def function_of(command: str) -> Callable[..., Any]:
-    """The function behind a command."""
-    name = command.replace("-", "_")
-    found: Callable[..., Any] = getattr(import_module(f"irtbench.cli.{name}"), name)
-    return found
-
-
 def choices(command: str) -> list[Choice]:
     """Arguments and options of a command, in the order of its help."""
     return [_choice(parameter.annotation, parameter.default)
@@ -55,7 +48,7 @@ def choices(command: str) -> list[Choice]:
 def files_written(command: str) -> list[str]:
     """Names of the files that a command may write, as far as they are fixed: those listed, then those spoken of."""
     function = function_of(command)
-    listed = [NUMBER.sub("_N", name) for names in _lists_of_files(function.__module__) for name in names]
+    listed = [NUMBER.sub("_N", name) for name in _files_listed(command)]
     return list(dict.fromkeys([*listed, *FILE.findall(_text_on_writing(getdoc(function) or ""))]))
 
 
@@ -107,10 +100,15 @@ def _default_in_words(default: Any) -> str:
     return "" if default is None or default == [] or default == () else f"`{default}`"
 
 
-def _lists_of_files(module: str) -> list[tuple[str, ...]]:
-    """The module's constants that list the files it writes."""
-    known = vars(import_module(module))
-    return [names for name, names in known.items() if name.endswith("FILES") and isinstance(names, tuple)]
+def _files_listed(command: str) -> list[str]:
+    """The files that a command is declared with, or its module's constants list."""
+    group, _, own = command.rpartition(" ")
+    known = vars(import_module(f"irtbench.cli.{MODULES.get(command, group or own)}"))
+    declared = known[own.replace("-", "_")]
+    if isinstance(declared, Declared):
+        return list(declared.files)
+    lists = [names for name, names in known.items() if name.endswith("FILES") and isinstance(names, tuple)]
+    return [name for names in lists for name in names]
 
 
 def _text_on_writing(text: str) -> str:

@@ -15,7 +15,7 @@ from irtbench.analysis.design_information import ExpectedPrecision as ExpectedPr
 from irtbench.analysis.design_information import DesignInformation as DesignInformation
 from irtbench.analysis.design_information import typical_items as typical_items
 from irtbench.analysis.design_information import ability_precision as ability_precision
-from irtbench.analysis.crowd_plan import PlanSettings as PlanSettings
+from irtbench.analysis.plan_settings import PlanSettings as PlanSettings
 from irtbench.analysis.crowd_plan import AttentionChecks as AttentionChecks
 from irtbench.analysis.crowd_plan import CrowdPlan as CrowdPlan
 from irtbench.analysis.crowd_plan import attention_checks as attention_checks

@@ -1,125 +1,112 @@
-"""``irtbench adapt``: adaptive tests, replayed, simulated, or asked at a prompt."""
+"""``irtbench form adapt``: adaptive tests, replayed, simulated, or asked at a prompt."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pandas as pd
 import typer
 
+import irtbench
+from irtbench import report
 from irtbench.cli.assemble import read_bank, table_of
+from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.graded import read_graded
-from irtbench.cli.options import Figures, Json, Quiet, Seed
-from irtbench.cli.output import demand_table_name, say, show_table, to_json, write_table
-from irtbench.cli.presenting import figures_in, maybe_file
-from irtbench.cli.progress import reporting
-from irtbench.cli.reading import Reading, reads_files
+from irtbench.cli.output import say, show_table
+from irtbench.cli.reading import Reading
+from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
+from irtbench.scoring.adaptive import AdaptiveSettings
 
 if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
     from irtbench.data.responses import ResponseMatrix
-    from irtbench.scoring.adaptive import AdaptiveSettings
     from irtbench.scoring.adaptive_paths import AdaptivePaths
 
+PathFile = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="path.csv to write; also .parquet, .json.")
+]
 
-@reads_files
-def adapt(
-    bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json, or a table items.csv.")],
+
+@dataclass(frozen=True)
+class WhoIsTested:
+    """Known responses, simulated respondents, or whoever is at the prompt."""
+
     replay: Annotated[
         Path | None, typer.Option("--replay", metavar="RESPONSES", help="Responses 1 / 0 to read the answers from.")
-    ] = None,
+    ] = None
     simulate: Annotated[
         int | None, typer.Option("--simulate", metavar="N", help="So many respondents of a normal population.", min=1)
-    ] = None,
+    ] = None
     theta: Annotated[
         float | None, typer.Option("--theta", help="Ability of the simulated respondents; drawn unless said.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="path.csv to write; also .parquet, .json.")
-    ] = None,
-    scale: Annotated[str | None, typer.Option("--scale", help="The scale of a bank that has several.")] = None,
-    rule: Annotated[
-        Literal["information", "posterior", "kullback", "variance", "difficulty"],
-        typer.Option("--rule", help="How the next item is chosen."),
-    ] = "information",
-    best_of: Annotated[int, typer.Option("--best-of", help="Drawn among so many of the best.", min=1)] = 1,
-    se: Annotated[float, typer.Option("--se", help="Ends at this standard error; 0 for no such end.", min=0)] = 0.3,
-    most_items: Annotated[int | None, typer.Option("--length", help="Ends after so many items.", min=1)] = None,
-    least_items: Annotated[int, typer.Option("--least", help="Not before so many items.", min=0)] = 0,
-    least_gain: Annotated[
-        float | None, typer.Option("--least-gain", help="Ends where an item lowers the standard error by less.", min=0)
-    ] = None,
-    share: Annotated[
-        list[str], typer.Option("--share", metavar="VALUE=SHARE", help="Wanted share of a value of --by; repeat.")
-    ] = [],  # noqa: B006 - typer copies it
-    by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column of the shares.")] = "label",
-    items: Annotated[
-        Path | None, typer.Option("--columns-of", metavar="FILE", help="A table with that column: item_id and others.")
-    ] = None,
-    most_exposure: Annotated[
-        float | None, typer.Option("--most-exposure", help="Share of the tests that may ask an item.")
-    ] = None,
-    missing: Annotated[
-        Literal["skip", "wrong", "error"],
-        typer.Option("--missing", help="What it means that an item was asked and not answered."),
-    ] = "skip",
+    ] = None
     ask_unanswered: Annotated[
         bool, typer.Option("--ask-unanswered", help="Ask items that the respondent has no response to, too.")
-    ] = False,
-    figures: Figures = None,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
-    *,
+    ] = False
+
+
+@dataclass(frozen=True)
+class TestedOn:
+    """The scale, and what shares of its items are wanted."""
+
+    scale: Annotated[str | None, typer.Option("--scale", help="The scale of a bank that has several.")] = None
+    share: Annotated[
+        list[str], typer.Option("--share", metavar="VALUE=SHARE", help="Wanted share of a value of --by; repeat.")
+    ] = field(default_factory=list)
+    by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column of the shares.")] = "label"
+    items: Annotated[
+        Path | None, typer.Option("--columns-of", metavar="FILE", help="A table with that column: item_id and others.")
+    ] = None
+
+
+@command(output=PathFile)
+def adapt(
+    bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json, or a table items.csv.")],
+    who: WhoIsTested,
+    on: TestedOn,
+    settings: Annotated[
+        AdaptiveSettings,
+        Fields({"most_items": "--length", "least_items": "--least"}, without=("se", "shares")),
+    ],
     reading: Reading,
-) -> None:
+    run: Run,
+    se: Annotated[float, typer.Option("--se", help="Ends at this standard error; 0 for no such end.", min=0)] = 0.3,
+) -> Outcome:
     """Run adaptive tests: --replay responses that are known, --simulate respondents, or neither to be asked here.
 
     Writes path.csv: respondent, step, item, response, ability and its standard error after it, and why the test ended.
     """
-    from irtbench.scoring.adaptive import AdaptiveSettings
-    from irtbench.scoring.adaptive_paths import replay_adaptive, simulate_adaptive
-
-    if output is not None:
-        demand_table_name(output)
-    if replay is not None and simulate is not None:
+    if who.replay is not None and who.simulate is not None:
         raise InputError("--replay and --simulate: expected one of them, or neither for a prompt")
-    settings = AdaptiveSettings(
-        rule=rule, best_of=best_of, se=se or None, most_items=most_items, least_items=least_items,
-        least_gain=least_gain, missing=missing, shares=shares_of(share), most_exposure=most_exposure,
-    )  # fmt: skip
-    own, columns = scale_and_column(bank, scale, by if share else None, items)
-    with reporting(quiet=quiet or (replay is None and simulate is None)) as progress:  # no bar beside a prompt
-        progress("choosing items")
-        if replay is not None:
-            found = replay_adaptive(
-                own,
-                responses_to(own, replay, reading),
-                settings,
-                columns=columns,
-                ask_unanswered=ask_unanswered,
-                seed=seed,
-            )
-        elif simulate is not None:
-            drawn = np.random.default_rng(seed).normal(size=simulate)
-            abilities = drawn if theta is None else np.full(simulate, theta)
-            found = simulate_adaptive(own, abilities, settings, columns=columns, seed=seed)
-        else:
-            found = ask_here(own, settings, columns, seed)
-    with maybe_file(output) as file, figures_in(figures) as draw:
-        if file is not None:
-            write_table(found.table(), file)
-        if draw is not None:
-            from irtbench.report.scoring_figures import adaptive_figures
+    settings = replace(settings, se=se or None, shares=shares_of(on.share))
+    own, columns = scale_and_column(bank, on.scale, on.by if on.share else None, on.items)
+    run.progress("choosing items")
+    if who.replay is not None:
+        given = responses_to(own, who.replay, reading)
+        found = irtbench.replay_adaptive(
+            own, given, settings, columns=columns, ask_unanswered=who.ask_unanswered, seed=run.seed
+        )
+    elif who.simulate is not None:
+        drawn = run.rng.normal(size=who.simulate)
+        abilities = drawn if who.theta is None else np.full(who.simulate, who.theta)
+        found = irtbench.simulate_adaptive(own, abilities, settings, columns=columns, seed=run.seed)
+    else:
+        run.hush()  # no bar beside a prompt
+        found = ask_here(own, settings, columns, run.seed)
 
-            draw(adaptive_figures(found, wanted=settings.se))
-    if json:
-        print(to_json({"paths": found.table(), "ends": found.ends()}))
-    elif not quiet:
-        show_paths(found, output)
+    def tell() -> None:
+        show_table(found.ends(), rest=run.output)
+        if len(found.ends()):
+            say(f"{found.n_items.mean():.1f} items each; mean standard error {found.standard_error.mean():.3f}")
+
+    return Outcome(
+        json={"paths": found.table(), "ends": found.ends()}, files=found.table(), tell=tell,
+        figures=lambda: report.adaptive_figures(found, wanted=settings.se),
+    )  # fmt: skip
 
 
 def responses_to(scale: Scale, path: Path, reading: Reading) -> ResponseMatrix:
@@ -204,11 +191,3 @@ def graded_here(given: str, key: str | None, scores: tuple[Any, ...] | None = No
     if key is not None:
         return float(text.casefold() == key.strip().casefold())
     return ({"1": 1.0, "0": 0.0} if scores is None else {str(score): score for score in scores}).get(text, np.nan)
-
-
-def show_paths(found: AdaptivePaths, output: Path | None) -> None:
-    """Print where the tests ended."""
-    ends = found.ends()
-    show_table(ends, rest=output)
-    if len(ends):
-        say(f"{found.n_items.mean():.1f} items each; mean standard error {found.standard_error.mean():.3f}")

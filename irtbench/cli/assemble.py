@@ -1,19 +1,22 @@
-"""``irtbench assemble``: a short test out of a bank."""
+"""``irtbench form assemble``: a short test out of a bank."""
 
 from __future__ import annotations
 
 import re
-import sys
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from irtbench.cli.options import Figures, Folder, Html, Json, Quiet, Seed, numbers
-from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
-from irtbench.cli.presenting import figures_in, page_in
-from irtbench.cli.progress import reporting
+import irtbench
+from irtbench import report
+from irtbench.building.form_wishes import FormWishes
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.output import say, say_next, show_table
 from irtbench.cli.reading import Reading
+from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
@@ -25,154 +28,129 @@ if TYPE_CHECKING:
 _END = re.compile(r"(\d+(?:\.\d+)?)(%?)")
 
 
-def assemble(
-    bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json, or a table items.csv.")],
-    output: Folder,
-    length: Annotated[int | None, typer.Option("--length", help="Items of the form: most information.", min=1)] = None,
-    se: Annotated[
-        float | None, typer.Option("--se", help="The shortest form with no larger a standard error at any theta.")
-    ] = None,
-    reliability: Annotated[
-        float | None, typer.Option("--reliability", help="The shortest form of this marginal reliability.")
-    ] = None,
-    theta: Annotated[
-        str, typer.Option("--theta", metavar="T,T,...", help="Abilities at which information is asked for.")
-    ] = "-1,-0.5,0,0.5,1",
-    shape: Annotated[
-        str | None, typer.Option("--shape", metavar="R,R,...", help="Information wanted there, relative to each other.")
-    ] = None,
+@dataclass(frozen=True)
+class Purpose:
+    """What a form of a length is best for."""
+
     objective: Annotated[
         Literal["maximin", "population"],
         typer.Option("--objective", help="Most information where there is least, or for the population's mean."),
-    ] = "maximin",
+    ] = "maximin"
     best_for: Annotated[
         Literal["ability", "accuracy"],
         typer.Option("--for", help="What --length items are to tell: ability, or the accuracy on all items."),
-    ] = "ability",
+    ] = "ability"
     learn_from: Annotated[
         Path | None,
         typer.Option(
             "--learn-from", metavar="RESPONSES", help="For accuracy: responses 1 / 0 of known systems to all items."
         ),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class FormContents:
+    """The items of which a form is made, and the limits on them."""
+
+    scale: Annotated[list[str], typer.Option("--scale", help="Of these scales of the bank alone; repeat.")] = field(
+        default_factory=list
+    )
+    items: Annotated[
+        Path | None, typer.Option("--items", metavar="FILE", help="More columns of each item: item_id and others.")
+    ] = None
     limit: Annotated[
         list[str],
         typer.Option("--limit", metavar="COLUMN=VALUE:MIN..MAX", help="Items with a value: 5..10, ..3, 20%..; repeat."),
-    ] = [],  # noqa: B006 - typer copies it
-    items: Annotated[
-        Path | None, typer.Option("--items", metavar="FILE", help="More columns of each item: item_id and others.")
-    ] = None,
-    scale: Annotated[list[str], typer.Option("--scale", help="Of these scales of the bank alone; repeat.")] = [],  # noqa: B006
+    ] = field(default_factory=list)
     enemies: Annotated[
         Path | None,
         typer.Option("--enemies", metavar="FILE", help="Pairs that may not stand together: item_1, item_2."),
-    ] = None,
-    enemies_by: Annotated[
-        str | None, typer.Option("--enemies-by", metavar="COLUMN", help="Items alike in this column are enemies.")
-    ] = None,
-    require: Annotated[list[str], typer.Option("--require", metavar="ITEM", help="On the form; repeat.")] = [],  # noqa: B006
-    forbid: Annotated[list[str], typer.Option("--forbid", metavar="ITEM", help="Not on the form; repeat.")] = [],  # noqa: B006
+    ] = None
     other_form: Annotated[
         list[Path],
         typer.Option("--other-form", metavar="FILE", help="A form in use: form.csv, or an id a line; repeat."),
-    ] = [],  # noqa: B006
-    most_overlap: Annotated[
-        int | None, typer.Option("--most-overlap", help="Items shared with each other form at most.", min=0)
-    ] = None,
-    most_uses: Annotated[
-        int | None, typer.Option("--most-uses", help="Forms that an item may be on, those in use counted.", min=1)
-    ] = None,
-    forms: Annotated[int, typer.Option("--forms", help="Parallel forms to make at once.", min=1)] = 1,
+    ] = field(default_factory=list)
+
+    def of(self, bank: BankLike, path: Path) -> BankLike:
+        """The bank, of which the scales named alone are taken."""
+        if not self.scale:
+            return bank
+        if not isinstance(bank, irtbench.ItemBank):
+            raise InputError(f"--scale {self.scale[0]}: {path} is no bank; expected bank.json")
+        names = [one.name for one in bank.scales]
+        if unknown := [name for name in self.scale if name not in names]:
+            raise InputError(f"--scale {unknown[0]}: the bank has no such scale; it has: {', '.join(names)}")
+        return replace(bank, scales=tuple(one for one in bank.scales if one.name in self.scale))
+
+    def added_to(self, wishes: FormWishes, purpose: Purpose) -> FormWishes:
+        """The wishes with what the files and limits say."""
+        return replace(
+            wishes,
+            objective="accuracy" if purpose.best_for == "accuracy" else purpose.objective,
+            limits=tuple(limit_of(text) for text in self.limit),
+            enemies=() if self.enemies is None else pairs(self.enemies),
+            other_forms=tuple(read_form(file) for file in self.other_form),
+        )
+
+
+@dataclass(frozen=True)
+class HarnessIds:
+    """The ids of a form's items for evaluation harnesses."""
+
     ids: Annotated[
         list[str],
         typer.Option("--ids", metavar="HARNESS", help="lm-eval, inspect, helm or plain; all that fit; repeat."),
-    ] = [],  # noqa: B006
+    ] = field(default_factory=list)
     task: Annotated[
         list[str], typer.Option("--task", help="A task that item ids begin with, if it is not up to the last slash.")
-    ] = [],  # noqa: B006
-    gap: Annotated[float, typer.Option("--gap", help="How far from the best, relative, will do.")] = 0.0,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", help="After which the best found is taken: 300; 20 for several forms.")
-    ] = None,
-    figures: Figures = None,
-    html: Html = None,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> None:
+    ] = field(default_factory=list)
+
+
+@command("form.csv", "form.json", html=True)
+def assemble(
+    bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json, or a table items.csv.")],
+    wishes: Annotated[
+        FormWishes,
+        Fields(
+            {"required": "--require", "forbidden": "--forbid"},
+            without=("objective", "limits", "enemies", "other_forms"),
+        ),
+    ],
+    purpose: Purpose,
+    contents: FormContents,
+    harness: HarnessIds,
+    run: Run,
+) -> Outcome:
     """Choose the items of a short form: exactly one of --length, --se, --reliability says how short.
 
     Writes form.csv, form.json, bank.json (the form, which score takes), and the ids of its items for evaluation
     harnesses. Several forms: bank_1.json, bank_2.json and so on.
     """
-    from dataclasses import replace
-
-    from irtbench.bank.bank import ItemBank, save_bank
-    from irtbench.building.assembly import assemble_forms
+    from irtbench.bank.bank import save_bank
     from irtbench.building.binary_program import TimeOut
-    from irtbench.building.form_bank import form_bank
-    from irtbench.building.form_wishes import FormWishes
     from irtbench.building.item_pool import scales_given
-    from irtbench.data.harness_ids import harness_ids
 
-    given = read_bank(bank)
-    if scale:
-        if not isinstance(given, ItemBank):
-            raise InputError(f"--scale {scale[0]}: {bank} is no bank; expected bank.json")
-        names = [one.name for one in given.scales]
-        for name in scale:
-            if name not in names:
-                raise InputError(f"--scale {name}: the bank has no such scale; it has: {', '.join(names)}")
-        given = replace(given, scales=tuple(one for one in given.scales if one.name in scale))
-    wishes = FormWishes(
-        length=length, se=se, reliability=reliability, theta=numbers("--theta", theta),
-        shape=() if shape is None else numbers("--shape", shape),
-        objective="accuracy" if best_for == "accuracy" else objective,
-        limits=tuple(limit_of(text) for text in limit), enemies=() if enemies is None else pairs(enemies),
-        enemies_by=enemies_by, required=tuple(require), forbidden=tuple(forbid),
-        other_forms=tuple(read_form(file) for file in other_form), most_overlap=most_overlap, most_uses=most_uses,
-        forms=forms, gap=gap, seconds=seconds,
-    )  # fmt: skip
-    columns = None if items is None else table_of(items)
-    with reporting(quiet=quiet) as progress:
-        progress("choosing the items")
-        try:
-            known = None if learn_from is None else known_responses(given, learn_from)
-            found = assemble_forms(given, wishes, columns=columns, known=known)
-        except TimeOut as error:
-            print(f"irtbench assemble: {error}; expected more --seconds or fewer wishes", file=sys.stderr)
-            raise typer.Exit(1) from None
-    banks = [form_bank(given, form, seed=seed) for form in found.forms]
-    files: dict[str, str] = {}
+    given = contents.of(read_bank(bank), bank)
+    columns = None if contents.items is None else table_of(contents.items)
+    run.progress("choosing the items")
+    known = None if purpose.learn_from is None else known_responses(given, purpose.learn_from)
+    try:
+        found = irtbench.assemble_forms(given, contents.added_to(wishes, purpose), columns=columns, known=known)
+    except TimeOut as error:
+        return Outcome(json=None, stopped=f"{error}; expected more --seconds or fewer wishes")
+    ids: dict[str, str] = {}
+    banks: dict[str, Any] = {}
     for number, form in enumerate(found.forms, start=1):
-        texts = harness_ids(form, formats=tuple(ids), tasks=tuple(task))  # type: ignore[arg-type]
-        files |= {numbered(name, number, forms): text for name, text in texts.items()}
-    summary = found.summary() | {"seed": seed, "ids": sorted(files)}
-    # what an earlier run may have written and this one does not
-    names = [*files, *(numbered("bank.json", k, forms) for k in range(1, forms + 1))]
-    with (
-        output_folder(output, files=("form.csv", "form.json", *names)) as folder,
-        figures_in(figures) as draw,
-        page_in(html) as show,
-    ):
-        write_table(found.table(), folder / "form.csv")
-        write_json(summary, folder / "form.json")
-        for number, short in enumerate(banks, start=1):
-            save_bank(short, folder / numbered("bank.json", number, forms))
-        for name, text in files.items():
-            (folder / name).write_text(text, encoding="utf-8")
-        if draw is not None:
-            from irtbench.report.bank_figures import form_figures
-
-            draw(form_figures(scales_given(given), found))
-        if show is not None:
-            from irtbench.report.item_pages import forms_page
-
-            show(forms_page(scales_given(given), found))
-    if json:
-        print(to_json(summary))
-    elif not quiet:
-        show_forms(found, output)
+        own = partial(numbered, number=number, n_forms=wishes.forms)
+        texts = irtbench.harness_ids(form, formats=tuple(harness.ids), tasks=tuple(harness.task))  # type: ignore[arg-type]
+        ids |= {own(name): text for name, text in texts.items()}
+        banks[own("bank.json")] = partial(save_bank, irtbench.form_bank(given, form, seed=run.seed))
+    summary = found.summary() | {"seed": run.seed, "ids": sorted(ids)}
+    return Outcome(
+        json=summary, files={"form.csv": found.table(), "form.json": summary, **banks, **ids},
+        figures=lambda: report.form_figures(scales_given(given), found),
+        page=lambda: report.forms_page(scales_given(given), found), tell=lambda: show_forms(found, run),
+    )  # fmt: skip
 
 
 def read_bank(path: Path) -> BankLike:
@@ -274,13 +252,14 @@ def numbered(name: str, number: int, n_forms: int) -> str:
     return name if n_forms == 1 else f"{stem}_{number}{dot}{ending}"
 
 
-def show_forms(found: AssembledForms, output: Path) -> None:
+def show_forms(found: AssembledForms, run: Run) -> None:
     """Print how precise the forms are."""
-    show_table(found.precision, rest=output / "form.json")
+    show_table(found.precision, rest=run.at("form.json"))
+    assert run.output is not None
     n, forms = len(found.forms[0]), len(found.forms)
     many = f"{n} items" if forms == 1 else f"{forms} forms of {n} items each"
     best = "none is better" if found.optimal else f"none is better by more than {found.gap:.2%}"
     if found.wishes.objective == "accuracy":
         best = f"the accuracy on all items is known to a standard deviation of {found.objective:.3f}"
-    say(f"{found.wishes.wanted}: {many}; {best}, {found.seconds:.1f} s; written to {output}")
-    say_next("irtbench", "score", output / numbered("bank.json", 1, forms), "NEW.csv")
+    say(f"{found.wishes.wanted}: {many}; {best}, {found.seconds:.1f} s; written to {run.output}")
+    say_next("irtbench", "score", run.output / numbered("bank.json", 1, forms), "NEW.csv")

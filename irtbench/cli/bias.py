@@ -1,126 +1,148 @@
-"""``irtbench bias``: items that are harder for one group than for another at the same ability."""
+"""``irtbench items bias``: items that are harder for one group than for another at the same ability."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
-import pandas as pd
 import typer
 
-from irtbench.cli.bias_effect import FIGURES, effect_or_reason
-from irtbench.cli.bias_effect import FILES as EFFECT_FILES
-from irtbench.cli.bias_of_systems import FILES as SYSTEM_FILES
-from irtbench.cli.bias_of_systems import AgainstPeople, systems_against_people
+import irtbench
+from irtbench import report
+from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.fit_in_categories import levels_of
 from irtbench.cli.fit_options import IN_CATEGORIES, Levels
+from irtbench.cli.link_options import chosen_scale
 from irtbench.cli.options import (
     FiguresOrBeside,
-    Folder,
-    Html,
-    Json,
     NumberOfOptions,
-    Quiet,
     Responses,
-    Seed,
     WhereToCompute,
     demand_varied_items,
 )
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
-from irtbench.cli.presenting import figures_in, page_in
-from irtbench.cli.progress import reporting
-from irtbench.cli.reading import Reading, reads_files
+from irtbench.cli.output import say, show_table
+from irtbench.cli.reading import Reading
+from irtbench.cli.settings_options import options_given
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
-    from irtbench.analysis.item_bias import ItemBias
-    from irtbench.analysis.mantel_haenszel import MantelHaenszel
-    from irtbench.analysis.score_regression import ScoreRegression
-    from irtbench.estimation.settings import FitSettings
+    from irtbench.report.blocks import Block
+    from irtbench.study.biased_items import BiasEffect, ComparedItems, HowTested
+    from irtbench.study.shifted_items import ShiftedItems
 
-FILES = ("bias.csv", "bias.json", *EFFECT_FILES, *FIGURES, *SYSTEM_FILES)
 SHOWN = (
     *("item_id", "delta", "size", "odds_ratio", "ets_class", "rms_difference", "r2_change", "r2_class", "chi2", "x2"),
     *("p", "p_adjusted", "p_uniform", "p_crossing"),
 )
 DIRECTION = ": negative delta is harder for the focal group"
+MOST_SHOWN = 20
+OF_SYSTEMS_TOO = ("--alpha", "--adjust", "--options", "--device")
 
 
-@reads_files(trials="count")
-def bias(
-    responses: Responses,
-    output: Folder,
+@dataclass(frozen=True)
+class Groups:
+    """The groups that are compared."""
+
     groups: Annotated[
         Path | None, typer.Option("--groups", metavar="G", help="Table with respondent_id and group.")
-    ] = None,
+    ] = None
+    focal: Annotated[
+        str | None, typer.Option("--focal", help="The group compared with the other; else the smaller one.")
+    ] = None
+    reference: Annotated[
+        str | None, typer.Option("--reference", help="The group it is compared with, where there are more than two.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Systems:
+    """A few systems in place of groups, against the people of a bank."""
+
     bank: Annotated[
         Path | None,
         typer.Option("--bank", metavar="BANK", help="In place of --groups: a few systems against a bank's people."),
-    ] = None,
+    ] = None
     families: Annotated[
         Path | None,
         typer.Option(
             "--families", metavar="F", help="With --bank: respondent_id and group; systems of one are not independent."
         ),
-    ] = None,
+    ] = None
     control: Annotated[
         Path | None,
         typer.Option("--control", metavar="PEOPLE", help="With --bank: responses of people to put in their place."),
-    ] = None,
+    ] = None
     permutations: Annotated[
         int, typer.Option("--permutations", min=1, max=10_000, help="With --control: how many groups of people.")
-    ] = 20,
+    ] = 20
     scale: Annotated[
         str | None, typer.Option("--scale", metavar="NAME", help="With --bank: the scale, where it has several.")
-    ] = None,
-    focal: Annotated[
-        str | None, typer.Option("--focal", help="The group compared with the other; else the smaller one.")
-    ] = None,
-    reference: Annotated[
-        str | None, typer.Option("--reference", help="The group it is compared with, where there are more than two.")
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class ItemTest:
+    """How each item is tested."""
+
     method: Annotated[
         Literal["likelihood", "likelihood_ratio", "logistic", "mantel-haenszel"],
         typer.Option("--method", help="How each item is tested; likelihood and likelihood_ratio are the same."),
-    ] = "likelihood",
+    ] = "likelihood"
     match: Annotated[
         Literal["ability", "score"] | None,
         typer.Option("--match", help="Who counts as equally able; score goes with logistic and mantel-haenszel."),
-    ] = None,
+    ] = None
     purify: Annotated[
         bool, typer.Option("--purify/--no-purify", help="Whether items that differ leave anchors and score.")
-    ] = True,
+    ] = True
     continuity: Annotated[
         bool, typer.Option("--continuity/--no-continuity", help="Continuity correction of mantel-haenszel.")
-    ] = True,
+    ] = True
+    alpha: Annotated[float, typer.Option("--alpha", help="p, not adjusted, below which an item is no anchor.")] = 0.05
+    adjustment: Annotated[
+        Literal["fdr_bh", "holm"], typer.Option("--adjust", help="How p is adjusted for the number of items.")
+    ] = "fdr_bh"
+
+
+@dataclass(frozen=True)
+class GroupModel:
+    """The model of the items."""
+
     model: Annotated[
         Literal["2pl", "3pl", "grm", "gpcm"],
         typer.Option("--model", help="2pl, 3pl where items are guessed; grm, gpcm: responses are grades."),
-    ] = "2pl",
-    levels: Levels = None,
+    ] = "2pl"
+    levels: Levels = None
     prior: Annotated[
         Literal["none", "weak"] | None,
         typer.Option("--prior", help="Prior of the items; none for 2pl and weak for 3pl unless said otherwise."),
-    ] = None,
-    guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote held at this value.")] = 0.0,
-    options: NumberOfOptions = 4,
-    device: WhereToCompute = "auto",
-    alpha: Annotated[float, typer.Option("--alpha", help="p, not adjusted, below which an item is no anchor.")] = 0.05,
-    adjustment: Annotated[
-        Literal["fdr_bh", "holm"], typer.Option("--adjust", help="How p is adjusted for the number of items.")
-    ] = "fdr_bh",
-    figures: FiguresOrBeside = None,
-    html: Html = None,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
-    *,
+    ] = None
+    guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote held at this value.")] = 0.0
+    options: NumberOfOptions = 4
+    device: WhereToCompute = "auto"
+
+    @property
+    def of_grades(self) -> bool:
+        """Whether responses are grades."""
+        return self.model in IN_CATEGORIES
+
+
+@command(
+    "bias.csv", "bias.json", "test_bias.csv", "test_curves.csv", "ability_change.csv", "item_curves.svg",
+    "test_curves.svg", "item_differences.svg", "systems.csv", "control.csv",
+    figures=FiguresOrBeside, html=True, trials="count",
+)  # fmt: skip
+def bias(
+    responses: Responses,
+    between: Groups,
+    systems: Systems,
+    test: ItemTest,
+    model: GroupModel,
     reading: Reading,
-) -> None:
+    run: Run,
+) -> Outcome:
     """Compare items between groups: people of two kinds, or people and machines.
 
     Writes bias.csv and bias.json. Two groups are compared at the same ability; with mantel-haenszel, and with logistic
@@ -136,250 +158,173 @@ def bias(
     With --bank the responses are those of a few systems (5 to 30), and the bank's items are held as people calibrated
     them: each item's shift for the systems is a random effect. Writes bias.csv, bias.json, systems.csv and control.csv.
     """
-    if bank is not None:
-        beside = {
-            "--groups": groups, "--focal": focal, "--reference": reference, "--match": match, "--prior": prior,
-            "--method": None if method == "likelihood" else method, "--model": None if model == "2pl" else model,
-            "--guessing": guessing or None, "--no-purify": None if purify else True, "--levels": levels,
-        }  # fmt: skip
-        if given_too := [name for name, value in beside.items() if value is not None]:
-            raise InputError(f"--bank: {given_too[0]} does not go with it; expected one or the other")
-        how = AgainstPeople(bank, scale, families, control, permutations, alpha, adjustment)
-        systems_against_people(
-            responses,
-            how,
-            reading=reading,
-            output=output,
-            files=FILES,
-            figures=figures,
-            html=html,
-            seed=seed,
-            quiet=quiet,
-            json=json,
-        )
-        return
-    for name, value in (("--families", families), ("--control", control), ("--scale", scale)):
-        if value is not None:
-            raise InputError(f"{name}: goes with --bank alone")
-    if groups is None:
+    if systems.bank is not None:
+        if beside := [name for name in options_given(between, test, model) if name not in OF_SYSTEMS_TOO]:
+            raise InputError(f"--bank: {beside[0]} does not go with it; expected one or the other")
+        return of_systems(responses, systems, test, reading, run)
+    if of_bank := options_given(systems):
+        raise InputError(f"{of_bank[0]}: goes with --bank alone")
+    if between.groups is None:
         raise InputError("bias: expected --groups G, or --bank BANK for a few systems against a bank's people")
-    from irtbench.analysis.item_bias import comparable_in_categories, comparable_items, item_bias
-    from irtbench.analysis.mantel_haenszel import mantel_haenszel
-    from irtbench.analysis.score_regression import score_regression
-    from irtbench.data.readers.groups import read_groups
-    from irtbench.estimation.settings import FitSettings
+    from irtbench.study.biased_items import Compared, compare_items, compared_groups, ids_of
 
-    graded = model in IN_CATEGORIES
-    refuse_beside_grades(graded, method=method, levels=levels, guessing=guessing)
-    by_score = matched_by_score(method, match, models=model == "3pl" or guessing > 0 or prior is not None)
-    with (
-        reporting(quiet=quiet) as progress,
-        output_folder(output, files=FILES) as folder,
-        figures_in(figures, beside=folder) as draw,
-        page_in(html) as show,
-    ):
-        labels = levels_of(levels) or None
-        given = reading.scores(responses, labels or ()) if graded else reading.matrix(responses)
-        respondent_ids = tuple(given.index) if isinstance(given, pd.DataFrame) else given.respondent_ids
-        group_of = read_groups(groups)
-        names = compared_groups(group_of, respondent_ids, reference, focal, any_number=by_score)
-        there = np.array([group_of.get(r) in names for r in respondent_ids])
-        group = np.array([group_of[r] for r, kept_too in zip(respondent_ids, there, strict=True) if kept_too], object)
-        data: Any
-        if isinstance(given, pd.DataFrame):
-            data, item_ids = given[there], [*given.columns]
-            kept = [*comparable_in_categories(data, [group == name for name in names], labels)]
-        else:
-            data, item_ids = given.select_respondents(there), [*given.item_ids]
-            in_all = [set(comparable_items(data, group == name)) for name in names[1:]]
-            kept = [item for item in item_ids if all(item in comparable for comparable in in_all)]
-        demand_varied_items(kept, responses)
-        left_out = sorted(set(item_ids) - set(kept))
-        sizes = ", ".join(f"{int((group == name).sum())} {name}" for name in names)
-        progress(f"{len(kept)} items, {names[0]} is the reference: {sizes}")
-        data = data[kept] if graded else data.select_items(kept)
-        settings = FitSettings(
-            kind="3pl" if model == "3pl" else "2pl", prior=prior, guessing=guessing, n_options=options, device=device
-        )
-        if method == "mantel-haenszel":
-            tested = mantel_haenszel(
-                data, list(group), reference=names[0], purify=purify, continuity=continuity, alpha=alpha,
-                adjustment=adjustment,
-            )  # fmt: skip
-            items, found = tested.table(), about_scores(tested, method)
-        elif by_score:
-            regressed = score_regression(
-                data, list(group), reference=names[0], in_categories=graded, levels=labels, purify=purify, alpha=alpha,
-                adjustment=adjustment,
-            )  # fmt: skip
-            items, found = regressed.table(), about_scores(regressed, method)
-        else:
-            result = item_bias(
-                data, group == names[1], method="logistic" if method == "logistic" else "likelihood_ratio",
-                purify=purify, alpha=alpha, adjustment=adjustment, settings=settings,
-                models=model if graded else None, levels=labels,
-            )  # fmt: skip
-            if not result.status.converged:
-                progress(f"the fit with the last anchors did not converge: {result.status}")
-            items, found = result.table(), about_abilities(result, names, settings) | {"model": model}
-            if result.merged:
-                found["categories_merged"] = list(result.merged)
-        flagged = list(items["item_id"][items["p_adjusted"] < alpha])
-        found |= {"flagged": flagged, "items_left_out": left_out}
-        worst_first = list(items.sort_values("p", kind="stable")["item_id"])
-        effect, not_said = None, "of grades it is not known; items by group are in bias.csv" if flagged else ""
-        if not graded:
-            effect, not_said = effect_or_reason(
-                data, list(group), [item for item in worst_first if item in set(flagged)], reference=names[0],
-                settings=settings, seed=seed,
-            )  # fmt: skip
-        if effect is not None:
-            found |= effect.about()
-            effect.write(folder)
-        if draw is not None:
-            from irtbench.report.check_figures import bias_figures
+    how = tests_of(test, model)
+    given = reading.scores(responses, how.levels or ()) if model.of_grades else reading.matrix(responses)
+    group_of, respondent_ids = irtbench.read_groups(between.groups), ids_of(given).respondents
+    names = compared_groups(group_of, respondent_ids, between.reference, between.focal, any_number=how.by_score)
+    of = Compared.of(given, group_of, names, how.levels)
+    demand_varied_items(of.item_ids, responses)
+    run.progress(f"{len(of.item_ids)} items, {names[0]} is the reference: {of.sizes()}")
+    found = compare_items(of, how, seed=run.seed, progress=run.progress)
 
-            draw([*bias_figures(items, alpha=alpha), *([] if effect is None else effect.figures())])
-        if show is not None:
-            from irtbench.report.item_pages import bias_page
+    def curves(*, apart: bool = False) -> list[Block]:
+        effect = found.effect
+        return [] if effect is None else report.effect_figures(effect.items, effect.grouped, effect.test, apart=apart)
 
-            show(bias_page(items, found, [] if effect is None else effect.figures(apart=True), alpha=alpha))
-        if not_said:
-            found["test_not_available"] = not_said
-        write_table(items, folder / "bias.csv")
-        write_json(found, folder / "bias.json")
-    if json:
-        print(to_json(found | {"items": items}))
-    elif not quiet:
-        worst = items.sort_values("p", kind="stable").head(20)
-        shown = [name for name in SHOWN if name in items and not items[name].isna().all()]
-        title = f"{' and '.join(names[1:])} against {names[0]}{DIRECTION * (len(names) == 2)}"
-        show_table(worst[shown], title=title, rest=output / "bias.csv")
-        say(f"{len(flagged)} of {len(kept)} items differ")
-        if effect is not None:
-            effect.tell()
-        if not_said:
-            say(f"what this does to the test: {not_said}")
-        if "focal_mean" in found:
-            say(
-                f"ability of {names[1]}: mean {found['focal_mean']:.2f}, "
-                f"standard deviation {found['focal_sd']:.2f} where {names[0]} have 0 and 1"
-            )
-        if found.get("caution"):
-            say(found["caution"])
-        if found.get("n_left_out"):
-            say(f"{found['n_left_out']} respondents did not answer all items and have no score: they are left out")
-        if found.get("categories_merged"):
-            say(f"given by one group alone, a category counts as the one beside it: {name_first(result.merged)}")
-        if left_out:
-            say(f"left out: {', '.join(left_out)}")
+    return Outcome(
+        json=found.about | {"items": found.items},
+        files={"bias.csv": found.items, "bias.json": found.about}
+        | ({} if found.effect is None else found.effect.tables()),
+        figures=lambda: [
+            *report.bias_figures(found.items, alpha=test.alpha), *curves(),
+        ],
+        page=lambda: report.bias_page(
+            found.items, found.about, curves(apart=True), alpha=test.alpha
+        ),
+        tell=lambda: tell(found, run),
+    )  # fmt: skip
 
 
-def refuse_beside_grades(graded: bool, *, method: str, levels: str | None, guessing: float) -> None:
-    """Refuse what does not go with grades, or goes with them alone."""
-    if levels is not None and not graded:
+def tests_of(test: ItemTest, model: GroupModel) -> HowTested:
+    """How items are tested; refuses what does not go together."""
+    from irtbench.study.biased_items import HowTested
+
+    if model.levels is not None and not model.of_grades:
         raise InputError("--levels: goes with grades: --model grm or gpcm")
-    if graded and method == "mantel-haenszel":
+    if model.of_grades and test.method == "mantel-haenszel":
         raise InputError("--method mantel-haenszel: of right and wrong; expected likelihood or logistic of grades")
-    if graded and guessing > 0:
+    if model.of_grades and model.guessing > 0:
         raise InputError("--guessing: goes with right and wrong; expected none of grades")
-
-
-def matched_by_score(method: str, match: str | None, *, models: bool) -> bool:
-    """Whether respondents are matched by sum score; refuses what does not go together."""
-    by_score = method == "mantel-haenszel" or match == "score"
-    if method == "mantel-haenszel" and match == "ability":
+    by_score = test.method == "mantel-haenszel" or test.match == "score"
+    if test.method == "mantel-haenszel" and test.match == "ability":
         raise InputError("--match ability: mantel-haenszel compares respondents of equal score; expected score")
-    if method.startswith("likelihood") and match == "score":
+    if test.method.startswith("likelihood") and test.match == "score":
         raise InputError("--match score: the likelihood ratio compares the equally able; expected ability")
-    if by_score and models:
+    if by_score and (model.model == "3pl" or model.guessing > 0 or model.prior is not None):
         raise InputError("--model, --prior and --guessing: a sum score knows no model; leave them out with it")
-    return by_score
+    settings = irtbench.FitSettings(
+        kind="3pl" if model.model == "3pl" else "2pl", prior=model.prior, guessing=model.guessing,
+        n_options=model.options, device=model.device,
+    )  # fmt: skip
+    return HowTested(
+        test.method, by_score, test.purify, test.continuity, test.alpha, test.adjustment, settings,
+        model.model if model.of_grades else None, levels_of(model.levels) or None,
+    )  # fmt: skip
 
 
-SCORE_IS_NOT_ABILITY = (
-    "a sum score stands for ability only where items discriminate alike: between groups of unequal ability clean items "
-    "are flagged too often, the more the larger the groups; confirm with --method likelihood"
-)
+def tell(found: ComparedItems, run: Run) -> None:
+    """Print the comparison."""
+    first, *others = found.names
+    worst = found.items.sort_values("p", kind="stable").head(MOST_SHOWN)
+    shown = [name for name in SHOWN if name in found.items and not found.items[name].isna().all()]
+    title = f"{' and '.join(others)} against {first}{DIRECTION * (len(others) == 1)}"
+    show_table(worst[shown], title=title, rest=run.at("bias.csv"))
+    about = found.about
+    say(f"{len(about['flagged'])} of {len(found.items)} items differ")
+    if found.effect is not None:
+        tell_effect(found.effect)
+    if found.not_said:
+        say(f"what this does to the test: {found.not_said}")
+    if "focal_mean" in about:
+        say(
+            f"ability of {others[0]}: mean {about['focal_mean']:.2f}, "
+            f"standard deviation {about['focal_sd']:.2f} where {first} have 0 and 1"
+        )
+    if about.get("caution"):
+        say(about["caution"])
+    if about.get("n_left_out"):
+        say(f"{about['n_left_out']} respondents did not answer all items and have no score: they are left out")
+    if about.get("categories_merged"):
+        merged = name_first(about["categories_merged"])
+        say(f"given by one group alone, a category counts as the one beside it: {merged}")
+    if about["items_left_out"]:
+        say(f"left out: {', '.join(about['items_left_out'])}")
 
 
-def about_scores(result: MantelHaenszel | ScoreRegression, method: str) -> dict[str, Any]:
-    """What bias.json says of a comparison at the same score."""
-    return {
-        "reference": next(iter(result.groups)),
-        "groups": result.groups,
-        "method": method,
-        "match": "score",
-        "caution": SCORE_IS_NOT_ABILITY,
-        "n_left_out": result.n_left_out,
-        "rounds": result.rounds,
-        "settled": result.settled,
-    }
+def tell_effect(effect: BiasEffect) -> None:
+    """Print what the items that differ do to the test."""
+    if not effect.grouped.converged:
+        say(f"the fit with the items that differ free did not converge: {effect.grouped.status}")
+    test = effect.test.table()
+    for row in test[test["over"] == "group"].to_dict("records"):
+        say(
+            f"on the whole test, equally able {row['group']} score {row['signed']:+.2f} of {row['n_items']} points "
+            f"({row['signed_lower']:+.2f} to {row['signed_upper']:+.2f}) against {effect.test.groups[0]}; "
+            f"up or down {row['unsigned']:.2f} ({row['unsigned_lower']:.2f} to {row['unsigned_upper']:.2f})"
+        )
+    for row in effect.abilities.by_group().to_dict("records"):
+        say(
+            f"without the items that differ, ability of {row['group']} changes by {row['mean_change']:+.2f} "
+            f"(standard error {row['se_mean_change']:.2f}) and {row['mean_percentile_change']:+.1f} percentiles; "
+            f"most by {row['largest_change']:+.2f} ({row['largest_of']})"
+        )
 
 
-def about_abilities(result: ItemBias, names: Sequence[str], settings: FitSettings) -> dict[str, Any]:
-    """What bias.json says of a comparison at the same ability."""
-    return {
-        "reference": names[0],
-        "focal": names[1],
-        "n_reference": result.sizes[0],
-        "n_focal": result.sizes[1],
-        "method": result.method,
-        "match": "ability",
-        "model": settings.kind,
-        "prior": settings.priors.describe(),
-        "converged": result.status.converged,
-        "stopped_because": str(result.status),
-        "focal_mean": result.focal_mean,
-        "focal_sd": result.focal_sd,
-        "rounds": result.rounds,
-    }
+def of_systems(responses: Path, systems: Systems, test: ItemTest, reading: Reading, run: Run) -> Outcome:
+    """Systems against the people of a bank."""
+    from irtbench.study.shifted_items import PeopleInTheirPlace, shifted_items
+
+    bank = systems.bank
+    assert bank is not None
+    items = chosen_scale(irtbench.read_bank(bank), systems.scale, bank).items
+    people = None
+    if systems.control is not None:
+        people = PeopleInTheirPlace(reading.matrix(systems.control), systems.permutations, test.alpha)
+    family_of = None if systems.families is None else irtbench.read_groups(systems.families)
+    found = shifted_items(
+        reading.matrix(responses), items, family_of, people, adjustment=test.adjustment,
+        rng=run.rng, progress=run.progress,
+    )  # fmt: skip
+    table = found.shifts.table()
+    flagged = list(table["item_id"][table["p_adjusted"] < test.alpha])
+    about = found.about() | {"flagged": flagged, "items_left_out": found.left_out}
+
+    def tell() -> None:
+        worst = table.sort_values("p", kind="stable").head(MOST_SHOWN)
+        title = f"systems against the people of {bank.name}: negative is harder for systems"
+        show_table(worst, title=title, rest=run.at("bias.csv"))
+        tell_shifts(found, flagged)
+        if found.left_out:
+            say(f"not in the bank and left out: {', '.join(found.left_out)}")
+
+    return Outcome(
+        json=about | {"items": table},
+        files={
+            "bias.csv": table, "systems.csv": found.shifts.systems_table(), "bias.json": about,
+            "control.csv": None if found.control is None else found.control.table(),
+        },
+        figures=lambda: report.bias_figures(table, alpha=test.alpha),
+        page=lambda: report.bias_page(table, about, [], alpha=test.alpha),
+        tell=tell,
+    )  # fmt: skip
 
 
-def compared_groups(
-    group_of: dict[str, str],
-    respondent_ids: tuple[str, ...],
-    reference: str | None,
-    focal: str | None,
-    *,
-    any_number: bool,
-) -> tuple[str, ...]:
-    """Names of the groups among the respondents, the reference first: two, or all where any number may be compared.
-
-    The reference is the largest unless said, and of two the smaller is focal.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown, both are the same, there are not two groups, or more than two are there and not both
-        named where two are needed.
-    """
-    if focal is None and any_number:
-        sizes = Counter(group_of[r] for r in respondent_ids if r in group_of)
-        if len(sizes) > 2 and (reference is None or reference in sizes):
-            first = reference or max(sizes, key=lambda name: sizes[name])
-            return (first, *sorted(name for name in sizes if name != first))
-    return two_groups(group_of, respondent_ids, reference, focal)
-
-
-def two_groups(
-    group_of: dict[str, str], respondent_ids: tuple[str, ...], reference: str | None, focal: str | None
-) -> tuple[str, str]:
-    """Names of the reference and the focal group among the respondents; the smaller one is focal unless said.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown, both are the same, or more than two groups are there and not both are named.
-    """
-    sizes = Counter(group_of[r] for r in respondent_ids if r in group_of)
-    named_groups = [name for name in (reference, focal) if name is not None]
-    for name in named_groups:
-        if name not in sizes:
-            raise InputError(f"--groups: no respondent is in group {name}; expected one of {', '.join(sorted(sizes))}")
-    others = [name for name, _ in sorted(sizes.items(), key=lambda entry: -entry[1]) if name not in named_groups]
-    if len(set(named_groups)) < len(named_groups) or len(others) + len(named_groups) < 2:
-        raise InputError("--groups: expected respondents of two groups but all are in one")
-    if len(named_groups) < 2 and len(sizes) > 2:
-        raise InputError(f"--groups: {len(sizes)} groups; say which two with --reference and --focal")
-    return reference or others[0], focal or others[-1]
+def tell_shifts(shifted: ShiftedItems, flagged: list[str]) -> None:
+    """Print the shifts in a few lines."""
+    found, control = shifted.shifts, shifted.control
+    say(f"{len(flagged)} of {len(found.item_ids)} items differ")
+    say(
+        f"items shift for systems with standard deviation {found.tau:.2f} logits "
+        f"({found.tau_lower:.2f} to {found.tau_upper:.2f}); no shifts at all: p {found.p_tau:.2g}"
+    )
+    if found.families:
+        say(
+            f"{len(set(found.families))} families: what a family's systems share beyond that has standard deviation "
+            f"{found.omega:.2f}"
+        )
+    if control is not None:
+        n = control.tau.size
+        say(
+            f"people in their place, {n} times: mean {control.tau.mean():.2f}, largest {control.tau.max():.2f}; "
+            f"an item flagged in {int((control.n_flagged > 0).sum())}; no smaller than the systems': p {control.p:.2g}"
+        )

@@ -1,4 +1,4 @@
-"""``irtbench extend``: new items put on an old bank's scale by people who answered some of its items too."""
+"""``irtbench link --extend``: new items put on an old bank's scale by people who answered some of its items too."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from irtbench.cli.options import (
 from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
-from irtbench.cli.reading import Reading, reads_files
+from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
@@ -47,7 +47,16 @@ FILES = ("bank.json", "extend.json", "drift.csv")
 LEAST_SD_OF_SLOPES = 0.1  # of the prior of new items' slopes, where the bank's are alike
 
 
-@reads_files(trials="count")
+PriorSlopeOfNew = Annotated[
+    str | None,
+    typer.Option(
+        "--prior-slope",
+        metavar="normal:MEAN,SD",
+        help="Prior of the slopes of new items; with --prior-items that of the bank's slopes if not said.",
+    ),
+]
+
+
 def extend(
     bank: OldBank,
     responses: Responses,
@@ -57,14 +66,7 @@ def extend(
     model: ModelOfNew = None,
     prior: PriorOfNew = None,
     prior_items: PriorItems = None,
-    prior_slope: Annotated[
-        str | None,
-        typer.Option(
-            "--prior-slope",
-            metavar="normal:MEAN,SD",
-            help="Prior of the slopes of new items; with --prior-items that of the bank's slopes if not said.",
-        ),
-    ] = None,
+    prior_slope: PriorSlopeOfNew = None,
     figures: Figures = None,
     seed: Seed = 0,
     allow_unconverged: AllowUnconverged = False,

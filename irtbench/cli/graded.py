@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from irtbench.cli.options import Map, UnknownItemsOption, mapped
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
@@ -62,6 +63,25 @@ def read_graded(
     left_out = check_known(table["item_id"].unique(), bank.scales, unknown_items)
     graded = grade_answers(bank, table, grading_of(bank, answers_mapped), unknown_items=unknown_items)
     return GradedFile(graded, left_out)
+
+
+@dataclass(frozen=True)
+class SystemFile:
+    """How a system's file is graded by a bank."""
+
+    unknown_items: UnknownItemsOption = "error"
+    answers_map: Map = field(default_factory=list)
+
+    def read(
+        self, bank: ItemBank, path: Path, reading: Reading, *, say: bool = True
+    ) -> tuple[ResponseMatrix, tuple[LeftOut, ...]]:
+        """Its responses, and the items that the bank's own study left out, which are named on standard error."""
+        found = read_graded(
+            bank, path, reading, unknown_items=self.unknown_items, answers_mapped=mapped(self.answers_map)
+        )
+        if say:
+            say_left_out(found.left_out)
+        return found.responses, found.left_out
 
 
 def say_left_out(left_out: Sequence[LeftOut]) -> None:

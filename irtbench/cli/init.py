@@ -5,132 +5,144 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from irtbench.cli.options import ItemColumns, Json, Map, Quiet, Seed, mapped, named
-from irtbench.cli.output import output_folder, say, to_json, write_table
-from irtbench.cli.progress import reporting
-from irtbench.cli.reading import Reading, reads_files
+import irtbench
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.options import Content, ItemsFile, Map, mapped, named
+from irtbench.cli.output import output_folder, say, write_table
+from irtbench.cli.reading import Reading
+from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
 from irtbench.study.study_template import Preset
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from irtbench.data.readers.long_table import LongTable
 
 OF_ITEMS = ("key", "label", "group", "text", "attention")  # columns of the answers that say something of the items
 
 
-@reads_files
+@dataclass(frozen=True)
+class NewStudy:
+    """What is said of a study before it is asked for."""
+
+    systems: Annotated[
+        list[Path], typer.Option("--system", metavar="FILE", help="A system's file, scored at the end; repeat.")
+    ] = field(default_factory=list)
+    title: Annotated[str | None, typer.Option("--title", help="What the study is called.")] = None
+    preset: Annotated[Preset | None, typer.Option("--preset", help="How items are pruned.")] = None
+    content: Content = "auto"
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: what is not said is chosen by the data.")] = (
+        False
+    )
+    answers_map: Map = field(default_factory=list)
+
+
+@command(output=None, figures=None)
 def init(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Answers or responses: a table, or a file or folder of any format.")
     ],
+    items: Annotated[ItemsFile, Fields(without=("where",))],
+    study: NewStudy,
+    reading: Reading,
+    run: Run,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="STUDY.toml", help="The study file to write.")
     ] = Path("study.toml"),
-    items: Annotated[
-        Path | None, typer.Option("--items", metavar="ITEMS", help="Items with key and label; answers need their key.")
-    ] = None,
-    systems: Annotated[
-        list[Path], typer.Option("--system", metavar="FILE", help="A system's file, scored at the end; repeat.")
-    ] = [],  # noqa: B006 - typer copies it
-    title: Annotated[str | None, typer.Option("--title", help="What the study is called.")] = None,
-    preset: Annotated[Preset | None, typer.Option("--preset", help="How items are pruned.")] = None,
-    content: Annotated[
-        Literal["auto", "responses", "answers"], typer.Option("--content", help="What the file holds.")
-    ] = "auto",
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing: what is not said is chosen by the data.")
-    ] = False,
-    answers_map: Map = [],  # noqa: B006
-    item_column: ItemColumns = [],  # noqa: B006
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
-    *,
-    reading: Reading,
-) -> None:
+) -> Outcome:
     """Write a study file that `irtbench build` takes as it is: screening, scales, prior as the data have it.
 
     Asks for the title, the table of items where answers need a key, and how items are pruned; nothing with --yes.
     A file that holds the right answers itself gets a table of items beside the study file, and so does one of which
     --column says what its columns are of the items: label=COLUMN for a scale each, key, group, text, attention.
     """
-    from irtbench.config import study_from
-    from irtbench.data.grading import GradingSettings
-    from irtbench.data.readers.item_table import read_items
-    from irtbench.study.examination import examine
-    from irtbench.study.proposal import items_from_columns, items_from_keys, propose
-    from irtbench.study.study_template import NORMALISE, Template, study_text
-
     if output.suffix != ".toml":
         raise InputError(f"output {output}: expected a name that ends in .toml")
     if output.exists():
         raise InputError(f"output {output}: is there already; expected another name (-o), or that you remove it")
     of_items = {name: column for name, column in reading.columns.items() if name in OF_ITEMS}
-    if of_items and items is not None:
+    if of_items and items.items is not None:
         raise InputError(f"--column {next(iter(of_items))}: is said by the table of items; expected --item-column")
-    reading = replace(
-        reading, columns={name: column for name, column in reading.columns.items() if name not in of_items}
-    )
-    with reporting(quiet=quiet) as progress:
-        progress("reading")
-        graded = content == "responses" or (content == "auto" and reading.holds_responses(file))
-        as_it_is = replace(reading, trials="all", threshold=None) if reading.trials == "error" else reading
-        table = as_it_is.responses(file) if graded else as_it_is.answers(file)
-    own_keys = None if graded or items is not None else items_from_keys(table.frame)
-    if of_items:
-        said = items_from_columns(table, of_items)
-        own_keys = said if own_keys is None or "key" in said else said.merge(own_keys, on="item_id", how="left")
-    if not yes:
-        title = title or ask("Title of the study", default=plain_name(file))
-        if not graded and items is None and (own_keys is None or "key" not in own_keys):
-            if own_keys is not None:
+    columns = {name: column for name, column in reading.columns.items() if name not in of_items}
+    reading = replace(reading, columns=columns)
+    table = reading.as_it_is(file, study.content)
+    run.hush()
+    own = keys_within(table, of_items) if items.items is None else None
+    if not study.yes:
+        study = replace(study, title=study.title or ask("Title of the study", default=plain_name(file)))
+        if "answer" in table.frame and items.items is None and (own is None or "key" not in own):
+            if own is not None:
                 raise InputError(f"file {file}: answers without a key; expected --column key=COLUMN too, or --items")
-            items = Path(ask("Table of the items, with their key"))
-        preset = preset or ask_preset()
-    folder = output.resolve().parent
-    own_items = folder / f"{output.stem}_items.csv"
-    if own_keys is not None and own_items.exists():
+            items = replace(items, items=Path(ask("Table of the items, with their key")))
+        study = replace(study, preset=study.preset or ask_preset())
+    about = written_study(file, table, items, own, study, reading, output)
+
+    def tell() -> None:
+        for finding in about["examined"].findings[:5]:
+            say(f"{finding.severity:8}{finding.text}")
+        say(f"written to {output}; build it: irtbench build {output}")
+
+    shown = {"output": output, "items": about["items"], "prior": about["examined"].prior, "study": about["study"]}
+    return Outcome(json=shown, tell=tell)
+
+
+def keys_within(table: LongTable, of_items: dict[str, str]) -> pd.DataFrame | None:
+    """What the answers' own columns say of the items; None where they say nothing."""
+    from irtbench.study.proposal import items_from_columns, items_from_keys
+
+    keys = items_from_keys(table.frame) if "answer" in table.frame else None
+    if not of_items:
+        return keys
+    said = items_from_columns(table, of_items)
+    return said if keys is None or "key" in said else said.merge(keys, on="item_id", how="left")
+
+
+def written_study(
+    file: Path, table: LongTable, items: ItemsFile, own: pd.DataFrame | None, study: NewStudy, reading: Reading,
+    output: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """Write the study file, and the table of items that the answers hold themselves; what was written and seen."""
+    from irtbench.config import study_from
+    from irtbench.study.proposal import propose
+    from irtbench.study.study_template import NORMALISE, Template, study_text
+
+    folder, names, meant = output.resolve().parent, named("--item-column", items.item_column), mapped(study.answers_map)
+    own_items, table_of_items = folder / f"{output.stem}_items.csv", items.items
+    if own is not None and own_items.exists():
         raise InputError(f"output {own_items}: is there already; expected another name for the study file (-o)")
-    names = named("--item-column", item_column)
-    known = None if items is None else read_items(items, columns=names)
+    known = None if table_of_items is None else irtbench.read_items(table_of_items, columns=names)
     with output_folder(output.absolute().parent) as unfinished:
-        if own_keys is not None:
-            write_table(own_keys, unfinished / own_items.name)
-            known, items = read_items(unfinished / own_items.name), own_items
-        meant = mapped(answers_map)
-        grading = GradingSettings(normalise=NORMALISE, map=meant)
-        examined = examine(table, items=known, grading=grading, threshold=reading.threshold)
-        template = propose(
-            Template(
-                title=title or plain_name(file),
-                answers=beside(file, folder),
-                content="responses" if graded else "answers",
-                format=reading.format,
-                items=None if items is None else beside(items, folder),
-                data=data_keys(reading, names, folder),
-                answers_mapped=meant,
-                preset=preset or "standard",
-                systems=[beside(system, folder) for system in systems],
-                respondents="models" if reading.holds_models(file) else "",
-            ),
-            examined,
-            known,
+        if own is not None:
+            write_table(own, unfinished / own_items.name)
+            known, table_of_items = irtbench.read_items(unfinished / own_items.name), own_items
+        grading = irtbench.GradingSettings(normalise=NORMALISE, map=meant)
+        examined = irtbench.examine(table, items=known, grading=grading, threshold=reading.threshold)
+        template = Template(
+            title=study.title or plain_name(file),
+            answers=beside(file, folder),
+            content="answers" if "answer" in table.frame else "responses",
+            format=reading.format,
+            items=None if table_of_items is None else beside(table_of_items, folder),
+            data=data_keys(reading, names, folder),
+            answers_mapped=meant,
+            preset=study.preset or "standard",
+            systems=[beside(system, folder) for system in study.systems],
+            respondents="models" if reading.holds_models(file) else "",
         )
-        text = study_text(template, output=Path("results") / output.stem)
+        text = study_text(propose(template, examined, known), output=Path("results") / output.stem)
         tables = tomllib.loads(text)
-        if own_keys is not None:
+        if own is not None:
             tables["data"]["items"] = str((unfinished / own_items.name).absolute())
         study_from(tables, output)  # refuses what build would refuse
         (unfinished / output.name).write_text(text, encoding="utf-8")
-    if json:
-        print(to_json({"output": output, "items": items, "prior": examined.prior, "study": text}))
-    elif not quiet:
-        for finding in examined.findings[:5]:
-            say(f"{finding.severity:8}{finding.text}")
-        say(f"written to {output}; build it: irtbench build {output}")
+    return {"examined": examined, "items": table_of_items, "study": text}
 
 
 def ask(question: str, default: str | None = None) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from irtbench.cli.estimable import estimable
+from irtbench.cli.extend import PriorSlopeOfNew, extend
 from irtbench.cli.fit import fit_one_ability
 from irtbench.cli.fit_in_categories import CategoriesFit
 from irtbench.cli.fit_results import provenance_of
@@ -24,7 +25,7 @@ from irtbench.cli.link_options import (
     model_of,
     parted,
 )
-from irtbench.cli.options import AllowUnconverged, Figures, Folder, Json, Quiet, Seed
+from irtbench.cli.options import AllowUnconverged, Figures, Folder, Json, PriorItems, Quiet, Seed
 from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
@@ -35,7 +36,9 @@ from irtbench.data.responses import name_first
 if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
 
-FILES = ("bank.json", "link.json", "drift.csv")
+FILES = ("bank.json", "link.json", "extend.json", "drift.csv")
+Method = Literal["mean-mean", "mean-sigma", "haebara", "stocking-lord"]
+METHOD: Method = "stocking-lord"  # unless said
 WITHOUT = ", without those that the items of a calibration share (a bank.json of fit or build has them)"
 
 
@@ -52,13 +55,18 @@ def link(
         typer.Option("--items", metavar="NEW", help="In place of responses: the new bank.json or items.csv."),
     ] = None,
     method: Annotated[
-        Literal["mean-mean", "mean-sigma", "haebara", "stocking-lord"],
+        Method,
         typer.Option("--method", help="What of the common items is made alike: means, deviations, curves."),
-    ] = "stocking-lord",
+    ] = METHOD,
     drift: DriftOption = "release",
     scale: ScaleName = None,
     model: ModelOfNew = None,
     prior: PriorOfNew = None,
+    add: Annotated[
+        bool, typer.Option("--extend", help="Keep the old bank's items as anchors, and add the new ones to it.")
+    ] = False,
+    prior_items: PriorItems = None,
+    prior_slope: PriorSlopeOfNew = None,
     figures: Figures = None,
     seed: Seed = 0,
     allow_unconverged: AllowUnconverged = False,
@@ -67,13 +75,29 @@ def link(
     *,
     reading: Reading,
 ) -> None:
-    """Put a new calibration on an old bank's scale by common items: theta_old = A theta_new + B.
+    """Put a new calibration on an old bank's scale by common items: theta_old = A theta_new + B; or add items to it.
 
     Takes responses, which are fitted first, or items already fitted. Writes bank.json, the new items on the old scale
     with the old norms and the link's error, which later scores carry; link.json, A and B, the new people's mean and
     standard deviation on the old scale, and all links before this one; and drift.csv, a common item a row. Standard
     errors are those of the line between the two populations, of links before this one too.
+
+    With --extend the bank's own items stay as they are (anchors), and the new ones are estimated on their scale. The
+    old items are first estimated anew by these people: those that drifted are no anchors. Writes bank.json;
+    extend.json, these people's mean and standard deviation on the old scale, and the items added; and drift.csv.
+    Standard errors carry the anchors' own where the bank has their covariance. With --prior-items what is expected of
+    new items (`items difficulty` writes it) counts beside their answers, so that they need fewer.
     """
+    if add:
+        if responses is None or items is not None or method != METHOD:
+            raise InputError("--extend: expected RESPONSES, and neither --items nor --method")
+        extend(
+            bank, responses, output, drift, scale, model, prior, prior_items, prior_slope, figures, seed,
+            allow_unconverged, quiet, json, reading=reading,
+        )  # fmt: skip
+        return
+    if prior_items is not None or prior_slope is not None:
+        raise InputError("--prior-items and --prior-slope are of new items in a bank: expected --extend")
     from irtbench.bank.bank import ItemBank, save_bank
     from irtbench.bank.known_items import read_bank
     from irtbench.building.drift import find_drift

@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
 from difflib import get_close_matches
@@ -57,61 +57,87 @@ STOPPING = ("SIGTERM", "SIGHUP")  # signals that end a run in good order, as Ctr
 MOST_SECONDS = 2.0  # for that; a library may be at work for longer before it lets go
 #: Exit status of a run that was sent such a signal.
 stopped_with: ContextVar[int | None] = ContextVar("stopped_with", default=None)
-#: In the order of the help, with its line there; each is the function of that name in the module of that name.
+#: In the order of the help, with its line there; of two words the first is a group of commands.
 COMMANDS: Mapping[str, str] = {
+    "quickstart": "A simulated study, built and scored.",
     "convert": "Any known format to the long table.",
     "doctor": "What a data set holds, and what is wrong with it.",
     "init": "A study file for a data set, after a few questions.",
+    "crowd plan": "People and items needed for a wanted precision.",
+    "crowd sample": "Items of a corpus for a crowd, and its sheets.",
+    "crowd screen": "Whose answers count, and why.",
+    "crowd agree": "Agreement of the crowd.",
+    "crowd raters": "How severe raters are, and fair scores.",
+    "crowd keys": "Items by the probability that their key is wrong.",
     "build": "A study file to bank, scores and report.",
-    "fit": "Item parameters and abilities from responses.",
-    "diagnose": "Classical statistics, item, pair and person fit.",
-    "keys": "Items by the probability that their key is wrong.",
-    "items": "A bank to read: its items, ability by raw score.",
-    "difficulty": "Difficulty explained by features of the items.",
-    "link": "A new calibration on an old bank's scale.",
-    "extend": "New items added to a bank.",
-    "bias": "Items that are harder for one group than another.",
     "dimensions": "How many abilities there are.",
+    "fit": "Item parameters and abilities from responses.",
+    "items show": "A bank to read: its items, ability by raw score.",
+    "items diagnose": "Classical statistics, item, pair and person fit.",
+    "items difficulty": "Difficulty explained by features of the items.",
+    "items bias": "Items that are harder for one group than another.",
+    "link": "New people, or new items, on an old bank's scale.",
+    "form assemble": "A short form of a bank.",
+    "form adapt": "Adaptive tests: replayed, simulated, or here.",
     "score": "Ability and human percentile of systems.",
     "compare": "Is one system better than another?",
     "predict": "Accuracy on the whole bank, from a part of it.",
-    "assemble": "A short form of a bank.",
-    "adapt": "Adaptive tests: replayed, simulated, or here.",
-    "plan": "People and items needed for a wanted precision.",
-    "sample": "Items of a corpus for a crowd, and its sheets.",
-    "screen": "Whose answers count, and why.",
-    "agree": "Agreement of the crowd.",
-    "raters": "How severe raters are, and fair scores.",
-    "simulate": "Responses with known truth.",
-    "power": "What a test set of n items can show.",
-    "breakdown": "Accuracy by type of item.",
-    "consistency": "Accuracy on switched twins of items.",
-    "calibration": "Stated probabilities against outcomes.",
-    "human-bound": "Human accuracy with a bound.",
-    "artifacts": "Items that give themselves away.",
+    "evaluate breakdown": "Accuracy by type of item.",
+    "evaluate consistency": "Accuracy on switched twins of items.",
+    "evaluate calibration": "Stated probabilities against outcomes.",
+    "evaluate human-bound": "Human accuracy with a bound.",
+    "evaluate artifacts": "Items that give themselves away.",
+    "evaluate power": "What a test set of n items can show.",
     "report": "The report of a finished study again.",
-    "quickstart": "A simulated study, built and scored.",
+    "simulate": "Responses with known truth.",
 }
+GROUPS: Mapping[str, str] = {
+    "crowd": "A crowd: planned, sampled for, screened; its raters.",
+    "items": "The items: shown, diagnosed, hard, biased.",
+    "form": "Forms of a bank: short ones, adaptive ones.",
+    "evaluate": "Systems on items, without a model of these.",
+}
+#: Where a command's function is, unless in the module of its group's name, or of its own.
+MODULES: Mapping[str, str] = {
+    "convert": "data_files", "doctor": "data_files", "compare": "systems", "predict": "systems",
+    "items diagnose": "diagnose", "items difficulty": "difficulty", "items bias": "bias",
+    "form assemble": "assemble", "form adapt": "adapt",
+}  # fmt: skip
+#: Names of the last release, which still work, and those of today.
+RENAMED: Mapping[str, str] = {
+    name.split()[1]: name for name in COMMANDS if name.split()[0] in GROUPS and name != "items show"
+} | {"extend": "link --extend"}
 #: Headings of the help, each above the commands from this one on: the order of the work.
 HEADINGS: Mapping[str, str] = {
-    "convert": "Data",
+    "quickstart": "Begin",
+    "crowd": "Crowds",
     "build": "Scales and items",
+    "form": "Short forms and tests",
     "score": "Systems and people",
-    "assemble": "Short forms and tests",
-    "plan": "Crowds",
-    "simulate": "Simulation and power",
-    "breakdown": "Evaluation",
-    "report": "Reports",
+    "evaluate": "Evaluation",
+    "report": "Reports and simulation",
 }
+#: What stands after the program's name.
+TOP = tuple(dict.fromkeys(name.split()[0] for name in COMMANDS))
 #: What the shell that completes a line has in the environment, and the variable with the line's words so far.
 COMPLETE, WORDS = "_IRTBENCH_COMPLETE", ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
 #: Libraries whose distribution has another name than what is imported.
 DISTRIBUTIONS = {"pyro": "pyro-ppl", "sklearn": "scikit-learn"}
+#: Of the command line and its groups.
+PLAIN: Mapping[str, Any] = {
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 EXTRAS = {"sklearn": "artifacts", "fsspec": "remote"}  # of irtbench, by the module that they bring
 
 
 class Sections(TyperGroup):
     """The command line whose help has the commands under headings."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names, in the order of the help."""
+        return [*TOP]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, a section a heading."""
@@ -119,34 +145,54 @@ class Sections(TyperGroup):
         heading = "Commands"
         for name in self.list_commands(ctx):
             heading = HEADINGS.get(name, heading)
-            rows.setdefault(heading, []).append((name, COMMANDS[name]))
+            rows.setdefault(heading, []).append((name, GROUPS.get(name) or COMMANDS[name]))
         for title, commands in rows.items():
             with formatter.section(title):
                 formatter.write_dl(commands)
 
 
-def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
-    """The command line with these commands; nothing else is imported.
+def application(name: str = "") -> typer.Typer:
+    """The command line, of which the command of this name is loaded and nothing else is.
 
-    Without any it knows all of them by name, and none is imported: for the help, and a shell that completes a name.
+    Without a name none is loaded: for the help, and a shell that completes a name.
     """
-    app = typer.Typer(
-        name="irtbench",
-        cls=Sections,
-        help=PURPOSE,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        callback=callback,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    for name in (chosen := tuple(names)):
-        function = name.replace("-", "_")
-        command = getattr(import_module(f"irtbench.cli.{function}"), function)
-        wrapped = noting_inputs(command)
-        app.command(short_help=COMMANDS[name], cls=Command.of(wrapped))(wrapped)
-    for name in () if chosen else COMMANDS:
-        app.command(name, short_help=COMMANDS[name])(lambda: None)
+    app = typer.Typer(name="irtbench", cls=Sections, help=PURPOSE, callback=callback, **PLAIN)
+    groups: dict[str, typer.Typer] = {}
+    for known, short in COMMANDS.items():
+        group, _, own = known.rpartition(" ")
+        if group and group not in groups:
+            groups[group] = typer.Typer(**PLAIN)
+            app.add_typer(groups[group], name=group, help=GROUPS[group])
+        into = groups.get(group, app)
+        if known == name:
+            wrapped = noting_inputs(function_of(name))
+            into.command(own, short_help=short, cls=Command.of(wrapped))(wrapped)
+        else:
+            into.command(own, short_help=short)(lambda: None)
     return app
+
+
+def function_of(name: str) -> Callable[..., Any]:
+    """The function behind a command, its parameters the options."""
+    group, _, own = name.rpartition(" ")
+    own = own.replace("-", "_")
+    found = getattr(import_module(f"irtbench.cli.{MODULES.get(name, group or own)}"), own)
+    function: Callable[..., Any] = found.as_typer() if hasattr(found, "as_typer") else found
+    return function
+
+
+def command_in(words: Sequence[str]) -> str:
+    """The command that a line begins with; empty where it is none, or a group alone."""
+    return next((name for name in (" ".join(words[:n]) for n in (1, 2)) if name in COMMANDS), "")
+
+
+def of_today(words: Sequence[str]) -> tuple[list[str], str]:
+    """The words with the name that their command has today, and what is said of the one that it had."""
+    first, *rest = words or [""]
+    today = RENAMED.get(first, "")
+    if first == "items" and rest and f"items {rest[0]}" not in COMMANDS and rest[0] not in ("-h", "--help"):
+        today = "items show"
+    return ([*today.split(), *rest], f"irtbench {first} is now: irtbench {today}") if today else ([*words], "")
 
 
 def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -234,7 +280,7 @@ def callback(
 def main() -> None:
     """Run the command line; wrong input is one line and status 2, anything unforeseen one line and status 1.
 
-    Where the first argument is a command, no other is imported. Without any argument it is the help. A shell that
+    No command but the one asked for is imported. Without any argument it is the help. A shell that
     completes a line gives the words in the environment, and no argument.
     """
     told = logging.StreamHandler()
@@ -251,18 +297,24 @@ def main() -> None:
         end_in_time()
     show_any_text()
     completing = COMPLETE in os.environ
-    asked, arguments = (completed_words()[:1] if completing else sys.argv[1:2]), sys.argv[1:] or ["--help"]
-    if asked and asked[0] not in COMMANDS and not (completing or asked[0].startswith("-")):
-        fail(no_such_command(asked[0]), 2)
+    arguments, renamed = of_today(sys.argv[1:])
+    if not arguments or (len(arguments) == 1 and arguments[0] in GROUPS):
+        arguments.append("--help")
+    words = completed_words() if completing else arguments
+    asked = command_in(words)
+    if not (asked or completing or words[0].startswith("-")) and (wrong := no_such_command(words)):
+        fail(wrong, 2)
     # importing torch and pandas makes objects by the hundred thousand, none of them garbage: the collector would look
     # through them again and again, and once more at the end, which takes half a second
     gc.set_threshold(100_000, 50, 50)
     try:
-        app = application(asked if asked and asked[0] in COMMANDS else ())
-        with processes_of_run(asked):
+        app = application(asked)
+        with processes_of_run(asked.split()):
             status = app(arguments, prog_name="irtbench", standalone_mode=False)
         if status == BY_CTRL_C:  # what newer versions of typer make of it, others raise Abort
             fail("stopped by Ctrl-C", BY_CTRL_C)
+        if renamed and not {"-q", "--quiet"} & set(arguments):
+            say("irtbench: warning: ", renamed)
         if isinstance(status, int) and status:
             sys.exit(status)
     except SystemExit:
@@ -285,7 +337,7 @@ def leave_what_waits(ending: BaseException | None) -> None:
         os._exit(ending.code if isinstance(ending.code, int) else 1)
 
 
-def end_with(error: BaseException, asked: Sequence[str]) -> NoReturn:
+def end_with(error: BaseException, asked: str) -> NoReturn:
     """Say in one line why the command ends."""
     if isinstance(error, UsageError):
         fail_usage(error, asked)
@@ -376,17 +428,23 @@ def show_any_text() -> None:
             stream.reconfigure(errors="as_json")
 
 
-def no_such_command(name: str) -> str:
-    """Say that there is none, and which there are that are called much the same."""
-    alike = get_close_matches(name, COMMANDS)
-    advice = f"did you mean {' or '.join(alike)}?" if alike else f"expected one of {', '.join(COMMANDS)}"
-    return f"no command '{name}'; {advice}"
+def no_such_command(words: Sequence[str]) -> str:
+    """Say that there is none, and which there are that are called much the same; empty for a group and its help."""
+    group = words[0] if words[0] in GROUPS else ""
+    if group and (len(words) == 1 or words[1].startswith("-")):
+        return ""
+    name = words[1] if group else words[0]
+    known = {one.removeprefix(f"{group} "): one for one in COMMANDS if one.startswith(f"{group} ")}
+    known = known or {**dict(zip(TOP, TOP, strict=True)), **RENAMED}
+    alike = [known[one] for one in get_close_matches(name, known)]
+    advice = f"did you mean {' or '.join(alike)}?" if alike else f"expected one of {', '.join(known if group else TOP)}"
+    return f"no command '{f'{group} {name}'.strip()}'; {advice}"
 
 
-def fail_usage(error: Exception, asked: Sequence[str]) -> NoReturn:
+def fail_usage(error: Exception, asked: str) -> NoReturn:
     """Say in one line what is wrong with an option or an argument of the command asked for."""
     message: str = error.format_message()  # type: ignore[attr-defined]
-    place = " ".join(["irtbench", *(name for name in asked if name in COMMANDS)])
+    place = f"irtbench {asked}".rstrip()
     message = message.replace("Value error, ", "").rstrip(".")
     fail(f"{message} ({place} --help shows what there is)", 2, place=place)
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from irtbench.data.format_names import FormatName
 from irtbench.data.input_error import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from irtbench.data.items import ItemTable
 
 Responses = Annotated[
     Path,
@@ -22,6 +28,9 @@ Answers = Annotated[
     typer.Argument(metavar="ANSWERS", help="Raw answers: a long or wide table, or a file or folder of a known format."),
 ]
 Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")]
+MaybeFolder = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results; none if not said.")
+]
 BESIDE_RESULTS = Path("-o")  # what --figures without a folder stands for
 MAYBE_FOLDER = "[DIR]"
 Figures = Annotated[
@@ -72,10 +81,6 @@ ItemPattern = Annotated[
     str | None,
     typer.Option("--items", "--item-pattern", metavar="PATTERN", help="Columns of a wide table that are items: 'Q*'."),
 ]
-#: The same where ``--items`` is a table of items.
-ItemPatternBesideItems = Annotated[
-    str | None, typer.Option("--item-pattern", metavar="PATTERN", help="Columns of a wide table that are items: 'Q*'.")
-]
 ExcludeColumns = Annotated[
     list[str],
     typer.Option("--exclude-columns", metavar="PATTERN", help="Columns of a wide table that are no items."),
@@ -114,6 +119,7 @@ UnknownItemsOption = Annotated[
     Literal["error", "ignore"],
     typer.Option("--unknown-items", help="What items mean that neither the bank nor its study had."),
 ]
+Content = Annotated[Literal["auto", "responses", "answers"], typer.Option("--content", help="What the file holds.")]
 Where = Annotated[
     list[str], typer.Option("--where", metavar="COLUMN=VALUE", help="Keep the items whose column has this value.")
 ]
@@ -160,6 +166,55 @@ AllowAddress = Annotated[
 AllowUnconverged = Annotated[
     bool, typer.Option("--allow-unconverged", help="Exit with 0 even if a fit did not converge.")
 ]
+
+
+Level = Annotated[float, typer.Option("--level", help="Coverage of the intervals.")]
+ItemTableFile = typer.Option("--items", metavar="ITEMS", help="Table of items: item_id, and key and label.")
+
+
+@dataclass(frozen=True)
+class ItemsFile:
+    """The table of items that a command goes by, where it goes by one."""
+
+    items: Annotated[Path | None, ItemTableFile] = None
+    item_column: ItemColumns = field(default_factory=list)
+    where: Where = field(default_factory=list)
+
+    def read(self) -> ItemTable | None:
+        """The items that `--where` keeps; None where there is no table.
+
+        Raises
+        ------
+        InputError
+            If the table is wrong, or there is none of which something is said.
+        """
+        from irtbench.data.readers.item_table import read_items
+
+        if self.items is not None:
+            columns, where = named("--item-column", self.item_column), named("--where", self.where)
+            return read_items(self.items, columns=columns, where=where)
+        if self.item_column or self.where:
+            raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
+        return None
+
+    def kept(self, table: pd.DataFrame, known: ItemTable | None) -> pd.DataFrame:
+        """The rows of a long table that are of the items which `--where` keeps; all, if nothing is said there."""
+        if known is None or not self.where:
+            return table
+        return table[table["item_id"].isin(known.item_ids)].reset_index(drop=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownItems(ItemsFile):
+    """The table of items, which the command needs."""
+
+    items: Annotated[Path, ItemTableFile]
+
+    def known(self) -> ItemTable:
+        """The items that `--where` keeps."""
+        found = self.read()
+        assert found is not None
+        return found
 
 
 def named(option: str, given: list[str]) -> dict[str, str]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial, wraps
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from irtbench.cli.options import (
     Columns,
     Errored,
     ExcludeColumns,
     ItemPattern,
-    ItemPatternBesideItems,
     Join,
     Metric,
     RespondentIs,
@@ -24,6 +21,7 @@ from irtbench.cli.options import (
     Trials,
     named,
 )
+from irtbench.cli.settings_options import expanded
 from irtbench.data.how_to_read import HowToRead
 
 if TYPE_CHECKING:
@@ -34,26 +32,23 @@ if TYPE_CHECKING:
     from irtbench.data.responses import ResponseMatrix
     from irtbench.data.sparse_responses import SparseResponses
 
-Command = Callable[..., None]
-#: Options of every command that reads answers or responses, with what they are unless said.
-OPTIONS: Mapping[str, tuple[Any, Any]] = {
-    "column": (Columns, []),
-    "table": (Table, "auto"),
-    "trials": (Trials, "error"),
-    "threshold": (Threshold, None),
-    "metric": (Metric, []),
-    "errored": (Errored, "missing"),
-    "join": (Join, None),
-    "item_pattern": (ItemPattern, None),
-    "exclude_columns": (ExcludeColumns, []),
-    "respondents": (Respondents, None),
-    "respondent": (RespondentIs, "model"),
-}
-
 
 @dataclass(frozen=True)
 class Reading(HowToRead):
     """How a command reads its files; the readers are imported when they are needed."""
+
+    #: The options of every command that reads answers or responses.
+    OPTIONS: ClassVar[Mapping[str, Any]] = {
+        "format": Table, "columns": Columns, "trials": Trials, "threshold": Threshold, "metric": Metric,
+        "errored": Errored, "join": Join, "items": ItemPattern, "exclude": ExcludeColumns, "respondents": Respondents,
+        "respondent": RespondentIs,
+    }  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, list):  # as options give them
+            object.__setattr__(self, "columns", named("--column", self.columns))
+        for name in ("metric", "exclude"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def responses(self, path: Path) -> LongTable:
         """Graded responses of a file or folder."""
@@ -66,6 +61,12 @@ class Reading(HowToRead):
         from irtbench.data.readers.recognise import read_answers
 
         return read_answers(path, **vars(self))
+
+    def as_it_is(self, path: Path, content: Literal["auto", "responses", "answers"]) -> LongTable:
+        """What a file holds, with all that is wrong with it: repeated trials and scores that are not 1 or 0 stay."""
+        graded = content == "responses" or (content == "auto" and self.holds_responses(path))
+        as_it_is = replace(self, trials="all", threshold=None) if self.trials == "error" else self
+        return as_it_is.responses(path) if graded else as_it_is.answers(path)
 
     def scores(self, path: Path, levels: Sequence[str] = ()) -> pd.DataFrame:
         """Scores in categories, a row a respondent and a column an item."""
@@ -98,49 +99,12 @@ class Reading(HowToRead):
         return ResponseMatrix.from_long(self.responses(path).frame)
 
 
-@overload
-def reads_files(command: Command) -> Command: ...
-@overload
-def reads_files(*, trials: HowTrials) -> Callable[[Command], Command]: ...
-def reads_files(
-    command: Command | None = None, *, trials: HowTrials = "error"
-) -> Command | Callable[[Command], Command]:
+def reads_files(*, trials: HowTrials = "error") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The command with the options that say how files are read, which it gets as ``reading``.
 
-    They stand before its ``seed``; ``trials`` is what becomes of repeated trials unless said. Where ``--items`` is the
-    command's own, the pattern of items is ``--item-pattern`` alone.
+    Parameters
+    ----------
+    trials
+        What becomes of repeated trials unless said.
     """
-    if command is None:
-        return partial(reads_files, trials=trials)
-    signature = inspect.signature(command, eval_str=True)
-    own = [parameter for name, parameter in signature.parameters.items() if name != "reading"]
-    options = dict(OPTIONS) | {"trials": (Trials, trials)}
-    if any("--items" in (getattr(part, "param_decls", None) or ()) or getattr(part, "default", None) == "--items"
-           for parameter in own for part in getattr(parameter.annotation, "__metadata__", ())):  # fmt: skip
-        options["item_pattern"] = (ItemPatternBesideItems, None)
-    added = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
-        for name, (annotation, default) in options.items()
-    ]
-    place = next(k for k, parameter in enumerate(own) if parameter.name == "seed")
-
-    @wraps(command)
-    def with_reading(**given: Any) -> None:
-        taken = {name: given.pop(name) for name in options}
-        reading = Reading(
-            format=taken["table"],
-            columns=named("--column", taken["column"]),
-            trials=taken["trials"],
-            threshold=taken["threshold"],
-            metric=tuple(taken["metric"]),
-            errored=taken["errored"],
-            join=taken["join"],
-            items=taken["item_pattern"],
-            exclude=tuple(taken["exclude_columns"]),
-            respondents=taken["respondents"],
-            respondent=taken["respondent"],
-        )
-        command(**given, reading=reading)
-
-    with_reading.__signature__ = signature.replace(parameters=[*own[:place], *added, *own[place:]])  # type: ignore[attr-defined]
-    return with_reading
+    return lambda command: expanded(command, trials=trials)

@@ -80,6 +80,12 @@ class RapidGuesses(Shown):
         """One row a respondent: ``respondent_id, effort``."""
         return self.effort.rename("effort").rename_axis("respondent_id").reset_index()
 
+    def by_item(self, seconds: pd.DataFrame) -> pd.DataFrame:
+        """One row an item of the times: ``item_id, threshold, share_rapid``."""
+        share = seconds.assign(rapid=self.rapid).groupby("item_id", sort=False)["rapid"].mean()
+        table = self.thresholds.rename("threshold").to_frame().join(share.rename("share_rapid"))
+        return table.rename_axis("item_id").reset_index()
+
     def in_short(self) -> str:
         """How many answers are rapid guesses."""
         return f"{int(self.rapid.sum())} of {counted(len(self.rapid), 'answer')} rapid"

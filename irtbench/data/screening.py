@@ -82,7 +82,7 @@ class ScreeningSettings(Settings):
         Smallest mean share of the others who gave the same answer to an item, in (0, 1], see ``peer_agreement``.
     person_fit_p
         A respondent is removed if lz* after a first fit has a smaller one-sided p, in (0, 1). It needs that fit, so
-        that ``screen`` itself only keeps the setting; a study and ``irtbench screen`` apply it.
+        that ``screen`` itself only keeps the setting; a study and ``irtbench crowd screen`` apply it.
 
     Raises
     ------

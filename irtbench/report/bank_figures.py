@@ -95,7 +95,7 @@ def _information(scales: Mapping[str, ItemParameters]) -> Drawing:
     )
 
 
-def bank_figures(maps: Mapping[str, ItemMap]) -> list[Block]:
+def wright_figures(maps: Mapping[str, ItemMap]) -> list[Block]:
     """Of a bank: the Wright map of each scale, and test information."""
     of_scales = [
         on_axes(

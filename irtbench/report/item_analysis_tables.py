@@ -11,7 +11,7 @@ from irtbench.report.formatting import plural
 from irtbench.study.results import ScaleStudy
 
 SHOWN = ("proportion_correct", "item_rest", "biserial", "discrimination_index", "alpha_if_dropped")
-MOST_OPTIONS = 40  # rows of options in the page; the rest is in the tables of `irtbench keys`
+MOST_OPTIONS = 40  # rows of options in the page; the rest is in the tables of `irtbench crowd keys`
 
 
 def reliability_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:

@@ -62,7 +62,7 @@ def draw_fair_scores(ax: Axes, scores: pd.DataFrame) -> Axes:
     return ax
 
 
-def rater_figures(found: FittedRaters) -> list[Block]:
+def facet_figures(found: FittedRaters) -> list[Block]:
     """Severities, and fair scores."""
     raters, scores = found.table(), found.scores()
     few = len(raters) <= MOST_RATERS
@@ -84,7 +84,7 @@ def rater_figures(found: FittedRaters) -> list[Block]:
 
 
 def rater_page(found: FittedRaters, precision: pd.DataFrame) -> Page:
-    """The page of ``irtbench raters``."""
+    """The page of ``irtbench crowd raters``."""
     raters, scores = found.table().sort_values("severity", ascending=False, kind="stable"), found.scores()
     named = raters[raters["flags"].str.contains("severe|lenient")]
     lead = (
@@ -99,7 +99,7 @@ def rater_page(found: FittedRaters, precision: pd.DataFrame) -> Page:
         of_groups = of_groups.set_axis(["rater_id", "group", *of_groups.columns[2:]], axis=1)
     blocks = [
         *(Text(doubt) for doubt in found.doubts),
-        *rater_figures(found),
+        *facet_figures(found),
         *table(chosen(shown, OF_RATERS), f"Raters, the most severe first.{said}"),
         *table(chosen(ranked, OF_RESPONDENTS), f"Respondents by fair score.{more}"),
         *table(chosen(found.item_rows(), OF_ITEMS), "Items, as an average rater grades them."),

@@ -127,7 +127,7 @@ def advise(shape: Shape, prior: Prior, obstacles: tuple[str, ...]) -> tuple[Comm
     found = [
         CommandAdvice("fit", alone, of_responses or f"--prior {prior}", one_fit if alone else None, megabytes),
         CommandAdvice(
-            "diagnose", alone, of_responses or "after fit, on its items.csv",
+            "items diagnose", alone, of_responses or "after fit, on its items.csv",
             START + BOOTSTRAP + BOOTSTRAP_PER_CELL * shape.cells if alone else None, megabytes,
         ),
     ]  # fmt: skip
@@ -147,7 +147,9 @@ def advise(shape: Shape, prior: Prior, obstacles: tuple[str, ...]) -> tuple[Comm
         why = f"{pairs} pairs of respondents" + ("" if few else ": too many")
         found.append(CommandAdvice("compare", few, why + ("; with --bank, whose key grades" * shape.has_answers)))
     found.append(
-        CommandAdvice("agree", shape.has_answers, "raw answers are there" if shape.has_answers else "needs raw answers")
+        CommandAdvice(
+            "crowd agree", shape.has_answers, "raw answers are there" if shape.has_answers else "needs raw answers"
+        )
     )
     found.append(CommandAdvice("score", True, "with a bank of these items"))
     return tuple(found)

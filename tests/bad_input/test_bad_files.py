@@ -171,14 +171,14 @@ def must_not_run(*arguments: object) -> None:
         (["convert", "responses.csv", "-o", "responses.csv/x.csv"], "cannot be written"),
         (["convert", "responses.csv", "-o", "long.json"], "expected a name that ends in"),
         (["build", "study.toml", "-o", "."], "items.csv: is an input of this command"),
-        (["diagnose", "responses.csv", "--items", "fits/items.csv", "-o", "/dev/null"], "is not a folder"),
+        (["items", "diagnose", "responses.csv", "--items", "fits/items.csv", "-o", "/dev/null"], "is not a folder"),
         (["score", "bank.json", "systems.csv", "-o", "responses.csv/x.csv"], "cannot be written"),
         (["fit", "responses.csv", "-o", "responses.csv/out"], "cannot be written"),
         (["fit", "responses.csv", "-o", "responses.csv"], "is not a folder"),
-        (["power", "-n", "1000000000"], "expected at most 1000000"),
+        (["evaluate", "power", "-n", "1000000000"], "expected at most 1000000"),
         (["simulate", "-o", "sim", "--respondents", "1000000000"], "expected at most 20000000 responses"),
         (["fit", "responses.csv", "-o", "o", "--by-item", "items.csv"], "column 'model' missing"),
-        (["bias", "responses.csv", "--groups", "responses.csv", "-o", "o"], "column 'group' missing"),
+        (["items", "bias", "responses.csv", "--groups", "responses.csv", "-o", "o"], "column 'group' missing"),
         (["score", "bank.json", "systems.csv", "--level", "95"], "level"),
         (["fit", "responses.csv", "-o", "o", "--column", "response=nothing"], "column 'nothing' missing"),
         (["fit", "responses.csv", "-o", "o", "--guessing", "2"], "guessing"),
@@ -193,7 +193,7 @@ def test_what_cannot_be_is_said_in_one_line(folder: Path, arguments: list[str], 
     refused_here(folder, "graded.csv", graded, arguments, saying)
 
 
-@pytest.mark.parametrize("command", ["fit", "dimensions", "bias"])
+@pytest.mark.parametrize("command", ["fit", "dimensions", "items bias"])
 def test_everybody_right_is_said(folder: Path, command: str) -> None:
     rows = (folder / "responses.csv").read_bytes().replace(b",0\n", b",1\n")
     refused_here(folder, "responses.csv", rows, COMMANDS_READING[command][0], "right by some and wrong by others")

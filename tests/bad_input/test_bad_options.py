@@ -17,20 +17,20 @@ def refused(ended: Ended, place: str) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_that_is_none_is_named(command: str) -> None:
-    assert "--no-such-option" in refused(run_main(command, "--no-such-option"), f"irtbench {command}")
+    assert "--no-such-option" in refused(run_main(*command.split(), "--no-such-option"), f"irtbench {command}")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_without_its_value_is_named(command: str) -> None:
-    option = {"power": "-n", "doctor": "--items"}.get(command, "-o")
-    assert f"'{option}' requires an argument" in refused(run_main(command, option), f"irtbench {command}")
+    option = {"evaluate power": "-n", "doctor": "--items"}.get(command, "-o")
+    assert f"'{option}' requires an argument" in refused(run_main(*command.split(), option), f"irtbench {command}")
 
 
 @pytest.mark.parametrize(
-    "command", [name for name in COMMANDS if name not in ("plan", "power", "simulate", "quickstart")]
+    "command", [name for name in COMMANDS if name not in ("crowd plan", "evaluate power", "simulate", "quickstart")]
 )
 def test_what_is_missing_is_named(command: str) -> None:
-    assert "Missing argument" in refused(run_main(command), f"irtbench {command}")
+    assert "Missing argument" in refused(run_main(*command.split()), f"irtbench {command}")
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,15 @@ def test_options_are_checked_in_words(arguments: list[str], saying: str) -> None
     ("typed", "saying"),
     [
         ("fti", "no command 'fti'; did you mean fit?"),
-        ("human_bound", "did you mean human-bound?"),
-        ("scores", "did you mean score or screen or compare?"),
-        ("qqq", "expected one of convert, doctor, init, build, fit"),
-        ("", "no command ''; expected one of convert"),
+        ("human_bound", "did you mean evaluate human-bound?"),
+        ("evaluate human_bound", "no command 'evaluate human_bound'; did you mean evaluate human-bound?"),
+        ("scores", "did you mean score or crowd screen or compare?"),
+        ("qqq", "expected one of quickstart, convert, doctor, init, crowd"),
+        ("", "no command ''; expected one of quickstart"),
     ],
 )
 def test_a_misspelt_command_is_told_from_the_one_that_was_meant(typed: str, saying: str) -> None:
-    assert saying in refused(run_main(typed, "x.csv", "-o", "out"), "irtbench")
+    assert saying in refused(run_main(*(typed.split() or [""]), "x.csv", "-o", "out"), "irtbench")
 
 
 def test_options_before_the_command_are_checked_too() -> None:
@@ -77,4 +78,4 @@ def test_options_before_the_command_are_checked_too() -> None:
 def test_without_a_command_the_help_is_shown() -> None:
     ended = run_main()
     assert (ended.status, ended.err) == (0, "")
-    assert "human-bound" in ended.out
+    assert "evaluate" in ended.out

@@ -49,6 +49,6 @@ def test_hidden_folders_do_not_stay(tmp_path: Path) -> None:
     write_valid_inputs(tmp_path)
     before = sorted(tmp_path.iterdir())
     (tmp_path / "responses.csv").write_text("respondent_id,item_id,response\nr1,i1,7\n")
-    for command in ("fit", "diagnose", "bias", "dimensions"):
+    for command in ("fit", "items diagnose", "items bias", "dimensions"):
         assert run_main(*COMMANDS_READING[command][0], cwd=tmp_path).status == 2
     assert sorted(tmp_path.iterdir()) == before

@@ -87,9 +87,9 @@ def test_a_fit_and_a_study_write_it(tmp_path: Path) -> None:
 
 def test_it_is_shown_with_the_items(tmp_path: Path) -> None:
     irtbench.save_bank(bank_of(CARD), tmp_path / "bank.json")
-    shown = run_main("items", tmp_path / "bank.json")
+    shown = run_main("items", "show", tmp_path / "bank.json")
     assert shown.out.startswith("title: Entailment <b>\nlicense: CC-BY-4.0\npopulation: 1,000 workers\n")
-    found = json.loads(run_main("items", tmp_path / "bank.json", "--json").out)
+    found = json.loads(run_main("items", "show", tmp_path / "bank.json", "--json").out)
     assert found["card"] == {"title": "Entailment <b>", "license": "CC-BY-4.0", "population": "1,000 workers"}
 
 

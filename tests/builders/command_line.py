@@ -11,7 +11,7 @@ from unittest.mock import patch
 import typer
 
 from builders.commands_here import run_main
-from irtbench.cli.main import application
+from irtbench.cli.main import application, command_in
 
 PROGRESS_LINE = re.compile(r"\[ *\d+\.\d s\] ")
 
@@ -78,4 +78,5 @@ def run_without_torch(*arguments: object) -> str:
 
 def run_here(*arguments: object) -> None:
     """Run the command in this process, where its errors can be seen as they are raised."""
-    typer.main.get_command(application())(list(map(str, arguments)), standalone_mode=False)
+    words = list(map(str, arguments))
+    typer.main.get_command(application(command_in(words)))(words, standalone_mode=False)

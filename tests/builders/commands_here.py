@@ -12,10 +12,7 @@ from unittest.mock import patch
 import typer
 
 from irtbench.cli import main as command_line
-from irtbench.cli.main import COMMANDS, application
 from irtbench.data import place
-
-_APPLICATIONS: dict[str, object] = {}
 
 
 @dataclass(frozen=True)
@@ -33,19 +30,14 @@ class Ended:
 
 
 def run_main(*arguments: object, cwd: Path | None = None) -> Ended:
-    """Run ``irtbench`` with these arguments; the command alone is imported, once."""
+    """Run ``irtbench`` with these arguments; the command alone is imported."""
     words = list(map(str, arguments))
-    names = words[:1] if words and words[0] in COMMANDS else list(COMMANDS)
-    key = " ".join(names)
-    if key not in _APPLICATIONS:
-        _APPLICATIONS[key] = application(names if len(names) > 1 else [names[0], "simulate", "agree"])
     out, err = io.StringIO(), io.StringIO()
     status = 0
     with (
         patch.dict(place._secrets, clear=True),  # of a command are its own process's
         patch.dict(place._given, clear=True),
         patch.object(sys, "argv", ["irtbench", *words]),
-        patch.object(command_line, "application", lambda chosen: _APPLICATIONS[key]),
         patch.object(command_line, "STOPPING", ()),
         patch.object(gc, "freeze"),
         patch.object(gc, "set_threshold"),

@@ -10,11 +10,12 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from builders.commands_here import run_main
-from irtbench.cli.main import COMMANDS, application
+from irtbench.cli.main import RENAMED, TOP, application, command_in
 
 BOX = re.compile(r"[━─│┃┏┓┗┛┡┩╇┳┻┬┴├┤┼└┘┌┐╞╡]")
 NUMBER = re.compile(r"^([^\d.+-]*)([+-]?\d*\.?\d+)(\D*)$")
@@ -103,11 +104,17 @@ def command_lines(block: str) -> Iterator[list[str]]:
         words = shlex.split(re.sub(r"(?<=\s)\[(?=-)|(?<=\S)\](?=\s|$)", " ", line), comments=True)
         while words and ASSIGNED.match(words[0]):
             words = words[1:]
-        if len(words) > 1 and words[0] == "irtbench" and words[1] in COMMANDS:
+        if len(words) > 1 and words[0] == "irtbench" and words[1] in (*TOP, *RENAMED) and words[1:2] != words[1:]:
             yield words[1:]
 
 
 def demand_known_options(words: list[str]) -> None:
     """Have the command take its arguments without being run: each option is one it has, each value one it can have."""
-    command = typer.main.get_command(application([words[0], "agree" if words[0] != "agree" else "simulate"]))
-    command.commands[words[0]].make_context(words[0], words[1:])  # type: ignore[attr-defined]
+    name = command_in(words)
+    assert name, (
+        f"irtbench {' '.join(words[:2])}: no command; a name of the last release is {RENAMED.get(words[0])} today"
+    )
+    command: Any = typer.main.get_command(application(name))
+    for word in name.split():
+        command = command.commands[word]
+    command.make_context(name, words[len(name.split()) :])

@@ -18,26 +18,32 @@ COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "build": (["build", "study.toml", "-o", "out", "-q"], ("study.toml", "answers.csv", "items.csv", "systems.csv")),
     "convert": (["convert", "answers.csv", "-o", "out/long.csv", "-q"], ("answers.csv",)),
     "fit": (["fit", "responses.csv", "-o", "out", "-q"], ("responses.csv",)),
-    "diagnose": (
-        ["diagnose", "responses.csv", "--items", "parameters.csv", "-o", "out", "-q", "--bootstrap", "0"],
+    "items diagnose": (
+        ["items", "diagnose", "responses.csv", "--items", "parameters.csv", "-o", "out", "-q", "--bootstrap", "0"],
         ("responses.csv", "parameters.csv"),
     ),
-    "keys": (["keys", "answers.csv", "--items", "items.csv", "-o", "out", "-q"], ("answers.csv", "items.csv")),
-    "items": (["items", "bank.json", "--items", "items.csv", "-o", "out", "-q"], ("bank.json", "items.csv")),
-    "difficulty": (
-        ["difficulty", "responses.csv", "--features", "features.csv", "-o", "out", "-q", "--model", "rasch"],
+    "crowd keys": (
+        ["crowd", "keys", "answers.csv", "--items", "items.csv", "-o", "out", "-q"],
+        ("answers.csv", "items.csv"),
+    ),
+    "items show": (
+        ["items", "show", "bank.json", "--items", "items.csv", "-o", "out", "-q"],
+        ("bank.json", "items.csv"),
+    ),
+    "items difficulty": (
+        ["items", "difficulty", "responses.csv", "--features", "features.csv", "-o", "out", "-q", "--model", "rasch"],
         ("responses.csv", "features.csv"),
     ),
     "link": (
         ["link", "bank.json", "--items", "parameters.csv", "-o", "out", "-q"],
         ("bank.json", "parameters.csv"),
     ),
-    "extend": (
-        ["extend", "parameters.csv", "more.csv", "-o", "out", "-q", "--prior", "weak"],
+    "link --extend": (
+        ["link", "--extend", "parameters.csv", "more.csv", "-o", "out", "-q", "--prior", "weak"],
         ("parameters.csv", "more.csv"),
     ),
-    "bias": (
-        ["bias", "responses.csv", "--groups", "groups.csv", "-o", "out", "-q", "--method", "logistic"],
+    "items bias": (
+        ["items", "bias", "responses.csv", "--groups", "groups.csv", "-o", "out", "-q", "--method", "logistic"],
         ("responses.csv", "groups.csv"),
     ),
     "dimensions": (
@@ -50,14 +56,34 @@ COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
         ("wide.csv", "bank.json"),
     ),
     "predict": (["predict", "bank.json", "wide.csv", "-o", "out/prediction.csv", "-q"], ("bank.json", "wide.csv")),
-    "adapt": (["adapt", "bank.json", "--replay", "wide.csv", "-o", "out/path.csv", "-q"], ("bank.json", "wide.csv")),
-    "assemble": (
-        ["assemble", "bank.json", "--items", "items.csv", "--limit", "type=x:1..2", "--length", "3", "-o", "out", "-q"],
+    "form adapt": (
+        ["form", "adapt", "bank.json", "--replay", "wide.csv", "-o", "out/path.csv", "-q"],
+        ("bank.json", "wide.csv"),
+    ),
+    "form assemble": (
+        [
+            "form",
+            "assemble",
+            "bank.json",
+            "--items",
+            "items.csv",
+            "--limit",
+            "type=x:1..2",
+            "--length",
+            "3",
+            "-o",
+            "out",
+            "-q",
+        ],
         ("bank.json", "items.csv"),
     ),
-    "plan": (["plan", "--pilot", "parameters.csv", "--respondents", "100", "-o", "out", "-q"], ("parameters.csv",)),
-    "sample": (
+    "crowd plan": (
+        ["crowd", "plan", "--pilot", "parameters.csv", "--respondents", "100", "-o", "out", "-q"],
+        ("parameters.csv",),
+    ),
+    "crowd sample": (
         [
+            "crowd",
             "sample",
             "corpus.csv",
             "--annotations",
@@ -78,8 +104,9 @@ COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
         ],
         ("corpus.csv",),
     ),
-    "screen": (
+    "crowd screen": (
         [
+            "crowd",
             "screen",
             "timed.csv",
             "--items",
@@ -100,23 +127,29 @@ COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
         ],
         ("timed.csv", "items.csv"),
     ),
-    "agree": (["agree", "answers.csv", "--items", "items.csv", "-o", "out", "-q"], ("answers.csv", "items.csv")),
-    "breakdown": (
-        ["breakdown", "wide.csv", "--items", "items.csv", "--type", "type", "-o", "out", "-q"],
+    "crowd agree": (
+        ["crowd", "agree", "answers.csv", "--items", "items.csv", "-o", "out", "-q"],
+        ("answers.csv", "items.csv"),
+    ),
+    "evaluate breakdown": (
+        ["evaluate", "breakdown", "wide.csv", "--items", "items.csv", "--type", "type", "-o", "out", "-q"],
         ("wide.csv", "items.csv"),
     ),
-    "consistency": (
-        ["consistency", "wide.csv", "--items", "twins.csv", "--twin-of", "twin_of", "-o", "out", "-q"],
+    "evaluate consistency": (
+        ["evaluate", "consistency", "wide.csv", "--items", "twins.csv", "--twin-of", "twin_of", "-o", "out", "-q"],
         ("wide.csv", "twins.csv"),
     ),
-    "calibration": (["calibration", "predictions.csv", "-o", "out", "-q", "--samples", "20"], ("predictions.csv",)),
-    "human-bound": (
-        ["human-bound", "responses.csv", "--other-counts", "share", "-o", "out", "-q"],
+    "evaluate calibration": (
+        ["evaluate", "calibration", "predictions.csv", "-o", "out", "-q", "--samples", "20"],
+        ("predictions.csv",),
+    ),
+    "evaluate human-bound": (
+        ["evaluate", "human-bound", "responses.csv", "--other-counts", "share", "-o", "out", "-q"],
         ("responses.csv",),
     ),
-    "raters": (["raters", "ratings.csv", "-o", "out", "-q"], ("ratings.csv",)),
-    "artifacts": (
-        ["artifacts", "choices.csv", "-o", "out", "-q", "--folds", "2", "--repeats", "1"],
+    "crowd raters": (["crowd", "raters", "ratings.csv", "-o", "out", "-q"], ("ratings.csv",)),
+    "evaluate artifacts": (
+        ["evaluate", "artifacts", "choices.csv", "-o", "out", "-q", "--folds", "2", "--repeats", "1"],
         ("choices.csv",),
     ),
 }

@@ -110,7 +110,7 @@ def test_a_log_of_the_form_is_scored_by_its_bank(tmp_path: Path) -> None:
     """Forward to lm-evaluation-harness and back: the samples asked for are the items that come home."""
     scale, _ = crowd_scale(40, 300, "arc/{}")
     save_bank(ItemBank((scale,)), tmp_path / "bank.json")
-    run("assemble", tmp_path / "bank.json", "--length", 8, "-o", tmp_path / "form", "-q")
+    run("form", "assemble", tmp_path / "bank.json", "--length", 8, "-o", tmp_path / "form", "-q")
     asked = json.loads((tmp_path / "form" / "lm_eval_samples.json").read_text())
     log = tmp_path / "model" / f"samples_arc_{DATE}.jsonl"
     log.parent.mkdir()
@@ -141,7 +141,7 @@ def test_logs_of_inspect_and_helm_come_home_too(tmp_path: Path) -> None:
         place = tmp_path / harness
         place.mkdir()
         save_bank(ItemBank((scale,)), place / "bank.json")
-        run("assemble", place / "bank.json", "--length", 4, "--ids", harness, "-o", place / "form", "-q")
+        run("form", "assemble", place / "bank.json", "--length", 4, "--ids", harness, "-o", place / "form", "-q")
         assert len(list((place / "form").glob("*"))) == 4
         file = {"inspect": "inspect_sample_ids.json", "helm": "helm_instances.json"}[harness]
         ((task, ids),) = json.loads((place / "form" / file).read_text()).items()
@@ -170,7 +170,17 @@ def test_the_files_are_those_of_the_contract(tmp_path: Path) -> None:
     scale.table().assign(topic=["x", "y"] * 30).to_csv(tmp_path / "items.csv", index=False)
     pd.DataFrame({"item_1": ["i1"], "item_2": ["i2"]}).to_csv(tmp_path / "pairs.csv", index=False)
     out = tmp_path / "out"
-    command = ["assemble", tmp_path / "items.csv", "-o", out, "--limit", "topic=x:..3", "--limit", "topic=y:20%.."]
+    command = [
+        "form",
+        "assemble",
+        tmp_path / "items.csv",
+        "-o",
+        out,
+        "--limit",
+        "topic=x:..3",
+        "--limit",
+        "topic=y:20%..",
+    ]
     done = run(*command, "--length", 8, "--enemies", tmp_path / "pairs.csv", "--json")
     found = json.loads(done.stdout)
     assert json.loads((out / "form.json").read_text()) == found
@@ -184,7 +194,7 @@ def test_the_files_are_those_of_the_contract(tmp_path: Path) -> None:
     # beside it, two parallel forms that share nothing with it
     two = tmp_path / "two"
     more = ["--length", 6, "--forms", 2, "--seconds", 2, "--other-form", out / "form.csv", "--most-overlap", 0]
-    run("assemble", tmp_path / "items.csv", "-o", two, *more, "-q")
+    run("form", "assemble", tmp_path / "items.csv", "-o", two, *more, "-q")
     assert {"bank_1.json", "bank_2.json", "item_ids_1.txt", "item_ids_2.txt"} <= {path.name for path in two.iterdir()}
     assert set(pd.read_csv(two / "form.csv")["item_id"]).isdisjoint(form["item_id"])
     assert load_bank(two / "bank_2.json").scales[0].items.n_items == 6
@@ -193,7 +203,7 @@ def test_the_files_are_those_of_the_contract(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(tmp_path: Path) -> None:
     scale, _ = crowd_scale(12, 100)
     save_bank(ItemBank((scale,)), tmp_path / "bank.json")
-    command = ["assemble", tmp_path / "bank.json", "-o", tmp_path / "out"]
+    command = ["form", "assemble", tmp_path / "bank.json", "-o", tmp_path / "out"]
     for more, said in (
         ([], "expected one of length, se, reliability but got none"),
         (["--length", 20], "this has to give way: length 20 (12 can be had)"),

@@ -100,7 +100,16 @@ def test_fit_and_diagnose_write_the_files_of_the_contract(study: Path) -> None:
     assert list(pd.read_csv(study / "fit" / "items.csv")) == ITEMS
     assert list(json.loads((study / "fit" / "fit.json").read_text()))[: len(FIT)] == FIT
     assert list(pd.read_csv(study / "fit" / "scores.csv"))[: len(SCORES)] == SCORES
-    run("diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", study / "diag", "--quiet")
+    run(
+        "items",
+        "diagnose",
+        study / "responses.csv",
+        "--items",
+        study / "fit" / "items.csv",
+        "-o",
+        study / "diag",
+        "--quiet",
+    )
     assert list(pd.read_csv(study / "diag" / "item_fit.csv")) == ITEM_FIT
     assert list(pd.read_csv(study / "diag" / "local_dependence.csv"))[: len(DEPENDENCE)] == DEPENDENCE
     assert list(json.loads((study / "diag" / "global_fit.json").read_text()))[: len(GLOBAL)] == GLOBAL
@@ -131,7 +140,7 @@ def test_agree_gives_the_papers_figures(real_data: Path, tmp_path: Path) -> None
     folder = real_data / "lalor2016_snli"
     for name, majority, two_thirds, kappa in (("4gs", 95.6, 61.1, 0.43), ("5gs", 96.7, 82.2, 0.60)):
         found = json.loads(
-            run("agree", folder / f"responses_{name}.csv.gz", "--column", "answer=label", "--items",
+            run("crowd", "agree", folder / f"responses_{name}.csv.gz", "--column", "answer=label", "--items",
                 folder / "items.csv", "--item-column", "label=gold", "--item-column", "key=gold", "--where",
                 f"set={name}", "-o", tmp_path, "--json").stdout
         )  # fmt: skip
@@ -157,7 +166,7 @@ def assert_light(arguments: list[str]) -> None:
 
 def test_help_names_the_commands() -> None:
     text = run("--help").stdout
-    for command in ("build", "fit", "diagnose", "score", "agree", "simulate"):
+    for command in ("build", "fit", "items", "score", "crowd", "simulate"):
         assert command in text
 
 

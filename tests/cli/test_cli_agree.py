@@ -1,4 +1,4 @@
-"""``irtbench agree`` as a user meets it: figures for all, by item and by respondent, and keys that look wrong."""
+"""``irtbench crowd agree`` as a user meets it: figures for all, by item and by respondent, and keys that look wrong."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def crowd(tmp_path: Path) -> Path:
 
 def test_tables_by_item_and_respondent_stand_beside_the_figures(crowd: Path) -> None:
     out = crowd / "out"
-    printed = printed_by("agree", crowd / "answers.csv", "--items", crowd / "items.csv", "-o", out, "--json")
+    printed = printed_by("crowd", "agree", crowd / "answers.csv", "--items", crowd / "items.csv", "-o", out, "--json")
     found = json.loads(printed)
     assert json.loads((out / "agreement.json").read_text()) == found
     assert found["contradicts_key"] == ["i0"]
@@ -42,41 +42,41 @@ def test_tables_by_item_and_respondent_stand_beside_the_figures(crowd: Path) -> 
 
 
 def test_items_that_contradict_their_key_are_named(crowd: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_here("agree", crowd / "answers.csv", "--items", crowd / "items.csv")
+    run_here("crowd", "agree", crowd / "answers.csv", "--items", crowd / "items.csv")
     assert "the majority contradicts the key of item i0" in capsys.readouterr().out
-    run_here("agree", crowd / "answers.csv")
+    run_here("crowd", "agree", crowd / "answers.csv")
     assert "contradicts" not in capsys.readouterr().out
 
 
 def test_a_level_outside_its_range_is_refused_and_nothing_is_written(crowd: Path) -> None:
     with pytest.raises(InputError, match="level must be between 0 and 1"):
-        run_here("agree", crowd / "answers.csv", "--level", 2, "-o", crowd / "out")
+        run_here("crowd", "agree", crowd / "answers.csv", "--level", 2, "-o", crowd / "out")
     assert not (crowd / "out").exists()
 
 
 def test_answers_are_mapped_to_one_vocabulary_and_others_refused(
     crowd: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_here("agree", crowd / "answers.csv", "--items", crowd / "items.csv", "--json")
+    run_here("crowd", "agree", crowd / "answers.csv", "--items", crowd / "items.csv", "--json")
     expected = json.loads(capsys.readouterr().out)
     answers = pd.read_csv(crowd / "answers.csv")
     answers["answer"] = answers["answer"].map({"y": "1", "n": "0"})
     answers.loc[answers["respondent_id"] == "p0", "answer"] = answers["answer"].map({"1": "y", "0": "n"})  # as the key
     answers.to_csv(crowd / "coded.csv", index=False)
-    run_here("agree", crowd / "coded.csv", "--items", crowd / "items.csv", "--map", "1=y,0=n", "--json")
+    run_here("crowd", "agree", crowd / "coded.csv", "--items", crowd / "items.csv", "--map", "1=y,0=n", "--json")
     assert json.loads(capsys.readouterr().out) == expected
     with pytest.raises(InputError, match="nobody answered 7, which is mapped; expected some of"):
-        run_here("agree", crowd / "coded.csv", "--map", "7=y")
+        run_here("crowd", "agree", crowd / "coded.csv", "--map", "7=y")
     with pytest.raises(InputError, match=r"answers: .* are 0, y, n; expected some of yes: map them too"):
-        run_here("agree", crowd / "coded.csv", "--map", "1=yes")
+        run_here("crowd", "agree", crowd / "coded.csv", "--map", "1=yes")
     # another vocabulary than the key's is refused, not taken for disagreement with it
     answers["answer"] = answers["answer"].replace({"y": "1", "n": "0"})
     answers.to_csv(crowd / "codes.csv", index=False)
     with pytest.raises(InputError, match=r"no answer is the key of any item: 0, 1; .*--map OLD=NEW"):
-        run_here("agree", crowd / "codes.csv", "--items", crowd / "items.csv")
-    run_here("agree", crowd / "codes.csv", "--json")  # without a key any labels will do
+        run_here("crowd", "agree", crowd / "codes.csv", "--items", crowd / "items.csv")
+    run_here("crowd", "agree", crowd / "codes.csv", "--json")  # without a key any labels will do
     capsys.readouterr()
-    run_here("agree", crowd / "codes.csv", "--map", "1=y,0=n", "--json")
+    run_here("crowd", "agree", crowd / "codes.csv", "--map", "1=y,0=n", "--json")
     assert json.loads(capsys.readouterr().out)["overall"]["categories"] == ["n", "y"]
 
 

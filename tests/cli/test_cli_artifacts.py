@@ -1,4 +1,4 @@
-"""``irtbench artifacts`` as a user meets it."""
+"""``irtbench evaluate artifacts`` as a user meets it."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def items(tmp_path: Path) -> Path:
 
 def test_it_writes_a_table_that_a_study_can_use(items: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    printed = printed_by("artifacts", items, "--repeats", 2, "-o", out, "--json")
+    printed = printed_by("evaluate", "artifacts", items, "--repeats", 2, "-o", out, "--json")
     assert sorted(file.name for file in out.iterdir()) == ["artifacts.csv", "artifacts.json", "artifacts.svg"]
     found = json.loads(printed)
     assert json.loads((out / "artifacts.json").read_text()) == found
@@ -45,13 +45,13 @@ def test_it_writes_a_table_that_a_study_can_use(items: Path, tmp_path: Path) -> 
     assert table["suspect"][:70].mean() > 0.9
     assert read_items(out / "artifacts.csv", where={"suspect": "0"}).n_items == 100 - found["n_suspect"]
     # run on its own output it replaces its columns
-    run_here("artifacts", out / "artifacts.csv", "--repeats", 2, "-o", tmp_path / "again", "--quiet")
+    run_here("evaluate", "artifacts", out / "artifacts.csv", "--repeats", 2, "-o", tmp_path / "again", "--quiet")
     assert (tmp_path / "again" / "artifacts.csv").read_text() == (out / "artifacts.csv").read_text()
 
 
 @pytest.mark.slow
 def test_winograd_schemas_from_their_own_columns(real_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_here("artifacts", real_data / "wsc273" / "items.csv", "--repeats", 1)
+    run_here("evaluate", "artifacts", real_data / "wsc273" / "items.csv", "--repeats", 1)
     assert "0 of 273 items are given away" in capsys.readouterr().out
 
 
@@ -70,9 +70,11 @@ def test_what_is_wrong_is_refused_and_nothing_is_written(
     items: Path, tmp_path: Path, options: list[str], saying: str
 ) -> None:
     with pytest.raises(InputError, match=saying):
-        run_here("artifacts", items, *options, "-o", tmp_path / "out")
+        run_here("evaluate", "artifacts", items, *options, "-o", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_what_is_wrong_is_one_line(items: Path, tmp_path: Path) -> None:
-    refused("artifacts", items, "--key", "nothing", "-o", tmp_path / "out", saying="column 'nothing' missing")
+    refused(
+        "evaluate", "artifacts", items, "--key", "nothing", "-o", tmp_path / "out", saying="column 'nothing' missing"
+    )

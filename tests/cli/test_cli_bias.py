@@ -1,4 +1,4 @@
-"""``irtbench bias``: its files, and one line for what is wrong."""
+"""``irtbench items bias``: its files, and one line for what is wrong."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("method", ["likelihood_ratio", "logistic"])
 def test_bias_writes_its_files_and_finds_the_item(study: Path, tmp_path: Path, method: str) -> None:
-    done = run("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out",
+    done = run("items", "bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out",
                "--method", method, "--json")  # fmt: skip
     found = json.loads(done.stdout)
     assert found["flagged"] == ["item5"]
@@ -44,7 +44,7 @@ def test_bias_writes_its_files_and_finds_the_item(study: Path, tmp_path: Path, m
     table = pd.read_csv(tmp_path / "out" / "bias.csv").set_index("item_id", drop=False)
     assert list(table)[: len(COLUMNS)] == COLUMNS
     assert table.loc["item5", "delta"] < -1.5
-    turned = run("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "turned",
+    turned = run("items", "bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "turned",
                  "--focal", "people", "--json")  # fmt: skip
     assert {row["item_id"]: row for row in json.loads(turned.stdout)["items"]}["item5"]["delta"] > 1.5
 
@@ -99,8 +99,17 @@ def test_groups_that_cannot_be_compared_are_refused(
     study: Path, tmp_path: Path, groups: str, options: list[str], saying: str
 ) -> None:
     (tmp_path / "groups.csv").write_text(groups)
-    refused("bias", study / "responses.csv", "--groups", tmp_path / "groups.csv", "-o", tmp_path / "out", *options,
-            saying=saying)  # fmt: skip
+    refused(
+        "items",
+        "bias",
+        study / "responses.csv",
+        "--groups",
+        tmp_path / "groups.csv",
+        "-o",
+        tmp_path / "out",
+        *options,
+        saying=saying,
+    )
     assert [file.name for file in tmp_path.iterdir()] == ["groups.csv"]
 
 
@@ -108,7 +117,7 @@ def test_groups_that_cannot_be_compared_are_refused(
 def test_the_model_and_its_prior_are_chosen_and_reported(study: Path, tmp_path: Path) -> None:
     found = {}
     for model, prior in (("2pl", "none (marginal maximum likelihood)"), ("3pl", "c ~ Beta(4, 16)")):
-        done = run("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / model,
+        done = run("items", "bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / model,
                    "--model", model, "--options", "5", "--json")  # fmt: skip
         found[model] = json.loads(done.stdout)
         assert found[model]["model"] == model
@@ -116,12 +125,12 @@ def test_the_model_and_its_prior_are_chosen_and_reported(study: Path, tmp_path: 
         assert found[model]["converged"]
         assert found[model]["flagged"] == ["item5"]
     assert found["2pl"]["focal_mean"] != found["3pl"]["focal_mean"]
-    refused("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out",
+    refused("items", "bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out",
             "--model", "3pl", "--method", "logistic", saying="logistic regression knows no guessing")  # fmt: skip
 
 
 def test_mantel_haenszel_writes_the_columns_agreed_on(study: Path, tmp_path: Path) -> None:
-    done = run("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out",
+    done = run("items", "bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out",
                "--method", "mantel-haenszel", "--json")  # fmt: skip
     found = json.loads(done.stdout)
     assert found["flagged"] == ["item5"]
@@ -131,7 +140,7 @@ def test_mantel_haenszel_writes_the_columns_agreed_on(study: Path, tmp_path: Pat
     assert table.loc["item5", "ets_class"] == "C"
     assert table.loc["item5", "delta"] < -1.5
     assert not table.loc["item5", "anchor"]
-    kept = run("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "kept",
+    kept = run("items", "bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "kept",
                "--method", "mantel-haenszel", "--no-purify", "--json")  # fmt: skip
     assert json.loads(kept.stdout)["rounds"] == 1
 
@@ -162,5 +171,14 @@ def test_three_groups_are_compared_at_the_same_score(study: Path, tmp_path: Path
     ],
 )
 def test_what_does_not_go_together_is_refused(study: Path, tmp_path: Path, options: list[str], saying: str) -> None:
-    refused("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out", *options,
-            saying=saying)  # fmt: skip
+    refused(
+        "items",
+        "bias",
+        study / "responses.csv",
+        "--groups",
+        study / "groups.csv",
+        "-o",
+        tmp_path / "out",
+        *options,
+        saying=saying,
+    )

@@ -1,4 +1,4 @@
-"""``irtbench bias SYSTEMS --bank BANK``: its files, families, the control, and one line for what is wrong."""
+"""``irtbench items bias SYSTEMS --bank BANK``: its files, families, the control, one line for what is wrong."""
 
 import json
 from pathlib import Path
@@ -47,8 +47,21 @@ def test_systems_against_the_people_of_a_bank(study: Path, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_families_and_the_control_are_said(study: Path, tmp_path: Path) -> None:
-    done = run("bias", study / "systems.csv", "--bank", study / "items.csv", "--families", study / "families.csv",
-               "--control", study / "people.csv", "--permutations", "3", "-o", tmp_path / "out")  # fmt: skip
+    done = run(
+        "items",
+        "bias",
+        study / "systems.csv",
+        "--bank",
+        study / "items.csv",
+        "--families",
+        study / "families.csv",
+        "--control",
+        study / "people.csv",
+        "--permutations",
+        "3",
+        "-o",
+        tmp_path / "out",
+    )
     assert "10 families: what a family's systems share" in done.stdout
     assert "people in their place, 3 times" in done.stdout
     said = json.loads((tmp_path / "out" / "bias.json").read_text())
@@ -70,14 +83,21 @@ def test_families_and_the_control_are_said(study: Path, tmp_path: Path) -> None:
 )
 def test_what_does_not_go_together_is_refused(study: Path, tmp_path: Path, options: list[str], saying: str) -> None:
     named = {"items": study / "items.csv", "families": study / "families.csv"}
-    refused("bias", study / "systems.csv", "-o", tmp_path / "out", *(option.format(**named) for option in options),
-            saying=saying)  # fmt: skip
+    refused(
+        "items",
+        "bias",
+        study / "systems.csv",
+        "-o",
+        tmp_path / "out",
+        *(option.format(**named) for option in options),
+        saying=saying,
+    )
 
 
 def test_several_trials_and_foreign_items_are_refused(study: Path, tmp_path: Path) -> None:
     table = pd.read_csv(study / "systems.csv")
     pd.concat([table.assign(trial=1), table.assign(trial=2)]).to_csv(tmp_path / "trials.csv", index=False)
     given = ("--bank", study / "items.csv", "-o", tmp_path / "out")
-    refused("bias", tmp_path / "trials.csv", *given, saying="several trials of an item")
+    refused("items", "bias", tmp_path / "trials.csv", *given, saying="several trials of an item")
     table.assign(item_id="x" + table["item_id"]).to_csv(tmp_path / "foreign.csv", index=False)
-    refused("bias", tmp_path / "foreign.csv", *given, saying="none of its items is among the responses")
+    refused("items", "bias", tmp_path / "foreign.csv", *given, saying="none of its items is among the responses")

@@ -1,4 +1,4 @@
-"""``irtbench breakdown`` as a user meets it."""
+"""``irtbench evaluate breakdown`` as a user meets it."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,18 @@ def study(tmp_path: Path) -> Path:
 
 
 def arguments(study: Path, *more: object) -> list[object]:
-    return ["breakdown", study / "r.csv", "--items", study / "items.csv", "--type", "kind", "--separator", ";", *more]
+    return [
+        "evaluate",
+        "breakdown",
+        study / "r.csv",
+        "--items",
+        study / "items.csv",
+        "--type",
+        "kind",
+        "--separator",
+        ";",
+        *more,
+    ]
 
 
 def test_it_writes_tables_a_json_and_figures(study: Path) -> None:

@@ -1,4 +1,4 @@
-"""``irtbench calibration`` as a user meets it."""
+"""``irtbench evaluate calibration`` as a user meets it."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def predictions(tmp_path: Path) -> Path:
 def test_it_writes_a_table_a_json_and_a_figure(predictions: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     printed = printed_by(
-        "calibration", predictions, "--by", "system", "--item", "item", "--paired", "-o", out, "--json"
+        "evaluate", "calibration", predictions, "--by", "system", "--item", "item", "--paired", "-o", out, "--json"
     )
     assert sorted(file.name for file in out.iterdir()) == ["calibration.json", "reliability.csv", "reliability.svg"]
     found = json.loads(printed)
@@ -51,12 +51,12 @@ def test_it_writes_a_table_a_json_and_a_figure(predictions: Path, tmp_path: Path
 
 
 def test_neither_scikit_learn_nor_matplotlib_is_needed_to_print(predictions: Path) -> None:
-    run_without({"torch", "pyro", "sklearn", "matplotlib", "statsmodels"}, "calibration", predictions)
+    run_without({"torch", "pyro", "sklearn", "matplotlib", "statsmodels"}, "evaluate", "calibration", predictions)
 
 
 def test_classes_count_one_against_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "p.csv").write_text("p_a,p_b,p_c,label\n.7,.2,.1,a\n.3,.3,.4,c\n.1,.8,.1,c\n")
-    run_here("calibration", tmp_path / "p.csv", "--class", "a=p_a", "--class", "b=p_b", "--class", "c=p_c",
+    run_here("evaluate", "calibration", tmp_path / "p.csv", "--class", "a=p_a", "--class", "b=p_b", "--class", "c=p_c",
              "--bin-size", 9, "--json")  # fmt: skip
     (found,) = json.loads(capsys.readouterr().out)["systems"]
     assert found["n_pairs"] == 9
@@ -73,7 +73,7 @@ def test_the_seed_decides_and_rows_may_stand_in_any_order(
     )
     found = []
     for file in (predictions, tmp_path / "q.csv"):
-        run_here("calibration", file, "--by", "system", "--seed", 4, "--json")
+        run_here("evaluate", "calibration", file, "--by", "system", "--seed", 4, "--json")
         found.append(json.loads(capsys.readouterr().out)["systems"])
     assert found[0] == found[1]
 
@@ -110,10 +110,10 @@ def test_what_is_wrong_is_refused_and_nothing_is_written(
 ) -> None:
     (tmp_path / "p.csv").write_text(content)
     with pytest.raises(InputError, match=saying):
-        run_here("calibration", tmp_path / "p.csv", *options, "-o", tmp_path / "out")
+        run_here("evaluate", "calibration", tmp_path / "p.csv", *options, "-o", tmp_path / "out")
     assert [file.name for file in tmp_path.iterdir()] == ["p.csv"]
 
 
 def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("probability,label\n.5,1\n2,0\n")
-    refused("calibration", tmp_path / "p.csv", "-o", tmp_path / "out", saying="row 2 (line 3)")
+    refused("evaluate", "calibration", tmp_path / "p.csv", "-o", tmp_path / "out", saying="row 2 (line 3)")

@@ -84,6 +84,7 @@ def test_labels_are_scores_in_their_order_and_the_bank_reads_them(grades: Path, 
 def test_diagnose_tests_items_pairs_and_people(grades: Path, reference: Path, tmp_path: Path) -> None:
     run("fit", grades / "scores.csv", "--model", "gpcm", "-o", tmp_path / "fit")
     run(
+        "items",
         "diagnose",
         grades / "scores.csv",
         "--items",
@@ -108,7 +109,7 @@ def test_diagnose_tests_items_pairs_and_people(grades: Path, reference: Path, tm
 def test_items_shows_a_scale_and_writes_it_for_mirt(reference: Path, tmp_path: Path, model: str, folder: str) -> None:
     root = reference / "graded"
     run("fit", root / "data/science.csv", "--model", model, "-o", tmp_path / "fit")
-    run("items", tmp_path / "fit/bank.json", "-o", tmp_path / "out", "--export", "mirt", "--figures")
+    run("items", "show", tmp_path / "fit/bank.json", "-o", tmp_path / "out", "--export", "mirt", "--figures")
     scores = pd.read_csv(tmp_path / "out/score_table.csv")
     assert scores["score"].tolist() == list(range(13))
     assert scores["probability"].sum() == pytest.approx(1)
@@ -132,7 +133,7 @@ def test_pairs_and_mean_squares_are_those_of_mirt(reference: Path, tmp_path: Pat
     )
     table["model"] = items.drop_duplicates("item_id").set_index("item_id")["model"].str.lower().replace("graded", "grm")
     table.to_csv(tmp_path / "items.csv")
-    run("diagnose", data, "--items", tmp_path / "items.csv", "-o", tmp_path / "out")
+    run("items", "diagnose", data, "--items", tmp_path / "items.csv", "-o", tmp_path / "out")
     pairs, theirs = pd.read_csv(tmp_path / "out/local_dependence.csv"), pd.read_csv(root / name / "pairs.csv")
     key = [["_".join(sorted(pair)) for pair in zip(of[one], of[two], strict=True)] for of, one, two in
            ((pairs, "item_1", "item_2"), (theirs, "item_a", "item_b"))]  # fmt: skip

@@ -1,4 +1,4 @@
-"""``irtbench consistency`` as a user meets it."""
+"""``irtbench evaluate consistency`` as a user meets it."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def study(tmp_path: Path) -> Path:
 
 
 def arguments(study: Path, *more: object) -> list[object]:
-    return ["consistency", study / "r.csv", "--items", study / "items.csv", "--tag", "easy", *more]
+    return ["evaluate", "consistency", study / "r.csv", "--items", study / "items.csv", "--tag", "easy", *more]
 
 
 def test_it_writes_tables_a_json_and_a_figure(study: Path) -> None:

@@ -1,4 +1,4 @@
-"""``irtbench diagnose --bootstrap`` and ``irtbench build --control``: what only a user of the command line sees."""
+"""``irtbench items diagnose --bootstrap`` and ``irtbench build --control``: what only its user sees."""
 
 import json
 from pathlib import Path
@@ -36,13 +36,13 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_diagnose_gives_the_bootstraps_p(study: Path, tmp_path: Path) -> None:
-    run("diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d",
+    run("items", "diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d",
         "--bootstrap", 19, "--quiet")  # fmt: skip
     pairs = pd.read_csv(tmp_path / "d" / "local_dependence.csv")
     least = pairs.loc[pairs["p_bootstrap_adjusted"].idxmin()]
     assert {least["item_1"], least["item_2"]} == {"item4", "item8"}
     assert least["p_bootstrap_adjusted"] == 1 / 20
-    run("diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "n",
+    run("items", "diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "n",
         "--bootstrap", 0, "--quiet")  # fmt: skip
     assert "p_bootstrap" not in pd.read_csv(tmp_path / "n" / "local_dependence.csv")
 
@@ -51,9 +51,18 @@ def test_a_bootstrap_that_cannot_be_is_refused(study: Path, tmp_path: Path) -> N
     items = pd.read_csv(study / "fit" / "items.csv")
     items.loc[0, "model"] = "3pl"
     items.to_csv(tmp_path / "mixed.csv", index=False)
-    refused("diagnose", study / "responses.csv", "--items", tmp_path / "mixed.csv", "-o", tmp_path / "d", "--quiet",
-            saying="several models")  # fmt: skip
-    refused("diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d",
+    refused(
+        "items",
+        "diagnose",
+        study / "responses.csv",
+        "--items",
+        tmp_path / "mixed.csv",
+        "-o",
+        tmp_path / "d",
+        "--quiet",
+        saying="several models",
+    )
+    refused("items", "diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d",
             "--bootstrap", 5, "--quiet", saying="at least 19 samples")  # fmt: skip
     assert not (tmp_path / "d").exists()
 
@@ -131,10 +140,10 @@ def test_a_statistic_that_cannot_be_had_is_named_and_the_others_stand(
     def failing(*arguments: object, **options: object) -> None:
         raise ArithmeticError("the refit failed in 10 of 10 bootstrap samples")
 
-    monkeypatch.setattr("irtbench.diagnostics.item_fit.item_fit", singular)
-    monkeypatch.setattr("irtbench.analysis.dependence_bootstrap.with_bootstrap", failing)
+    monkeypatch.setattr("irtbench.study.diagnosis.item_fit", singular)
+    monkeypatch.setattr("irtbench.study.diagnosis.with_bootstrap", failing)
     monkeypatch.setattr("irtbench.diagnostics.global_fit.dense_form", singular)
-    run_here("diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d")
+    run_here("items", "diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d")
     assert json.loads((tmp_path / "d" / "not_available.json").read_text()) == {
         "item_fit.csv": "Singular matrix",
         "p_bootstrap in local_dependence.csv": "the refit failed in 10 of 10 bootstrap samples",
@@ -155,7 +164,7 @@ def test_of_many_items_the_worst_are_shown(tmp_path: Path) -> None:
     items = ItemParameters.from_difficulty(rng.uniform(1, 2, 50), rng.normal(0, 0.7, 50))
     simulate_responses(rng.normal(size=150), items, rng=rng).to_long().to_csv(tmp_path / "r.csv", index=False)
     run("fit", tmp_path / "r.csv", "-o", tmp_path / "fit", "--quiet")
-    done = run("diagnose", tmp_path / "r.csv", "--items", tmp_path / "fit" / "items.csv", "-o", tmp_path / "d",
+    done = run("items", "diagnose", tmp_path / "r.csv", "--items", tmp_path / "fit" / "items.csv", "-o", tmp_path / "d",
                "--bootstrap", 0)  # fmt: skip
     assert len(done.stdout.splitlines()) < 60
     assert f"all 50 items are in {tmp_path / 'd' / 'item_fit.csv'}" in done.stdout
@@ -178,9 +187,9 @@ def test_of_a_table_too_large_for_memory_a_stated_sample_is_analysed(
     options = ("--items", tmp_path / "fit" / "items.csv", "--bootstrap", 0)
     chosen = np.sort(np.random.default_rng(3).choice(1500, 1000, replace=False, shuffle=False))
     wide.iloc[chosen].to_parquet(tmp_path / "some.parquet", index=False)
-    run("diagnose", tmp_path / "some.parquet", *options, "-o", tmp_path / "some", "--quiet")
+    run("items", "diagnose", tmp_path / "some.parquet", *options, "-o", tmp_path / "some", "--quiet")
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
-    said = run_main("diagnose", tmp_path / "large.parquet", *options, "-o", tmp_path / "d", "--sample", 1000,
+    said = run_main("items", "diagnose", tmp_path / "large.parquet", *options, "-o", tmp_path / "d", "--sample", 1000,
                     "--seed", 3, "--cache", tmp_path / "cache")  # fmt: skip
     assert said.status == 0
     assert "analysed: 1000 respondents, drawn at random of 1500 (seed 3)" in said.out

@@ -1,4 +1,4 @@
-"""``irtbench difficulty``: its files from a bank, a table of items and responses, and one line for what is wrong."""
+"""``irtbench items difficulty``: its files from a bank, a table of items and responses, and what is wrong."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_a_bank_its_items_and_the_responses_say_the_same(study: Path, tmp_path: 
     said = []
     for k, source in enumerate(("fit/bank.json", "fit/items.csv", "responses.csv")):
         out = tmp_path / str(k)
-        done = run("difficulty", study / source, "--features", study / "features.csv", "-o", out, "--json")
+        done = run("items", "difficulty", study / source, "--features", study / "features.csv", "-o", out, "--json")
         said.append(json.loads(done.stdout))
         files = ["difficulty.json", "effects.csv", "predictions.csv", "prior_items.csv"]
         assert sorted(path.name for path in out.iterdir()) == files
@@ -54,8 +54,20 @@ def test_a_bank_its_items_and_the_responses_say_the_same(study: Path, tmp_path: 
 
 
 def test_rasch_adds_the_lltm_and_figures_the_predictions(study: Path, tmp_path: Path) -> None:
-    done = run("difficulty", study / "responses.csv", "--features", study / "features.csv", "-o", tmp_path / "out",
-               "--model", "rasch", "--feature", "length", "--figures")  # fmt: skip
+    done = run(
+        "items",
+        "difficulty",
+        study / "responses.csv",
+        "--features",
+        study / "features.csv",
+        "-o",
+        tmp_path / "out",
+        "--model",
+        "rasch",
+        "--feature",
+        "length",
+        "--figures",
+    )
     assert "exactly linear in the features (LLTM)" in done.stdout
     assert pd.read_csv(tmp_path / "out" / "lltm.csv")["term"].tolist() == ["intercept", "length"]
     assert json.loads((tmp_path / "out" / "difficulty.json").read_text())["lltm"]["df"] == 18
@@ -73,9 +85,24 @@ def tasks(study: Path) -> Path:
 
 
 def test_horizons_of_systems_are_told_in_the_unit_of_the_column(tasks: Path, tmp_path: Path) -> None:
-    done = run("difficulty", tasks / "responses.csv", "--features", tasks / "tasks.csv", "-o", tmp_path / "out",
-               "--horizon", "human_minutes", "--feature", "kind", "--share", "0.5,0.9", "--model", "rasch",
-               "--figures")  # fmt: skip
+    done = run(
+        "items",
+        "difficulty",
+        tasks / "responses.csv",
+        "--features",
+        tasks / "tasks.csv",
+        "-o",
+        tmp_path / "out",
+        "--horizon",
+        "human_minutes",
+        "--feature",
+        "kind",
+        "--share",
+        "0.5,0.9",
+        "--model",
+        "rasch",
+        "--figures",
+    )
     assert "length of tasks solved so often, in minutes" in done.stdout
     assert "lie beyond the longest task and are extrapolated" in done.stdout
     table = pd.read_csv(tmp_path / "out" / "horizon.csv")
@@ -104,7 +131,17 @@ def test_a_horizon_that_cannot_be_is_refused(tasks: Path, tmp_path: Path) -> Non
         ("responses.csv", tasks / "tasks.csv", ["--horizon", "human_minutes", "--share", "half"], "--share half"),
         ("responses.csv", tasks / "tasks.csv", ["--horizon", "human_minutes", "--share", "50"], "between 0 and 1"),
     ):
-        refused("difficulty", tasks / source, "--features", features, "-o", tmp_path / "none", *options, saying=words)
+        refused(
+            "items",
+            "difficulty",
+            tasks / source,
+            "--features",
+            features,
+            "-o",
+            tmp_path / "none",
+            *options,
+            saying=words,
+        )
     assert not (tmp_path / "none").exists()
 
 
@@ -112,10 +149,26 @@ def test_a_horizon_that_cannot_be_is_refused(tasks: Path, tmp_path: Path) -> Non
 def test_items_without_a_row_are_left_out_and_said(study: Path, tmp_path: Path) -> None:
     table = pd.read_csv(study / "features.csv").iloc[3:]
     table.to_csv(tmp_path / "features.csv", index=False)
-    done = run("difficulty", study / "fit/bank.json", "--features", tmp_path / "features.csv", "-o", tmp_path / "out",
-               "--json")  # fmt: skip
+    done = run(
+        "items",
+        "difficulty",
+        study / "fit/bank.json",
+        "--features",
+        tmp_path / "features.csv",
+        "-o",
+        tmp_path / "out",
+        "--json",
+    )
     assert json.loads(done.stdout)["items_left_out"] == ["item1", "item2", "item3"]
     table.assign(item_id="x" + table["item_id"]).to_csv(tmp_path / "foreign.csv", index=False)
-    refused("difficulty", study / "fit/bank.json", "--features", tmp_path / "foreign.csv", "-o", tmp_path / "none",
-            saying="none of its items is among those")  # fmt: skip
+    refused(
+        "items",
+        "difficulty",
+        study / "fit/bank.json",
+        "--features",
+        tmp_path / "foreign.csv",
+        "-o",
+        tmp_path / "none",
+        saying="none of its items is among those",
+    )
     assert not (tmp_path / "none").exists()

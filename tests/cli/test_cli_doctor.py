@@ -28,7 +28,7 @@ def test_a_screenful_and_status_1_where_it_says_error(folder: Path) -> None:
     lines = ended.out.splitlines()
     assert lines[0] == "twice.csv: long, 60 respondents x 8 items, 483 responses, 100.0% of all pairs"
     assert lines[3].startswith("error     3 pairs of respondent and item come more than once")
-    assert any(line.startswith("fit       no  first: repeated pairs") for line in lines)
+    assert any(line.startswith("fit             no  first: repeated pairs") for line in lines)
     assert len(lines) < 24
 
 

@@ -1,4 +1,4 @@
-"""``irtbench extend``: new items join a bank whose own items stay."""
+"""``irtbench link --extend``: new items join a bank whose own items stay."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_new_items_and_people_are_those_of_mirt(reference: Path, tmp_path: Path)
     items = irtbench.ItemParameters.from_difficulty(old["a"], old["b"], item_ids=list(old["item"]))
     items.table().to_csv(tmp_path / "old.csv", index=False)
     long_table(folder / "a2pl_data_Y.csv", tmp_path / "new.csv")
-    done = run_main("extend", tmp_path / "old.csv", tmp_path / "new.csv", "-o", tmp_path / "out", "-q")
+    done = run_main("link", "--extend", tmp_path / "old.csv", tmp_path / "new.csv", "-o", tmp_path / "out", "-q")
     assert done.status == 0, done.err
     found = json.loads((tmp_path / "out" / "extend.json").read_text())
     (group,) = pd.read_csv(folder / "a2pl_fixed_group.csv").itertuples()
@@ -52,7 +52,7 @@ def test_an_item_that_drifted_is_no_anchor_and_stays_in_the_bank(tmp_path: Path)
     drawn = irtbench.simulate_responses(rng.normal(0.5, 1.2, size=1500), true, rng=rng)
     drawn.to_long().astype({"response": int}).to_csv(tmp_path / "new.csv", index=False)
     for name, more in (("out", []), ("kept", ["--drift", "keep"])):
-        done = run_main("extend", tmp_path / "old.csv", tmp_path / "new.csv", "-o", tmp_path / name, *more)
+        done = run_main("link", "--extend", tmp_path / "old.csv", tmp_path / "new.csv", "-o", tmp_path / name, *more)
         assert done.status == 0, done.err
     found, kept = (json.loads((tmp_path / name / "extend.json").read_text()) for name in ("out", "kept"))
     assert "item3" in found["released"]
@@ -64,7 +64,7 @@ def test_an_item_that_drifted_is_no_anchor_and_stays_in_the_bank(tmp_path: Path)
     assert scale.items.select(["item3"]).difficulty[0] == pytest.approx(b[2])
     error = scale.items.select(names[10:]).difficulty - b[10:]
     assert np.abs(error).max() < 0.25
-    done = run_main("extend", tmp_path / "out" / "bank.json", tmp_path / "new.csv", "-o", tmp_path / "again")
+    done = run_main("link", "--extend", tmp_path / "out" / "bank.json", tmp_path / "new.csv", "-o", tmp_path / "again")
     assert done.status == 2
     assert "extend: no item is new" in done.lines[0]
 
@@ -92,7 +92,7 @@ def test_a_small_banks_own_error_is_in_what_rests_on_it(tmp_path: Path) -> None:
     assert said == {"bank.json": "joint", "items.csv": "taken as known"}
     assert "the anchors are taken as known" in done.out
     assert errors["bank.json"] > 1.5 * errors["items.csv"]
-    done = run_main("extend", tmp_path / "bank" / "bank.json", tmp_path / "new.csv", "-o", tmp_path / "out")
+    done = run_main("link", "--extend", tmp_path / "bank" / "bank.json", tmp_path / "new.csv", "-o", tmp_path / "out")
     assert done.status == 0, done.err
     found = json.loads((tmp_path / "out" / "extend.json").read_text())
     assert found["anchor_error"] == "joint"

@@ -14,40 +14,40 @@ from irtbench.cli.main import COMMANDS
 DRAWN = {
     "build": {"positions", "curves", "parameters", "test_information", "wright_map", "raw_scores", "example_curve"},
     "fit": {"curves", "test_information", "wright_map", "positions"},
-    "diagnose": {"local_dependence", "person_fit", "test_information"},
-    "keys": {"wrong_keys", "options_1"},
-    "items": {"wright_map", "test_information"},
-    "difficulty": {"predicted_difficulty", "effects"},
+    "items diagnose": {"local_dependence", "person_fit", "test_information"},
+    "crowd keys": {"wrong_keys", "options_1"},
+    "items show": {"wright_map", "test_information"},
+    "items difficulty": {"predicted_difficulty", "effects"},
     "link": {"drift"},
-    "extend": {"drift"},
-    "bias": {"item_differences"},
+    "link --extend": {"drift"},
+    "items bias": {"item_differences"},
     "dimensions": {"scree"},
     "score": {"positions"},
     "compare": {"accuracy_differences", "theta_differences", "ranking"},
     "predict": {"predicted_accuracy"},
-    "assemble": {"form_information"},
-    "adapt": {"paths", "errors_by_step"},
-    "plan": {"expected_errors"},
-    "screen": {"screening"},
-    "agree": {"agreement", "item_agreement"},
-    "raters": {"severities", "fair_scores"},
-    "power": {"power_100"},
-    "breakdown": {"breakdown"},
-    "consistency": {"consistency"},
-    "calibration": {"reliability"},
-    "human-bound": {"crowd_filter", "human_bound"},
-    "artifacts": {"artifacts"},
+    "form assemble": {"form_information"},
+    "form adapt": {"paths", "errors_by_step"},
+    "crowd plan": {"expected_errors"},
+    "crowd screen": {"screening"},
+    "crowd agree": {"agreement", "item_agreement"},
+    "crowd raters": {"severities", "fair_scores"},
+    "evaluate power": {"power_100"},
+    "evaluate breakdown": {"breakdown"},
+    "evaluate consistency": {"consistency"},
+    "evaluate calibration": {"reliability"},
+    "evaluate human-bound": {"crowd_filter", "human_bound"},
+    "evaluate artifacts": {"artifacts"},
 }  # fmt: skip
 WITHOUT = {
     "convert",
     "doctor",
     "init",
-    "sample",
+    "crowd sample",
     "simulate",
     "report",
     "quickstart",
 }  # nothing to draw, or the figures are there
-FIRST = ("fit", "items", "score", "power")  # the others are drawn by the same few lines
+FIRST = ("fit", "items show", "score", "evaluate power")  # the others are drawn by the same few lines
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -67,7 +67,7 @@ def test_every_command_is_thought_of() -> None:
     "command", [pytest.param(name, marks=() if name in FIRST else pytest.mark.slow) for name in DRAWN]
 )
 def test_figures_are_svg_and_png_and_say_what_they_show(inputs: Path, tmp_path: Path, command: str) -> None:
-    arguments = ["power", "-n", "100"] if command == "power" else COMMANDS_READING[command][0]
+    arguments = ["evaluate", "power", "-n", "100"] if command == "evaluate power" else COMMANDS_READING[command][0]
     words = [str(tmp_path / word) if word.startswith("out") else word for word in arguments]
     folder = tmp_path / "figures"
     ended = run_main(*words, "--figures", folder, "--json", cwd=inputs)
@@ -96,10 +96,10 @@ def test_figures_are_svg_and_png_and_say_what_they_show(inputs: Path, tmp_path: 
 @pytest.mark.slow
 def test_the_figures_of_the_last_run_make_way_and_other_files_stay(inputs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "figures"
-    assert run_main("power", "-n", "100", "-n", "200", "--figures", folder, "-q").status == 0
+    assert run_main("evaluate", "power", "-n", "100", "-n", "200", "--figures", folder, "-q").status == 0
     (folder / "notes.txt").write_text("mine")
     before = (folder / "power_100.svg").read_bytes(), (folder / "power_100.png").read_bytes()
-    assert run_main("power", "-n", "100", "--figures", folder, "-q").status == 0
+    assert run_main("evaluate", "power", "-n", "100", "--figures", folder, "-q").status == 0
     assert sorted(path.name for path in folder.iterdir()) == [
         "figures.json", "notes.txt", "power_100.png", "power_100.svg",
     ]  # fmt: skip
@@ -111,7 +111,7 @@ def test_a_list_of_figures_removes_nothing_else(tmp_path: Path) -> None:
     folder.mkdir()
     (tmp_path / "kept.svg").write_text("mine")
     (folder / "figures.json").write_text(json.dumps([{"name": "../kept"}, {"name": 3}]))
-    assert run_main("power", "-n", "100", "--figures", folder, "-q").status == 0
+    assert run_main("evaluate", "power", "-n", "100", "--figures", folder, "-q").status == 0
     assert (tmp_path / "kept.svg").read_text() == "mine"
 
 
@@ -123,11 +123,11 @@ def test_where_the_option_was_a_flag_it_still_is_one(inputs: Path, tmp_path: Pat
         "before an option": ["bank.json", "--figures", "-o", out],
         "before what is read": ["-o", out, "--figures", "bank.json"],
     }[where]
-    ended = run_main("items", *words, "-q", cwd=inputs)
+    ended = run_main("items", "show", *words, "-q", cwd=inputs)
     assert ended.status == 0, ended.err
     names = ["items.csv", "score_table.csv", "test_information.csv", "test_information.svg", "wright_map.svg"]
     assert sorted(path.name for path in out.iterdir()) == names
-    assert run_main("items", "bank.json", "-o", out, "-q", cwd=inputs).status == 0
+    assert run_main("items", "show", "bank.json", "-o", out, "-q", cwd=inputs).status == 0
     assert sorted(path.name for path in out.iterdir()) == names[:3]
 
 
@@ -135,7 +135,7 @@ def test_where_the_option_was_a_flag_it_still_is_one(inputs: Path, tmp_path: Pat
     ("words", "saying"),
     [
         (["fit", "responses.csv", "-o", "out", "--figures"], "--figures"),
-        (["items", "bank.json", "--figures"], "--figures: expected a folder for them, -o DIR"),
+        (["items", "show", "bank.json", "--figures"], "--figures: expected a folder for them, --figures DIR or -o DIR"),
         (["fit", "responses.csv", "-o", "{out}", "--figures", "bank.json"], "bank.json: is not a folder"),
         (["build", "study.toml", "-o", "{out}", "--control", "--figures", "{out}/f"], "--figures: a control has none"),
     ],

@@ -1,4 +1,4 @@
-"""``irtbench human-bound`` as a user meets it."""
+"""``irtbench evaluate human-bound`` as a user meets it."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def responses(tmp_path: Path) -> Path:
 def test_it_writes_its_tables_and_figures(responses: Path, tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("system,seed,accuracy\nm,1,0.5\nm,2,0.7\nother,1,0.4\nother,2,0.4\n")
     out = tmp_path / "out"
-    printed = printed_by("human-bound", responses, "--runs", tmp_path / "runs.csv", "-o", out, "--json")
+    printed = printed_by("evaluate", "human-bound", responses, "--runs", tmp_path / "runs.csv", "-o", out, "--json")
     names = ["crowd_filter.csv", "crowd_filter.svg", "human_bound.json", "human_bound.svg"]
     assert sorted(file.name for file in out.iterdir()) == names
     found = json.loads(printed)
@@ -49,7 +49,7 @@ def test_a_filter_that_keeps_nothing_is_a_result(responses: Path, tmp_path: Path
     votes = pd.read_csv(responses)
     votes[votes["item_id"].isin(["q550", "q551"])].to_csv(tmp_path / "hard.csv", index=False)
     with pytest.warns(RuntimeWarning):
-        run_here("human-bound", tmp_path / "hard.csv", "-o", tmp_path / "out", "--json")
+        run_here("evaluate", "human-bound", tmp_path / "hard.csv", "-o", tmp_path / "out", "--json")
     found = json.loads(capsys.readouterr().out)
     assert found["n_kept"] == 0
     assert found["human_accuracy"]["items kept"]["accuracy"] is None
@@ -69,7 +69,7 @@ def test_what_is_wrong_is_refused_and_nothing_is_written(
     responses: Path, tmp_path: Path, options: list[str], saying: str
 ) -> None:
     with pytest.raises(InputError, match=saying):
-        run_here("human-bound", responses, *options, "-o", tmp_path / "out")
+        run_here("evaluate", "human-bound", responses, *options, "-o", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -85,9 +85,9 @@ def test_what_is_wrong_is_refused_and_nothing_is_written(
 def test_wrong_runs_are_refused(responses: Path, tmp_path: Path, content: str, saying: str) -> None:
     (tmp_path / "runs.csv").write_text(content)
     with pytest.raises(InputError, match=saying):
-        run_here("human-bound", responses, "--runs", tmp_path / "runs.csv", "-o", tmp_path / "out")
+        run_here("evaluate", "human-bound", responses, "--runs", tmp_path / "runs.csv", "-o", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_what_is_wrong_is_one_line(responses: Path, tmp_path: Path) -> None:
-    refused("human-bound", responses, "-n", 4, "-o", tmp_path / "out", saying="other numbers")
+    refused("evaluate", "human-bound", responses, "-n", 4, "-o", tmp_path / "out", saying="other numbers")

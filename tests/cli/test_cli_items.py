@@ -44,7 +44,7 @@ def test_a_fit_alone_leaves_a_bank_that_scores(fitted: Path) -> None:
 
 def test_items_of_a_bank_are_shown_and_written(fitted: Path) -> None:
     bank = fitted / "fit" / "bank.json"
-    shown = printed_by("items", bank, "-o", fitted / "out", "--figures")
+    shown = printed_by("items", "show", bank, "-o", fitted / "out", "--figures")
     for words in ("hardest", "easiest", "most informative", "least discriminating", "raw score", "percentile"):
         assert words in shown
     out = fitted / "out"
@@ -66,14 +66,14 @@ def test_a_table_of_items_with_texts_from_another(fitted: Path) -> None:
     names = pd.read_csv(fitted / "fit" / "items.csv")["item_id"]
     texts = pd.DataFrame({"item_id": names, "question": [f"what is {name}?" for name in names]})
     texts.to_csv(fitted / "texts.csv", index=False)
-    done = run_main("items", fitted / "fit" / "items.csv", "--items", fitted / "texts.csv", "--item-column",
+    done = run_main("items", "show", fitted / "fit" / "items.csv", "--items", fitted / "texts.csv", "--item-column",
                     "text=question", "--json")  # fmt: skip
     assert done.status == 0, done.err
     found = json.loads(done.out)
     assert found["items"][0]["text"] == f"what is {found['items'][0]['item_id']}?"
     assert [row["score"] for row in found["score_table"]] == list(range(13))
     texts.iloc[1:].to_csv(fitted / "texts.csv", index=False)
-    done = run_main("items", fitted / "fit" / "items.csv", "--items", fitted / "texts.csv",
+    done = run_main("items", "show", fitted / "fit" / "items.csv", "--items", fitted / "texts.csv",
                     "--item-column", "text=question")  # fmt: skip
     assert done.status == 2
     assert "no row for item item1 of the bank" in done.lines[0]
@@ -85,7 +85,7 @@ def test_several_scales_and_a_scale_too_long_for_a_table(tmp_path: Path) -> None
     scales = [irtbench.Scale(name, items, irtbench.ItemTable.plain(items.item_ids))
               for name, items in (("x", short), ("y", long))]  # fmt: skip
     irtbench.save_bank(irtbench.ItemBank(tuple(scales)), tmp_path / "bank.json")
-    done = run_main("items", tmp_path / "bank.json", "-o", tmp_path / "out", "--figures")
+    done = run_main("items", "show", tmp_path / "bank.json", "-o", tmp_path / "out", "--figures")
     assert done.status == 0, done.err
     assert "no score table: 1001 items" in done.out
     assert sorted(file.name for file in (tmp_path / "out").glob("*.svg")) == [
@@ -104,6 +104,6 @@ def test_several_scales_and_a_scale_too_long_for_a_table(tmp_path: Path) -> None
     ],
 )
 def test_wrong_options_are_said_in_a_line(fitted: Path, more: list[str], said: str) -> None:
-    done = run_main("items", fitted / "fit" / "items.csv", *more)
+    done = run_main("items", "show", fitted / "fit" / "items.csv", *more)
     assert (done.status, done.out) == (2, "")
     assert said in done.lines[0]

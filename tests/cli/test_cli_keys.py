@@ -1,4 +1,4 @@
-"""``irtbench keys``: from raw answers and keys to a list of suspicious keys."""
+"""``irtbench crowd keys``: from raw answers and keys to a list of suspicious keys."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def write_crowd(folder: Path) -> None:
 
 def test_the_wrong_key_is_put_forward(tmp_path: Path) -> None:
     write_crowd(tmp_path)
-    done = run("keys", tmp_path / "answers.csv", "--items", tmp_path / "items.csv", "-o", tmp_path / "out")
+    done = run("crowd", "keys", tmp_path / "answers.csv", "--items", tmp_path / "items.csv", "-o", tmp_path / "out")
     assert "1 of 12 keys look wrong" in " ".join(done.stdout.split())
     ranked = pd.read_csv(tmp_path / "out" / "keys.csv")
     assert list(ranked)[: len(KEYS)] == KEYS
@@ -40,7 +40,15 @@ def test_the_wrong_key_is_put_forward(tmp_path: Path) -> None:
     assert list(options)[: len(DISTRACTORS)] == DISTRACTORS
     assert len(options) == 36
     said = run(
-        "keys", tmp_path / "answers.csv", "--items", tmp_path / "items.csv", "-o", tmp_path / "again", "--json", "-q"
+        "crowd",
+        "keys",
+        tmp_path / "answers.csv",
+        "--items",
+        tmp_path / "items.csv",
+        "-o",
+        tmp_path / "again",
+        "--json",
+        "-q",
     )
     assert json.loads(said.stdout)["keys"][0]["item_id"] == "q4"
     assert (tmp_path / "again" / "keys.csv").read_bytes() == (tmp_path / "out" / "keys.csv").read_bytes()
@@ -50,7 +58,7 @@ def test_items_without_keys_are_refused(tmp_path: Path) -> None:
     write_crowd(tmp_path)
     pd.read_csv(tmp_path / "items.csv").drop(columns="key").to_csv(tmp_path / "bare.csv", index=False)
     refused(
-        "keys", tmp_path / "answers.csv", "--items", tmp_path / "bare.csv", "-o", tmp_path / "out", "-q",
+        "crowd", "keys", tmp_path / "answers.csv", "--items", tmp_path / "bare.csv", "-o", tmp_path / "out", "-q",
         saying="no key for item",
     )  # fmt: skip
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""``irtbench power`` as a user meets it."""
+"""``irtbench evaluate power`` as a user meets it."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,9 @@ from irtbench.data.input_error import InputError
 
 
 def test_it_writes_a_table_a_json_and_a_figure_for_each_size(tmp_path: Path) -> None:
-    printed = printed_by("power", "-n", 100, "-n", 273, "--hurt", 0, "--hurt", 0.02, "-o", tmp_path / "out", "--json")
+    printed = printed_by(
+        "evaluate", "power", "-n", 100, "-n", 273, "--hurt", 0, "--hurt", 0.02, "-o", tmp_path / "out", "--json"
+    )
     names = sorted(file.name for file in (tmp_path / "out").iterdir())
     assert names == ["power.csv", "power.json", "power_100.svg", "power_273.svg"]
     found = json.loads(printed)
@@ -26,7 +28,7 @@ def test_it_writes_a_table_a_json_and_a_figure_for_each_size(tmp_path: Path) -> 
 
 
 def test_a_wanted_effect_gives_power_and_the_size_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    run_here("power", "-n", 500, "--hurt", 0.05, "--effect", 0.02, "--json")
+    run_here("evaluate", "power", "-n", 500, "--hurt", 0.05, "--effect", 0.02, "--json")
     found = json.loads(capsys.readouterr().out)
     needed = found["size_needed"][0]
     assert needed["n_expected"] < needed["n_powered"]
@@ -46,9 +48,9 @@ def test_a_wanted_effect_gives_power_and_the_size_needed(capsys: pytest.CaptureF
 )
 def test_bad_settings_are_refused_and_nothing_is_written(tmp_path: Path, arguments: list[str], saying: str) -> None:
     with pytest.raises(InputError, match=saying):
-        run_here("power", *arguments, "-o", tmp_path / "out")
+        run_here("evaluate", "power", *arguments, "-o", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_what_is_wrong_is_one_line() -> None:
-    refused("power", "--alpha", 2, saying="--alpha")
+    refused("evaluate", "power", "--alpha", 2, saying="--alpha")

@@ -1,4 +1,4 @@
-"""``irtbench raters``: tables, page and figures of ratings, and what is wrong with them in a line."""
+"""``irtbench crowd raters``: tables, page and figures of ratings, and what is wrong with them in a line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_raters_items_and_fair_scores_are_written(folder: Path) -> None:
-    done = run_main("raters", "ratings.csv", "-o", "out", "--figures", "--html", "page.html", cwd=folder)
+    done = run_main("crowd", "raters", "ratings.csv", "-o", "out", "--figures", "--html", "page.html", cwd=folder)
     assert done.status == 0
     assert "most severe first" in done.out
     raters, scores = pd.read_csv(folder / "out" / "raters.csv"), pd.read_csv(folder / "out" / "scores.csv")
@@ -45,8 +45,23 @@ def test_words_names_of_columns_and_groups(folder: Path) -> None:
     table["grade"] = np.array(WORDS)[table.pop("score")]
     table = table.rename(columns={"respondent_id": "model", "item_id": "prompt", "rater_id": "who"})
     table.assign(family=table["model"].str[-1]).to_csv(folder / "words.csv", index=False)
-    done = run_main("raters", "words.csv", "--column", "rater_id=who", "--levels", "poor,fair,good", "--by", "family",
-                    "--model", "grm", "--json", "-o", "words", cwd=folder)  # fmt: skip
+    done = run_main(
+        "crowd",
+        "raters",
+        "words.csv",
+        "--column",
+        "rater_id=who",
+        "--levels",
+        "poor,fair,good",
+        "--by",
+        "family",
+        "--model",
+        "grm",
+        "--json",
+        "-o",
+        "words",
+        cwd=folder,
+    )
     assert done.status == 0
     found = json.loads(done.out)
     assert {row["rater_id"] for row in found["raters"]} == {"judge0", "judge1", "judge2"}
@@ -67,7 +82,7 @@ def test_words_names_of_columns_and_groups(folder: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(folder: Path, words: list[str], saying: str) -> None:
-    done = run_main("raters", "ratings.csv", "-o", "wrong", *words, cwd=folder)
+    done = run_main("crowd", "raters", "ratings.csv", "-o", "wrong", *words, cwd=folder)
     assert done.status == 2
     assert saying in done.err
     assert done.err.strip().count("\n") == 0

@@ -1,4 +1,4 @@
-"""``irtbench sample`` and ``irtbench plan`` as a user meets them, without torch."""
+"""``irtbench crowd sample`` and ``irtbench crowd plan`` as a user meets them, without torch."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,18 @@ def test_items_are_chosen_and_sheets_written(corpus: Path) -> None:
 
 
 def test_all_items_are_taken_where_no_annotations_are_named(corpus: Path) -> None:
-    run_here("sample", corpus / "checks.csv", "--sheets", "label-studio", "--booklets", 2, "-o", corpus / "out", "-q")
+    run_here(
+        "crowd",
+        "sample",
+        corpus / "checks.csv",
+        "--sheets",
+        "label-studio",
+        "--booklets",
+        2,
+        "-o",
+        corpus / "out",
+        "-q",
+    )
     assert len(pd.read_csv(corpus / "out" / "items.csv")) == 2
     assert (corpus / "out" / "label_studio_0002.json").exists()
 
@@ -75,14 +86,23 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(
     corpus: Path, arguments: tuple[str, ...], saying: str
 ) -> None:
     with pytest.raises(InputError, match=saying):
-        run_here("sample", corpus / "corpus.csv", "--item-column", "item_id=pairID", *arguments, "-o", corpus / "out")
+        run_here(
+            "crowd",
+            "sample",
+            corpus / "corpus.csv",
+            "--item-column",
+            "item_id=pairID",
+            *arguments,
+            "-o",
+            corpus / "out",
+        )
     assert not (corpus / "out").exists()
 
 
 @pytest.mark.slow
 def test_a_plan_is_printed_and_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    printed = printed_by("plan", "--items", 20, "--se-difficulty", 0.3, "--each", 10, "-o", out, "--json")
+    printed = printed_by("crowd", "plan", "--items", 20, "--se-difficulty", 0.3, "--each", 10, "-o", out, "--json")
     found = json.loads(printed)
     assert json.loads((out / "plan.json").read_text()) == found
     assert found["se_difficulty"] == pytest.approx(0.3, rel=0.01)
@@ -90,7 +110,7 @@ def test_a_plan_is_printed_and_written(tmp_path: Path) -> None:
     assert len(by_item) == 20
     # nine tenths of the items reach what was wanted
     assert (by_item["se_difficulty"] <= 0.3 * 1.01).sum() >= 18
-    pilot = printed_by("plan", "--pilot", out / "items.csv", "--respondents", 300, "--json")
+    pilot = printed_by("crowd", "plan", "--pilot", out / "items.csv", "--respondents", 300, "--json")
     assert json.loads(pilot)["n_each"] == 20
 
 
@@ -105,4 +125,4 @@ def test_a_plan_is_printed_and_written(tmp_path: Path) -> None:
 )
 def test_a_plan_that_cannot_be_is_refused(arguments: tuple[str, ...], saying: str) -> None:
     with pytest.raises(InputError, match=saying):
-        run_here("plan", *arguments)
+        run_here("crowd", "plan", *arguments)

@@ -1,4 +1,4 @@
-"""``irtbench screen`` as a user meets it, on the shipped crowd and on small ones."""
+"""``irtbench crowd screen`` as a user meets it, on the shipped crowd and on small ones."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ SHIPPED = (CROWD / "answers.csv.gz", "--items", CROWD / "items.csv", "--item-col
 def test_rules_without_a_fit_need_no_torch(tmp_path: Path) -> None:
     rules = ("--attention-share", 1, "--fast-quantile", 0.01, "--max-straight-line", 12, "--max-pattern", 12)
     printed = printed_by(
-        "screen", *SHIPPED, *rules, "--min-effort", 0.9, "--rapid", "missing", "-o", tmp_path / "out", "--json"
+        "crowd", "screen", *SHIPPED, *rules, "--min-effort", 0.9, "--rapid", "missing", "-o", tmp_path / "out", "--json"
     )
     found = json.loads(printed)
     out = tmp_path / "out"
@@ -55,9 +55,22 @@ def small(tmp_path: Path) -> Path:
 def test_what_a_fit_can_say_is_written_on_request(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = small / "out"
     run_here(
-        "screen", small / "answers.csv", "--items", small / "items.csv", "--min-approval", 0.97, "--person-fit-p", 1e-6,
-        "--similar", 0.5, "--effect", "-o", out, "--json",
-    )  # fmt: skip
+        "crowd",
+        "screen",
+        small / "answers.csv",
+        "--items",
+        small / "items.csv",
+        "--min-approval",
+        0.97,
+        "--person-fit-p",
+        1e-6,
+        "--similar",
+        0.5,
+        "--effect",
+        "-o",
+        out,
+        "--json",
+    )
     found = json.loads(capsys.readouterr().out)
     assert found["reasons"] == {"kept": 29, "low approval rate": 1}
     effect = pd.read_csv(out / "screening_effect.csv")
@@ -89,5 +102,5 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(
 ) -> None:
     monkeypatch.chdir(small)
     with pytest.raises(InputError, match=saying):
-        run_here("screen", "answers.csv", "--items", "items.csv", *arguments, "-o", "out")
+        run_here("crowd", "screen", "answers.csv", "--items", "items.csv", *arguments, "-o", "out")
     assert not (small / "out").exists()

@@ -37,7 +37,7 @@ def test_two_abilities_have_standard_errors_and_are_refused_where_one_is_expecte
     assert found["integration_error"] < 1e-6
     assert found["quadrature"].startswith("lattice of")
     refused(
-        "diagnose", responses, "--items", tmp_path / "two" / "items.csv", "--output", tmp_path / "no",
+        "items", "diagnose", responses, "--items", tmp_path / "two" / "items.csv", "--output", tmp_path / "no",
         saying="column slope_2: items of several abilities; expected one ability",
     )  # fmt: skip
     assert not (tmp_path / "no").exists()

@@ -59,7 +59,7 @@ def test_testlets_of_a_long_table_and_of_a_table_of_items_are_the_same(folder: P
     other = json.loads(run("fit", folder / "wide.csv", *arguments, "-o", tmp_path / "wide").stdout)
     assert other["log_likelihood"] == pytest.approx(found["log_likelihood"], abs=1e-6)
     refused(
-        "diagnose", folder / "wide.csv", "--items", tmp_path / "long" / "items.csv", "-o", tmp_path / "no",
+        "items", "diagnose", folder / "wide.csv", "--items", tmp_path / "long" / "items.csv", "-o", tmp_path / "no",
         saying="column slope_specific: items of several abilities; expected one ability",
     )  # fmt: skip
     refused(

@@ -59,11 +59,11 @@ def test_fit_and_score_and_power(simulated: Path, tmp_path: Path, capsys: pytest
     capsys.readouterr()
     run_here("score", tmp_path / "bank.json", responses)
     assert " of 6" in capsys.readouterr().out  # right of all trials
-    run_here("power", "-n", 15, "--responses", responses, "-o", tmp_path / "power", "--json")
+    run_here("evaluate", "power", "-n", 15, "--responses", responses, "-o", tmp_path / "power", "--json")
     found = json.loads(capsys.readouterr().out)
     assert 0.5 < found["trial_variance"]["agreement"] < 1
     assert list(pd.read_csv(tmp_path / "power" / "trials.csv")["n_trials"]) == [1, 2, 5, 10]
-    run_here("power", "-n", 15, "--bank", tmp_path / "bank.json", "--trials", 2, "--json")
+    run_here("evaluate", "power", "-n", 15, "--bank", tmp_path / "bank.json", "--trials", 2, "--json")
     (row,) = json.loads(capsys.readouterr().out)["trials"]
     assert row["se_theta_with_trial"] < row["se_theta_with_item"] < row["se_theta"]
 
@@ -82,7 +82,13 @@ def test_what_is_not_available_says_so_in_one_line(simulated: Path, tmp_path: Pa
     refused(
         "dimensions", responses, "-o", tmp_path / "x", saying="several trials of a pair, counted without their order"
     )
-    refused("power", "--accuracy", 0.7, saying="expected one of --accuracy with --agreement, --responses, and --bank")
+    refused(
+        "evaluate",
+        "power",
+        "--accuracy",
+        0.7,
+        saying="expected one of --accuracy with --agreement, --responses, and --bank",
+    )
 
 
 def test_several_abilities(simulated: Path, tmp_path: Path) -> None:

@@ -17,16 +17,16 @@ from irtbench.data.responses import ResponseMatrix
 N = 60
 COMMANDS = {
     "fit": "fit runs -o out",
-    "diagnose": "diagnose runs --items parameters.csv --bootstrap 0 -o out",
-    "bias": "bias runs --groups groups.csv --method logistic -o out",
+    "items diagnose": "items diagnose runs --items parameters.csv --bootstrap 0 -o out",
+    "items bias": "items bias runs --groups groups.csv --method logistic -o out",
     "dimensions": "dimensions runs --factors 0 --samples 2 -o out",
-    "human-bound": "human-bound runs --right 1 --votes 5 --other-counts share -o out",
+    "evaluate human-bound": "evaluate human-bound runs --right 1 --votes 5 --other-counts share -o out",
     "score": "score bank.json runs -o out/scores.csv",
     "compare": "compare few --bank bank.json --item-error none -o out",
     "predict": "predict bank.json few -o out/prediction.csv",
-    "breakdown": "breakdown few --items items.csv --type type -o out",
-    "consistency": "consistency few --items twins.csv -o out",
-    "agree": "agree runs --items items.csv -o out",
+    "evaluate breakdown": "evaluate breakdown few --items items.csv --type type -o out",
+    "evaluate consistency": "evaluate consistency few --items twins.csv -o out",
+    "crowd agree": "crowd agree runs --items items.csv -o out",
     "convert": "convert runs -o out.csv",
     "doctor": "doctor runs",
     "init": "init runs -o out.toml --yes",
@@ -123,6 +123,6 @@ def test_a_folder_of_logs_is_read_by(study: tuple[str, Path], command: str, tmp_
 
 
 def test_a_choice_that_is_not_made_is_named(study: tuple[str, Path], tmp_path: Path) -> None:
-    ended = run_main("human-bound", "runs", "--other-counts", "share", "-o", tmp_path / "o", cwd=study[1])
+    ended = run_main("evaluate", "human-bound", "runs", "--other-counts", "share", "-o", tmp_path / "o", cwd=study[1])
     assert ended.status == 2
     assert "--metric" in ended.err

@@ -13,11 +13,11 @@ ARGUMENTS = {name: [word for word in words if word != "-q"] for name, (words, _)
     "doctor": ["doctor", "answers.csv", "--items", "items.csv"],
     "init": ["init", "answers.csv", "--items", "items.csv", "--yes", "-o", "out.toml"],
     "simulate": ["simulate", "--items", "8", "--respondents", "20", "-o", "out"],
-    "power": ["power", "-n", "100", "-o", "out"],
+    "evaluate power": ["evaluate", "power", "-n", "100", "-o", "out"],
     "report": ["report", "built", "-o", "out.html"],
     "quickstart": ["quickstart", "-o", "out"],
 }
-LONG = ("build", "difficulty", "dimensions", "human-bound", "quickstart", "report")  # seconds each
+LONG = ("build", "items difficulty", "dimensions", "evaluate human-bound", "quickstart", "report")  # seconds each
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +28,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_command_is_thought_of() -> None:
-    assert set(ARGUMENTS) == set(COMMANDS)
+    assert set(ARGUMENTS) == {*COMMANDS, "link --extend"}
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "command", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in COMMANDS]
+    "command", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in ARGUMENTS]
 )
 def test_nothing_or_one_document_on_standard_output(folder: Path, tmp_path: Path, command: str) -> None:
     if command == "report":

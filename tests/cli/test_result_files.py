@@ -173,7 +173,9 @@ def test_names_cannot_drive_terminals_pages_figures_or_spreadsheets(tmp_path: Pa
     header, row, *_ = (tmp_path / "wide.csv").read_text().splitlines()
     lines = [",".join([name, *row.split(",")[1:]]) for name in names]
     (tmp_path / "wide.csv").write_text("\n".join([header, *lines]) + "\n")
-    ended = run_main("breakdown", "wide.csv", "--items", "items.csv", "--type", "type", "-o", "out", cwd=tmp_path)
+    ended = run_main(
+        "evaluate", "breakdown", "wide.csv", "--items", "items.csv", "--type", "type", "-o", "out", cwd=tmp_path
+    )
     assert ended.status == 0, ended.err
     assert "\x1b[31m" not in ended.out
     assert "\u202e" not in ended.out
@@ -202,7 +204,7 @@ def test_a_finished_study_is_replaced_by_its_own_build_alone(studied: Path) -> N
         ["fit", "responses.csv", "-o", "st"],
         ["score", "bank.json", "systems.csv", "-o", "st/scores.csv"],
         ["build", "other.toml", "-o", "st"],
-        ["sample", "corpus.csv", "-o", "st"],
+        ["crowd", "sample", "corpus.csv", "-o", "st"],
     ):
         ended = run_main(*arguments, "-q", cwd=studied)
         assert ended.status == 2, (arguments, ended)

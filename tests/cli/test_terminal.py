@@ -16,7 +16,7 @@ from builders.command_line import PROGRESS_LINE, run_without
 from builders.commands_here import run_main
 from builders.terminal import ROOT, run_on_terminal
 from builders.valid_inputs import write_valid_inputs
-from irtbench.cli.main import COMMANDS, HEADINGS
+from irtbench.cli.main import COMMANDS, GROUPS, HEADINGS, RENAMED, TOP, command_in, of_today
 from irtbench.cli.quickstart import copy_files
 from irtbench.data.input_error import InputError
 
@@ -45,8 +45,9 @@ def test_h_is_help(command: list[str]) -> None:
 
 def test_help_names_every_command_on_a_line_of_its_own_and_loads_none() -> None:
     lines = run_without(SLOW_TO_LOAD, "--help").splitlines()
-    for name, short in COMMANDS.items():
-        assert any(line.split(maxsplit=1) == [name, short] for line in lines)
+    for name in TOP:
+        assert any(line.split(maxsplit=1) == [name, GROUPS.get(name) or COMMANDS[name]] for line in lines)
+    assert len(TOP) <= 18
     assert [line.removesuffix(":") for line in lines if line.endswith(":")][1:] == list(HEADINGS.values())
     assert max(map(len, lines)) <= 80
 
@@ -59,7 +60,7 @@ def completed(line: str, shell: str = "bash") -> list[str]:
         settings |= {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - (not line.endswith(" ")))}
     else:
         settings |= {"_TYPER_COMPLETE_ARGS": line}
-    heavy = SLOW_TO_LOAD if len(words) < 3 and not line.endswith(" ") else {"torch", "pyro", "matplotlib"}
+    heavy = SLOW_TO_LOAD if command_in(words[1:]) == "" and not line.endswith(" ") else {"torch", "pyro", "matplotlib"}
     program = (
         "import sys\nfrom irtbench.cli.main import main\nsys.argv = ['irtbench']\n"
         "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
@@ -75,7 +76,9 @@ def completed(line: str, shell: str = "bash") -> list[str]:
 
 @pytest.mark.slow
 def test_a_shell_completes_commands_options_and_choices() -> None:
-    assert completed("irtbench con") == ["convert", "consistency"]
+    assert completed("irtbench co") == ["convert", "compare"]
+    assert completed("irtbench evaluate co") == ["consistency"]
+    assert "--min-seconds" in completed("irtbench crowd screen --min-")
     assert completed("irtbench score --norm-g") == ["--norm-groups", "--norm-group"]
     models = ["rasch", "1pl", "2pl", "3pl", "4pl", "grm", "gpcm", "pcm", "rsm", "nominal"]
     assert completed("irtbench fit --model ") == models
@@ -94,7 +97,7 @@ def test_bash_completes_by_the_script_that_is_shown(tmp_path: Path) -> None:
     )
     settings = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["bash", "-c", program], env=settings, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "score screen\n"
+    assert done.stdout == "score\n"
 
 
 # -- ends -----------------------------------------------------------------------------------------------------------
@@ -156,7 +159,7 @@ def run_missing(modules: set[str], *arguments: str, cwd: Path) -> subprocess.Com
         (["fit", "responses.csv", "-o", "out"], "torch irtbench"),
         pytest.param(["build", "study.toml", "-o", "out"], "torch irtbench", marks=pytest.mark.slow),
         pytest.param(["quickstart", "-o", "out/q"], "torch irtbench", marks=pytest.mark.slow),
-        (["artifacts", "choices.csv"], "scikit-learn 'irtbench[artifacts]'"),
+        (["evaluate", "artifacts", "choices.csv"], "scikit-learn 'irtbench[artifacts]'"),
     ],
 )
 def test_a_library_that_is_missing_is_named_with_what_installs_it(
@@ -180,21 +183,23 @@ LIGHT = (
     "predict bank.json wide.csv",
     "convert answers.csv -o out.csv",
     "doctor answers.csv --items items.csv",
-    "items bank.json -o out/items",
-    "agree answers.csv --items items.csv",
-    "adapt bank.json --replay wide.csv",
-    "assemble bank.json --length 3 -o out/form",
+    "items show bank.json -o out/items",
+    "crowd agree answers.csv --items items.csv",
+    "form adapt bank.json --replay wide.csv",
+    "form assemble bank.json --length 3 -o out/form",
     "simulate --respondents 20 --items 5 -o out/simulated",
-    "screen answers.csv --items items.csv --min-responses 2 -o out/screened",
+    "crowd screen answers.csv --items items.csv --min-responses 2 -o out/screened",
 )
 DRAWN_LIGHT = (
-    "items bank.json -o out/drawn --figures",
-    "power -n 100 -o out/power", "breakdown wide.csv --items items.csv --type type -o out/types",
-    "consistency wide.csv --items twins.csv --twin-of twin_of -o out/twins",
-    "calibration predictions.csv -o out/calibration --samples 20",
-    "human-bound responses.csv --other-counts share -o out/bound", "agree answers.csv --items items.csv -o out/agree",
-    "artifacts choices.csv -o out/artifacts --folds 2 --repeats 1",
-)  # fmt: skip
+    "items show bank.json -o out/drawn --figures",
+    "evaluate power -n 100 -o out/power",
+    "evaluate breakdown wide.csv --items items.csv --type type -o out/types",
+    "evaluate consistency wide.csv --items twins.csv --twin-of twin_of -o out/twins",
+    "evaluate calibration predictions.csv -o out/calibration --samples 20",
+    "evaluate human-bound responses.csv --other-counts share -o out/bound",
+    "crowd agree answers.csv --items items.csv -o out/agree",
+    "evaluate artifacts choices.csv -o out/artifacts --folds 2 --repeats 1",
+)
 
 
 @pytest.mark.parametrize(("modules", "lines"), [(LEFT_OUT, LIGHT), ({"torch", "pyro"}, DRAWN_LIGHT)])
@@ -224,7 +229,7 @@ def next_command(said: str) -> list[str]:
     last = said.splitlines()[-1]
     assert last.startswith("next: irtbench "), said
     words = shlex.split(last.removeprefix("next: irtbench "))
-    assert words[0] in COMMANDS
+    assert command_in(words)
     return words
 
 
@@ -243,15 +248,15 @@ def test_each_command_names_one_that_runs(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "command"),
     [
-        ("items bank.json -o out", "assemble"),
+        ("items show bank.json -o out", "form assemble"),
         ("convert answers.csv -o out.csv", "doctor"),
-        ("screen answers.csv --items items.csv --min-responses 2 -o out", "agree"),
+        ("crowd screen answers.csv --items items.csv --min-responses 2 -o out", "crowd agree"),
         ("score bank.json wide.csv -o out/scores.csv", "compare"),
     ],
 )
 def test_the_next_command_runs_as_it_stands(folder: Path, arguments: str, command: str) -> None:
     words = next_command(run_main(*arguments.split(), cwd=folder).out)
-    assert words[0] == command
+    assert command_in(words) == command
     ended = run_main(*words, cwd=folder)
     assert ended.status == 0, ended.err
 
@@ -260,6 +265,32 @@ def test_the_next_command_runs_as_it_stands(folder: Path, arguments: str, comman
 def test_nothing_comes_next_where_nobody_reads_it(folder: Path, option: str) -> None:
     ended = run_main("convert", "answers.csv", "-o", "out.csv", option, cwd=folder)
     assert "next:" not in ended.out + ended.err
+
+
+# -- names of the last release ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "today"),
+    [
+        ("items bank.json", "items show"),
+        ("adapt bank.json --replay wide.csv", "form adapt"),
+        ("agree answers.csv", "crowd agree"),
+    ],
+)
+def test_a_name_of_the_last_release_still_works_and_names_that_of_today(folder: Path, before: str, today: str) -> None:
+    name, *words = before.split()
+    once, now = run_main(name, *words, cwd=folder), run_main(*today.split(), *words, cwd=folder)
+    assert (once.status, once.out) == (now.status, now.out) == (0, now.out)
+    assert once.err == f"{now.err}irtbench: warning: irtbench {name} is now: irtbench {today}\n"
+    assert run_main(name, *words, "-q", cwd=folder).err == now.err
+
+
+def test_every_name_of_the_last_release_leads_to_a_command_and_is_not_in_the_help() -> None:
+    help_of_today = run_main("--help").out.split()
+    assert set(RENAMED) & set(help_of_today) == set()
+    assert all(command_in(of_today([name])[0]) for name in RENAMED)
+    assert of_today(["items", "--help"]) == (["items", "--help"], "")
 
 
 # -- quickstart ------------------------------------------------------------------------------------------------------
@@ -311,7 +342,7 @@ def test_init_asks_at_the_keyboard_and_its_study_file_is_there(folder: Path) -> 
 
 
 def test_no_bar_moves_beside_a_prompt(folder: Path) -> None:
-    seen = run_on_terminal("adapt", "bank.json", cwd=folder, typed="\nq\n")
+    seen = run_on_terminal("form", "adapt", "bank.json", cwd=folder, typed="\nq\n")
     assert seen.status == 0
     assert "choosing items" not in seen.raw
 

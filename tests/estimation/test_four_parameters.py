@@ -327,12 +327,12 @@ def test_the_command_fits_scores_and_diagnoses_and_others_refuse(tmp_path: Path)
     run("score", out / "bank.json", tmp_path / "wide.csv", "-o", tmp_path / "scores.csv")
     mine, theirs = (pd.read_csv(path) for path in (out / "scores.csv", tmp_path / "scores.csv"))
     np.testing.assert_allclose(mine["theta"], theirs["theta"])
-    run("diagnose", tmp_path / "wide.csv", "--items", out / "items.csv", "-o", tmp_path / "diagnosed")
+    run("items", "diagnose", tmp_path / "wide.csv", "--items", out / "items.csv", "-o", tmp_path / "diagnosed")
     assert (
         "upper asymptotes" in json.loads((tmp_path / "diagnosed" / "not_available.json").read_text())["global_fit.json"]
     )
     assert len(pd.read_csv(tmp_path / "diagnosed" / "item_fit.csv")) == 8
-    refused("items", out / "bank.json", saying="upper asymptotes")
+    refused("items", "show", out / "bank.json", saying="upper asymptotes")
     refused("fit", tmp_path / "wide.csv", "--prior-upper", "beta:18,2", "-o", tmp_path / "no", saying="--model 4pl")
 
 

@@ -285,13 +285,15 @@ def test_predictions_of_new_items_extend_a_bank(tmp_path: Path) -> None:
     pd.DataFrame({"item_id": items.item_ids, "x": x}).to_csv(tmp_path / "f.csv", index=False)
     assert run_main("fit", tmp_path / "old.csv", "-o", tmp_path / "fit", "-q").status == 0
     bank = tmp_path / "fit" / "bank.json"
-    assert run_main("difficulty", bank, "--features", tmp_path / "f.csv", "-o", tmp_path / "d", "-q").status == 0
+    assert (
+        run_main("items", "difficulty", bank, "--features", tmp_path / "f.csv", "-o", tmp_path / "d", "-q").status == 0
+    )
     table = pd.read_csv(tmp_path / "d" / "prior_items.csv")
     assert table["item_id"].tolist() == list(items.item_ids[40:])
     predictions = pd.read_csv(tmp_path / "d" / "predictions.csv").iloc[40:]
     np.testing.assert_allclose(table["mean"], predictions["predicted"])
     np.testing.assert_allclose(table["mean"] + 1.959964 * table["sd"], predictions["predicted_upper"])
-    done = run_main("extend", bank, tmp_path / "new.csv", "-o", tmp_path / "e", "-q",
+    done = run_main("link", "--extend", bank, tmp_path / "new.csv", "-o", tmp_path / "e", "-q",
                     "--prior-items", tmp_path / "d" / "prior_items.csv")  # fmt: skip
     assert done.status == 0, done.err
     found = json.loads((tmp_path / "e" / "extend.json").read_text())
@@ -305,7 +307,7 @@ def test_predictions_of_new_items_extend_a_bank(tmp_path: Path) -> None:
     assert np.sqrt((error[others] ** 2).mean()) < 0.5
     assert added.difficulty[1] < table["mean"][1]
     table.assign(item_id="x" + table["item_id"]).to_csv(tmp_path / "foreign.csv", index=False)
-    done = run_main("extend", bank, tmp_path / "new.csv", "-o", tmp_path / "no", "--prior-items",
+    done = run_main("link", "--extend", bank, tmp_path / "new.csv", "-o", tmp_path / "no", "--prior-items",
                     tmp_path / "foreign.csv")  # fmt: skip
     assert (done.status, "none of its items is among those of the responses" in done.err) == (2, True)
     assert not (tmp_path / "no").exists()

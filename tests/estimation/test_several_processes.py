@@ -113,5 +113,5 @@ def test_what_goes_wrong_ends_all_with_one_line(tmp_path: Path) -> None:
         (line,) = ended.lines
         assert words in line
         assert not (tmp_path / "out").exists()
-    ended = torchrun(2, "diagnose", place, "--items", place, "-o", tmp_path / "out")
+    ended = torchrun(2, "items", "diagnose", place, "--items", place, "-o", tmp_path / "out")
     assert "diagnose: is run by one process; torchrun goes with fit, build, score of a large table" in ended.lines[0]

@@ -74,8 +74,8 @@ def test_a_flat_item_has_no_difficulty() -> None:
 @pytest.mark.parametrize(("program", "columns"), [("mirt", "a1 d g u"), ("catr", "a b c d")])
 def test_the_command_writes_what_is_asked_for(tmp_path: Path, program: str, columns: str) -> None:
     ITEMS.table().to_csv(tmp_path / "items.csv", index=False)
-    done = run_main("items", tmp_path / "items.csv", "-o", tmp_path / "out", "--export", program, "-q")
+    done = run_main("items", "show", tmp_path / "items.csv", "-o", tmp_path / "out", "--export", program, "-q")
     assert done.status == 0, done.err
     assert list(pd.read_csv(tmp_path / "out" / f"items_{program}.csv")) == ["item_id", *columns.split(), "scale"]
-    missing = run_main("items", tmp_path / "items.csv", "--export", program)
+    missing = run_main("items", "show", tmp_path / "items.csv", "--export", program)
     assert (missing.status, "--export: expected a folder for them, -o DIR" in missing.err) == (2, True)

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(not browser.AVAILABLE, reason="needs chromium and chromedriver"),
     pytest.mark.skipif(AXE is None, reason="needs axe-core-python"),
 ]
-COMMANDS = ("score", "compare", "bias", "keys", "assemble", "raters")
+COMMANDS = ("score", "compare", "items bias", "crowd keys", "form assemble", "crowd raters")
 CHECK = """const done = arguments[arguments.length - 1];
     axe.run(document, { resultTypes: ["violations"] }).then((found) => done([
       found.violations.map((rule) => [rule.id, rule.nodes.map((node) => node.html.slice(0, 200))]),
@@ -78,7 +78,7 @@ def test_an_opened_item_breaks_none_either(window: Browser, pages: dict[str, Pat
 
 
 def test_a_broken_rule_is_seen(window: Browser, pages: dict[str, Path], axe: str, tmp_path: Path) -> None:
-    text = pages["keys"].read_text(encoding="utf-8")
+    text = pages["crowd keys"].read_text(encoding="utf-8")
     bad = tmp_path / "bad.html"
     bad.write_text(text.replace("<main>", '<main><img src="data:,"><button></button>').replace(' lang="en"', ""))
     violations, _ = checked(window, axe, bad, "light")

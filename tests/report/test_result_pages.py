@@ -46,17 +46,33 @@ def table_of(page: object) -> ItemsTable:
             ["compare", "wide.csv", "--bank", "bank.json", "--item-error", "none", "-o", "{out}/c"],
             r"\d+ of \d+ pairs? differ significantly in ability",
         ),
-        (["bias", "responses.csv", "--groups", "groups.csv", "-o", "{out}/b"], r"\d+ of \d+ items differ between "),
         (
-            ["bias", "responses.csv", "--groups", "groups.csv", "--method", "mantel-haenszel", "-o", "{out}/b"],
+            ["items", "bias", "responses.csv", "--groups", "groups.csv", "-o", "{out}/b"],
             r"\d+ of \d+ items differ between ",
         ),
         (
-            ["keys", "answers.csv", "--items", "items.csv", "-o", "{out}/k"],
+            [
+                "items",
+                "bias",
+                "responses.csv",
+                "--groups",
+                "groups.csv",
+                "--method",
+                "mantel-haenszel",
+                "-o",
+                "{out}/b",
+            ],
+            r"\d+ of \d+ items differ between ",
+        ),
+        (
+            ["crowd", "keys", "answers.csv", "--items", "items.csv", "-o", "{out}/k"],
             r"\d+ respondents are too few to call a key wrong",
         ),
-        (["assemble", "bank.json", "--length", "3", "-o", "{out}/f"], r"3 items; none is better"),
-        (["assemble", "parameters.csv", "--length", "2", "--forms", "2", "-o", "{out}/f"], r"2 forms of 2 items each"),
+        (["form", "assemble", "bank.json", "--length", "3", "-o", "{out}/f"], r"3 items; none is better"),
+        (
+            ["form", "assemble", "parameters.csv", "--length", "2", "--forms", "2", "-o", "{out}/f"],
+            r"2 forms of 2 items each",
+        ),
     ],
     ids=lambda value: " ".join(value[:1]) if isinstance(value, list) else "",
 )
@@ -77,7 +93,7 @@ def test_a_page_opens_with_the_result_and_ends_with_how_to_read_it(
 def test_the_same_input_gives_the_same_page(inputs: Path, tmp_path: Path) -> None:
     pages = [tmp_path / "one.html", tmp_path / "two.html"]
     for page in pages:
-        arguments = ["assemble", "bank.json", "--length", "3", "-o", tmp_path / "form", "--html", page, "-q"]
+        arguments = ["form", "assemble", "bank.json", "--length", "3", "-o", tmp_path / "form", "--html", page, "-q"]
         assert run_main(*arguments, cwd=inputs).status == 0
     assert pages[0].read_bytes() == pages[1].read_bytes()
 

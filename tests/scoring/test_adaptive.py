@@ -247,7 +247,7 @@ def bank(tmp_path: Path) -> Path:
 
 
 def test_the_command_replays_and_simulates(bank: Path, tmp_path: Path) -> None:
-    run("adapt", bank, "--replay", tmp_path / "responses.csv", "--length", 4, "-o", tmp_path / "path.csv", "-q")
+    run("form", "adapt", bank, "--replay", tmp_path / "responses.csv", "--length", 4, "-o", tmp_path / "path.csv", "-q")
     path = pd.read_csv(tmp_path / "path.csv")
     assert list(path)[:6] == ["respondent_id", "step", "item_id", "response", "theta", "se"]
     responses = pd.read_csv(tmp_path / "responses.csv")
@@ -256,18 +256,18 @@ def test_the_command_replays_and_simulates(bank: Path, tmp_path: Path) -> None:
     assert path["theta"].tolist() == pytest.approx(wanted.paths["theta"].tolist())
     assert path["stopped"].dropna().tolist() == ["length"] * 3
     shares = ["--share", "x=50%", "--share", "y=.5", "--length", 4]
-    found = json.loads(run("adapt", bank, "--simulate", 5, "--theta", 1, *shares, "--json").stdout)
+    found = json.loads(run("form", "adapt", bank, "--simulate", 5, "--theta", 1, *shares, "--json").stdout)
     assert len(found["ends"]) == 5
     labels = dict(zip(ITEMS.item_ids, ("x", "y", "z") * 3, strict=True))
     assert {labels[row["item_id"]] for row in found["paths"]} == {"x", "y"}
 
 
 def test_the_command_asks_at_a_prompt(bank: Path, tmp_path: Path) -> None:
-    app = application(["adapt", "assemble"])
+    app = application("form adapt")
     given_answers = "Yes\nno\n\n"
     path = tmp_path / "path.csv"
     done = typer.testing.CliRunner().invoke(
-        app, ["adapt", str(bank), "--length", "3", "-o", str(path)], input=given_answers
+        app, ["form", "adapt", str(bank), "--length", "3", "-o", str(path)], input=given_answers
     )
     assert done.exit_code == 0, done.output
     found = pd.read_csv(path)
@@ -285,5 +285,5 @@ def test_the_command_says_what_is_wrong(bank: Path, tmp_path: Path) -> None:
         (["--simulate", 3, "--scale", "verbs"], "the bank has no such scale; it has: all"),
         (["--simulate", 3, "--share", "x=.5", "--by", "topic"], "no column topic of the items"),
     ):
-        refused("adapt", bank, *more, "-o", tmp_path / "path.csv", saying=said)
+        refused("form", "adapt", bank, *more, "-o", tmp_path / "path.csv", saying=said)
     assert not (tmp_path / "path.csv").exists()

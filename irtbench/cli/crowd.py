@@ -1,0 +1,540 @@
+"""``irtbench crowd``: before anybody is paid, how many people; after, whose answers count, and how far they agree."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+import pandas as pd
+import typer
+
+import irtbench
+from irtbench import report
+from irtbench.analysis.plan_settings import PlanSettings
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.fit_in_categories import levels_of
+from irtbench.cli.options import (
+    Answers,
+    Columns,
+    FiguresOrBeside,
+    ItemsFile,
+    KnownItems,
+    Level,
+    Map,
+    MaybeFolder,
+    Where,
+    mapped,
+    named,
+)
+from irtbench.cli.output import say, say_next, show_table
+from irtbench.cli.reading import Reading
+from irtbench.cli.settings_options import Fields
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+from irtbench.data.screening import ScreeningSettings
+
+if TYPE_CHECKING:
+    from irtbench.data.items import ItemTable
+    from irtbench.evaluation.agreement_of_grades import OrderedAgreement
+
+
+PLANNED = {
+    "n_respondents": "respondents whose answers count",
+    "n_recruited": "people to recruit",
+    "n_each": "items each answers",
+    "n_checks": "attention checks each answers",
+    "checks_right": "of which must be right",
+    "n_answers": "answers to pay for",
+    "n_by_item": "answers that count for an item",
+    "se_difficulty": "standard error of b, reached by the share of the items",
+    "se_difficulty_median": "standard error of b, median item",
+    "se_discrimination_median": "standard error of a, median item",
+    "se_theta": "standard error of theta",
+    "percentile_width": "width of a percentile's interval",
+}
+SUSPICIOUS = 0.5  # probability from which on an item is put forward
+TIMES = (0.5, 1, 2, 4)  # as many ratings as a respondent has on average
+
+
+@dataclass(frozen=True)
+class TypicalItems:
+    """The items that a plan is for: known ones, or so many typical ones."""
+
+    items: Annotated[
+        int | None, typer.Option("--items", "-n", metavar="N", help="How many items there are, of typical parameters.")
+    ] = None
+    pilot: Annotated[
+        Path | None, typer.Option("--pilot", metavar="ITEMS.csv", help="Parameters of items like them, as fit writes.")
+    ] = None
+    mean_log_a: Annotated[float, typer.Option("--mean-log-a", help="Mean of log a of typical items.")] = 0.2
+    sd_log_a: Annotated[float, typer.Option("--sd-log-a", help="Standard deviation of log a.")] = 0.3
+    mean_b: Annotated[float, typer.Option("--mean-b", help="Mean of b of typical items.")] = 0.0
+    sd_b: Annotated[float, typer.Option("--sd-b", help="Standard deviation of b.")] = 1.0
+
+    def read(self) -> irtbench.ItemParameters:
+        """Their parameters."""
+        if (self.items is None) == (self.pilot is None):
+            raise InputError("expected either --items N, for typical items, or --pilot ITEMS.csv, for known ones")
+        if self.pilot is not None:
+            return irtbench.read_parameters(self.pilot)
+        slopes, places = (self.mean_log_a, self.sd_log_a), (self.mean_b, self.sd_b)
+        return irtbench.analysis.typical_items(self.items or 0, discrimination=slopes, difficulty=places)
+
+
+@command("plan.json", "items.csv", output=MaybeFolder)
+def plan(
+    items: TypicalItems,
+    wanted: Annotated[PlanSettings, Fields({"n_each": "--each", "n_respondents": "--respondents"})],
+    run: Run,
+) -> Outcome:
+    """Plan a crowd: respondents, items each and attention checks for a wanted standard error of b or theta.
+
+    Writes plan.json and items.csv (the standard errors to expect of each item).
+    """
+    found = irtbench.plan_crowd(items.read(), wanted, rng=run.rng, progress=run.progress)
+    summary = found.summary()
+
+    def tell() -> None:
+        rows = [
+            {"what": words, "value": f"{value:,.3f}" if isinstance(value, float) and value < 10 else f"{value:,.0f}"}
+            for words, value in ((words, summary[name]) for name, words in PLANNED.items())
+        ]
+        show_table(pd.DataFrame(rows), title=f"Plan for {found.n_items} items", rest=run.at("plan.json"))
+        if found.not_converged:
+            say(
+                f"{found.not_converged:.0%} of the samples fitted without a prior did not converge: with so few "
+                "answers an item take prior weak"
+            )
+
+    return Outcome(
+        json=summary, tell=tell, figures=lambda: report.plan_figures(found),
+        files={"plan.json": summary, "items.csv": found.item_table()},
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sheets:
+    """Sheets to upload, with booklets and attention checks mixed in."""
+
+    sheets: Annotated[
+        Literal["prolific", "label-studio", "potato", "mturk"] | None,
+        typer.Option("--sheets", help="Write sheets to upload, with booklets and attention checks mixed in."),
+    ] = None
+    booklets: Annotated[int, typer.Option("--booklets", help="Booklets, one a respondent.", min=1)] = 1
+    each: Annotated[int | None, typer.Option("--each", help="Items of a booklet; all.")] = None
+    checks_each: Annotated[int | None, typer.Option("--checks-each", help="Checks of a booklet; all.")] = None
+    option: Annotated[
+        list[str], typer.Option("--option", help="An answer to choose from; the keys, if none is said; repeat.")
+    ] = field(default_factory=list)
+    question: Annotated[str, typer.Option("--question", help="Asked of every item.")] = "Which answer is right?"
+
+    def made_of(self, chosen: pd.DataFrame, rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, str]]:
+        """The places of items in booklets, and the files to upload."""
+        assert self.sheets is not None
+        is_check = chosen["attention"] == 1
+        placed = irtbench.data.make_booklets(
+            list(chosen.loc[~is_check, "item_id"]), n_booklets=self.booklets, n_each=self.each,
+            checks=list(chosen.loc[is_check, "item_id"]), n_checks=self.checks_each, rng=rng,
+        )  # fmt: skip
+        options = self.option or sorted(chosen["key"].dropna().unique())
+        texts = dict(zip(chosen["item_id"], chosen["text"].fillna(""), strict=True))
+        files = irtbench.data.crowd_sheets(placed, texts, format=self.sheets, options=options, question=self.question)
+        return placed, files
+
+
+@dataclass(frozen=True)
+class CorpusItems:
+    """Which items of a corpus are taken, and what people read."""
+
+    annotations: Annotated[
+        list[str],
+        typer.Option("--annotations", metavar="PATTERN", help="Columns with an annotator's label each: 'label*'."),
+    ] = field(default_factory=list)
+    agreement: Annotated[
+        list[str], typer.Option("--agreement", metavar="K/N", help="How many of how many agree: 4/5; repeat.")
+    ] = field(default_factory=lambda: ["5/5"])
+    per_label: Annotated[int, typer.Option("--per-label", help="Items for each label at each agreement.")] = 30
+    label: Annotated[list[str], typer.Option("--label", help="The labels; all that occur; repeat.")] = field(
+        default_factory=list
+    )
+    text: Annotated[
+        str | None,
+        typer.Option("--text", metavar="TEMPLATE", help="What people read, columns in braces: '{premise} {claim}'."),
+    ] = None
+    checks: Annotated[
+        Path | None, typer.Option("--checks", metavar="FILE", help="Attention checks: item_id, key, text.")
+    ] = None
+    item_column: Annotated[
+        list[str],
+        typer.Option(
+            "--item-column", metavar="NAME=COLUMN", help="The table's column for one of our names: label=gold."
+        ),
+    ] = field(default_factory=list)
+    where: Where = field(default_factory=list)
+
+
+@command("items.csv", "sample.json", "booklets.csv", figures=None)
+def sample(
+    items: Annotated[Path, typer.Argument(metavar="ITEMS", help="A table of items, with annotators' labels.")],
+    which: CorpusItems,
+    sheets: Sheets,
+    run: Run,
+) -> Outcome:
+    """Choose items by label and by the agreement of a corpus's annotators, and write the sheets that ask a crowd.
+
+    Without --annotations all items are taken. Writes items.csv (for build, screen and agree), sample.json; with
+    --sheets booklets.csv and the files to upload.
+    """
+    from irtbench.data.corpus_sample import corpus_sample
+
+    chosen, table = corpus_sample(
+        items, columns=named("--item-column", which.item_column), where=named("--where", which.where),
+        annotations=which.annotations, agreement=which.agreement, per_label=which.per_label, labels=which.label,
+        text=which.text, checks=which.checks, rng=run.rng,
+    )  # fmt: skip
+    is_check = chosen["attention"] == 1
+    sets: Any = []
+    if which.annotations:
+        sets = chosen[~is_check].value_counts(["set", "label"], sort=False).reset_index(name="n_items")
+    found: dict[str, Any] = {
+        "n_items": int((~is_check).sum()),
+        "n_attention": int(is_check.sum()),
+        "seed": run.seed,
+        "sets": sets,
+    }
+    placed, uploaded = (None, {}) if sheets.sheets is None else sheets.made_of(chosen, run.rng)
+    if placed is not None:
+        places = int(placed["position"].max())
+        found |= {"n_booklets": sheets.booklets, "n_places": places, "sheets": sorted(uploaded)}
+        placed = placed.assign(attention=placed["attention"].astype(int))
+
+    def tell() -> None:
+        say(f"{found['n_items']} items and {found['n_attention']} attention checks in items.csv of {run.output}")
+        if which.annotations:
+            show_table(sets, rest=run.at("sample.json"))
+        if placed is not None:
+            say(f"{sheets.booklets} booklets of {found['n_places']} places; to upload: {name_first(sorted(uploaded))}")
+        assert run.output is not None
+        say_next(
+            *("irtbench", "crowd", "screen", "ANSWERS.csv", "--items", run.output / "items.csv"),
+            *("-o", run.output / "screened"),
+        )
+
+    files = {"items.csv": table, "sample.json": found, "booklets.csv": placed, **uploaded}
+    return Outcome(json=found, files=files, tell=tell)
+
+
+@dataclass(frozen=True)
+class CrowdChecks:
+    """What is asked of a crowd beside the rules."""
+
+    respondents: Annotated[
+        Path | None,
+        typer.Option("--respondents", metavar="FILE", help="Table with respondent_id and approval_rate."),
+    ] = None
+    rapid: Annotated[
+        Literal["keep", "missing"],
+        typer.Option("--rapid", help="Whether rapid guesses stay among the screened answers."),
+    ] = "keep"
+    similar: Annotated[
+        float | None,
+        typer.Option("--similar", help="Name pairs too alike, at this adjusted p such as .05; nobody is removed."),
+    ] = None
+    effect: Annotated[
+        bool, typer.Option("--effect", help="Agreement, reliability and item parameters before and after.")
+    ] = False
+
+    def approval_rates(self, given: pd.DataFrame, answers: Path) -> pd.Series[float]:
+        """Approval rates from the table of respondents, or the answers."""
+        from irtbench.data.approval_rates import APPROVAL_COLUMNS, approval_column
+        from irtbench.data.readers.table import read_table
+
+        people, file = (
+            (given, answers) if self.respondents is None else (read_table(self.respondents), self.respondents)
+        )
+        column = approval_column(people.columns)
+        if column is None or "respondent_id" not in people:
+            raise InputError(
+                f"--min-approval: file {file}: expected columns respondent_id and {' or '.join(APPROVAL_COLUMNS)}"
+            )
+        return irtbench.approval_rates(people, column, place=f"file {file}")
+
+
+@command(
+    "respondents.csv", "answers.csv", "screening.json", "item_times.csv", "screening_effect.csv", "items_effect.csv",
+    "similar_pairs.csv",
+)  # fmt: skip
+def screen(
+    answers: Answers, items: KnownItems, rules: ScreeningSettings, also: CrowdChecks, reading: Reading, run: Run
+) -> Outcome:
+    """Screen a crowd: each rule given is applied, in the order of the help, and the first that applies is the reason.
+
+    Writes respondents.csv (kept, reason, what was measured), answers.csv (of those kept), screening.json; with times
+    item_times.csv; with --similar similar_pairs.csv; with --effect screening_effect.csv and items_effect.csv.
+    """
+    from irtbench.study.screened_crowd import AfterTheRules, screen_crowd
+
+    if also.similar is not None and not 0 < also.similar < 1:
+        raise InputError(f"--similar {also.similar:g}: expected a level between 0 and 1")
+    known = items.known()
+    given = items.kept(reading.answers(answers).frame, known)
+    if also.rapid == "missing" and "seconds" not in given:
+        raise InputError(f"--rapid missing: file {answers} has no seconds")
+    approval = None if rules.min_approval is None else also.approval_rates(given, answers)
+    asked = AfterTheRules(also.rapid, also.similar, also.effect)
+    screened = screen_crowd(given, known, rules, asked, approval, seed=run.seed, progress=run.progress)
+    found, pairs, changed = screened.summary(), screened.pairs, screened.changed
+
+    def tell() -> None:
+        reasons = ", ".join(f"{n} {name}" for name, n in found["reasons"].items() if name != "kept")
+        removed = f": removed {reasons}" if reasons else ""
+        say(f"{found['n_kept']} of {found['n_respondents']} respondents kept{removed}")
+        if changed is not None:
+            show_table(changed.scales, title="Before and after", rest=run.at("screening_effect.csv"))
+        if pairs is not None and not pairs.empty:
+            both = zip(pairs["respondent_1"], pairs["respondent_2"], strict=True)
+            say(f"too alike: {name_first([f'{a} and {b}' for a, b in both])}")
+        assert run.output is not None
+        again = [word for column in items.item_column for word in ("--item-column", column)]
+        again += [word for condition in items.where for word in ("--where", condition)]
+        say_next("irtbench", "crowd", "agree", run.output / "answers.csv", "--items", items.items, *again)
+
+    return Outcome(
+        json=found, tell=tell, figures=lambda: report.screening_figures(found["reasons"]),
+        files={
+            "respondents.csv": screened.people, "answers.csv": given[screened.stays], "screening.json": found,
+            "item_times.csv": None if screened.times is None else screened.times.by_item(given),
+            "similar_pairs.csv": pairs, "screening_effect.csv": None if changed is None else changed.scales,
+            "items_effect.csv": None if changed is None else changed.items,
+        },
+    )  # fmt: skip
+
+
+@command("keys.csv", "distractors.csv", html=True)
+def keys(
+    answers: Answers,
+    items: KnownItems,
+    reading: Reading,
+    run: Run,
+    prior: Annotated[
+        Literal["weak", "hierarchical"] | None,
+        typer.Option("--prior", help="Of the items; weak, or hierarchical with more items than respondents."),
+    ] = None,
+) -> Outcome:
+    """Rank items by the probability that their key is wrong, and propose the option that the able choose.
+
+    Writes keys.csv, the most suspicious item first, and distractors.csv, an option a row.
+    """
+    from irtbench.study.suspected_keys import suspected_keys
+
+    known = items.known()
+    given = items.kept(reading.answers(answers).frame, known)
+    found, options, fitted = suspected_keys(given, known, items.items, prior, seed=run.seed, progress=run.progress)
+    ranked = found.table()
+
+    def tell() -> None:
+        suspicious = len(found.suspicious)
+        suspects = ranked.head(max(10, min(30, suspicious)))
+        show_table(suspects, title="The most suspicious keys", rest=run.at("keys.csv"))
+        if found.too_few:
+            say(found.too_few)
+        else:
+            say(
+                f"{suspicious} of {len(ranked)} keys look wrong (p > {SUSPICIOUS:g}): the able choose another option. "
+                "An item that leads the able astray looks the same, so read it before changing its key"
+            )
+            for first in (first for first in sorted({suspicious, 10, 100}) if 0 < first <= len(ranked)):
+                expected = found.expected_precision(first)
+                wrong = f"{expected * first:.1f} are expected to be such ({expected:.0%})"
+                say(f"of the first {first} to check, {wrong}")
+        if not fitted.converged:
+            say(f"the fit of ability did not converge ({fitted.stopped_because}): take the figures as rough")
+
+    return Outcome(
+        json={"keys": ranked, "distractors": options, "share_wrong": found.share_wrong, "too_few": found.too_few},
+        files={"keys.csv": ranked, "distractors.csv": options},
+        figures=lambda: report.key_figures(ranked, options),
+        page=lambda: report.keys_page(
+            ranked, options, share_wrong=found.share_wrong, suspicious=SUSPICIOUS, too_few=found.too_few
+        ),
+        tell=tell,
+    )
+
+
+@dataclass(frozen=True)
+class FacetModel:
+    """The many-facet model that is fitted."""
+
+    model: Annotated[Literal["gpcm", "grm"], typer.Option("--model", help="Partial credit, or graded response.")] = (
+        "gpcm"
+    )
+    item_slopes: Annotated[bool, typer.Option("--item-slopes", help="Slopes by item; otherwise all are 1.")] = False
+    consistency: Annotated[
+        bool, typer.Option("--consistency", help="Slopes by rater: who tells respondents apart less well.")
+    ] = False
+    rater_steps: Annotated[
+        bool, typer.Option("--rater-steps", help="Each rater uses the categories in its own way.")
+    ] = False
+    answer_effect: Annotated[
+        bool, typer.Option("--answer-effect", help="Ratings of one answer share more than ability; slower.")
+    ] = False
+    severities: Annotated[
+        Literal["auto", "fixed", "learnt"],
+        typer.Option("--severities", help="Parameters, or drawn from a normal learnt; auto: learnt from 31 raters on."),
+    ] = "auto"
+    interaction: Annotated[
+        str | None,
+        typer.Option("--by", metavar="COLUMN", help="Groups of ratings for which a rater may be more severe."),
+    ] = None
+
+
+@command(
+    "raters.csv", "items.csv", "scores.csv", "precision.csv", "interactions.csv", "raters.json", "severities.svg",
+    "fair_scores.svg", figures=FiguresOrBeside, html=True, fits=True,
+)  # fmt: skip
+def raters(
+    ratings: Annotated[
+        Path,
+        typer.Argument(metavar="RATINGS", help="Table of respondent_id, item_id, rater_id, score; a row a rating."),
+    ],
+    how: FacetModel,
+    run: Run,
+    levels: Annotated[
+        str | None, typer.Option("--levels", metavar="A,B,C", help="Scores that are words, the lowest first.")
+    ] = None,
+    column: Columns = [],  # noqa: B006 - typer copies it
+) -> Outcome:
+    """Severity of raters with standard errors, fair scores, and what more ratings would buy (many-facet model).
+
+    Writes raters.csv, items.csv, scores.csv (theta and fair scores with intervals), precision.csv, raters.json and with
+    --by interactions.csv. Nothing is random: --seed is taken as by other commands, and changes nothing.
+    """
+    words = [] if levels is None else [word.strip() for word in levels.split(",")]
+    table = irtbench.data.read_ratings(
+        ratings, columns=named("--column", column), levels=words, interaction=how.interaction
+    )
+    run.progress(f"fitting {len(table):,} ratings")
+    model = {"raters" if name == "severities" else name: value for name, value in vars(how).items()}
+    found = irtbench.estimation.fit_raters(table, **model)
+    mean = found.n_ratings / found.n_respondents
+    precision = found.precision(sorted({max(1, round(mean * times)) for times in TIMES}))
+
+    def tell() -> None:
+        shown = found.table().sort_values("severity", ascending=False, kind="stable")
+        shown = shown.drop(columns=["part"] if found.n_parts == 1 else [])
+        show_table(shown, title="Raters, the most severe first", rest=run.at("raters.csv"))
+        show_table(precision, title="What ratings of a respondent buy", rest=run.at("precision.csv"))
+        assert run.output is not None
+        say(
+            f"severities: standard deviation {found.rater_sd:.2f} logits, {found.separation:.0%} of their variance is "
+            f"no error; ability: standard deviation {found.ability_sd:.2f}; fair scores are in "
+            f"{run.output / 'scores.csv'}"
+        )
+
+    return Outcome(
+        json=found.summary() | {"raters": found.table(), "precision": precision},
+        files={
+            "raters.csv": found.table(), "items.csv": found.item_rows(), "scores.csv": found.scores(),
+            "precision.csv": precision, "interactions.csv": found.interactions, "raters.json": found.summary(),
+        },
+        figures=lambda: report.facet_figures(found),
+        page=lambda: report.rater_page(found, precision),
+        tell=tell,
+        doubts=found.doubts,
+        unconverged=[] if found.converged else ["the steps did not settle: there are too few ratings"],
+    )  # fmt: skip
+
+
+@command("agreement.json", "item_agreement.csv", "respondent_agreement.csv", output=MaybeFolder)
+def agree(
+    answers: Answers,
+    items: ItemsFile,
+    reading: Reading,
+    run: Run,
+    gold: Annotated[
+        Literal["majority", "dawid-skene"],
+        typer.Option("--gold", help="How an item's label is formed from its answers; dawid-skene needs crowd-kit."),
+    ] = "majority",
+    levels: Annotated[
+        str | None,
+        typer.Option("--levels", metavar="A,B,...", help="Answers are grades: all in order, the lowest first."),
+    ] = None,
+    level: Level = 0.95,
+    answers_map: Map = [],  # noqa: B006 - typer copies it
+) -> Outcome:
+    """Agreement: majorities, Fleiss' kappa, Krippendorff's alpha, Gwet's AC1, overall, by label, item and respondent.
+
+    With --map answers get the names of one vocabulary, and those that have none in it are refused. Where items have
+    keys, labels that differ from them in capitals or spaces alone count as one.
+
+    Writes agreement.json, item_agreement.csv (with gold labels, and items whose majority contradicts the key) and
+    respondent_agreement.csv. With --levels also how near to each other grades are: weighted kappa, ordinal alpha,
+    Gwet's AC2, intraclass correlations.
+    """
+    known = items.read()
+    given = items.kept(reading.answers(answers).frame, known)
+    given = given.assign(answer=in_one_vocabulary(given, known, mapped(answers_map)))
+    run.progress("agreement")
+    overall = irtbench.agreement(given, items=known, level=level)
+    near = None
+    if levels is not None:
+        near = irtbench.evaluation.ordered_agreement(given, levels_of(levels), items=known, level=level)
+    by_label = {} if known is None else irtbench.agreement_by_label(given, known, level=level)
+    labels = (irtbench.majority_labels if gold == "majority" else irtbench.dawid_skene_labels)(given, items=known)
+    by_item = irtbench.evaluation.item_agreement(given, items=known).table()
+    by_item = by_item.merge(labels.table(), on="item_id", how="left")
+    contradicted = by_item.loc[by_item["contradicts_key"], "item_id"].tolist()
+    found = {"overall": asdict(overall), "by_label": {label: asdict(result) for label, result in by_label.items()}}
+    found |= {"contradicts_key": contradicted} | ({} if near is None else {"ordered": asdict(near)})
+    people = None
+    if run.output is not None:
+        people = irtbench.evaluation.respondent_agreement(given, items=known, gold=labels).table()
+
+    def tell() -> None:
+        rows = [
+            {
+                "items": name,
+                "n_items": result.n_items,
+                "n_answers": result.n_answers,
+                "majority": result.majority,
+                "supermajority": result.supermajority,
+                "fleiss_kappa": result.fleiss_kappa,
+                "krippendorff_alpha": result.krippendorff_alpha,
+                "interval": f"{result.krippendorff_lower:.3f} to {result.krippendorff_upper:.3f}",
+                "gwet_ac1": result.gwet_ac1,
+                "interval ": f"{result.gwet_lower:.3f} to {result.gwet_upper:.3f}",
+            }
+            for name, result in {"all": overall, **by_label}.items()
+        ]
+        show_table(pd.DataFrame(rows), rest=run.at("agreement.json"))
+        if near is not None:
+            show_table(shown_ordered(near))
+        if contradicted:
+            say(f"the majority contradicts the key of item {name_first(contradicted)}")
+
+    return Outcome(
+        json=found, tell=tell, figures=lambda: report.agreement_figures(overall, by_label, by_item),
+        files={"agreement.json": found, "item_agreement.csv": by_item, "respondent_agreement.csv": people},
+    )  # fmt: skip
+
+
+def shown_ordered(near: OrderedAgreement) -> pd.DataFrame:
+    """A row a coefficient of grades, with its interval."""
+    found = asdict(near)
+    names = ["weighted_kappa", "krippendorff_ordinal", "krippendorff_interval", "gwet_ac2", "icc"]
+    rows = [{"of grades": name, "value": found[name], "lower": found[f"{name}_lower"], "upper": found[f"{name}_upper"]}
+            for name in names]  # fmt: skip
+    rows += [{"of grades": name, "value": found[name]} for name in ("icc_mean", "icc_absolute", "icc_consistency")]
+    return pd.DataFrame(rows).dropna(subset="value")
+
+
+def in_one_vocabulary(given: pd.DataFrame, known: ItemTable | None, meant: dict[str, str]) -> pd.Series[str]:
+    """The answers by the names that are mapped to and the keys; refused where they cannot be meant for the keys."""
+    from irtbench.data.grading import GradingSettings, as_compared, as_meant, normalised_keys, to_vocabulary
+
+    settings = GradingSettings(map=meant, unknown="stray")
+    keys = {} if known is None else normalised_keys(known, settings)
+    own = to_vocabulary(given["answer"], settings, keys.values()) if meant else as_compared(given["answer"], settings)
+    return as_meant(own, keys, settings, given["respondent_id"]) if keys else own

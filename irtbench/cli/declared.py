@@ -1,0 +1,211 @@
+"""A command, declared: settings become options, and what it finds is written, drawn, shown and said in one way."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import typer
+
+from irtbench.cli.options import AllowUnconverged, Figures, FiguresOrBeside, Folder, Html, Json, Quiet, Seed
+from irtbench.cli.output import demand_table_name, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in, maybe_file, maybe_folder, page_in
+from irtbench.cli.progress import demand_converged, reporting, say_doubts
+from irtbench.cli.settings_options import expanded
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from irtbench.data.readers.trials import Trials
+    from irtbench.report.blocks import Block
+    from irtbench.report.page import Page
+
+
+@dataclass(frozen=True)
+class Run:
+    """What every command is given: where results go, its seed, and where it says how far it is.
+
+    Parameters
+    ----------
+    output
+        Folder or file of the results.
+    seed
+        Of the random numbers.
+    progress
+        Takes a line about the step at hand.
+    hush
+        Ends the progress, before a question is asked.
+    """
+
+    output: Path | None
+    seed: int
+    progress: Callable[[str], None]
+    hush: Callable[[], None]
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """Random numbers of the seed."""
+        return np.random.default_rng(self.seed)
+
+    def at(self, name: str) -> tuple[Path | None, str]:
+        """Where the rest of a table shown is."""
+        return self.output, name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a command has found.
+
+    Parameters
+    ----------
+    json
+        What ``--json`` prints.
+    files
+        Tables, texts and values by the name of their file, None for one that is not written; or the one table.
+    tell
+        Says it to people.
+    figures, page
+        Make the figures, and the page of ``--html``.
+    doubts
+        Said on standard error.
+    unconverged
+        What did not converge.
+    status
+        With which the command ends.
+    stopped
+        Why it ends without any result, with status 1; empty if it does not.
+    """
+
+    json: Any
+    tell: Callable[[], None] = lambda: None
+    files: Mapping[str, Any] | pd.DataFrame = field(default_factory=dict)
+    figures: Callable[[], Sequence[Block]] | None = None
+    page: Callable[[], Page] | None = None
+    doubts: Sequence[str] = ()
+    unconverged: Sequence[str] = ()
+    status: int = 0
+    stopped: str = ""
+
+    def write(self, place: Path) -> None:
+        """Write the files: tables as such, texts as they are, anything else as JSON or as it saves itself."""
+        import pandas as pd
+
+        if isinstance(self.files, pd.DataFrame):
+            write_table(self.files, place)
+            return
+        for name, value in self.files.items():
+            if isinstance(value, pd.DataFrame):
+                write_table(value, place / name)
+            elif isinstance(value, str):
+                (place / name).write_text(value, encoding="utf-8", newline="")
+            elif callable(value):
+                value(place / name)
+            elif value is not None:
+                write_json(value, place / name)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A command; see `command`."""
+
+    function: Callable[..., Outcome]
+    files: tuple[str, ...]
+    output: Any
+    figures: Any
+    draws: str
+    html: bool
+    trials: Trials
+    fits: bool
+
+    def as_typer(self) -> Callable[..., None]:
+        """The function that typer takes: a parameter an option."""
+        own = dict(inspect.signature(self.function, eval_str=True).parameters)
+        shared = {
+            "output": self.output, "figures": self.figures, "html": Html if self.html else None, "seed": Seed,
+            "allow_unconverged": AllowUnconverged if self.fits else None, "quiet": Quiet, "json": Json,
+        }  # fmt: skip
+        shared = {name: annotation for name, annotation in shared.items() if annotation is not None}
+        needed = self.output is not None and type(None) not in get_args(get_args(self.output)[0])
+        unless_said = {"output": inspect.Parameter.empty if needed else None, "seed": 0}
+        unless_said |= dict.fromkeys(("allow_unconverged", "quiet", "json"), False)
+
+        @wraps(self.function)
+        def typed(**given: Any) -> None:
+            told = {name: given.pop(name) for name in shared}
+            self.carry_out(given, **told)
+
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters = [one.replace(kind=kind) for name, one in own.items() if name != "run"]
+        parameters += [
+            inspect.Parameter(name, kind, default=unless_said.get(name), annotation=annotation)
+            for name, annotation in shared.items()
+        ]
+        typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return expanded(typed, trials=self.trials)
+
+    def carry_out(self, given: Mapping[str, Any], **told: Any) -> None:
+        """Run the command; write, draw and show what it finds."""
+        output: Path | None = told.get("output")
+        is_file = self.output is not None and "FILE" in str(get_args(self.output)[1].metavar)
+        if is_file and output is not None:
+            demand_table_name(output)
+        with ExitStack() as stack:
+            talk = stack.enter_context(ExitStack())
+            progress = talk.enter_context(reporting(quiet=told["quiet"]))
+            place = stack.enter_context(maybe_file(output) if is_file else maybe_folder(output, files=self.files))
+            draw = stack.enter_context(
+                figures_in(
+                    told.get("figures"), beside=place if self.figures is FiguresOrBeside else None,
+                    unasked=place if self.draws else None, ending=self.draws or "svg",
+                )
+            )  # fmt: skip
+            show = stack.enter_context(page_in(told.get("html")))
+            found = self.function(**given, run=Run(output, told["seed"], progress, talk.close))
+            if found.stopped:
+                print(f"irtbench: {found.stopped}", file=sys.stderr)
+                raise typer.Exit(1)
+            if place is not None:
+                found.write(place)
+            if draw is not None and found.figures is not None:
+                draw(found.figures())
+            if show is not None and found.page is not None:
+                show(found.page())
+        if told["json"]:
+            print(to_json(found.json))
+        elif not told["quiet"]:
+            found.tell()
+        say_doubts(found.doubts)
+        demand_converged(found.unconverged, allow_unconverged=bool(told.get("allow_unconverged")), quiet=True)
+        if found.status:
+            raise typer.Exit(found.status)
+
+
+def command(
+    *files: str, output: Any = Folder, figures: Any = Figures, draws: str = "", html: bool = False,
+    trials: Trials = "error", fits: bool = False,
+) -> Callable[[Callable[..., Outcome]], Declared]:  # fmt: skip
+    """Declare the function below as a command, which takes its inputs and settings and returns what it finds.
+
+    Parameters
+    ----------
+    files
+        Every file that it may write.
+    output, figures
+        The option, None for none.
+    draws
+        Ending of the figures that it draws among its results unasked; empty for none.
+    html
+        Whether there is a page to read.
+    trials
+        What becomes of repeated trials unless said.
+    fits
+        Whether it fits a model, which may not converge.
+    """
+    return lambda function: Declared(function, files, output, figures, draws, html, trials, fits)

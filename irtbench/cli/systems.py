@@ -1,0 +1,355 @@
+"""Systems on the same items: is one better than another, and what would it reach on all items of a bank."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+import pandas as pd
+import typer
+
+import irtbench
+from irtbench import report
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.fit_in_categories import levels_of
+from irtbench.cli.graded import SystemFile
+from irtbench.cli.options import Level
+from irtbench.cli.output import say, show_table, top_and_bottom
+from irtbench.cli.reading import Reading
+from irtbench.data.harmless_text import printable
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+from irtbench.data.shown import counted
+
+if TYPE_CHECKING:
+    from irtbench.bank.bank import ItemBank
+    from irtbench.bank.left_out import LeftOut
+    from irtbench.bank.scale import Scale
+    from irtbench.data.responses import ResponseMatrix
+    from irtbench.study.shares_of_points import SharesOfPoints
+
+ALL_ITEMS = "all items"  # what stands for a scale where there is no bank
+MOST_ROWS_SHOWN = 30  # pairs, or systems, that are all shown on the terminal
+ROWS_OF_MANY = 12  # shown of more, of all scales together
+MOST_NAMES = 3  # in one cell on the terminal
+
+
+@dataclass(frozen=True)
+class PairTests:
+    """How pairs of systems are tested."""
+
+    item_error: Annotated[
+        Literal["draw", "none"], typer.Option("--item-error", help="Whether the items' own error is carried.")
+    ] = "draw"
+    norm: Annotated[Literal["normal", "smoothed"], typer.Option("--norm", help="What percentiles refer to.")] = "normal"
+    adjustment: Annotated[
+        Literal["holm", "fdr_bh"], typer.Option("--adjust", help="How p is adjusted for the number of pairs.")
+    ] = "holm"
+    level: Level = 0.95
+
+
+@command("comparison.csv", "ranking.csv", html=True, trials="count")
+def compare(
+    responses: Annotated[
+        Path, typer.Argument(metavar="RESPONSES", help="Responses 1 / 0 of two systems or more; answers with --bank.")
+    ],
+    graded: SystemFile,
+    how: PairTests,
+    reading: Reading,
+    run: Run,
+    bank: Annotated[
+        Path | None, typer.Option("--bank", metavar="BANK", help="Compare abilities on the scales of this bank too.")
+    ] = None,
+    levels: Annotated[
+        str | None,
+        typer.Option("--levels", metavar="A,B,...", help="Without a bank: responses are grades, the lowest first."),
+    ] = None,
+) -> Outcome:
+    """Compare systems in pairs: accuracy, and with a bank ability and percentile; with a bank also rank them.
+
+    Writes comparison.csv, a row for each pair on each scale, and with a bank ranking.csv, a row for each system. Its p
+    are two-sided but for accuracy_p_greater, that the first is not better, which is not adjusted. Of grades (--levels,
+    or a bank of such) accuracy is the share of the points between the lowest and the highest grade.
+    """
+    known = None if bank is None else irtbench.load_bank(bank, categories=True)
+    if known is not None and levels is not None:
+        raise InputError("--levels: a bank knows the grades of its items; expected none with --bank")
+    given: ResponseMatrix | SharesOfPoints
+    left_out: tuple[LeftOut, ...] = ()
+    if known is not None:
+        given, left_out = graded.read(known, responses, reading)
+    elif levels is not None:
+        from irtbench.study.shares_of_points import SharesOfPoints, scores_named
+
+        named = levels_of(levels)
+        given = SharesOfPoints.of(reading.scores(responses, scores_named(named)), named, responses)
+    elif reading.holds_responses(responses):
+        given = reading.matrix(responses)
+    else:
+        raise InputError(f"file {responses}: holds answers; expected responses 1 / 0, or --bank BANK with the key")
+    pairs, rankings = [], []
+    for scale in [None] if known is None else known.scales:
+        run.progress(f"comparing on {ALL_ITEMS if scale is None else scale.name}")
+        rows, ranking = on_scale(scale, given, how, run)
+        pairs.append(rows)
+        rankings += [] if ranking is None else [ranking]
+    comparison = pd.concat(pairs, ignore_index=True)
+    comparison["accuracy_p_greater"] = comparison.pop("accuracy_p_greater")  # last
+    ranked = pd.concat(rankings, ignore_index=True) if rankings else None
+    ranking_too = {} if ranked is None else {"ranking": ranked, "items_left_out": [vars(item) for item in left_out]}
+
+    def tell() -> None:
+        assert run.output is not None
+        show_comparison(comparison, run.output / "comparison.csv")
+        if ranked is not None:
+            show_ranking(ranked, run.output / "ranking.csv")
+        say(f"In brackets {100 * how.level:g}% intervals; p adjusted for the number of pairs ({how.adjustment}).")
+
+    return Outcome(
+        json={"comparison": comparison} | ranking_too,
+        files={"comparison.csv": comparison, "ranking.csv": ranked},
+        figures=lambda: report.comparison_figures(comparison, ranked, level=how.level),
+        page=lambda: report.comparison_page(comparison, ranked, level=how.level, adjustment=how.adjustment),
+        tell=tell,
+    )
+
+
+def on_scale(
+    scale: Scale | None, graded: ResponseMatrix | SharesOfPoints, how: PairTests, run: Run
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """Pairs of systems on a scale, or on all items; on a scale also their ranking."""
+    from irtbench.data.multiple_testing import adjust
+    from irtbench.scoring.ability_comparison import N_ITEM_DRAWS
+    from irtbench.scoring.scores import own_responses
+
+    own = graded if scale is None else own_responses(scale, graded)
+    tested = irtbench.compare_systems(
+        own.shares, own.respondent_ids, level=how.level, adjustment=how.adjustment, rng=run.rng
+    )
+    rows, ranking = accuracy_columns(tested.table()), None
+    if scale is not None:
+        n_item_draws = N_ITEM_DRAWS if how.item_error == "draw" else 0
+        found = irtbench.compare_abilities(
+            scale, own, rng=run.rng, norm=how.norm, n_item_draws=n_item_draws, level=how.level
+        )
+        abilities = found.pairs()
+        abilities.insert(6, "theta_p_adjusted", adjust(abilities["theta_p"].to_numpy(), how.adjustment))
+        rows = rows.merge(abilities, on=["first", "second"], validate="one_to_one")
+        ranking = found.ranking(abilities["theta_p_adjusted"].to_numpy(), significance=1 - how.level)
+        ranking.insert(0, "scale", scale.name)
+    rows.insert(0, "scale", ALL_ITEMS if scale is None else scale.name)
+    return rows, ranking
+
+
+def accuracy_columns(tested: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy in comparison.csv: names that say what the difference is of."""
+    return tested.rename(
+        columns={
+            "mean_first": "accuracy_first",
+            "mean_second": "accuracy_second",
+            "difference": "accuracy_difference",
+            "lower": "accuracy_lower",
+            "upper": "accuracy_upper",
+            "p": "accuracy_p",
+            "p_adjusted": "accuracy_p_adjusted",
+            "p_greater": "accuracy_p_greater",
+        }
+    )
+
+
+def show_comparison(comparison: pd.DataFrame, file: Path) -> None:
+    """Print each pair in words; of many systems each with the next in accuracy, from the top and from the bottom."""
+    title = "First minus second"
+    n_pairs, most = len(comparison), rows_each(comparison)
+    if n_pairs > MOST_ROWS_SHOWN:
+        title = "Neighbours in accuracy, first minus second"
+        each = [neighbours(of_scale) for _, of_scale in comparison.groupby("scale", sort=False)]
+        comparison = pd.concat([ends(of_scale, most) for of_scale in each])
+    view = pd.DataFrame(
+        {
+            "scale": comparison["scale"],
+            "first": comparison["first"],
+            "second": comparison["second"],
+            "items": comparison["n_items"],
+            "accuracy": bracketed(comparison, "accuracy", ".3f"),
+            "p ": [f"{p:.4f}" for p in comparison["accuracy_p_adjusted"]],
+        }
+    )
+    if "theta_difference" in comparison:
+        view["ability"] = bracketed(comparison, "theta", ".2f")
+        view["p"] = [f"{p:.4f}" for p in comparison["theta_p_adjusted"]]
+        view["percentile"] = bracketed(comparison, "percentile", ".0f")
+    show_table(view, title=title, rest=file)
+    if len(view) < n_pairs:
+        say(f"{len(view)} of {n_pairs:,} pairs, the top and the bottom of each scale; all are in {file}")
+
+
+def neighbours(comparison: pd.DataFrame) -> pd.DataFrame:
+    """Of the pairs of one scale those of systems next to each other in accuracy, the most accurate first."""
+    sides = [
+        comparison[[side, f"accuracy_{side}"]].set_axis(["system", "accuracy"], axis=1) for side in ("first", "second")
+    ]
+    accuracy = (
+        pd.concat(sides).groupby("system", sort=False)["accuracy"].mean().sort_values(ascending=False, kind="stable")
+    )
+    place = {system: k for k, system in enumerate(accuracy.index)}
+    first, second = comparison["first"].map(place), comparison["second"].map(place)
+    table = comparison.assign(place=np.minimum(first, second))[(first - second).abs() == 1]
+    return table.sort_values("place", kind="stable").drop(columns="place")
+
+
+def ends(table: pd.DataFrame, most: int) -> pd.DataFrame:
+    """The first two thirds of so many rows and the last third of them; all where there are no more."""
+    if len(table) <= most:
+        return table
+    return pd.concat([table.head(most - most // 3), table.tail(most // 3)])
+
+
+def rows_each(table: pd.DataFrame) -> int:
+    """How many rows of each scale are shown where there are too many for a screen."""
+    return max(3, ROWS_OF_MANY // table["scale"].nunique())
+
+
+def show_ranking(ranking: pd.DataFrame, file: Path) -> None:
+    """Print the order of the systems and its ties; of many the top and the bottom."""
+    n_systems, most = len(ranking), rows_each(ranking)
+    if n_systems > MOST_ROWS_SHOWN:
+        ranking = pd.concat([ends(of_scale, most) for _, of_scale in ranking.groupby("scale", sort=False)])
+    view = pd.DataFrame(
+        {
+            "scale": ranking["scale"],
+            "rank": [f"{r} [{a}-{b}]" for r, a, b in ranking[["rank", "rank_lower", "rank_upper"]].to_numpy()],
+            "system": ranking["respondent_id"],
+            "ability": [f"{t:.2f} [{a:.2f}, {b:.2f}]"
+                        for t, a, b in ranking[["theta", "theta_lower", "theta_upper"]].to_numpy()],
+            "best with probability": [f"{p:.2f}" for p in ranking["probability_best"]],
+            "indistinguishable from": [named_first(names) for names in ranking["indistinguishable_from"]],
+        }
+    )  # fmt: skip
+    show_table(view, title="Ranking", rest=file)
+    if len(view) < n_systems:
+        say(f"{len(view)} of {n_systems:,} rows, the top and the bottom of each scale; all are in {file}")
+
+
+def named_first(names: str) -> str:
+    """Names parted by semicolons as people read them, of many the first and how many more."""
+    each = names.split(";") if names else []
+    more = f" and {len(each) - MOST_NAMES} more" if len(each) > MOST_NAMES else ""
+    return ", ".join(each[:MOST_NAMES]) + more
+
+
+def bracketed(comparison: pd.DataFrame, what: str, digits: str) -> list[str]:
+    """Difference and interval of each pair."""
+    columns = [f"{what}_difference", f"{what}_lower", f"{what}_upper"]
+    return [
+        f"{d:+{digits}}" + ("" if np.isnan(a) else f" [{a:{digits}}, {b:{digits}}]")
+        for d, a, b in comparison[columns].to_numpy()
+    ]
+
+
+PredictionFile = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="prediction.csv; also .parquet, .json, .md, .tex, .html."),
+]
+
+
+@command(output=PredictionFile, trials="count")
+def predict(
+    bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json.")],
+    responses: Annotated[
+        Path,
+        typer.Argument(metavar="RESPONSES", help="Responses 1 / 0 to a form, or answers, which the bank's key grades."),
+    ],
+    graded: SystemFile,
+    reading: Reading,
+    run: Run,
+    learn_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--learn-from",
+            metavar="RESPONSES",
+            help="Other systems' responses to all items: what they say of the rest joins what the bank says.",
+        ),
+    ] = None,
+    level: Level = 0.95,
+) -> Outcome:
+    """Predict each system's accuracy on all items of the bank from its responses to a part of them.
+
+    Writes prediction.csv, a row for each system: items seen, accuracy on them, predicted accuracy on all, interval,
+    and whether the system lies beyond those known, so that the bank says less of it.
+    """
+    known = irtbench.load_bank(bank, categories=True)
+    given, left_out = graded.read(known, responses, reading)
+    seen = answered_members(known, given)
+    correction = None
+    if learn_from is not None:
+        whole, _ = SystemFile("ignore", graded.answers_map).read(known, learn_from, reading, say=False)
+        correction = irtbench.learn_correction(known.scales, answered_members(known, whole), seen.item_ids)
+    run.progress("predicting")
+    found = irtbench.predict_accuracy(known.scales, seen, correction=correction, level=level).table()
+    place = list(found.columns).index("beyond_known") + 1
+    found.insert(place, "method", "model" if correction is None else "corrected")
+    say_beyond(found)
+    rows = found.to_dict(orient="records")
+    n_systems = None if correction is None else correction.n_systems
+    return Outcome(
+        json=[row | {"items_left_out": [vars(item) for item in left_out]} for row in rows], files=found,
+        figures=lambda: report.prediction_figures(found, level=level),
+        tell=lambda: show_prediction(found, level, n_systems, run),
+    )  # fmt: skip
+
+
+def say_beyond(found: pd.DataFrame) -> None:
+    """Say on standard error, in one line, which systems lie beyond those known."""
+    beyond = found[found["beyond_known"] != "no"]
+    if beyond.empty:
+        return
+    words = ", ".join(f"{n} {word}" for word, n in beyond["beyond_known"].value_counts().items())
+    print(
+        printable(
+            f"irtbench: {len(beyond)} of {counted(len(found), 'system')} beyond all known ones ({words}): "
+            f"{name_first(list(beyond['respondent_id']))}; what is known of others may not hold for such, their "
+            "intervals stand on their own answers"
+        ),
+        file=sys.stderr,
+    )
+
+
+def answered_members(bank: ItemBank, graded: ResponseMatrix) -> ResponseMatrix:
+    """Responses to those items of the bank that somebody answered."""
+    members = {item for scale in bank.scales for item in scale.items.item_ids}
+    answered = graded.n_by_item > 0
+    return graded.select_items(
+        [item for item, some in zip(graded.item_ids, answered, strict=True) if some and item in members]
+    )
+
+
+def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None, run: Run) -> None:
+    """Print what is expected of each system, in words."""
+    shown = top_and_bottom(found)
+    n_asked = shown["n_trials" if "n_trials" in shown else "n_seen"]
+    show_table(
+        pd.DataFrame(
+            {
+                "who": shown["respondent_id"],
+                "right": [f"{k} of {n}" for k, n in zip(shown["n_correct"], n_asked, strict=True)],
+                "% right of these": ["" if pd.isna(share) else f"{100 * share:.1f}" for share in shown["accuracy"]],
+                f"% right of all {found['n_items'].iloc[0]} items, expected": [
+                    f"{100 * p:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+                    for p, low, high in zip(
+                        shown["predicted_accuracy"], shown["predicted_lower"], shown["predicted_upper"], strict=True
+                    )
+                ],
+            }
+        ),
+        rest=run.output,
+        of=len(found),
+    )
+    known = "the bank" if n_learnt_from is None else f"the bank and {n_learnt_from} systems whose responses are known"
+    say(
+        f"Expected by each system's own answers and by {known}. In brackets {100 * level:g}% intervals, by its own "
+        "answers alone: they hold for any system if the items seen are a fair sample."
+    )

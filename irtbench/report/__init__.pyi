@@ -1,0 +1,30 @@
+# isort: skip_file
+# What commands draw and show, loaded when it is asked for.
+from irtbench.report.check_figures import diagnosis_figures as diagnosis_figures
+from irtbench.report.check_figures import key_figures as key_figures
+from irtbench.report.check_figures import bias_figures as bias_figures
+from irtbench.report.check_figures import effect_figures as effect_figures
+from irtbench.report.check_figures import scree_figures as scree_figures
+from irtbench.report.check_figures import difficulty_figures as difficulty_figures
+from irtbench.report.check_figures import horizon_figures as horizon_figures
+from irtbench.report.crowd_plots import screening_figures as screening_figures
+from irtbench.report.crowd_plots import agreement_figures as agreement_figures
+from irtbench.report.bank_figures import wright_figures as wright_figures
+from irtbench.report.bank_figures import drift_figures as drift_figures
+from irtbench.report.bank_figures import form_figures as form_figures
+from irtbench.report.bank_figures import plan_figures as plan_figures
+from irtbench.report.evaluation_figures import power_figures as power_figures
+from irtbench.report.evaluation_figures import breakdown_figures as breakdown_figures
+from irtbench.report.evaluation_figures import consistency_figures as consistency_figures
+from irtbench.report.evaluation_figures import calibration_figures as calibration_figures
+from irtbench.report.evaluation_figures import bound_figures as bound_figures
+from irtbench.report.evaluation_figures import artifact_figures as artifact_figures
+from irtbench.report.scoring_figures import comparison_figures as comparison_figures
+from irtbench.report.scoring_figures import prediction_figures as prediction_figures
+from irtbench.report.scoring_figures import adaptive_figures as adaptive_figures
+from irtbench.report.item_pages import bias_page as bias_page
+from irtbench.report.item_pages import keys_page as keys_page
+from irtbench.report.item_pages import forms_page as forms_page
+from irtbench.report.system_pages import comparison_page as comparison_page
+from irtbench.report.rater_figures import facet_figures as facet_figures
+from irtbench.report.rater_figures import rater_page as rater_page

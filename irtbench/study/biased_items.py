@@ -1,0 +1,316 @@
+"""Items compared between groups: who is compared, how items are tested, and what those that differ do to the test."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from irtbench.analysis.bias_of_test import DifferentialTestFunctioning, differential_test_functioning
+from irtbench.analysis.item_bias import ItemBias, comparable_in_categories, comparable_items, item_bias
+from irtbench.analysis.mantel_haenszel import MantelHaenszel, mantel_haenszel
+from irtbench.analysis.score_regression import ScoreRegression, score_regression
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.estimation.multiple_groups import GroupedModel, fit_groups
+from irtbench.estimation.settings import FitSettings
+from irtbench.scoring.leaving_out import EffectOfLeavingOut, leave_items_out
+
+MOST_ITEMS = 1_000  # of whose parameters the joint covariance is computed; of more there are no intervals
+Method = Literal["likelihood", "likelihood_ratio", "logistic", "mantel-haenszel"]
+
+
+@dataclass(frozen=True)
+class HowTested:
+    """How each item is tested.
+
+    Parameters
+    ----------
+    method
+        The test; likelihood and likelihood_ratio are the same.
+    by_score
+        Whether respondents are matched by their sum score.
+    purify, continuity
+        Whether items that differ leave anchors and score; continuity correction of mantel-haenszel.
+    alpha, adjustment
+        When an item differs.
+    settings
+        Of the fits.
+    model, levels
+        Of grades, None of right and wrong; the labels in their order, None for numbers.
+    """
+
+    method: Method
+    by_score: bool
+    purify: bool
+    continuity: bool
+    alpha: float
+    adjustment: Literal["fdr_bh", "holm"]
+    settings: FitSettings
+    model: str | None = None
+    levels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class BiasEffect:
+    """What the items flagged do to the test, where that can be said.
+
+    Parameters
+    ----------
+    items
+        The items flagged, the worst first.
+    grouped
+        The fit with these items free.
+    test
+        Expected scores by group.
+    abilities
+        With and without the items.
+    """
+
+    items: tuple[str, ...]
+    grouped: GroupedModel
+    test: DifferentialTestFunctioning
+    abilities: EffectOfLeavingOut
+
+    def about(self) -> dict[str, Any]:
+        """What bias.json says of it."""
+        return {
+            "test": self.test.table(),
+            "leaving_out": self.abilities.by_group(),
+            "test_converged": self.grouped.converged,
+        }
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The tables, by name of their file."""
+        return {
+            "test_bias.csv": self.test.table(),
+            "test_curves.csv": self.test.curves_table(),
+            "ability_change.csv": self.abilities.table(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedItems:
+    """Items tested between groups; `about` is what bias.json says."""
+
+    names: tuple[str, ...]
+    items: pd.DataFrame
+    about: dict[str, Any]
+    effect: BiasEffect | None
+    not_said: str
+
+
+class Ids(NamedTuple):
+    """Of responses, or of a table of grades."""
+
+    respondents: tuple[str, ...]
+    items: tuple[str, ...]
+
+
+def ids_of(given: ResponseMatrix | pd.DataFrame) -> Ids:
+    """The respondents and the items."""
+    if isinstance(given, pd.DataFrame):
+        return Ids(tuple(given.index), tuple(given.columns))
+    return Ids(given.respondent_ids, given.item_ids)
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Responses, or grades, of the groups compared to the items that can be, and the items that cannot."""
+
+    names: tuple[str, ...]
+    data: ResponseMatrix | pd.DataFrame
+    groups: list[str]
+    left_out: list[str]
+
+    @classmethod
+    def of(
+        cls,
+        given: ResponseMatrix | pd.DataFrame,
+        group_of: Mapping[str, str],
+        names: tuple[str, ...],
+        levels: tuple[str, ...] | None = None,
+    ) -> Compared:
+        """The respondents of these groups, the reference first; levels are of grades that are labels."""
+        ids = ids_of(given)
+        there = np.array([group_of.get(r) in names for r in ids.respondents])
+        groups = [group_of[r] for r in ids.respondents if group_of.get(r) in names]
+        members = [np.array(groups, dtype=object) == name for name in names]
+        data: ResponseMatrix | pd.DataFrame
+        if isinstance(given, pd.DataFrame):
+            kept = [*comparable_in_categories(given[there], members, levels)]
+            data = given.loc[there, kept]
+        else:
+            some = given.select_respondents(there)
+            in_all = [set(comparable_items(some, own)) for own in members[1:]]
+            kept = [item for item in some.item_ids if all(item in comparable for comparable in in_all)]
+            data = some.select_items(kept)
+        return cls(names, data, groups, sorted(set(ids.items) - set(kept)))
+
+    @property
+    def item_ids(self) -> tuple[str, ...]:
+        """The items that are compared."""
+        return ids_of(self.data).items
+
+    def sizes(self) -> str:
+        """How many respondents of each group."""
+        return ", ".join(f"{self.groups.count(name)} {name}" for name in self.names)
+
+
+def compare_items(of: Compared, how: HowTested, *, seed: int, progress: Callable[[str], None]) -> ComparedItems:
+    """Test each item, and say what those that differ do to the test."""
+    items, about = tested_items(of, how, progress)
+    flagged = list(items["item_id"][items["p_adjusted"] < how.alpha])
+    worst_first = [item for item in items.sort_values("p", kind="stable")["item_id"] if item in set(flagged)]
+    effect, not_said = effect_or_reason(of, worst_first, how.settings, seed)
+    about |= {"flagged": flagged, "items_left_out": of.left_out}
+    about |= {} if effect is None else effect.about()
+    about |= {"test_not_available": not_said} if not_said else {}
+    return ComparedItems(of.names, items, about, effect, not_said)
+
+
+def tested_items(of: Compared, how: HowTested, progress: Callable[[str], None]) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """A row an item, and what is said of the comparison."""
+    together: dict[str, Any] = {"purify": how.purify, "alpha": how.alpha, "adjustment": how.adjustment}
+    if how.method == "mantel-haenszel":
+        by_tables = mantel_haenszel(of.data, of.groups, reference=of.names[0], continuity=how.continuity, **together)
+        return by_tables.table(), about_scores(by_tables, how.method)
+    if how.by_score:
+        regressed = score_regression(
+            of.data, of.groups, reference=of.names[0], in_categories=how.model is not None, levels=how.levels,
+            **together,
+        )  # fmt: skip
+        return regressed.table(), about_scores(regressed, how.method)
+    result = item_bias(
+        of.data, np.array(of.groups, dtype=object) == of.names[1], settings=how.settings,
+        method="logistic" if how.method == "logistic" else "likelihood_ratio", models=how.model, levels=how.levels,
+        **together,
+    )  # fmt: skip
+    if not result.status.converged:
+        progress(f"the fit with the last anchors did not converge: {result.status}")
+    about = about_abilities(result, of.names, how.settings) | {"model": how.model or how.settings.kind}
+    return result.table(), about | ({"categories_merged": list(result.merged)} if result.merged else {})
+
+
+SCORE_IS_NOT_ABILITY = (
+    "a sum score stands for ability only where items discriminate alike: between groups of unequal ability clean items "
+    "are flagged too often, the more the larger the groups; confirm with --method likelihood"
+)
+
+
+def about_scores(result: MantelHaenszel | ScoreRegression, method: str) -> dict[str, Any]:
+    """What bias.json says of a comparison at the same score."""
+    return {
+        "reference": next(iter(result.groups)),
+        "groups": result.groups,
+        "method": method,
+        "match": "score",
+        "caution": SCORE_IS_NOT_ABILITY,
+        "n_left_out": result.n_left_out,
+        "rounds": result.rounds,
+        "settled": result.settled,
+    }
+
+
+def about_abilities(result: ItemBias, names: Sequence[str], settings: FitSettings) -> dict[str, Any]:
+    """What bias.json says of a comparison at the same ability."""
+    return {
+        "reference": names[0],
+        "focal": names[1],
+        "n_reference": result.sizes[0],
+        "n_focal": result.sizes[1],
+        "method": result.method,
+        "match": "ability",
+        "prior": settings.priors.describe(),
+        "converged": result.status.converged,
+        "stopped_because": str(result.status),
+        "focal_mean": result.focal_mean,
+        "focal_sd": result.focal_sd,
+        "rounds": result.rounds,
+    }
+
+
+def compared_groups(
+    group_of: Mapping[str, str],
+    respondent_ids: tuple[str, ...],
+    reference: str | None,
+    focal: str | None,
+    *,
+    any_number: bool,
+) -> tuple[str, ...]:
+    """Names of the groups among the respondents, the reference first: two, or all where any number may be compared.
+
+    The reference is the largest unless said, and of two the smaller is focal.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, both are the same, there are not two groups, or more than two are there and not both
+        named where two are needed.
+    """
+    if focal is None and any_number:
+        sizes = Counter(group_of[r] for r in respondent_ids if r in group_of)
+        if len(sizes) > 2 and (reference is None or reference in sizes):
+            first = reference or max(sizes, key=lambda name: sizes[name])
+            return (first, *sorted(name for name in sizes if name != first))
+    return two_groups(group_of, respondent_ids, reference, focal)
+
+
+def two_groups(
+    group_of: Mapping[str, str], respondent_ids: tuple[str, ...], reference: str | None, focal: str | None
+) -> tuple[str, str]:
+    """Names of the reference and the focal group among the respondents; the smaller one is focal unless said.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, both are the same, or more than two groups are there and not both are named.
+    """
+    sizes = Counter(group_of[r] for r in respondent_ids if r in group_of)
+    named_groups = [name for name in (reference, focal) if name is not None]
+    for name in named_groups:
+        if name not in sizes:
+            raise InputError(f"--groups: no respondent is in group {name}; expected one of {', '.join(sorted(sizes))}")
+    others = [name for name, _ in sorted(sizes.items(), key=lambda entry: -entry[1]) if name not in named_groups]
+    if len(set(named_groups)) < len(named_groups) or len(others) + len(named_groups) < 2:
+        raise InputError("--groups: expected respondents of two groups but all are in one")
+    if len(named_groups) < 2 and len(sizes) > 2:
+        raise InputError(f"--groups: {len(sizes)} groups; say which two with --reference and --focal")
+    return reference or others[0], focal or others[-1]
+
+
+def effect_or_reason(
+    of: Compared, flagged: Sequence[str], settings: FitSettings, seed: int
+) -> tuple[BiasEffect | None, str]:
+    """The effect of the items flagged, and what cannot be said of it and why."""
+    if not flagged:
+        return None, ""
+    if isinstance(of.data, pd.DataFrame):
+        return None, "of grades it is not known; items by group are in bias.csv"
+    varied = varied_in_all(of.data, of, flagged)
+    alike = [item for item in flagged if item not in varied]
+    reason = f"answered all alike by a group, and not in it: {name_first(alike)}" if alike else ""
+    if not varied:
+        return None, reason
+    data = of.data.select_items([item for item in of.data.item_ids if item not in alike])
+    settings = replace(settings, standard_errors=data.n_items <= MOST_ITEMS)
+    try:
+        grouped = fit_groups(data, of.groups, settings, reference=of.names[0], free_items=varied, seed=seed)
+        test = differential_test_functioning(grouped, rng=np.random.default_rng(seed))
+        left = leave_items_out(data, grouped.items[0], varied, groups=of.groups)
+    except InputError as error:
+        return None, str(error)
+    return BiasEffect(tuple(varied), grouped, test, left), reason
+
+
+def varied_in_all(data: ResponseMatrix, of: Compared, items: Sequence[str]) -> list[str]:
+    """Those of the items that no group answered all alike."""
+    labels, varied = np.asarray(of.groups, dtype=object), np.ones(len(items), dtype=np.bool_)
+    for group in of.names:
+        own = data.select_respondents(labels == group).select_items(items)
+        varied &= (own.n_correct_by_item > 0) & (own.n_correct_by_item < own.n_by_item)
+    return [item for item, both in zip(items, varied, strict=True) if both]

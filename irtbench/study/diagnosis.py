@@ -1,0 +1,216 @@
+"""Everything that a calibration can be asked: items as answered, and the fit of items, pairs, persons and the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from irtbench.analysis.dependence_bootstrap import little_to_find, samples_for, with_bootstrap
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.classical import classical_statistics
+from irtbench.diagnostics.global_fit import global_fit
+from irtbench.diagnostics.item_fit import item_fit
+from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
+from irtbench.diagnostics.mean_square_fit import mean_square_fit
+from irtbench.diagnostics.measurement_precision import MeasurementPrecision, measurement_precision
+from irtbench.diagnostics.person_fit import person_fit
+from irtbench.diagnostics.scale_reliability import scale_reliability
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.quadrature import Quadrature
+from irtbench.models.theta_posterior import STANDARD_NORMAL
+from irtbench.scoring.ability import Abilities, eap, estimate_ability
+
+if TYPE_CHECKING:
+    from irtbench.estimation.settings import FitSettings, ModelKind
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What was found, by the file it goes into, and what could not be computed and why.
+
+    Parameters
+    ----------
+    data, items, abilities
+        Responses, item parameters, and EAP estimates.
+    precision, pairs
+        Of the scale, and of pairs of items.
+    by_scores
+        Whether items are tested by the score statistic in place of S-X2.
+    tables, figures
+        Tables, and single figures, by name of their file.
+    reasons
+        Why what is missing is missing.
+    """
+
+    data: ResponseMatrix
+    items: ItemParameters
+    abilities: Abilities
+    precision: MeasurementPrecision
+    pairs: LocalDependence
+    by_scores: bool
+    tables: dict[str, pd.DataFrame]
+    figures: dict[str, dict[str, Any]]
+    reasons: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Refits:
+    """Samples to which the items are refitted."""
+
+    settings: FitSettings
+    n_samples: int
+    seed: int
+
+
+@dataclass
+class Tried:
+    """What could not be computed, and why: the other statistics remain."""
+
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, name: str, compute: Callable[[], Result], instead: Result) -> Result:
+        """What is computed, or the other where its equations have no solution, or not enough memory."""
+        try:
+            return compute()
+        except (ArithmeticError, np.linalg.LinAlgError) as error:
+            self.reasons[name] = str(error)
+        except MemoryError:
+            self.reasons[name] = "not enough memory"
+        return instead
+
+
+def diagnose(
+    data: ResponseMatrix,
+    items: ItemParameters,
+    population: Quadrature | None,
+    *,
+    n_samples: int | None,
+    seed: int,
+    progress: Callable[[str], None],
+) -> Diagnosis:
+    """Test the fit of items, pairs, persons and the whole; the p of pairs by at most so many samples of the bootstrap.
+
+    Raises
+    ------
+    InputError
+        If samples are asked for, and the items are of a kind, or of several models, that is not refitted.
+    """
+    categories = items.categories
+    refitted = items.upper_asymptote is None and categories is None
+    if not refitted and n_samples:
+        raise InputError(
+            "--bootstrap: items with upper asymptotes or in categories are not refitted; expected --bootstrap 0"
+        )
+    tried, none, nothing = Tried(), pd.DataFrame(), dict[str, Any]()
+    settings = None if n_samples == 0 or not refitted else refit_settings(items)
+    abilities = eap(data, items, quadrature=population)
+    at: Any = {"theta": abilities.theta, "quadrature": population}
+    classical = tried("classical.csv", lambda: classical_statistics(data).table(), none)
+    if categories is not None and not classical.empty:
+        classical["n"] = data.observed.sum(axis=0)
+    precision = measurement_precision(items, population=population or STANDARD_NORMAL)
+    reliability = tried(
+        "reliability.json",
+        lambda: asdict(
+            scale_reliability(
+                data, items, abilities.theta, abilities.standard_error, population=population or STANDARD_NORMAL
+            )
+        ),
+        nothing,
+    )
+    progress("item fit")
+    fits = tried("item_fit.csv", lambda: item_fit(data, items, **at), None)
+    progress("local dependence")
+    pairs = tried("local_dependence.csv", lambda: local_dependence(data, items, **at), LocalDependence.none())
+    if settings is not None and pairs.item_1:
+        alone, refits = pairs, Refits(settings, n_samples or samples_for(data.n_responses), seed)
+        pairs = tried(
+            "p_bootstrap in local_dependence.csv",
+            lambda: bootstrapped(alone, data, items, population, refits, progress),
+            alone,
+        )
+    progress("global fit")
+    if items.upper_asymptote is not None and categories is None:
+        tried.reasons["global_fit.json"] = "M2 is not known for items with upper asymptotes"
+        whole = nothing
+    else:
+        whole = tried("global_fit.json", lambda: asdict(global_fit(data, items, quadrature=population)), nothing)
+    if whole.get("reason"):
+        tried.reasons["M2 in global_fit.json"] = whole["reason"]
+    tables = {
+        "item_fit.csv": none if fits is None else fits.table(),
+        "local_dependence.csv": pairs.table(),
+        "person_fit.csv": tried("person_fit.csv", lambda: person_fit(data, items, abilities.theta).table(), none),
+        "classical.csv": classical,
+        "test_information.csv": precision.table(),
+    }
+    if data.trials is None or categories is not None:  # at Warm's estimates, which no prior draws to the middle
+        tables["infit_outfit.csv"] = tried(
+            "infit_outfit.csv",
+            lambda: mean_square_fit(data, items, estimate_ability(data, items, method="wle").theta).table(),
+            none,
+        )
+    return Diagnosis(
+        data, items, abilities, precision, pairs, fits is not None and fits.statistic != "s_x2", tables,
+        {"global_fit.json": whole, "reliability.json": reliability}, tried.reasons,
+    )  # fmt: skip
+
+
+def bootstrapped(
+    pairs: LocalDependence,
+    data: ResponseMatrix,
+    items: ItemParameters,
+    population: Quadrature | None,
+    refits: Refits,
+    progress: Callable[[str], None],
+) -> LocalDependence:
+    """The same pairs with p by samples to which the model of the items is refitted."""
+    from irtbench.estimation.many_scales.fit_many import fit_many
+
+    start = items if refits.settings.kind in ("2pl", "3pl") else None
+    # with one slope for all, that slope on the scale of the population at hand
+    sd = 1.0 if population is None else population.deviation
+
+    def refit_many(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]:
+        return [
+            replace(fitted.items, discrimination=fitted.items.discrimination / sd)
+            if fitted is not None and fitted.converged
+            else None
+            for fitted in fit_many(samples, refits.settings, seed=refits.seed, start=start).fits
+        ]
+
+    return with_bootstrap(
+        pairs, data, items, None, refit_many=refit_many, rng=np.random.default_rng(refits.seed),
+        n_samples=refits.n_samples, suffices=little_to_find, quadrature=population,
+        progress=progress,
+    )  # fmt: skip
+
+
+def refit_settings(items: ItemParameters) -> FitSettings:
+    """Settings of a fit of the same model to all items.
+
+    Raises
+    ------
+    InputError
+        If the items are of several models, which one fit does not estimate together.
+    """
+    from irtbench.estimation.settings import FitSettings
+
+    kinds = set(items.kind or ())
+    if "fixed" in kinds:
+        raise InputError("--bootstrap: items beside anchors are not refitted; expected --bootstrap 0")
+    models = set(
+        zip(items.guessing_estimated.tolist(), np.where(items.guessing_estimated, 0, items.guessing), strict=True)
+    )
+    if len(models) > 1:
+        raise InputError("--bootstrap: the items are of several models; expected one, or --bootstrap 0")
+    estimated, guessing = models.pop()
+    kind: ModelKind = "1pl" if kinds else "3pl" if estimated else "2pl"
+    return FitSettings(kind=kind, guessing=float(guessing)).for_samples()

@@ -1,0 +1,108 @@
+"""A crowd screened by the rules and, where it is asked for, by what a first fit can say; and what that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from irtbench.data.answer_times import RapidGuesses, rapid_guesses
+from irtbench.data.grading import grade
+from irtbench.data.items import ItemTable
+from irtbench.data.screening import Screening, ScreeningSettings, screen
+from irtbench.estimation.settings import FitSettings
+
+if TYPE_CHECKING:
+    from irtbench.study.screening_effect import ScreeningEffect
+
+
+@dataclass(frozen=True)
+class AfterTheRules:
+    """What is asked of a crowd beside the rules.
+
+    Parameters
+    ----------
+    rapid
+        Whether rapid guesses stay among the screened answers.
+    similar
+        The adjusted p at which pairs are too alike; None for no such pairs.
+    effect
+        Whether to say what screening changes.
+    """
+
+    rapid: Literal["keep", "missing"] = "keep"
+    similar: float | None = None
+    effect: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ScreenedCrowd:
+    """Who is kept, whose answers stay, pairs too alike, and what screening changes."""
+
+    screening: Screening
+    people: pd.DataFrame
+    times: RapidGuesses | None
+    stays: pd.Series[bool]
+    pairs: pd.DataFrame | None
+    changed: ScreeningEffect | None
+
+    def summary(self) -> dict[str, Any]:
+        """What screening.json says."""
+        counts = self.people["reason"].replace("", "kept").value_counts(sort=False)
+        found: dict[str, Any] = {
+            "n_respondents": len(self.people),
+            "n_kept": int(self.screening.kept.sum()),
+            "reasons": {str(name): int(n) for name, n in counts.items()},
+            "n_answers": len(self.stays),
+            "n_answers_kept": int(self.stays.sum()),
+            "time_limit": self.screening.time_limit,
+            "n_rapid_guesses": None if self.times is None else int(self.times.rapid.sum()),
+            "n_similar_pairs": None if self.pairs is None else len(self.pairs),
+            "settings": asdict(self.screening.settings),
+        }
+        return found if self.changed is None else found | {"effect": self.changed.scales}
+
+
+def screen_crowd(
+    given: pd.DataFrame, known: ItemTable, rules: ScreeningSettings, also: AfterTheRules,
+    approval: pd.Series[float] | None, *, seed: int, progress: Callable[[str], None],
+) -> ScreenedCrowd:  # fmt: skip
+    """Screen a crowd's answers, with seconds if they are there."""
+    timed = given if "seconds" in given else None
+    responses, scales = grade(given, known), known.scales()
+    screening = screen(responses, known, rules, seconds=timed, answers=given, approval=approval)
+    times, pairs, changed = None, None, None
+    if timed is not None:
+        times = rapid_guesses(timed, method=rules.rapid_method, share=rules.rapid_share)
+    if rules.person_fit_p is None and also.similar is None and not also.effect:  # what a fit needs is not loaded
+        people = screening.table()
+        return ScreenedCrowd(screening, people, times, staying(given, screening, times, also), None, None)
+    from irtbench.study.crowd_similarity import crowd_similarity, most_similar
+    from irtbench.study.person_screening import fit_scales, screen_by_fit
+    from irtbench.study.screening_effect import screening_effect
+
+    progress("first fit")
+    screening = screen_by_fit(screening, responses, scales, FitSettings(), seed=seed)
+    people = screening.table()
+    if also.similar is not None:
+        progress("pairs of respondents")
+        kept = responses.select_respondents(screening.kept)
+        alike = crowd_similarity(given, kept, fit_scales(kept, scales, FitSettings(standard_errors=False), seed=seed))
+        pairs = alike.table()
+        pairs = pairs[pairs["p_adjusted"] < also.similar]
+        people = people.join(most_similar(alike, responses.respondent_ids, level=also.similar))
+    if also.effect:
+        progress("before and after")
+        changed = screening_effect(screening, responses, known, scales, FitSettings(), answers=given, seed=seed)
+    return ScreenedCrowd(screening, people, times, staying(given, screening, times, also), pairs, changed)
+
+
+def staying(
+    given: pd.DataFrame, screening: Screening, times: RapidGuesses | None, also: AfterTheRules
+) -> pd.Series[bool]:
+    """Which answers stay: of those who are kept, and no rapid guesses where these become missing."""
+    stays = given["respondent_id"].isin(np.array(screening.respondent_ids)[screening.kept])
+    return stays if also.rapid == "keep" or times is None else stays & ~times.rapid
