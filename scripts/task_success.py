@@ -1,6 +1,6 @@
 """Which tasks an agent solves, told of tasks held out by their features alone: area under the curve.
 
-    python scripts/task_success.py DATA [DATA ...] [--model 2pl] [--folds 10] [--seeds 3] [--straight]
+    python scripts/task_success.py DATA [DATA ...] [--model rasch] [--folds 10] [--seeds 3] [--straight]
 
 DATA is a folder of features.csv (a row a task, first column its name) and responses.csv.gz (a row an agent, wide, 0/1).
 Tasks are parted into folds at random. In each fold the regression of `explain_responses` (with curves, and effects

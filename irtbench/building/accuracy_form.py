@@ -18,7 +18,6 @@ from irtbench.models.curves import share_moments
 Array = NDArray[np.float64]
 
 SHRINKAGE = 0.2  # taken off the covariances between items, which few systems tell badly
-LIKE_KNOWN = 0.7  # weight of systems like those known; the rest is of those beyond them
 LEVEL_VARIANCE = 0.25  # of a level common to all items: how able a system beyond is, nobody knows
 LEAST_CHANCE = 0.15  # variance of a response: an item that all known fail, a system beyond them may not
 NO_CHANCE = 1e-6  # an item that all known answer alike says nothing
@@ -73,7 +72,7 @@ class Systems:
 def accuracy_form(pool: ItemPool, wishes: FormWishes, known: ResponseMatrix | None) -> tuple[tuple[str, ...], float]:
     """Items of which the responses leave least variance of the accuracy on all items; and the deviation then left.
 
-    What counts is v^.7 w^.3: v for systems like those known, w for systems beyond, whose level is anybody's and whose
+    What counts is v w: v for systems like those known, w for systems beyond, whose level is anybody's and whose
     response to no item is sure, so that the form is as hard as the whole. Covariances are those of the systems known,
     or what the bank's curves and population say, shrunk. Items are added one by one, then exchanged one by one as long
     as that lowers it. The deviation is that for systems beyond.
@@ -95,8 +94,8 @@ def accuracy_form(pool: ItemPool, wishes: FormWishes, known: ResponseMatrix | No
     def best(form: list[int]) -> tuple[float, int]:
         """What is left with the item that lowers it most beside these."""
         total = np.zeros(pool.n_items)
-        for weight, kind in zip((LIKE_KNOWN, 1 - LIKE_KNOWN), kinds, strict=True):
-            total += weight * np.log(np.maximum(kind.left(form)[1], np.finfo(np.float64).tiny))
+        for kind in kinds:
+            total += np.log(np.maximum(kind.left(form)[1], np.finfo(np.float64).tiny))
         total[closed] = np.inf
         item = int(total.argmin())
         return float(total[item]), item
@@ -120,10 +119,10 @@ def accuracy_form(pool: ItemPool, wishes: FormWishes, known: ResponseMatrix | No
 def least_missed(form: list[int], kinds: Sequence[Systems], required: Sequence[int]) -> list[int]:
     """The few items of a form without which it would tell least less, of those that may be left out."""
     loss = np.zeros(len(form))
-    for weight, kind in zip((LIKE_KNOWN, 1 - LIKE_KNOWN), kinds, strict=True):
+    for kind in kinds:
         inverse = np.linalg.inv(kind.columns(form)[form])
         told = inverse @ kind.with_mean[form]
-        loss += weight * np.log1p(told**2 / np.diag(inverse) / max(kind.left(form)[0], NO_CHANCE**2))
+        loss += np.log1p(told**2 / np.diag(inverse) / max(kind.left(form)[0], NO_CHANCE**2))
     order = [form[k] for k in np.argsort(loss, kind="stable")]
     return [item for item in order if item not in set(required)][:TRIED]
 

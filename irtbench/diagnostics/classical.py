@@ -119,10 +119,8 @@ def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:
     responses = as_responses(responses)
     if responses.n_items < 2:
         raise InputError(f"classical statistics: {responses.n_items} items; expected at least 2")
-    covariance = filled_covariance(responses)
-    own = covariance.diagonal()
-    with_item = covariance.sum(axis=1)
-    total = covariance.sum()
+    own, with_item = covariances_with_sum(responses)
+    total = with_item.sum()
     rest = total - 2 * with_item + own
     p = responses.proportion_correct()
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -148,6 +146,16 @@ def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:
         alpha_if_dropped=dropped,
         complete=responses.is_complete,
     )
+
+
+def covariances_with_sum(responses: ResponseMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Variance of each item, and its covariance with the sum score, shape (n_items,) each; see `filled_covariance`."""
+    if responses.is_complete and responses.n_respondents > 1:  # without the covariances of all pairs
+        centred, score = responses.shares - responses.shares.mean(axis=0), responses.shares.sum(axis=1)
+        n = len(score) - 1
+        return (centred**2).sum(axis=0) / n, (score - score.mean()) @ centred / n
+    covariance = filled_covariance(responses)
+    return covariance.diagonal(), covariance.sum(axis=1)
 
 
 def filled_covariance(responses: ResponseMatrix) -> NDArray[np.float64]:

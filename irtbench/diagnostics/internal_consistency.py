@@ -14,11 +14,12 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Figures
-from irtbench.diagnostics.classical import filled_covariance
+from irtbench.diagnostics.classical import covariances_with_sum
 from irtbench.diagnostics.correlation import pairwise_covariance
 from irtbench.diagnostics.tetrachoric import tetrachoric
 
 FEWEST_FOR_OMEGA = 3  # one factor of two items has no unique loadings
+MOST_FOR_OMEGA = 2_000  # whose tetrachoric correlations take a minute
 
 
 @dataclass(frozen=True)
@@ -90,15 +91,15 @@ def internal_consistency(responses: ResponsesLike, *, level: float = 0.95) -> In
         raise InputError(f"internal consistency: level is {level}; expected a number between 0 and 1")
     if responses.n_items < 2:
         raise InputError(f"internal consistency: {responses.n_items} items; expected at least 2")
-    covariance, k = filled_covariance(responses), responses.n_items
-    total = covariance.sum()
+    (own, with_sum), k = covariances_with_sum(responses), responses.n_items
+    total = float(with_sum.sum())
     omega, reason = _omega_of(responses)
     if not total > 0:
         why = "the sum score does not vary" if total == 0 else "the items' covariances do not give it a variance"
         return InternalConsistency(
             np.nan, np.nan, np.nan, omega, np.nan, np.nan, responses.is_complete, f"alpha: {why}"
         )
-    alpha = k / (k - 1) * (1 - covariance.trace() / total)
+    alpha = k / (k - 1) * (1 - own.sum() / total)
     n = float(responses.n_respondents) if responses.is_complete else _typical_respondents(responses)
     if n < 2:
         lower = upper = np.nan
@@ -149,6 +150,8 @@ def _omega_of(responses: ResponseMatrix) -> tuple[float, str]:
     """Omega total of the tetrachoric correlations, and why it is missing."""
     if responses.n_items < FEWEST_FOR_OMEGA:
         return np.nan, f"omega: {responses.n_items} items; one factor needs at least {FEWEST_FOR_OMEGA}"
+    if responses.n_items > MOST_FOR_OMEGA:
+        return np.nan, f"omega: the pairs of {responses.n_items:,} items are too many"
     if responses.trials is not None:
         return np.nan, "omega: of right and wrong, not of several trials or categories"
     try:

@@ -84,7 +84,11 @@ def study_scale(
             progress(f"{name}: fitting {data.n_items} items to {data.n_respondents} respondents")
             fitted = _fitted(data, everybody, everybody.fit, settings, checkpoint_folder)
         of_all = replace(of_all, fitted=fitted)
-        abilities, norms = abilities_of(fitted, own), norms_of_everybody(fitted, data, norm_columns, settings)
+        abilities = abilities_of(fitted, own)
+        if everybody.fit is None and norm_columns is None:
+            norms = norms_of(abilities, None, settings)
+        else:
+            norms = norms_of_everybody(fitted, data, norm_columns, settings)
     scale = scale_of(name, pruning, fitted, items, norms, provenance)
     return ScaleStudy(name, responses, pruning, scale, abilities, of_all=of_all)
 

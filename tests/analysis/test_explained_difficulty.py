@@ -173,3 +173,22 @@ def test_the_interval_of_r2_holds_it_though_its_bias_is_larger_than_its_scatter(
     assert found.r2 == 0.31
     assert found.r2_lower == pytest.approx(0.27, abs=0.01)
     assert found.r2_upper == pytest.approx(0.35, abs=0.01)
+
+
+def test_curves_tell_what_straight_lines_cannot() -> None:
+    """Difficulty that bends in a feature and has a product of two: curves alone predict new items."""
+    rng = np.random.default_rng(12)
+    x = rng.uniform(-1.7, 1.7, size=(160, 2))
+    b = np.cos(2 * x[:, 0]) + 0.6 * x[:, 0] * x[:, 1] + rng.normal(0, 0.2, 160)
+    features = ItemFeatures(tuple(f"i{k}" for k in range(160)), ("one", "two"), x)
+    items = ItemParameters.from_difficulty(np.ones(120), b[:120], item_ids=features.item_ids[:120])
+    se = np.full(120, 0.1)
+    error = {}
+    for curved in (False, True):
+        found = explain_difficulty(items, features, standard_errors=se, curved=curved, rng=np.random.default_rng(1))
+        assert found.terms == ("intercept", "one", "two")
+        error[curved] = np.sqrt(np.mean((found.new_predicted - b[120:]) ** 2))
+    assert ((found.new_lower <= b[120:]) & (b[120:] <= found.new_upper)).mean() > 0.85
+    assert error[True] < 0.75 * error[False]
+    with pytest.raises(InputError, match="curves need effects"):
+        explain_difficulty(items, features, standard_errors=se, curved=True, shrinkage="none", rng=rng)

@@ -215,3 +215,15 @@ def test_wrong_input_is_named() -> None:
         explain_responses(data, frame, rng=rng)
     with pytest.raises(InputError, match="level must be between 0 and 1"):
         explain_responses(data, features, level=95, rng=rng)
+
+
+def test_few_respondents_of_another_mean_converge_under_rasch() -> None:
+    """Fourteen respondents, most items hard for all of them: the zero of the scale is theirs."""
+    rng = np.random.default_rng(2)
+    feature = rng.normal(size=200)
+    items = ItemParameters.from_difficulty(np.ones(200), 2.0 + 0.8 * feature + rng.normal(0, 1.5, 200))
+    responses = simulate_responses(rng.normal(size=14), items, rng=rng)
+    found = fit_explanatory_items(responses, feature[:, None], kind="rasch")
+    assert found.learning.settled
+    assert found.learning.updates < 20
+    assert np.corrcoef(found.estimates.values, items.difficulty)[0, 1] > 0.7

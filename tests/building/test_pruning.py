@@ -572,3 +572,16 @@ def test_two_abilities_of_few_people_are_not_pruned_until_they_pass(seed: int) -
     assert min(last.cfi, last.tli) > 0.9
     assert pruning.rejected is not None
     assert pruning.rejected.endswith("without those that left parallel analysis counts 2 abilities")
+
+
+def test_pairs_of_very_many_items_are_not_tested_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(8)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.4, 0.1, 8), np.linspace(-1, 1, 8))
+    responses = simulate_responses(rng.normal(size=400), items, rng=rng)
+    values = responses.values.copy()
+    values[:, 7] = values[:, 6]  # twins
+    monkeypatch.setattr("irtbench.building.pruning_round.MOST_ITEMS_IN_PAIRS", 7)
+    found = prune(values, rules=PruneRules(item_fit_alpha=None, min_cfi=None, min_tli=None))
+    assert len(found.kept) == 8
+    assert "8 items have 28 pairs" in found.not_available
+    assert found.rounds_pairs().empty

@@ -360,3 +360,20 @@ def test_the_empirical_curve_of_an_item_all_get_right_is_finite_and_of_an_unknow
         empirical_curve(responses, items, "item3", theta)
     with pytest.raises(InputError, match="level must be between 0 and 1 but got 95"):
         empirical_curve(responses, items, "item1", theta, level=95)
+
+
+def test_very_many_items_are_compared_within_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each item once, against the sum score of its part; a hump is found there too."""
+    responses, items, _ = with_hump()
+    monkeypatch.setattr("irtbench.diagnostics.item_fit.MOST_TOGETHER", 19)
+    monkeypatch.setattr("irtbench.diagnostics.item_fit.ITEMS_OF_A_PART", 10)
+    found = item_fit(responses, items)
+    assert found.item_ids == items.item_ids
+    assert "2 parts" in found.respondents_used
+    assert found.p_adjusted[9] < 0.001
+    assert found.p_adjusted.argmin() == 9
+    assert (found.p_adjusted > 0.05).sum() >= 16  # those of its part suffer from its number right
+    drawn = np.sort(np.random.default_rng(0).permutation(20)[:10])
+    names = [items.item_ids[j] for j in drawn]
+    alone = item_fit(responses.select_items(names), items.select(names))
+    np.testing.assert_allclose(found.s_x2[drawn], alone.s_x2)

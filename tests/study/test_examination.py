@@ -190,7 +190,9 @@ SHAPE = Shape(n_respondents=1000, n_items=50, per_item=1000, graded=True, has_an
     ("changes", "prior"),
     [
         ({}, "none"),
-        ({"n_respondents": 40}, "hierarchical"),
+        ({"n_respondents": 40, "per_item": 40.0}, "hierarchical"),
+        ({"n_items": 5000, "per_item": 990.0}, "hierarchical"),
+        ({"n_items": 5000, "some_apart": True}, "none"),
         ({"per_item": 20.0}, "hierarchical"),
         ({"per_item": 120.0}, "weak"),
         ({"some_apart": True}, "weak"),
