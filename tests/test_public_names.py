@@ -106,7 +106,7 @@ INNER_FILES = {
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
     "readers.lm_eval readers.measurement_db readers.metric_choice readers.mturk readers.observations "
     "readers.openai_evals readers.packed readers.potato readers.prodigy readers.prolific readers.py_irt "
-    "readers.py_irt_parameters readers.r_parameters readers.respondent_names "
+    "readers.py_irt_parameters readers.r_parameters readers.respondent_names readers.seen_names "
     "readers.sources readers.summary readers.trials readers.wide_columns",
     "models": "category_table coded_scores item_models.graded item_models.logistic pyro_model.categories "
     "factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
@@ -121,7 +121,7 @@ INNER_FILES = {
     "scoring": "category_error comparability complete_patterns item_selection modal eap_sum part_scores",
     "evaluation": "categorical_draws exact_sums pairing",
     "study": "biased_items diagnosis division explained_items screened_crowd "
-    "shifted_items suspected_keys "
+    "shares_of_points shifted_items suspected_keys "
     "kept_respondents norm_columns number_of_abilities proposal provenance reading record "
     "scale_study short_forms study_data study_template systems",
 }

@@ -77,25 +77,20 @@ def compare(
     known = None if bank is None else irtbench.load_bank(bank, categories=True)
     if known is not None and levels is not None:
         raise InputError("--levels: a bank knows the grades of its items; expected none with --bank")
-    given: ResponseMatrix | SharesOfPoints
     left_out: tuple[LeftOut, ...] = ()
+    pairs, rankings = [], []
     if known is not None:
         given, left_out = graded.read(known, responses, reading)
-    elif levels is not None:
-        from irtbench.study.shares_of_points import SharesOfPoints, scores_named
-
-        named = levels_of(levels)
-        given = SharesOfPoints.of(reading.scores(responses, scores_named(named)), named, responses)
-    elif reading.holds_responses(responses):
-        given = reading.matrix(responses)
+        for scale in known.scales:
+            run.progress(f"comparing on {scale.name}")
+            rows, ranking = on_scale(scale, given, how, run)
+            pairs.append(rows)
+            rankings.append(ranking)
     else:
-        raise InputError(f"file {responses}: holds answers; expected responses 1 / 0, or --bank BANK with the key")
-    pairs, rankings = [], []
-    for scale in [None] if known is None else known.scales:
-        run.progress(f"comparing on {ALL_ITEMS if scale is None else scale.name}")
-        rows, ranking = on_scale(scale, given, how, run)
-        pairs.append(rows)
-        rankings += [] if ranking is None else [ranking]
+        outcomes = without_bank(responses, levels, reading)
+        run.progress(f"comparing on {ALL_ITEMS}")
+        pairs.append(by_accuracy(outcomes, how, run))
+        pairs[0].insert(0, "scale", ALL_ITEMS)
     comparison = pd.concat(pairs, ignore_index=True)
     comparison["accuracy_p_greater"] = comparison.pop("accuracy_p_greater")  # last
     ranked = pd.concat(rankings, ignore_index=True) if rankings else None
@@ -117,30 +112,44 @@ def compare(
     )
 
 
-def on_scale(
-    scale: Scale | None, graded: ResponseMatrix | SharesOfPoints, how: PairTests, run: Run
-) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """Pairs of systems on a scale, or on all items; on a scale also their ranking."""
+def without_bank(responses: Path, levels: str | None, reading: Reading) -> ResponseMatrix | SharesOfPoints:
+    """Right and wrong, or with levels shares of the points."""
+    from irtbench.study.shares_of_points import SharesOfPoints, scores_named
+
+    if levels is not None:
+        named = levels_of(levels)
+        return SharesOfPoints.of(reading.scores(responses, scores_named(named)), named, responses)
+    if not reading.holds_responses(responses):
+        raise InputError(f"file {responses}: holds answers; expected responses 1 / 0, or --bank BANK with the key")
+    return reading.matrix(responses)
+
+
+def by_accuracy(given: ResponseMatrix | SharesOfPoints, how: PairTests, run: Run) -> pd.DataFrame:
+    """Pairs of systems on all items."""
+    tested = irtbench.compare_systems(
+        given.shares, given.respondent_ids, level=how.level, adjustment=how.adjustment, rng=run.rng
+    )
+    return accuracy_columns(tested.table())
+
+
+def on_scale(scale: Scale, graded: ResponseMatrix, how: PairTests, run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Pairs of systems on a scale, and their ranking."""
     from irtbench.data.multiple_testing import adjust
     from irtbench.scoring.ability_comparison import N_ITEM_DRAWS
     from irtbench.scoring.scores import own_responses
 
-    own = graded if scale is None else own_responses(scale, graded)
-    tested = irtbench.compare_systems(
-        own.shares, own.respondent_ids, level=how.level, adjustment=how.adjustment, rng=run.rng
+    own = own_responses(scale, graded)
+    rows = by_accuracy(own, how, run)
+    n_item_draws = N_ITEM_DRAWS if how.item_error == "draw" else 0
+    found = irtbench.compare_abilities(
+        scale, own, rng=run.rng, norm=how.norm, n_item_draws=n_item_draws, level=how.level
     )
-    rows, ranking = accuracy_columns(tested.table()), None
-    if scale is not None:
-        n_item_draws = N_ITEM_DRAWS if how.item_error == "draw" else 0
-        found = irtbench.compare_abilities(
-            scale, own, rng=run.rng, norm=how.norm, n_item_draws=n_item_draws, level=how.level
-        )
-        abilities = found.pairs()
-        abilities.insert(6, "theta_p_adjusted", adjust(abilities["theta_p"].to_numpy(), how.adjustment))
-        rows = rows.merge(abilities, on=["first", "second"], validate="one_to_one")
-        ranking = found.ranking(abilities["theta_p_adjusted"].to_numpy(), significance=1 - how.level)
-        ranking.insert(0, "scale", scale.name)
-    rows.insert(0, "scale", ALL_ITEMS if scale is None else scale.name)
+    abilities = found.pairs()
+    abilities.insert(6, "theta_p_adjusted", adjust(abilities["theta_p"].to_numpy(), how.adjustment))
+    rows = rows.merge(abilities, on=["first", "second"], validate="one_to_one")
+    ranking = found.ranking(abilities["theta_p_adjusted"].to_numpy(), significance=1 - how.level)
+    rows.insert(0, "scale", scale.name)
+    ranking.insert(0, "scale", scale.name)
     return rows, ranking
 
 
