@@ -21,6 +21,8 @@ from irtbench.models.quadrature import Quadrature, normal_population
 if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
     from irtbench.estimation.fit_categories import FittedCategories, Models
+    from irtbench.models.coded_scores import Levels
+    from irtbench.models.item_parameters import ItemParameters
 
 CategoryPrior = Literal["none", "weak"]
 
@@ -44,7 +46,7 @@ class CategoriesFit:
     constraints
         File of parameters that are the same.
     anchors
-        Bank of items whose parameters are known.
+        Bank, or a scale of one, of items whose parameters are known.
     groups, reference
         File with the group of each respondent, and the group whose ability is N(0, 1).
     ability_on
@@ -60,7 +62,7 @@ class CategoriesFit:
     prior: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     constraints: Path | None = None
-    anchors: Path | None = None
+    anchors: Path | Scale | None = None
     groups: Path | None = None
     reference: str | None = None
     ability_on: Path | None = None
@@ -80,15 +82,10 @@ class CategoriesFit:
         from irtbench.estimation.fit_categories import fit_categories
         from irtbench.models.parameter_table import read_constraints
 
-        known = None
-        if self.anchors is not None:
-            from irtbench.bank.known_items import read_bank
-            from irtbench.cli.link_options import chosen_scale
-
-            known = chosen_scale(read_bank(self.anchors, categories=True), None, self.anchors)
+        known = self.known()
         equal = () if self.constraints is None else read_constraints(self.constraints)
         models, scores = self.models(), self.reading.scores(self.file, self.levels)
-        kept, left_out = varied(scores)
+        kept, left_out = varied(scores, () if known is None else known.items.item_ids)
         if not kept:
             raise InputError(f"file {self.file}: no item has two different scores; expected some, which alone tell")
         given = scores[kept].dropna(how="all")
@@ -97,10 +94,13 @@ class CategoriesFit:
             if unknown := sorted(set(models) - set(scores.columns)):
                 raise InputError(f"{self.model}: no responses to item {name_first(unknown)}")
             models = {item: name for item, name in models.items() if item in kept}
+        levels: Levels = self.levels or None
+        if known is not None:
+            models, levels = of_known(known.items, models, given, self.levels)
         prior, why = self.prior_for(given)
         groups = None if self.groups is None else groups_of([*given.index], self.groups)
         fitted = fit_categories(
-            given, models, levels=self.levels or None, prior=prior, equal=equal, anchors=known, groups=groups,
+            given, models, levels=levels, prior=prior, equal=equal, anchors=known, groups=groups,
             reference=self.reference, seed=self.seed, **self.settings,
         )  # fmt: skip
         data, items, table = fitted.items.matrix(given), fitted.items.as_right_or_wrong(), fitted.table()
@@ -112,6 +112,15 @@ class CategoriesFit:
         found = fitted.summary() | {"items_left_out": left_out, "respondents_left_out": idle}
         found["settings"] = {"model": self.model, "prior": prior, "levels": list(self.levels)}
         return FitResults(found, table, scores, scale).on(self.ability_on, data), why
+
+    def known(self) -> Scale | None:
+        """The scale of the anchors."""
+        if not isinstance(self.anchors, Path):
+            return self.anchors
+        from irtbench.bank.known_items import read_bank
+        from irtbench.cli.link_options import chosen_scale
+
+        return chosen_scale(read_bank(self.anchors, categories=True), None, self.anchors)
 
     def prior_for(self, given: pd.DataFrame) -> tuple[CategoryPrior, str]:
         """The prior asked for, or that which suits so many responses, and why."""
@@ -145,13 +154,34 @@ def refuse_of_categories(asked: Mapping[str, bool]) -> None:
         raise InputError(f"{wrong[0]}: goes with models of right and wrong, without --constraints")
 
 
-def varied(scores: pd.DataFrame) -> tuple[list[str], list[dict[str, str]]]:
-    """Items with more than one category, and those that are left out, with the reason."""
+def varied(scores: pd.DataFrame, known: Sequence[str] = ()) -> tuple[list[str], list[dict[str, str]]]:
+    """Items with more than one category, or with one if they are known, and those left out, with the reason."""
     n = scores.nunique()
+    enough = n >= np.where(n.index.isin(list(known)), 1, 2)
     reasons = [
-        {"item_id": item, "reason": "no_response" if n[item] == 0 else "one_category"} for item in n.index[n < 2]
+        {"item_id": item, "reason": "no_response" if n[item] == 0 else "one_category"} for item in n.index[~enough]
     ]
-    return [*n.index[n > 1]], reasons
+    return [*n.index[enough]], reasons
+
+
+def of_known(
+    known: ItemParameters, models: Models, given: pd.DataFrame, levels: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]:
+    """The model and the categories of each item: the known items' own, whichever were given."""
+    own = known.categories
+    if own is None:
+        raise InputError("--anchors: the items are right or wrong; expected a bank of items in categories")
+    place = {item: k for k, item in enumerate(own.item_ids)}
+    model_of: dict[str, Any] = {}
+    categories_of: dict[str, Sequence[Any]] = {}
+    for item in given.columns:
+        there = set(given[item].dropna().tolist())
+        if item in place:
+            model_of[item], categories_of[item] = own.models[place[item]], own.categories[place[item]]
+        else:
+            model_of[item] = models[item] if isinstance(models, Mapping) else models
+            categories_of[item] = [one for one in levels if one in there] if levels else sorted(there)
+    return model_of, categories_of
 
 
 def populations_of(

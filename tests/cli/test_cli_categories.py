@@ -247,7 +247,7 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
         (["score", "{bank}", "{high}"], "item p0: 9 is none of its categories"),
         (["score", "{bank}", "{scores}", "--explain", "x"], "--explain: goes with items that are right or wrong"),
         (["score", "{bank}", "{scores}", "--scaling-constant", "1.7"], "goes with tables of items"),
-        (["extend", "{bank}", "{scores}"], "items in categories do not go with this"),
+        (["extend", "{bank}", "{scores}", "--model", "2pl"], "the bank has items in categories; expected grm"),
         (["bias", "{scores}", "--bank", "{bank}"], "items in categories do not go with this"),
         (["score", "{naep}", "{scores}"], "the scaling constant D is not said"),
     ],
@@ -276,3 +276,35 @@ def test_what_does_not_go_is_one_line(grades: Path, tmp_path: Path, arguments: l
     assert saying in ended.stderr
     assert len(ended.stderr.strip().splitlines()) <= 3
     assert not (tmp_path / "out").exists()
+
+
+def test_new_graded_items_join_a_bank(tmp_path: Path) -> None:
+    """The old ones stay, the new ones stand on their scale, these people where they are."""
+    rng = np.random.default_rng(4)
+    slopes, places = rng.uniform(1, 2, 10), rng.normal(0, 0.7, 10)
+
+    def scores(n: int, mean: float, sd: float, items: slice, name: str) -> Path:
+        theta = rng.normal(mean, sd, (n, 1, 1))
+        at = places[None, :, None] + np.array([-0.8, 0.8])
+        given = (slopes[:, None] * (theta - at) + rng.logistic(size=(n, 10, 1)) > 0).sum(axis=2)[:, items]
+        table = pd.DataFrame(given, columns=[f"i{j}" for j in range(10)][items])
+        table.insert(0, "respondent_id", [f"{name}{k}" for k in range(n)])
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+        return tmp_path / f"{name}.csv"
+
+    run("fit", scores(900, 0.0, 1.0, slice(0, 7), "old"), "--model", "grm", "-o", tmp_path / "old")
+    bank = tmp_path / "old" / "bank.json"
+    run("link", "--extend", bank, scores(700, 0.8, 0.7, slice(2, 10), "new"), "-o", tmp_path / "more")
+    told = json.loads((tmp_path / "more" / "extend.json").read_text())
+    assert told["items"] == ["i7", "i8", "i9"]
+    assert abs(told["group_mean"] - 0.8) < 3.5 * told["group_se_mean"]
+    assert abs(told["group_sd"] - 0.7) < 3.5 * told["group_se_sd"]
+    before, after = (
+        load_bank(path, categories=True).scales[0].items for path in (bank, tmp_path / "more" / "bank.json")
+    )
+    assert after.item_ids == (*before.item_ids, "i7", "i8", "i9")
+    assert before.categories is not None
+    assert after.categories is not None
+    np.testing.assert_allclose(after.categories.parameters[:7], before.categories.parameters, atol=1e-9)
+    np.testing.assert_allclose(after.discrimination[7:], slopes[7:], atol=0.45)
+    np.testing.assert_allclose(after.difficulty[7:], places[7:], atol=0.25)
