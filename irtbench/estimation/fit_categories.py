@@ -57,7 +57,7 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.multiple_groups import group_names, populations_told
-from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings, ModelKind, fit_settings
+from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings, fit_settings, kind_with
 from irtbench.estimation.shared_items import Calibrated
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
@@ -468,7 +468,7 @@ def settings_of(models: Sequence[ItemModel], settings: FitSettings | None, keywo
         any(isinstance(model, Logistic) and getattr(model, name) for model in models) for name in ("lower", "upper")
     )
     given = settings or FitSettings()
-    kind: ModelKind = "4pl" if upper else "3pl" if lower else "2pl"
+    kind = kind_with(lower=lower, upper=upper)
     words: dict[str, Any] = {"prior": given.prior or "none", **keywords, "kind": kind}
     if kind != "2pl" and words["prior"] == "none" and words.get("prior_guessing", given.prior_guessing) is None:
         raise InputError(

@@ -190,6 +190,11 @@ class FitSettings(Settings):
                 )
 
     @property
+    def has_upper_asymptotes(self) -> bool:
+        """Whether curves have an upper asymptote that is estimated."""
+        return self.kind == "4pl"
+
+    @property
     def has_common_slope(self) -> bool:
         """Whether all items have one slope: Rasch and 1PL."""
         return self.kind in ("rasch", "1pl")
@@ -231,6 +236,11 @@ class FitSettings(Settings):
         choices = [self.by_item.get(item, otherwise) for item in item_ids]
         free = np.array([choice == "3pl" for choice in choices])
         return free, np.array([0.0 if isinstance(choice, str) else float(choice) for choice in choices])
+
+
+def kind_with(*, lower: bool, upper: bool) -> ModelKind:
+    """The model whose curves have such asymptotes."""
+    return "4pl" if upper else "3pl" if lower else "2pl"
 
 
 def asymptote_prior(setting: str, text: str) -> GuessingPrior:

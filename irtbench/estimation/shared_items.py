@@ -68,13 +68,13 @@ def anchors_among(item_ids: Sequence[str], given: AnchorsLike, settings: FitSett
         raise InputError("fit: anchors beside guessing without a prior; expected prior weak, or a prior_guessing")
     if settings.kind == "1pl" and settings.priors.slope is not None:
         raise InputError("fit: anchors beside a 1pl, which has one slope, go without a prior of slopes")
-    if anchors.upper_asymptote is not None and settings.kind != "4pl":
-        raise InputError("fit: the anchors have upper asymptotes; expected model 4pl")
+    if anchors.upper_asymptote is not None and not settings.has_upper_asymptotes:
+        raise InputError("fit: the anchors have upper asymptotes; expected a model with them")
     joint = None if joint is None else joint.select(chosen)
     return KnownItems(
         anchors,
         tuple(position[item] for item in anchors.item_ids),
-        *error_of(anchors, joint, four=settings.kind == "4pl"),
+        *error_of(anchors, joint, four=settings.has_upper_asymptotes),
     )
 
 
