@@ -208,7 +208,7 @@ class ItemsFile:
 class KnownItems(ItemsFile):
     """The table of items, which the command needs."""
 
-    items: Annotated[Path, ItemTableFile]
+    items: Annotated[Path, ItemTableFile] = field()  # without the default that it has above
 
     def known(self) -> ItemTable:
         """The items that `--where` keeps."""
