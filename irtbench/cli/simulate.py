@@ -96,7 +96,7 @@ def simulate(
     found: dict[str, Any] = {
         "n_respondents": respondents,
         "n_items": truth.n_items,
-        "n_responses": int(responses.observed.sum()),
+        "n_responses": responses.n_responses if truth.categories is None else int(responses.observed.sum()),
         "proportion_correct": float(responses.n_correct_by_item.sum() / responses.n_responses),
         "seed": seed,
     }
