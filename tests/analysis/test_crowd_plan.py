@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from irtbench.analysis.crowd_plan import PlanSettings, attention_checks, plan_crowd
+from irtbench.analysis.crowd_plan import attention_checks, plan_crowd
 from irtbench.analysis.design_information import ability_precision, design_information, typical_items
+from irtbench.analysis.plan_settings import PlanSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model

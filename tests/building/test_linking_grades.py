@@ -124,7 +124,7 @@ def test_what_is_linked_is_kept_and_read_and_items_of_other_categories_are_not_c
     scales = [Scale("all", fit.items.as_items(), ItemTable.plain(fit.items.item_ids)) for fit in fitted]
     link = link_scales(*scales)
     assert link.item_ids == ("g0", "g1", "g3")
-    scale = linked_scale(*scales, link)
+    scale = linked_scale(scales[0], scales[1], link)
     save_bank(ItemBank((scale,)), tmp_path / "bank.json")
     (read,) = load_bank(tmp_path / "bank.json", categories=True).scales
     assert read.line is not None
