@@ -60,8 +60,9 @@ class GroupLikelihood:
 
     def without(self, item: int, columns: list[int]) -> Tensor:
         """Log-likelihood of the responses to all other items, shape (n_members, n_nodes)."""
-        right, asked = self.rows.right[:, columns].to(torch.float64), self.rows.asked[:, item].to(torch.float64)
-        return self.joint - right @ self.log_odds[columns] - asked[:, None] * self.log_base[item]
+        place = slice(columns[0], columns[-1] + 1)  # those of an item stand together
+        right, asked = self.rows.right[:, place].to(torch.float64), self.rows.asked[:, item].to(torch.float64)
+        return self.joint - right @ self.log_odds[place] - asked[:, None] * self.log_base[item]
 
 
 @dataclass(frozen=True, eq=False)

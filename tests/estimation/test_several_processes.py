@@ -114,4 +114,4 @@ def test_what_goes_wrong_ends_all_with_one_line(tmp_path: Path) -> None:
         assert words in line
         assert not (tmp_path / "out").exists()
     ended = torchrun(2, "items", "diagnose", place, "--items", place, "-o", tmp_path / "out")
-    assert "diagnose: is run by one process; torchrun goes with fit, build, score of a large table" in ended.lines[0]
+    assert "items: is run by one process; torchrun goes with fit, build, score of a large table" in ended.lines[0]
