@@ -96,6 +96,10 @@ class CategoriesFit:
             models = {item: name for item, name in models.items() if item in kept}
         levels: Levels = self.levels or None
         if known is not None:
+            if models in ("pcm", "rsm"):
+                raise InputError(
+                    f"--anchors: have slopes of their own, {models} has not; expected grm, gpcm or nominal"
+                )
             models, levels = of_known(known.items, models, given, self.levels)
         prior, why = self.prior_for(given)
         groups = None if self.groups is None else groups_of([*given.index], self.groups)

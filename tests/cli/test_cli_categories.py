@@ -250,6 +250,7 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
         (["extend", "{bank}", "{scores}", "--model", "2pl"], "the bank has items in categories; expected grm"),
         (["bias", "{scores}", "--bank", "{bank}"], "items in categories do not go with this"),
         (["score", "{naep}", "{scores}"], "the scaling constant D is not said"),
+        (["fit", "{scores}", "--model", "pcm", "--anchors", "{bank}"], "--anchors: have slopes of their own"),
     ],
 )
 def test_what_does_not_go_is_one_line(grades: Path, tmp_path: Path, arguments: list[str], saying: str) -> None:
