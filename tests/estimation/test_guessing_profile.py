@@ -16,7 +16,7 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.marginal import item_likelihood
-from irtbench.estimation.marginal.guessing_profile import CUT, boundary_cuts, guessing_intervals
+from irtbench.estimation.marginal.guessing_profile import CUT, apart, boundary_cuts, guessing_intervals
 from irtbench.estimation.marginal.item_likelihood import ItemLikelihoods
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.item_parameters import ItemParameters
@@ -280,3 +280,17 @@ def test_coverage_where_half_of_the_items_are_2pl() -> None:
     assert len(by_ratio) >= 120
     assert np.mean(by_ratio) > 0.91  # .94 expected, standard error .02 over 120 items
     assert np.mean(by_errors) < 0.91  # negative control: what standard errors give
+
+
+def test_places_that_rounding_alone_tells_apart_are_one() -> None:
+    """Else the profile has any slope between them, and ends where it should not."""
+    np.testing.assert_array_equal(apart(np.array([0.2, 0.0, 1e-17, 0.1 + 1e-16, 0.1])), [0.0, 0.1, 0.2])
+
+
+def test_ends_of_intervals_do_not_hang_on_where_the_steps_ended(responses: ResponseMatrix) -> None:
+    first, *others = (
+        fit_model(responses, kind="3pl", tolerance=tolerance).table() for tolerance in (1e-5, 6e-5, 7.3e-5, 9e-5)
+    )
+    for other in others:
+        for name in ("guessing_lower", "guessing_upper", "difficulty_upper", "discrimination_upper"):
+            np.testing.assert_allclose(other[name], first[name], atol=2e-3)

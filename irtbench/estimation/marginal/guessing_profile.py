@@ -50,6 +50,7 @@ HIGHEST = 0.95  # of the item's proportion correct: no c beyond is tried
 FIRST_REACH = 3.0  # of an item of which nothing else is known, over the root of the number of its responses
 LONGEST_REACH = 0.15
 MOST_ROUNDS = 12
+DIGITS, SAME = 9, 1e-8  # to which places are told apart
 LARGEST_ASINH = 300.0  # whose hyperbolic sine can still be squared
 FINE = 200  # places at which the profile is read off
 
@@ -248,7 +249,7 @@ def profiles(
     for j in items:
         up = start[j] + min(reach[j], (highest[j] - start[j]) / PLACES[-1]) * PLACES
         down = start[j] - min(reach[j], start[j] / PLACES[-1]) * PLACES
-        places.append(np.unique(np.concatenate([np.maximum(down, 0.0), [start[j]], up])))
+        places.append(apart(np.concatenate([np.maximum(down, 0.0), [start[j]], up])))
     for _ in range(MOST_ROUNDS):
         item = np.repeat(items, [len(c) for c in places])
         found = profile_at(likelihoods, item, np.concatenate(places))
@@ -268,11 +269,16 @@ def beyond(rows: Array, reach: float, highest: float) -> Array:
     """Places at which a profile goes on, where it has not yet fallen by the cut-off."""
     c, fall = rows[:2]
     cut, further = fall.min() + CUT, []
-    if fall[-1] < cut and c[-1] < highest:
+    if fall[-1] < cut and c[-1] < highest - SAME:
         further.append(np.minimum(c[-1] + reach * FURTHER, highest))
-    if fall[0] < cut and c[0] > 0:
+    if fall[0] < cut and c[0] > SAME:
         further.append(np.maximum(c[0] - reach * FURTHER, 0.0))
-    return np.unique(np.concatenate(further)) if further else np.zeros(0)
+    return apart(np.concatenate(further)) if further else np.zeros(0)
+
+
+def apart(places: Array) -> Array:
+    """Places in their order, those that only rounding tells apart once: between two such a profile has no slope."""
+    return np.unique(np.round(places, DIGITS))
 
 
 def profile_at(likelihoods: ItemLikelihoods, item: NDArray[np.intp], c: Array) -> Array:
