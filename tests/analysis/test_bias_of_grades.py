@@ -56,6 +56,7 @@ def test_a_planted_shift_is_found_with_its_size(model: str) -> None:
             assert set(found.df) == {4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{"steeper": 1.7}, {"apart": 0.5}])
 def test_curves_of_another_shape_are_found_though_delta_is_small(change: dict[str, float]) -> None:
     found = item_bias(*two_groups(2, MODELS["grm"], n=1200, **change), models="grm")
@@ -119,6 +120,7 @@ def test_ordinal_regression_of_two_is_the_logistic_and_of_more_is_at_its_maximum
     np.testing.assert_allclose(whole.coefficients[3:], [0.8, -0.4], atol=0.3)
 
 
+@pytest.mark.slow
 def test_by_score_a_shift_is_found_and_clean_items_seldom() -> None:
     flagged = []
     for seed in range(6):

@@ -88,6 +88,7 @@ def test_of_two_categories_line_errors_and_drift_are_those_of_the_2pl(two_years,
     pd.testing.assert_frame_equal(find_drift(*as_categories).table(), find_drift(*two_years).table(), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_line_lies_within_its_errors_and_the_drifted_item_is_found() -> None:
     z, released = [], []
     for seed in range(12):
