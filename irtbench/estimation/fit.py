@@ -30,7 +30,7 @@ from irtbench.estimation.marginal.beside_anchors import KnownItems, place_beside
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import common_slope
 from irtbench.estimation.marginal.guessing_profile import guessing_intervals, without_guessing_at_zero
-from irtbench.estimation.marginal.mode import RoughStart, find_mode_on_right_nodes, rough_start
+from irtbench.estimation.marginal.mode import RoughStart, find_mode, find_mode_on_right_nodes, rough_start
 from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
@@ -180,6 +180,7 @@ def estimate(
                 problem, n_nodes=settings.n_nodes, tolerance=settings.tolerance, max_steps=settings.max_steps,
                 start=None if given_start is None else problem.given(given_start),
                 design=slope_of_new_items(problem) if settings.kind == "1pl" else None,
+                find=adam_mode if settings.optimiser == "adam" else find_mode,
             )  # fmt: skip
             problem, found = placed.respondents, placed.found
         else:

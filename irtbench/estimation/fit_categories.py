@@ -46,7 +46,7 @@ from irtbench.estimation.marginal.group_mode import (
     groups_of,
 )
 from irtbench.estimation.marginal.group_problem import GroupProblem
-from irtbench.estimation.marginal.mode import RoughStart, rough_start
+from irtbench.estimation.marginal.mode import RoughStart, find_mode, rough_start
 from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
@@ -61,6 +61,7 @@ from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings, fit_se
 from irtbench.estimation.shared_items import Calibrated
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
+from irtbench.estimation.variational.adam import adam_mode
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_models.item_model import ItemModel
@@ -311,9 +312,12 @@ def fit_categories(
         raise InputError("fit: a rating scale is of gpcm items with as many categories each, and nothing else equal")
     if anchors is not None and (groups is not None or rating_scale):
         raise InputError("fit: anchors go with one group, and not with a rating scale")
-    usual = settings.population == "normal" and settings.optimiser == "fisher_scoring"
-    if not usual and (groups is not None or anchors is not None):
-        raise InputError("fit: groups and anchors go with a normal population and optimiser fisher_scoring")
+    adam = settings.optimiser == "adam"
+    if settings.population != "normal" and (groups is not None or anchors is not None):
+        raise InputError("fit: groups and anchors go with a normal population")
+    if adam and (sets or rating_scale):
+        raise InputError("fit: equal parameters go with optimiser fisher_scoring")
+    find = adam_mode if adam else find_mode
     cells = scores.n_respondents * max(scores.n_items, settings.n_nodes)
     with fenced(seed), torch.no_grad(), threads_for(cells):
         where = choose_device(settings.device)
@@ -336,7 +340,7 @@ def fit_categories(
         if known is not None:
             placed = place_beside(
                 alone, n_nodes=settings.n_nodes, tolerance=settings.tolerance, max_steps=settings.max_steps,
-                start=begin, design=design,
+                start=begin, design=design, find=find,
             )  # fmt: skip
             problem, found = placed.respondents, placed.found
         elif labels is not None:
@@ -349,7 +353,9 @@ def fit_categories(
             if design is not None:
                 designed = designed_in_groups(grouped, design)
                 problem, first = designed, designed.free_of(first)
-            problem, found = find_group_mode(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
+            problem, found = find_group_mode(
+                problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps, find=find
+            )
         else:
             if design is not None:
                 designed_alone = DesignedProblem.made_of(alone, design)

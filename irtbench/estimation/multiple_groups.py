@@ -299,8 +299,8 @@ def check_groups(
         raise InputError(f"groups: a {settings.kind} has one slope for all items; expected no prior with it")
     if settings.priors.hierarchy is not None or settings.population == "estimated" or settings.posterior is not None:
         raise InputError("groups: expected prior none or weak, a normal population and no variational posterior")
-    if settings.optimiser == "adam":
-        raise InputError("groups: expected the preconditioned optimiser")
+    if settings.optimiser == "adam" and settings.has_common_slope:
+        raise InputError(f"groups: a {settings.kind} goes with optimiser fisher_scoring")
     check_estimable(responses, settings.priors)
     return group_names(labels, responses.n_respondents, reference)
 

@@ -62,8 +62,8 @@ def anchors_among(item_ids: Sequence[str], given: AnchorsLike, settings: FitSett
         raise InputError("fit: anchors go with prior none or weak, and without a posterior")
     if settings.population == "estimated":
         raise InputError("fit: beside anchors the population is normal; expected population normal")
-    if settings.optimiser == "adam":
-        raise InputError("fit: beside anchors expected optimiser fisher_scoring")
+    if settings.optimiser == "adam" and settings.kind == "1pl":
+        raise InputError("fit: one slope for all beside anchors goes with optimiser fisher_scoring")
     if settings.estimates_guessing and settings.priors.guessing is None:
         raise InputError("fit: anchors beside guessing without a prior; expected prior weak, or a prior_guessing")
     if settings.kind == "1pl" and settings.priors.slope is not None:

@@ -107,8 +107,9 @@ class CodedScores:
         (rows, respondents), (columns, items) = (pd.factorize(given[name].astype(str)) for name in PAIR)
         codes, known = np.empty(len(given), dtype=np.int8), []
         values = given[column].reset_index(drop=True)
-        for j, item in enumerate(map(str, items)):
-            places = np.flatnonzero(columns == j)
+        ends = np.cumsum(np.bincount(columns, minlength=len(items)))[:-1]
+        of_items = np.split(np.argsort(columns, kind="stable"), ends)
+        for item, places in zip(map(str, items), of_items, strict=True):
             codes[places], own = coded_item(item, values.iloc[places], None, levels)
             known.append(own)
         return cls(tuple(respondents), tuple(items), tuple(known), codes, np.stack([rows, columns]).astype(np.int64))

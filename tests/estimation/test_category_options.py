@@ -8,6 +8,7 @@ import pytest
 
 import irtbench
 from irtbench.estimation.fit_categories import FittedCategories, fit_categories
+from irtbench.models.coded_scores import CodedScores
 
 MODELS = ("grm", "gpcm", "nominal")
 
@@ -150,6 +151,29 @@ def test_adam_on_pyros_elbo_finds_the_same(model: str) -> None:
     wide = simulated(300, 6)
     one, other = fit_categories(wide, model), fit_categories(wide, model, optimiser="adam", tolerance=1e-4)
     assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=2e-3)
+    known, theirs = one.items.select(one.items.item_ids[:3]), simulated(300, 6, mean=0.6, sd=0.8, seed=3)
+    beside = [fit_categories(theirs, model, anchors=known, **how) for how in ({}, {"optimiser": "adam"})]  # type: ignore[arg-type]
+    assert beside[1].log_likelihood == pytest.approx(beside[0].log_likelihood, abs=2e-3)
+    assert beside[0].moments is not None
+    assert beside[1].moments is not None
+    assert beside[1].moments.mean == pytest.approx(beside[0].moments.mean, abs=5e-3)
+
+
+def test_a_long_table_of_many_items_is_coded_as_the_wide_one() -> None:
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"respondent_id": rng.integers(0, 200, 4000), "item_id": rng.integers(0, 900, 4000)})
+    table = table.drop_duplicates().assign(score=lambda rows: rng.integers(0, 3, len(rows)))
+    long = CodedScores.of(table)
+    wide = table.pivot(index="respondent_id", columns="item_id", values="score")
+    expected = CodedScores.of(wide.set_axis(wide.index.astype(str)).set_axis(wide.columns.astype(str), axis=1))
+    assert long.places is not None
+    rows = [expected.respondent_ids.index(name) for name in long.respondent_ids]
+    columns = [expected.item_ids.index(name) for name in long.item_ids]
+    codes = expected.codes[np.ix_(rows, columns)]
+    np.testing.assert_array_equal(codes[tuple(long.places)], long.codes)
+    np.testing.assert_array_equal(long.n_by_item, expected.n_by_item[columns])
+    np.testing.assert_array_equal(long.n_by_respondent, expected.n_by_respondent[rows])
+    assert [long.categories[k] for k in range(5)] == [expected.categories[columns[k]] for k in range(5)]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 import torch
 from pyro import poutine
 
+import irtbench
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
@@ -251,3 +252,16 @@ def test_wrong_input_is_named() -> None:
     values = responses.values.copy()
     values[200:, 2] = 1
     assert fit_groups(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), groups).converged
+
+
+@pytest.mark.slow
+def test_adam_on_pyros_elbo_finds_the_same_populations() -> None:
+    """The model of groups differentiated by itself: items, mean and standard deviation."""
+    rng = np.random.default_rng(2)
+    items = irtbench.ItemParameters.from_difficulty(rng.uniform(0.8, 2, 8), rng.normal(size=8))
+    theta = np.concatenate([rng.normal(size=250), rng.normal(0.7, 1.3, 250)])
+    data, groups = irtbench.simulate_responses(theta, items, rng=rng), ["a"] * 250 + ["b"] * 250
+    one, other = (fit_groups(data, groups, reference="a", **how) for how in ({}, {"optimiser": "adam"}))
+    assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=1e-3)
+    np.testing.assert_allclose([other.mean, other.sd], [one.mean, one.sd], atol=3e-3)
+    np.testing.assert_allclose(other.items[1].intercept, one.items[1].intercept, atol=3e-3)

@@ -130,12 +130,15 @@ def simulated() -> irtbench.ResponseMatrix:
     "options", [{}, *(pytest.param(o, marks=pytest.mark.slow) for o in ({"prior": "weak"}, {"guessing": 0.1}))], ids=str
 )
 def test_adam_on_pyros_elbo_reaches_the_same_optimum(simulated, options) -> None:
-    one = irtbench.fit_model(simulated, model="1pl", **options)
-    other = irtbench.fit_model(simulated, model="1pl", optimiser="adam", **options)
-    assert one.converged
-    assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=1e-4)
-    np.testing.assert_allclose(other.items.discrimination, one.items.discrimination, atol=2e-3)
-    np.testing.assert_allclose(other.items.intercept, one.items.intercept, atol=2e-3)
+    anchors = irtbench.ItemParameters.from_difficulty([1.0, 1.2], [-2.0, 1.0], item_ids=["item1", "item9"])
+    for more in ({"model": "1pl"}, {"anchors": anchors}):
+        one = irtbench.fit_model(simulated, **options, **more)
+        other = irtbench.fit_model(simulated, optimiser="adam", **options, **more)
+        assert one.converged
+        assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=1e-4)
+        np.testing.assert_allclose(other.items.discrimination, one.items.discrimination, atol=2e-3)
+        np.testing.assert_allclose(other.items.intercept, one.items.intercept, atol=2e-3)
+        assert other.population == pytest.approx(one.population, abs=2e-3)
 
 
 @pytest.mark.parametrize("anchored", [False, True])
@@ -329,7 +332,7 @@ def test_wrong_anchors_are_refused_in_a_line(simulated) -> None:
         (flat, {}, "a slope other than 0"),
         (anchor, {"model": "1pl", "prior": "weak"}, "go without a prior of slopes"),
         (anchor, {"prior": "hierarchical"}, "anchors go with prior none or weak"),
-        (anchor, {"optimiser": "adam"}, "beside anchors expected optimiser fisher_scoring"),
+        (anchor, {"optimiser": "adam", "model": "1pl"}, "one slope for all beside anchors goes with"),
         (anchor, {"population": "estimated"}, "the population is normal"),
         (anchor, {"model": "3pl", "prior": "none"}, "guessing without a prior"),
         ("items.csv", {}, "expected ItemParameters or a data frame"),

@@ -1,7 +1,7 @@
 """Items beside known ones (anchors), which stay as they are: these respondents' mean and standard deviation of ability
 are estimated with the other items.
 
-They are one of two groups (`GroupProblem`), of which the other, of N(0, 1) on the anchors' scale, has nobody in it. All
+They are one of two groups (`GroupProblem`), of which the other, of N(0, 1) on the anchors' scale, has no responses. All
 of that rests on the anchors' parameters y as well, which have an error of their own, of covariance S, if they come from
 a bank. With x what is estimated, all parameters E x + Y y, and I their observed information, the estimate moves by B dy
 with B = -(E'IE)^-1 E'IY, and all parameters by T dy with T = E B + Y, so that their covariance is
@@ -11,6 +11,7 @@ with B = -(E'IE)^-1 E'IY, and all parameters by T dy with T = E B + Y, so that t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,6 +24,7 @@ from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.group_mode import BOUND, designed_in_groups, find_group_mode, group_nodes, groups_of
 from irtbench.estimation.marginal.group_problem import GroupProblem, scores
+from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import (
     invert,
     observed_information,
@@ -35,7 +37,7 @@ from irtbench.estimation.marginal.start import starting_values
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.joint_error import JointError
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, SparseRows
+from irtbench.models.pyro_model.rows import MISSING, DenseRows, ResponseRows, SparseRows
 
 #: How the anchors' own error enters standard errors: by their joint covariance, by that of each, or not at all.
 AnchorError = Literal["joint", "by item", "taken as known"]
@@ -117,6 +119,7 @@ def place_beside(
     max_steps: int,
     start: ItemTensors | None = None,
     design: Tensor | None = None,
+    find: Callable[..., Estimate] = find_mode,
 ) -> Placed:
     """The mode of the items that are not known, and of the population.
 
@@ -130,13 +133,15 @@ def place_beside(
         Items to start from, on the anchors' scale.
     design
         By which the items' parameters are made of fewer, see `DesignedProblem`.
+    find
+        Finds the mode.
     """
     nodes = group_nodes(BOUND, 12 / (n_nodes - 1), problem.nodes.dtype, problem.rows.device)
     n_items, width = problem.free.shape
     differs = torch.zeros(n_items, width, dtype=torch.bool, device=problem.free.device)
 
     def grouped(rows: ResponseRows) -> GroupProblem:
-        both = (nobody(rows), rows)
+        both = (nothing(rows), rows)
         return GroupProblem.of_groups(replace(problem, rows=rows, nodes=nodes), both, differs)
 
     groups = grouped(problem.rows)
@@ -149,7 +154,7 @@ def place_beside(
     if design is not None:
         designed = designed_in_groups(groups, design)
         whole, at = designed, designed.free_of(at)
-    whole, found = find_group_mode(whole, at, tolerance=tolerance, max_steps=max_steps)
+    whole, found = find_group_mode(whole, at, tolerance=tolerance, max_steps=max_steps, find=find)
     groups, parameters = groups_of(whole), found.items
     everything = whole.whole(parameters)
     items = groups.group_prior.items_of_group(everything, 1)
@@ -158,11 +163,11 @@ def place_beside(
     return Placed(whole, parameters, part, replace(found, items=items, counts=counts))
 
 
-def nobody(rows: ResponseRows) -> DenseRows:
-    """No respondents, with the columns of these rows."""
-    values = torch.zeros(0, rows.n_items, dtype=torch.int8, device=rows.device)
+def nothing(rows: ResponseRows) -> DenseRows:
+    """A respondent who answered none of these items."""
+    values = torch.full((1, rows.n_items), MISSING, dtype=torch.int8, device=rows.device)
     categories = rows.categories if isinstance(rows, DenseRows | SparseRows) else None
-    return DenseRows(values, torch.zeros_like(rows.n_correct), complete=True, categories=categories)
+    return DenseRows(values, torch.zeros_like(rows.n_correct), complete=False, categories=categories)
 
 
 def known_in_place(problem: Problem, items: ItemTensors) -> ItemTensors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -29,12 +30,17 @@ AnyProblem = TypeVar("AnyProblem", bound=Problem)
 
 
 def find_group_mode(
-    problem: AnyProblem, start: ItemTensors, *, tolerance: float, max_steps: int
+    problem: AnyProblem,
+    start: ItemTensors,
+    *,
+    tolerance: float,
+    max_steps: int,
+    find: Callable[..., Estimate] = find_mode,
 ) -> tuple[AnyProblem, Estimate]:
-    """The mode of items and populations, found again where these turn out to need other nodes."""
+    """The mode of items and populations by `find`, found again where these turn out to need other nodes."""
     steps = 0
     while True:
-        mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
+        mode = find(problem, start=start, tolerance=tolerance, max_steps=max_steps)
         steps += mode.status.steps
         nodes = nodes_needed(groups_of(problem), problem.whole(mode.items)) if mode.status.converged else None
         if nodes is None:
@@ -54,7 +60,7 @@ def nodes_needed(problem: GroupProblem, parameters: ItemTensors) -> NodeTensors 
     furthest = min(float((mean.abs() + REACH * log_deviation.exp()).max()), FURTHEST)
     narrowest = math.inf
     for (part, items), (_, own) in zip(problem.each(parameters), problem.log_moments(parameters), strict=True):
-        if part.rows.n_respondents == 0:
+        if part.rows.n_responses == 0:
             continue
         of_items, trials = information(part, items), part.rows.most_trials
         told = float((of_items if trials is None else of_items * trials[:, None]).sum(dim=0).max())

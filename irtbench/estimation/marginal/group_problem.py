@@ -185,6 +185,11 @@ class GroupProblem(Problem):
         return replace(self, of_one_group=self.of_one_group.thawed(self.group_prior.items_of_group(items, 0)))
 
     @property
+    def observed(self) -> tuple[ResponseRows, ...]:
+        """Each group's rows."""
+        return self.groups
+
+    @property
     def group_prior(self) -> GroupPrior:
         """The prior, of items and populations."""
         assert isinstance(self.prior, GroupPrior)
@@ -309,7 +314,7 @@ def group_information(problem: GroupProblem, parameters: ItemTensors) -> Tensor:
     each = torch.arange(n_rows, device=problem.free.device)
     found[each, :, each, :] = prior.derivatives(parameters, by_logit=True, positive=False)[1]
     for group, (part, items) in enumerate(problem.each(parameters)):
-        if part.rows.n_respondents == 0:
+        if part.rows.n_responses == 0:
             continue
         chosen = torch.nonzero(part.free.reshape(-1))[:, 0]
         own = found.new_zeros(n_items * width, n_items * width)

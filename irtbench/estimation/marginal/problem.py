@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -69,6 +69,11 @@ class Problem:
         """Trace the model once."""
         prior, _ = trace_model(model, rows, nodes)
         return cls(model, as_rows(rows), nodes, prior)
+
+    @property
+    def observed(self) -> Any:
+        """What the model is called with: rows, or those of each group."""
+        return self.rows
 
     @property
     def n_factors(self) -> int:

@@ -45,7 +45,7 @@ def adam_mode(problem: Problem, start: ItemTensors, *, tolerance: float, max_ste
     rule = GradientRule(problem, guide.median, tolerance=tolerance, max_steps=100 * max_steps)
     with own_parameters(), torch.enable_grad():
         svi = SVI(problem.model, guide, optimiser, loss=MarginalELBO())
-        return maximise(svi, problem.rows, problem.nodes, stopped=rule)
+        return maximise(svi, problem.observed, problem.nodes, stopped=rule)
 
 
 class GradientRule:

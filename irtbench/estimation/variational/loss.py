@@ -17,11 +17,11 @@ from pyro.distributions.util import scale_and_mask
 from pyro.infer import ELBO
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import expected_counts
+from irtbench.estimation.marginal.e_step import Counts, expected_counts
 from irtbench.models.pyro_model.categories import CollapsedCategories
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, as_rows
-from irtbench.models.pyro_model.sites import mask_of, observed_site, without_mask
+from irtbench.models.pyro_model.sites import mask_of, observed_sites, without_mask
 
 
 class MarginalELBO(ELBO):
@@ -63,29 +63,39 @@ class MarginalELBO(ELBO):
     ) -> tuple[float, Tensor]:
         """One estimate of the bound, and a tensor that has its gradient."""
         model_trace, guide_trace = self._get_trace(model, guide, args, kwargs)
-        observed = observed_site(model_trace)
-        row = without_mask(observed["fn"])
-        value, surrogate = 0.0, row.nodes.theta.new_zeros(())
+        observed = observed_sites(model_trace)
+        if not observed:
+            raise NotImplementedError("the model draws no response matrix from CollapsedLogistic; expected one or more")
+        value, surrogate = 0.0, without_mask(observed[0]["fn"]).nodes.theta.new_zeros(())
         for sign, trace in ((1, model_trace), (-1, guide_trace)):
             for site in trace.nodes.values():
-                if site["type"] == "sample" and site is not observed:
+                if site["type"] == "sample" and all(site is not one for one in observed):
                     density = sign * _log_prob(site)
                     value, surrogate = value + float(density.detach()), surrogate + density
-        scale, rows = float(observed["scale"]), rows_of(observed)
-        if isinstance(row, CollapsedCategories):
-            with torch.no_grad():
-                counts = expected_counts(rows, row, at_nodes=True)
-            assert counts.r is not None
-            expected = (counts.r * row.log_odds).sum() + (counts.n * row.log_q).sum()
-            return value + scale * counts.log_likelihood, surrogate + scale * expected
+        for site in observed:
+            likelihood, expected = likelihood_of_rows(site)
+            value, surrogate = value + likelihood, surrogate + expected
+        return value, surrogate
+
+
+def likelihood_of_rows(site: dict[str, Any]) -> tuple[float, Tensor]:
+    """The marginal log-likelihood of a site of rows, and a tensor that has its gradient."""
+    row, scale, rows = without_mask(site["fn"]), float(site["scale"]), rows_of(site)
+    if isinstance(row, CollapsedCategories):
         with torch.no_grad():
-            likelihood, by_slope, by_intercept, by_log_guessing = likelihood_gradient(row, rows)
-        value += scale * likelihood
-        surrogate = surrogate + scale * ((by_slope * row.slope).sum() + by_intercept @ row.intercept)
+            counts = expected_counts(rows, row, at_nodes=True)
+        assert counts.r is not None
+        surrogate = (counts.r * row.log_odds).sum() + (counts.n * row.log_q).sum()
+    else:
+        with torch.no_grad():
+            counts, by_slope, by_intercept, by_log_guessing = likelihood_gradient(row, rows)
+        surrogate = (by_slope * row.slope).sum() + by_intercept @ row.intercept
         if row.log_guessing is not None and row.log_guessing.requires_grad:
             guessed = torch.isfinite(row.log_guessing)
-            surrogate = surrogate + scale * (by_log_guessing[guessed] @ row.log_guessing[guessed])
-        return value, surrogate
+            surrogate = surrogate + by_log_guessing[guessed] @ row.log_guessing[guessed]
+    if row.nodes.log_weights.requires_grad:  # of a population that is estimated
+        surrogate = surrogate + counts.respondents @ row.nodes.log_weights
+    return scale * counts.log_likelihood, scale * surrogate
 
 
 def _log_prob(site: dict[str, Any]) -> Tensor:
@@ -117,8 +127,8 @@ def rows_of(site: dict[str, Any]) -> ResponseRows:
     return rows.where(mask.expand(len(rows)).to(rows.device))
 
 
-def likelihood_gradient(row: CollapsedLogistic, rows: ResponseRows) -> tuple[float, Tensor, Tensor, Tensor]:
-    """Marginal log-likelihood of all rows, and its gradient by slopes, intercepts and log c.
+def likelihood_gradient(row: CollapsedLogistic, rows: ResponseRows) -> tuple[Counts, Tensor, Tensor, Tensor]:
+    """Expected counts of all rows, and the gradient of their likelihood by slopes, intercepts and log c.
 
     With s the logistic function of z and t = 1 - s, by z the gradient is the sum over nodes of r s / P - n s, by c of
     r t / P - (n - r) / (1 - c)  (`marginal.m_step`).
@@ -129,9 +139,9 @@ def likelihood_gradient(row: CollapsedLogistic, rows: ResponseRows) -> tuple[flo
     s = torch.sigmoid(items.logits(basis))
     if counts.r is None:
         by_linear = counts.right - (counts.n * s) @ basis
-        return counts.log_likelihood, by_linear[:, :-1], by_linear[:, -1], torch.zeros_like(items.intercept)
+        return counts, by_linear[:, :-1], by_linear[:, -1], torch.zeros_like(items.intercept)
     c, t = items.guessing[:, None], 1 - s
     ratio = counts.r / (c + (1 - c) * s)
     by_linear = (s * (ratio - counts.n)) @ basis
     by_c = (ratio * t).sum(dim=1) - (counts.n - counts.r).sum(dim=1) / (1 - c[:, 0])
-    return counts.log_likelihood, by_linear[:, :-1], by_linear[:, -1], by_c * items.guessing
+    return counts, by_linear[:, :-1], by_linear[:, -1], by_c * items.guessing
