@@ -403,8 +403,9 @@ def fit_categories(
     elif covariance is not None and status.converged:
         slopes = (items.where("slope") & alone.free).cpu().numpy()
         doubts += slopes_not_told(scores.item_ids, found_items.parameters, covariance, slopes)
-    if design is None and priors.is_flat and known is None:
-        doubts += outnumbered(scores.n_items, scores.n_respondents)
+    if design is None and priors.is_flat:
+        of_anchors = 0 if known is None else len(known.anchors.places)
+        doubts += outnumbered(scores.n_items - of_anchors, scores.n_respondents)
     return FittedCategories(
         found_items,
         found.log_likelihood,

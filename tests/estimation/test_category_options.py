@@ -92,6 +92,14 @@ def test_beside_anchors_the_population_is_found(plain: tuple[str, FittedCategori
     assert abs(alone.moments.mean - fitted.moments.mean) < 0.05
 
 
+def test_new_items_that_outnumber_the_respondents_are_doubtful_beside_anchors_too() -> None:
+    """Of 70 items ten are known: 60 new ones outnumber 50 respondents, and not 65."""
+    known = fit_categories(simulated(600, 70).iloc[:, :10], "grm").items
+    few = [fit_categories(simulated(n, 70, seed=3), anchors=known, standard_errors=False) for n in (50, 65)]
+    assert [any("60 items outnumber 50" in doubt for doubt in fitted.doubts) for fitted in few] == [True, False]
+    assert not any("outnumber" in doubt for doubt in few[1].doubts)
+
+
 def test_two_categories_beside_anchors_are_a_2pl_beside_anchors() -> None:
     rng = np.random.default_rng(3)
     truth = irtbench.ItemParameters.from_difficulty(rng.uniform(0.8, 2, 10), rng.normal(size=10))
