@@ -34,6 +34,7 @@ from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.screening import ScreeningSettings
+from irtbench.evaluation.gold_labels import GoldMethod
 
 if TYPE_CHECKING:
     from irtbench.data.items import ItemTable
@@ -454,8 +455,12 @@ def agree(
     reading: Reading,
     run: Run,
     gold: Annotated[
-        Literal["majority", "dawid-skene"],
-        typer.Option("--gold", help="How an item's label is formed from its answers; dawid-skene needs crowd-kit."),
+        GoldMethod,
+        typer.Option(
+            "--gold",
+            help="How an item's label is formed: by majority, or by whom to believe, latent-class with the items' "
+            "difficulty; dawid-skene needs crowd-kit.",
+        ),
     ] = "majority",
     levels: Annotated[
         str | None,
@@ -482,7 +487,12 @@ def agree(
     if levels is not None:
         near = irtbench.evaluation.ordered_agreement(given, levels_of(levels), items=known, level=level)
     by_label = {} if known is None else irtbench.agreement_by_label(given, known, level=level)
-    labels = (irtbench.majority_labels if gold == "majority" else irtbench.dawid_skene_labels)(given, items=known)
+    formed = {
+        "majority": irtbench.majority_labels,
+        "dawid-skene": irtbench.dawid_skene_labels,
+        "latent-class": irtbench.evaluation.latent_class_labels,
+    }
+    labels = formed[gold](given, items=known)
     by_item = irtbench.evaluation.item_agreement(given, items=known).table()
     by_item = by_item.merge(labels.table(), on="item_id", how="left")
     contradicted = by_item.loc[by_item["contradicts_key"], "item_id"].tolist()
@@ -491,6 +501,9 @@ def agree(
     people = None
     if run.output is not None:
         people = irtbench.evaluation.respondent_agreement(given, items=known, gold=labels).table()
+        if isinstance(labels, irtbench.evaluation.LatentLabels):
+            accuracy = labels.respondents.rename(columns={"accuracy": "accuracy_by_model"}).drop(columns="n_answers")
+            people = people.merge(accuracy, on="respondent_id", how="left")
 
     def tell() -> None:
         rows = [

@@ -8,6 +8,8 @@ from irtbench.evaluation.chance_agreement import CoefficientWithError as Coeffic
 from irtbench.evaluation.chance_agreement import coefficient_with_error as coefficient_with_error
 from irtbench.evaluation.chance_agreement import bootstrap_coefficient as bootstrap_coefficient
 from irtbench.evaluation.gold_labels import GoldLabels as GoldLabels
+from irtbench.evaluation.latent_labels import LatentLabels as LatentLabels
+from irtbench.evaluation.latent_labels import latent_class_labels as latent_class_labels
 from irtbench.evaluation.agreement_tables import ItemAgreement as ItemAgreement
 from irtbench.evaluation.agreement_tables import item_agreement as item_agreement
 from irtbench.evaluation.agreement_tables import RespondentAgreement as RespondentAgreement

@@ -17,7 +17,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown
 from irtbench.evaluation.agreement import EmptyAnswer, answers_that_count, counts_of
 
-GoldMethod = Literal["majority", "dawid-skene"]
+GoldMethod = Literal["majority", "dawid-skene", "latent-class"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ def majority_labels(
     """
     answers, items = as_answers(answers), None if items is None else as_items(items)
     counts, item_ids, categories = counts_of(answers_that_count(answers, items, normalise, empty))
-    return _most_likely(counts / counts.sum(axis=1, keepdims=True), item_ids, categories, "majority")
+    return most_likely(counts / counts.sum(axis=1, keepdims=True), item_ids, categories, "majority")
 
 
 def dawid_skene_labels(
@@ -127,16 +127,17 @@ def dawid_skene_labels(
         warnings.simplefilter("ignore", DeprecationWarning)  # how crowd-kit calls pandas is not for our users to mend
         model.fit(rows.rename(columns={"item_id": "task", "respondent_id": "worker", "answer": "label"}))
     found = model.probas_.reindex(pd.unique(rows["item_id"]))
-    return _most_likely(
+    return most_likely(
         found.to_numpy(dtype=np.float64), tuple(map(str, found.index)), tuple(map(str, found)), "dawid-skene"
     )
 
 
-def _most_likely(
+def most_likely(
     probability: NDArray[np.float64], item_ids: tuple[str, ...], labels: tuple[str, ...], method: GoldMethod
 ) -> GoldLabels:
+    """The label of highest probability of each item; none where several have it."""
     highest = probability.max(axis=1)
-    single = (probability == highest[:, None]).sum(axis=1) == 1
+    single = np.isclose(probability, highest[:, None], rtol=0, atol=1e-9).sum(axis=1) == 1
     best = probability.argmax(axis=1)
     label = tuple(labels[k] if alone else "" for k, alone in zip(best, single, strict=True))
     return GoldLabels(item_ids, label, highest, method)

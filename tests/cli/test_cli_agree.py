@@ -90,3 +90,12 @@ def test_with_levels_grades_that_are_near_count_as_near(tmp_path: Path) -> None:
     assert found["ordered"]["weighted_kappa"] > found["overall"]["fleiss_kappa"] + 0.2
     assert found["ordered"]["icc"] == pytest.approx(found["ordered"]["krippendorff_interval"], abs=0.03)
     assert "krippendorff_ordinal" in said
+
+
+def test_latent_classes_say_how_hard_items_are_and_whom_to_believe(crowd: Path) -> None:
+    out = crowd / "out"
+    run_here("crowd", "agree", crowd / "answers.csv", "--gold", "latent-class", "-o", out)
+    by_item = pd.read_csv(out / "item_agreement.csv")
+    assert by_item["gold_probability"].between(0.5, 1).all()
+    assert by_item["gold_difficulty"].notna().all()
+    assert pd.read_csv(out / "respondent_agreement.csv")["accuracy_by_model"].between(0, 1).all()
