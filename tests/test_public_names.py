@@ -43,12 +43,11 @@ INNER_FUNCTIONS = {
     "data.grading": "normalised_keys",
     "data.readers.long_table": "long_from_frame",
     "data.readers.respondents": "join_respondents respondents_of",
-    "data.readers.response_values": "to_responses",
     "data.readers.r_parameters": "in_our_columns",
-    "data.readers.table": "to_numbers",
+    "data.readers.table": "to_numbers to_responses",
     "data.readers.wide_blocks": "wide_blocks",
     "data.readers.wide_table": "wide_from_frame",
-    "data.readers.collect": "collect",
+    "data.readers.observations": "collect",
     "data.readers.item_identity": "join_items",
     "data.readers.trials": "reduce_trials",
     "data.readers.wide_columns": "item_columns",
@@ -98,13 +97,13 @@ INNER_FILES = {
     "respondent_sample response_store shown "
     "trial_counts vocabulary readers.batches readers.file_systems "
     "response_blocks readers.long_blocks readers.row_order readers.wide_blocks "
-    "readers.part_values readers.response_values "
-    "exports readers.formats readers.column_names readers.record_table readers.deepeval readers.doccano "
+    "readers.part_values "
+    "exports readers.formats readers.column_names readers.deepeval readers.doccano "
     "readers.promptfoo "
     "readers.table readers.wide_table "
-    "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "
+    "readers.argilla readers.evalplus readers.every_eval_ever readers.head readers.helm "
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
-    "readers.lm_eval readers.measurement_db readers.metric_choice readers.mturk readers.observations "
+    "readers.lm_eval readers.measurement_db readers.mturk readers.observations "
     "readers.openai_evals readers.packed readers.potato readers.prodigy readers.prolific readers.py_irt "
     "readers.py_irt_parameters readers.r_parameters readers.respondent_names readers.seen_names "
     "readers.sources readers.summary readers.trials readers.wide_columns",

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
-from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash
+from irtbench.data.readers.observations import Fields, Observation, Reader, Scored, Wanted, content_hash
 from irtbench.data.readers.packed import open_bytes
 
 WHOLE = "testRunData"  # what the latest run, which the tool keeps, stands in
@@ -31,33 +30,27 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
     run = run.fields(WHOLE) if WHOLE in run.values else run
     model = run.fields("hyperparameters").values.get("model")
     who = model if isinstance(model, str) and model else run.text("identifier") or head.path.name.split(".")[0]
-    times: Counter[str] = Counter()
     for number, case in enumerate(run.objects("testCases"), start=1):
-        name = case.name("name")
-        times[name] += 1
-        score, answer, reason = _scored(case, settings)
-        if reason:
-            left_out[reason] += 1
-            continue
         yield Observation(
-            respondent_id=who, item_id=name, number=number, score=score, answer=answer, trial=str(times[name]),
-            seconds=case.number_of("completionTime"), gold=case.text("expectedOutput"),
-            item_hash=content_hash(case.values.get("input")),
+            who, case.name("name"), number, *_scored(case, settings), seconds=case.number_of("completionTime"),
+            gold=case.text("expectedOutput"), item_hash=content_hash(case.values.get("input")),
         )  # fmt: skip
 
 
-def _scored(case: Fields, settings: Wanted) -> tuple[float | None, str | None, str]:
+def _scored(case: Fields, settings: Wanted) -> Scored:
     """Whether a test case was passed, and its answer; or the reason why there is none."""
-    if settings.want == "answer":
+    if not settings.graded:
         answer = case.text("actualOutput")
         return None, answer, "" if answer is not None else "without an answer"
     metrics = {metric.name("name"): metric for metric in case.objects("metricsData")}
     judged = case
     if settings.metrics:
-        judged = metrics[choose_metric(list(metrics), settings, case.place("metricsData"), word="metric")]
+        judged = metrics[settings.choose(list(metrics), case.place("metricsData"), word="metric")]
     if judged.values.get("error"):
         return settings.failed("the metric failed at this test case")
     return (None, None, "not scored") if judged.values.get("success") is None else (judged.score("success"), None, "")
 
 
-READER = Reader("deepeval", "test runs of deepeval", "response", recognises, read, record="test case")
+READER = Reader(
+    "deepeval", "test runs of deepeval", "response", recognises, read, record="test case", numbered=True
+)  # fmt: skip

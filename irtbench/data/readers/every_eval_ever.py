@@ -10,13 +10,22 @@ from collections import Counter
 from collections.abc import Iterator
 
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash, records
+from irtbench.data.readers.observations import (
+    LINES,
+    Fields,
+    MetricChoice,
+    Observation,
+    Reader,
+    Scored,
+    Wanted,
+    content_hash,
+    records,
+)
 
 
 def recognises(head: Head) -> bool:
     """Whether a file holds samples of Every Eval Ever."""
-    return head.kind in ("lines", "object") and head.has("evaluation_id", "model_id", "sample_id", "evaluation")
+    return head.kind in LINES and head.has("evaluation_id", "model_id", "sample_id", "evaluation")
 
 
 def accompanies(head: Head) -> bool:
@@ -26,49 +35,33 @@ def accompanies(head: Head) -> bool:
 
 def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the lines of one metric of each evaluation."""
-    seen: dict[str, dict[str, None]] = {}
-    taken: dict[str, str] = {}
+    choices: dict[str, MetricChoice] = {}
     for line in records(head):
         evaluation = line.name("evaluation_name")
-        names = seen.setdefault(evaluation, {})
+        choice = choices.setdefault(evaluation, MetricChoice(settings))
         metric = line.text("evaluation_result_id") or "score"
-        names[metric] = None
-        if settings.metrics:
-            wanted = next((name for name in settings.metrics if name in names), None)
-        else:
-            wanted = choose_metric(list(names), settings, line.place("evaluation_result_id"))
-        if taken.setdefault(evaluation, wanted or "") not in ("", wanted):
-            choose_metric([taken[evaluation], str(wanted)], Wanted(), line.place("evaluation_result_id"))
-        if wanted is None:
-            taken.pop(evaluation)
-        if metric != wanted:
+        if choice.of([metric], line.place("evaluation_result_id")) is None:
             left_out["of another metric"] += 1
-            continue
-        score, answer, reason = _scored(line, settings)
-        if reason:
-            left_out[reason] += 1
             continue
         given = line.fields("input")
         yield Observation(
-            respondent_id=line.name("model_id"),
-            item_id=f"{evaluation}/{line.name('sample_id')}",
-            number=line.number,
-            score=score,
-            answer=answer,
+            line.name("model_id"),
+            f"{evaluation}/{line.name('sample_id')}",
+            line.number,
+            *_scored(line, settings),
             trial=line.fields("metadata").text("epoch"),
             gold=next((text for text in given.entries("reference") if isinstance(text, str)), None),
             item_hash=content_hash({name: given.values.get(name) for name in ("raw", "reference")}),
             tags={"task": evaluation},
         )
-    for names in seen.values():
-        if settings.metrics and not any(name in names for name in settings.metrics):
-            choose_metric(list(names), settings, f"file {head.path}")
+    for choice in choices.values():
+        choice.demand(f"file {head.path}")
 
 
-def _scored(line: Fields, settings: Wanted) -> tuple[float | None, str | None, str]:
+def _scored(line: Fields, settings: Wanted) -> Scored:
     if line.values.get("error"):  # the score that stands beside it was invented
         return settings.failed("the run failed at this sample")
-    if settings.want == "response":
+    if settings.graded:
         return line.fields("evaluation").score("score"), None, ""
     extracted = [entry.text("extracted_value") for entry in line.objects("answer_attribution")]
     answer = next((text for text in reversed(extracted) if text is not None), None)

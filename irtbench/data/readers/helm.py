@@ -14,7 +14,6 @@ from pathlib import Path
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
-from irtbench.data.readers.metric_choice import choose_metric
 from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, records
 
 #: Metrics that say whether an answer is right; what else a run counts is taken only if the user names it.
@@ -79,7 +78,7 @@ def _choose(record: Fields, stats: list[Fields], settings: Wanted) -> tuple[str,
             split, perturbation = ([part or None for part in rest] + [None, None])[:2]
             return metric, split, perturbation
     known = [name for name in names if name in CORRECTNESS]
-    return choose_metric(known if not settings.metrics else names, settings, record.place("stats")), None, None
+    return settings.choose(names if settings.metrics else known, record.place("stats")), None, None
 
 
 def _is(name: Fields, metric: str, split: str | None, perturbation: str | None) -> bool:

@@ -10,14 +10,23 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.json_stream import JsonText
-from irtbench.data.readers.metric_choice import MetricChoice
-from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash, number_in
-from irtbench.data.readers.packed import ZipArchive, open_bytes
+from irtbench.data.readers.json_stream import entries_in, entries_of
+from irtbench.data.readers.observations import (
+    Fields,
+    MetricChoice,
+    Observation,
+    Reader,
+    Scored,
+    Wanted,
+    content_hash,
+    number_in,
+)
+from irtbench.data.readers.packed import ZipArchive
 
 VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 LONGEST_HASHED = 5120  # characters of a text that the summaries keep
@@ -33,41 +42,34 @@ def recognises(head: Head) -> bool:
 
 def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the samples of a log; of several with one id and epoch the last counts."""
-    header, samples = _archive(head) if head.kind == "zip" else (_log(head.path), _samples(head.path))
+    header, samples = _archive(head) if head.kind == "zip" else _log(head.path)
     invalid = _invalid(head) if head.kind == "zip" and header.values.get("invalidated") else set()
     evaluation = header.fields("eval")
     model, task = evaluation.name("model"), evaluation.name("task")
     tags = {"task": task}
     tags |= {name: text for name in ("run", "arguments") if (text := _of_run(evaluation, name))}
-    metric = MetricChoice(settings)
-    last: dict[tuple[str, str], Observation | str] = {}
+    choice = MetricChoice(settings)
     for number, value in enumerate(samples, start=1):
         sample = Fields.of(value, head.path, "sample", number)
-        key = sample.name("id"), sample.name("epoch")
-        if last.pop(key, None) is not None:
-            left_out["superseded by a later sample of the same id and epoch"] += 1
-        score, answer, reason = _scored(sample, settings, metric)
-        if sample.values.get("invalidation") or f"samples/{key[0]}_epoch_{key[1]}.json" in invalid:
-            reason = "invalidated"
+        name, epoch = sample.name("id"), sample.name("epoch")
+        score, answer, reason = _scored(sample, settings, choice)
         gold = sample.values.get("target")
-        last[key] = reason or Observation(
+        is_invalid = sample.values.get("invalidation") or f"samples/{name}_epoch_{epoch}.json" in invalid
+        yield Observation(
             respondent_id=model,
-            item_id=f"{task}/{key[0]}",
+            item_id=f"{task}/{name}",
             number=number,
             score=score,
             answer=answer,
-            trial=key[1],
+            reason="invalidated" if is_invalid else reason,
+            trial=epoch,
             seconds=sample.number_of("working_time"),
             date=evaluation.text("created"),
             gold=gold if isinstance(gold, str) else None,
             item_hash=_hash(sample),
             tags=tags,
         )
-    for found in last.values():
-        if isinstance(found, str):
-            left_out[found] += 1
-        else:
-            yield found
+    choice.demand(f"file {head.path}")
 
 
 def _of_run(evaluation: Fields, name: str) -> str:
@@ -78,37 +80,27 @@ def _of_run(evaluation: Fields, name: str) -> str:
     return json.dumps(given, ensure_ascii=False, sort_keys=True) if given else ""
 
 
-def _scored(sample: Fields, settings: Wanted, metric: MetricChoice) -> tuple[float | None, str | None, str]:
+def _scored(sample: Fields, settings: Wanted, choice: MetricChoice) -> Scored:
     """Score and answer of a sample, or the reason why it has none."""
     if sample.values.get("error"):
         return settings.failed("the run failed at this sample")
-    scores = sample.fields("scores")
-    if not scores.values:
-        return None, None, "not scored"
-    names: dict[str, tuple[Fields, Any]] = {}
+    scores, names = sample.fields("scores"), dict[str, tuple[Fields, Any]]()
     for scorer in scores.values:
         score = scores.fields(scorer)
         value = score.values.get("value")
-        if isinstance(value, dict):
-            names |= {f"{scorer}:{name}": (score, part) for name, part in value.items()}
-        else:
-            names[scorer] = score, value
-    chosen = metric.of(list(names), sample.place("scores"))
+        parts = {f":{name}": part for name, part in value.items()} if isinstance(value, dict) else {"": value}
+        names |= {f"{scorer}{name}": (score, part) for name, part in parts.items()}
+    chosen = choice.of(list(names), sample.place("scores")) if names else None
     if chosen is None:
         return None, None, "not scored"
     score, value = names[chosen]
-    if settings.want == "answer":
+    if not settings.graded:
         answer = score.text("answer")
         return None, answer, "" if answer is not None else "without an answer"
-    number = _number(score, value)
-    return number, None, "not scored" if math.isnan(number) else ""
-
-
-def _number(score: Fields, value: Any) -> float:
     number = value_of_score(value)
     if number is None:
         raise score.wrong("value", "C, I, P, N or a number")
-    return number
+    return number, None, "not scored" if math.isnan(number) else ""
 
 
 def value_of_score(value: Any) -> float | None:
@@ -144,31 +136,16 @@ def _hash(sample: Fields) -> str | None:
     return None if cut else content_hash(texts, sample.values.get("choices"))
 
 
-def _log(path: Path) -> Fields:
-    """What describes the evaluation of a .json log."""
-    with open_bytes(path) as file:
-        return _description(JsonText(file, path), path)
+def _log(path: Path) -> tuple[Fields, Iterator[Any]]:
+    """What describes the evaluation of a .json log, and its samples."""
+    samples = (value for place, value in entries_in(path, "samples") if place[0] == "samples")
+    return _description(entries_in(path, "samples"), path), samples
 
 
-def _samples(path: Path) -> Iterator[Any]:
-    """The samples of a .json log."""
-    with open_bytes(path) as file:
-        text = JsonText(file, path)
-        for name in text.members():
-            if name == "samples":
-                yield from text.elements()
-            else:
-                text.value()
-
-
-def _description(text: JsonText, path: Path) -> Fields:
-    found = {}
-    for name in text.members():
-        if name == "samples":  # what describes a log stands before them
-            break
-        value = text.value()
-        if name in ("eval", "invalidated"):
-            found[name] = value
+def _description(entries: Iterator[tuple[tuple[str, ...], Any]], path: Path) -> Fields:
+    """What describes a log, which stands before the samples."""
+    before = takewhile(lambda entry: entry[0][0] != "samples", entries)
+    found = {place[0]: value for place, value in before if place[0] in ("eval", "invalidated")}
     return Fields(found, path, "header", 1)
 
 
@@ -182,23 +159,24 @@ def _archive(head: Head) -> tuple[Fields, Iterator[Any]]:
     def summaries() -> Iterator[Any]:
         with ZipArchive.open(head.path) as archive:
             for part in parts:
-                yield from JsonText(archive.member(part), head.path).elements()
+                yield from (value for _, value in entries_of(archive.member(part), head.path))
 
     with ZipArchive.open(head.path) as archive:
-        description = _description(JsonText(archive.member(header), head.path), head.path)
+        description = _description(entries_of(archive.member(header), head.path), head.path)
     return description, summaries()
 
 
 def _invalid(head: Head) -> set[str]:
     """The members of samples that were invalidated, which the summaries do not say."""
-    found = set()
     with ZipArchive.open(head.path) as archive:
-        for name in head.members:
-            if name.startswith("samples/"):
-                text = JsonText(archive.member(name), head.path)
-                if any(text.value() and field == "invalidation" for field in text.members()):
-                    found.add(name)
-    return found
+        return {
+            name
+            for name in head.members
+            if name.startswith("samples/")
+            and any(
+                value and place == ("invalidation",) for place, value in entries_of(archive.member(name), head.path)
+            )
+        }
 
 
 def _journal_order(name: str) -> tuple[int, str]:
@@ -214,4 +192,13 @@ def accompanies(head: Head) -> bool:
     return False
 
 
-READER = Reader("inspect", "logs of inspect_ai", "response", recognises, read, accompanies, record="sample")
+READER = Reader(
+    "inspect",
+    "logs of inspect_ai",
+    "response",
+    recognises,
+    read,
+    accompanies,
+    record="sample",
+    latest=(("item_id", "trial"), "superseded by a later sample of the same id and epoch"),
+)

@@ -10,8 +10,7 @@ import pandas as pd
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.column_names import likely_column
-from irtbench.data.readers.response_values import to_responses
-from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, field_places, read_table
+from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, field_places, read_table, to_responses
 from irtbench.data.responses import name_first
 
 #: The columns in which each property is looked for, in this order, unless the user names one.

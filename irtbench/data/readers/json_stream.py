@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -50,6 +50,31 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
                 raise InputError(f"file {path}, line {number}: expected a JSON value but {_said(error)}") from None
 
 
+def entries_in(path: Path, *opened: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Entries of the JSON in a file, see `entries_of`."""
+    with open_bytes(path) as file:
+        yield from entries_of(file, path, *opened)
+
+
+def entries_of(file: IO[bytes], path: Path, *opened: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The entries of an object or array, one at a time in their order: where each is, and its value.
+
+    A member that is opened is no entry itself, but has entries; so has one of these by the next name, and so on.
+    """
+    yield from _entries(JsonText(file, path), opened)
+
+
+def _entries(text: JsonText, opened: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if text.is_array:
+        yield from (((str(k),), value) for k, value in enumerate(text.elements()))
+        return
+    for name in text.members():
+        if opened and name == opened[0]:
+            yield from (((name, *inner), value) for inner, value in _entries(text, opened[1:]))
+        else:
+            yield (name,), text.value()
+
+
 class JsonText:
     """A JSON text read from left to right, its large arrays and objects an entry at a time.
 
@@ -73,6 +98,11 @@ class JsonText:
         self._utf8 = codecs.getincrementaldecoder("utf-8-sig")()
         self._text, self._at, self._ended = "", 0, False
         self._decode = json.JSONDecoder().raw_decode
+
+    @property
+    def is_array(self) -> bool:
+        """Whether an array begins here."""
+        return self._peek() == "["
 
     def elements(self) -> Iterator[Any]:
         """The values of the array that begins here."""

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
-from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash, records
+from irtbench.data.readers.observations import (
+    Fields,
+    MetricChoice,
+    Observation,
+    Reader,
+    Wanted,
+    content_hash,
+    records,
+)
 
 #: What stands in JSON-MIN and CSV beside the data of the task and the answers.
 _MIN = ("annotator", "annotation_id", "created_at", "updated_at", "lead_time")
 MOST_LOOKED_AT = 200  # records by which the question of JSON-MIN is told from the task's data
 _CANCELLED = "annotations that were cancelled"
+_UNANSWERED = "annotations without an answer to this question"
 
 
 def recognises(head: Head) -> bool:
@@ -30,14 +39,12 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
 
 
 def _tasks(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
-    questions: dict[str, None] = {}
+    choice = MetricChoice(settings, "question")
     for task in records(head):
         gold, found = None, []
         data = task.values.get("data")
-        content = content_hash(data)
         # tasks are numbered by Label Studio; who uploaded them may have named the items in their data
         given = data.get("item_id") if isinstance(data, dict) else None
-        item = given if isinstance(given, str) and given.strip() else task.name("id")
         for annotation in task.objects("annotations"):
             if annotation.values.get("was_cancelled"):
                 left_out[_CANCELLED] += 1
@@ -45,45 +52,34 @@ def _tasks(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obs
             answers = {
                 result.name("from_name"): result for result in annotation.objects("result") if "value" in result.values
             }
-            questions.update(dict.fromkeys(answers))
-            if not questions:
-                left_out["annotations without an answer"] += 1
-                continue
-            question = _chosen(questions, settings, annotation)
-            answer = _value(answers[question].fields("value").values) if question in answers else None
-            if annotation.values.get("ground_truth"):
+            question = choice.of(list(answers), annotation.place("result"))
+            answer = None if question is None else _value(answers[question].fields("value").values)
+            if annotation.values.get("ground_truth") and choice.seen:
                 gold = answer
                 left_out["annotations that are the ground truth (their answers are the key)"] += 1
             elif answer is None:
-                left_out["annotations without an answer to this question"] += 1
+                left_out[_UNANSWERED if choice.seen else "annotations without an answer"] += 1
             else:
                 found.append((annotation, answer))
         for annotation, answer in found:
             yield Observation(
                 respondent_id=_annotator(annotation),
-                item_id=item,
+                item_id=given if isinstance(given, str) and given.strip() else task.name("id"),
                 number=task.number,
-                score=annotation.score_in("result", answer) if settings.want == "response" else None,
+                score=annotation.score_in("result", answer) if settings.graded else None,
                 answer=answer,
                 seconds=annotation.number_of("lead_time"),
                 date=annotation.text("created_at"),
                 gold=gold,
-                item_hash=content,
+                item_hash=content_hash(data),
             )
 
 
-def _chosen(questions: Mapping[str, None], settings: Wanted, place: Fields) -> str:
-    if settings.metrics and not any(name in questions for name in settings.metrics):
-        return settings.metrics[0]  # it may come in a later annotation
-    return choose_metric(list(questions), settings, place.place("result"), word="question")
-
-
 def _annotator(annotation: Fields) -> str:
-    who = annotation.values.get("completed_by")
-    if isinstance(who, dict):
-        fields = annotation.fields("completed_by")
-        return fields.text("email") or fields.name("id")
-    return annotation.name("completed_by")
+    if not isinstance(annotation.values.get("completed_by"), dict):
+        return annotation.name("completed_by")
+    fields = annotation.fields("completed_by")
+    return fields.text("email") or fields.name("id")
 
 
 def _value(value: Mapping[str, Any]) -> str | None:
@@ -99,34 +95,22 @@ def _value(value: Mapping[str, Any]) -> str | None:
 
 def _minimal(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """JSON-MIN and CSV: what is an answer and what the task's data stands nowhere, so that the user may have to say."""
-    names: list[str] = []
+    first = list(islice(records(head), MOST_LOOKED_AT))
+    names = [name for name in first[0].values if name not in (*_MIN, "id")] if first else []
+    names.sort(key=lambda name: len({str(record.values.get(name)) for record in first}))  # of few values: the question
     for record in records(head):
-        names = names or _most_likely(head, [name for name in record.values if name not in (*_MIN, "id")])
-        question = choose_metric(names, settings, record.place("id"), word="question")
+        question = settings.choose(names, record.place("id"), word="question")
         answer = _plain(record.values[question])
-        if answer is None:
-            left_out["annotations without an answer to this question"] += 1
-            continue
         yield Observation(
             respondent_id=record.name("annotator"),
             item_id=record.name("id"),
             number=record.number,
-            score=record.score_in(question, answer) if settings.want == "response" else None,
+            score=None if answer is None or not settings.graded else record.score_in(question, answer),
             answer=answer,
+            reason=_UNANSWERED if answer is None else "",
             seconds=record.number_in_text("lead_time"),
             date=record.text("created_at") or None,
         )
-
-
-def _most_likely(head: Head, names: list[str]) -> list[str]:
-    """The fields in the order in which they may be the question: those of few different values first."""
-    values: dict[str, set[str]] = {name: set() for name in names}
-    for number, record in enumerate(records(head)):
-        if number == MOST_LOOKED_AT:
-            break
-        for name in names:
-            values[name].add(str(record.values.get(name)))
-    return sorted(names, key=lambda name: len(values[name]))
 
 
 def _plain(given: Any) -> str | None:

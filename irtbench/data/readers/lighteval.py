@@ -14,8 +14,7 @@ from typing import Any
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head, parquet_rows
 from irtbench.data.readers.json_stream import json_value
-from irtbench.data.readers.metric_choice import MetricChoice
-from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash
+from irtbench.data.readers.observations import Fields, MetricChoice, Observation, Reader, Wanted, content_hash
 
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.parquet")
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT.+")
@@ -31,8 +30,7 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
     """Read one metric of the documents."""
     scores = next(name for name in _SCORES if head.has(name))
     named = _FILE.fullmatch(head.path.name)
-    model, times = _model(head.path), Counter[str]()
-    choice = MetricChoice(settings)
+    model, times, choice = _model(head.path), Counter[str](), MetricChoice(settings)
     for number, row in enumerate(parquet_rows(head.path, ["doc", scores]), start=1):
         record = Fields({name: _parsed(value) for name, value in row.items()}, head.path, "row", number)
         doc, metric = record.fields("doc"), record.fields(scores)
@@ -56,6 +54,7 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
             item_hash=content,
             tags={"task": task},
         )
+    choice.demand(f"file {head.path}")
 
 
 def _parsed(value: Any) -> Any:

@@ -15,8 +15,7 @@ from typing import Any
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
-from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, records
+from irtbench.data.readers.observations import LINES, Fields, Observation, Reader, Wanted, records
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+\d))?\.jsonl(\.gz)?")
 #: What stands in a line beside the metrics, where an old file does not name these.
@@ -28,7 +27,7 @@ _NO_METRIC = {
 
 def recognises(head: Head) -> bool:
     """Whether a file holds samples of lm-evaluation-harness."""
-    return head.kind in ("lines", "object") and head.has("doc_id", "doc", "target", "resps", "filtered_resps")
+    return head.kind in LINES and head.has("doc_id", "doc", "target", "resps", "filtered_resps")
 
 
 def accompanies(head: Head) -> bool:
@@ -43,7 +42,6 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
     (model, lower_is_better), tags = _run(head.path, date, task), {"task": task} | ({"run": date} if date else {})
     seen: dict[str, None] = {}
     taken: set[str] = set()
-    last: dict[tuple[str, str | None], Observation | str] = {}
     for line in records(head):
         names = _metrics(line)
         seen.update(dict.fromkeys(names))
@@ -51,42 +49,30 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
         if metric is None:
             left_out["of another metric or filter"] += 1
             continue
-        if metric.split(",")[0] in lower_is_better:
+        name = metric.split(",")[0]
+        if name in lower_is_better:
             raise InputError(
-                f"{line.place(metric.split(',')[0])}: the results say that less is better; expected a metric of right "
-                "and wrong"
+                f"{line.place(name)}: the results say that less is better; expected a metric of right and wrong"
             )
         taken.add(metric)
         if len(taken) > 1:
-            choose_metric(sorted(taken), Wanted(), line.place("filter"), word="filter")
-        key = line.name("doc_id"), line.text("doc_hash")
-        if last.pop(key, None) is not None:
-            left_out["superseded by a later line of the same document: the file was appended to"] += 1
-        score, answer, reason = None, None, ""
-        if settings.want == "response":
-            score = line.score(metric.split(",")[0])
-        else:
-            given = line.entries("filtered_resps")[:1]
-            answer = given[0] if given and isinstance(given[0], str) else None
-            reason = "" if answer is not None else "without an answer in words"
-        last[key] = reason or Observation(
+            Wanted().choose(sorted(taken), line.place("filter"), word="filter")
+        given = [] if settings.graded else line.entries("filtered_resps")[:1]
+        answer = given[0] if given and isinstance(given[0], str) else None
+        yield Observation(
             respondent_id=model,
-            item_id=f"{task}/{key[0]}",
+            item_id=f"{task}/{line.name('doc_id')}",
             number=line.number,
-            score=score,
+            score=line.score(name) if settings.graded else None,
             answer=answer,
+            reason="" if settings.graded or answer is not None else "without an answer in words",
             date=date[:10] if date else None,
-            gold=line.text("target") if settings.want == "answer" else None,
-            item_hash=key[1],
+            gold=None if settings.graded else line.text("target"),
+            item_hash=line.text("doc_hash"),
             tags=tags,
         )
     if not taken:
-        choose_metric(list(seen), settings, f"file {head.path}")
-    for found in last.values():
-        if isinstance(found, str):
-            left_out[found] += 1
-        else:
-            yield found
+        settings.choose(list(seen), f"file {head.path}")
 
 
 def _metrics(line: Fields) -> list[str]:
@@ -103,7 +89,7 @@ def _metrics(line: Fields) -> list[str]:
 def _wanted(line: Fields, names: list[str], seen: list[str], settings: Wanted) -> str | None:
     """The line's metric to take, by its whole name or without the filter; None if it is not there."""
     if not settings.metrics:
-        return choose_metric(seen, settings, line.place("metrics"))
+        return settings.choose(seen, line.place("metrics"))
     for wanted in settings.metrics:
         found = next((name for name in names if wanted in (name, name.split(",")[0])), None)
         if found is not None:
@@ -143,4 +129,15 @@ def _model(results: dict[str, Any]) -> str | None:
     return config.get("model") if isinstance(config, dict) else None
 
 
-READER = Reader("lm-eval", "samples of lm-evaluation-harness", "response", recognises, read, accompanies)
+READER = Reader(
+    "lm-eval",
+    "samples of lm-evaluation-harness",
+    "response",
+    recognises,
+    read,
+    accompanies,
+    latest=(
+        ("item_id", "item_hash"),
+        "superseded by a later line of the same document: the file was appended to",
+    ),
+)

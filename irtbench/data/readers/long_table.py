@@ -18,7 +18,6 @@ import pandas as pd
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.column_names import LIKELY, column_options, likely_long
 from irtbench.data.readers.observations import Want, Wanted
-from irtbench.data.readers.response_values import to_wanted
 from irtbench.data.readers.table import (
     MISSING,
     demand_columns,
@@ -122,7 +121,7 @@ def long_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> Lo
     if "n_trials" in chosen:
         found["n_correct"], found["n_trials"] = _to_counts(frame, chosen, path)
     elif want == "response":
-        found["response"] = to_wanted(found["response"], wanted, place=field_places(path, chosen["response"]))
+        found["response"] = wanted.values_of(found["response"], place=field_places(path, chosen["response"]))
     else:
         found["answer"] = found["answer"].mask(found["answer"].isin(MISSING))
     if "seconds" in chosen:

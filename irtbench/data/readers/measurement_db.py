@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head, look_at, parquet_rows
-from irtbench.data.readers.metric_choice import choose_metric
 from irtbench.data.readers.observations import Observation, Reader, Wanted
 
 _TAKEN = ("subject_id", "item_id", "benchmark_id", "trial", "test_condition", "response", "correct_answer")
@@ -33,33 +31,27 @@ def accompanies(head: Head) -> bool:
 
 def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the responses under one test condition; the metrics of the settings name it where there are several."""
-    hashes = _hashes(head.path)
-    conditions: dict[str, None] = {}
+    hashes, chosen = _hashes(head.path), None
     if "test_condition" in head.columns:
-        for row in parquet_rows(head.path, ["test_condition"]):
-            conditions[_condition(row)] = None
-    condition = (
-        choose_metric(list(conditions), settings, f"file {head.path}", word="test condition") if conditions else ""
-    )
+        there = dict.fromkeys(_condition(row) for row in parquet_rows(head.path, ["test_condition"]))
+        chosen = settings.choose(list(there), f"file {head.path}", word="test condition") if there else None
     for number, row in enumerate(parquet_rows(head.path, [n for n in _TAKEN if n in head.columns]), start=1):
-        if conditions and _condition(row) != condition:
+        if chosen is not None and _condition(row) != chosen:
             left_out["under another test condition"] += 1
             continue
-        place = f"file {head.path}, row {number}"
+        place, response = f"file {head.path}, row {number}", row["response"]
         for name in ("subject_id", "item_id"):
             if row[name] is None or row[name] == "":
                 raise InputError(f"{place}, column {name}: expected a name but it is empty")
-        response = row["response"]
-        if response is None or (isinstance(response, float) and math.isnan(response)):
-            left_out["without a response"] += 1
-            continue
-        if not isinstance(response, bool | int | float):
+        missing = response is None or response != response  # NaN is not itself
+        if not missing and not isinstance(response, bool | int | float):
             raise InputError(f"{place}, column response: expected a number but got '{response}'")
         yield Observation(
             respondent_id=str(row["subject_id"]),
             item_id=str(row["item_id"]),
             number=number,
-            score=float(response),
+            score=None if missing else float(response),
+            reason="without a response" if missing else "",
             trial=None if row.get("trial") is None else str(row["trial"]),
             gold=None if row.get("correct_answer") is None else str(row["correct_answer"]),
             item_hash=hashes.get(str(row["item_id"])),

@@ -19,6 +19,7 @@ from irtbench.data.readers.observations import Fields, Observation, Reader, Want
 _IDS = ("HITId", "AssignmentId", "WorkerId")
 _NUMBERED = re.compile(r"(?P<stem>.*?)_?(?P<number>\d+)")
 _JSON = "Answer.taskAnswers"
+_ITEM = ("id", "item_id", "itemid", "item")  # inputs that name the item
 
 
 def recognises(head: Head) -> bool:
@@ -37,18 +38,16 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
         if settings.metrics:
             answers = {name: value for name, value in answers.items() if {name, _stem(name)} & {*settings.metrics}}
         several = len(answers) > 1
-        worker, hit = row.name("WorkerId"), row.name("HITId")
         for name, answer in answers.items():
             own = _inputs_of(name, inputs) if several else inputs
-            if answer == "":
-                left_out["empty answers"] += 1
-                continue
+            named = (value for key, value in own.items() if _stem(key).lower() in _ITEM and value)
             yield Observation(
-                respondent_id=worker,
-                item_id=_item(name, own, hit, several),
+                respondent_id=row.name("WorkerId"),
+                item_id=next(named, f"{row.name('HITId')}/{name}" if several else row.name("HITId")),
                 number=row.number,
-                score=row.score_in(f"Answer.{name}", answer) if settings.want == "response" else None,
+                score=row.score_in(f"Answer.{name}", answer) if settings.graded and answer != "" else None,
                 answer=answer,
+                reason="empty answers" if answer == "" else "",
                 seconds=None if several else row.number_in_text("WorkTimeInSeconds"),
                 date=row.text("SubmitTime") or None,
                 item_hash=content_hash(sorted(own.values()), _stem(name)) if own else None,
@@ -93,13 +92,6 @@ def _inputs_of(answer: str, inputs: dict[str, str]) -> dict[str, str]:
         return {}
     found = {name: _NUMBERED.fullmatch(name) for name in inputs}
     return {name: inputs[name] for name, own in found.items() if own and int(own["number"]) == int(numbered["number"])}
-
-
-def _item(answer: str, inputs: dict[str, str], hit: str, several: bool) -> str:
-    for name, value in inputs.items():
-        if _stem(name).lower() in ("id", "item_id", "itemid", "item") and value:
-            return value
-    return f"{hit}/{answer}" if several else hit
 
 
 READER = Reader("mturk", "batches of Mechanical Turk", "answer", recognises, read)

@@ -1,4 +1,4 @@
-"""What every reader of a foreign format yields: observations, with the place each stands at."""
+"""What every reader of a foreign format yields: observations, with the place each stands at, and their table."""
 
 from __future__ import annotations
 
@@ -6,16 +6,31 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.how_to_read import HowToRead
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
+from irtbench.data.readers.table import graded, to_responses, to_scores
+from irtbench.data.responses import name_first
 
 Want = Literal["answer", "response"]
+Scored = tuple[float | None, str | None, str]  # score, answer, and why there is neither
+
+LINES = ("lines", "object")  # kinds of files of JSON lines, of which there may be one
+RECORDS = ("lines", "array")  # kinds that may be a table of ours
+ROWS_MADE = 2**14  # observations made into a table at a time
+PAIR = ["respondent_id", "item_id"]
+_TEXTS = ("trial", "date", "gold", "item_hash")
 
 
 class Observation(NamedTuple):
@@ -31,6 +46,8 @@ class Observation(NamedTuple):
         What the file gives for it, 1 and 0 or on a finer scale; NaN where it was not scored.
     answer
         The raw answer; None where there is none.
+    reason
+        Why it is left out; empty where it counts.
     trial
         Which of several answers of this respondent to this item; None where the format has no such thing.
     seconds, date
@@ -48,6 +65,7 @@ class Observation(NamedTuple):
     number: int
     score: float | None = None
     answer: str | None = None
+    reason: str = ""
     trial: str | None = None
     seconds: float | None = None
     date: str | None = None
@@ -80,6 +98,11 @@ class Wanted:
             raise InputError(f"errored: expected 'missing' or 'wrong' but got '{self.how.errored}'")
 
     @property
+    def graded(self) -> bool:
+        """Whether responses are taken, and not answers."""
+        return self.want == "response"
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """The score or the question to take where a file has several; the first of these that it has."""
         return self.how.metric
@@ -87,17 +110,80 @@ class Wanted:
     @property
     def threshold(self) -> float | None:
         """From which score on a response is right."""
-        return self.how.threshold if self.want == "response" else None
+        return self.how.threshold if self.graded else None
 
     @property
     def raw_scores(self) -> bool:
         """Whether scores stay as they are: in categories, or for a mean over trials."""
         return self.raw or self.how.trials in ("mean", "all")
 
-    def failed(self, reason: str) -> tuple[float | None, str | None, str]:
+    def failed(self, reason: str) -> Scored:
         """Score, answer and reason of being left out of an item at which the run failed."""
-        wrong = self.want == "response" and self.how.errored == "wrong"
-        return (0.0, None, "") if wrong else (None, None, reason)
+        return (0.0, None, "") if self.graded and self.how.errored == "wrong" else (None, None, reason)
+
+    def values_of(self, texts: pd.Series[str], *, place: Callable[[int], str]) -> NDArray[np.float64]:
+        """Fields of a table as responses, or as raw scores where these are wanted."""
+        if self.raw_scores:
+            return to_scores(texts, place=place, levels=self.levels)
+        return to_responses(texts, place=place, threshold=self.threshold)
+
+    def choose(self, names: Sequence[str], place: str, *, word: str = "score") -> str:
+        """The score or question to take: the one there is, or the one that the user named.
+
+        Raises
+        ------
+        InputError
+            If there is none, or there are several and the user named none of them.
+        """
+        chosen = next((name for name in self.metrics or names[:1] if name in names), None)
+        if chosen is not None and (self.metrics or len(names) == 1):
+            return chosen
+        if self.metrics:
+            wanted = " or ".join(f"'{name}'" for name in self.metrics)
+            raise InputError(f"{place}: no {word} {wanted}; expected one of {name_first(names, most=12)}")
+        if not names:
+            raise InputError(f"{place}: no {word} found; expected at least one")
+        shown = name_first([f"'{name}'" for name in names], most=12)
+        raise InputError(f"{place}: several {word}s: {shown}; choose one (--metric '{names[0]}', or metric=)")
+
+
+class MetricChoice:
+    """The one score or question of a file, by those that its records have so far.
+
+    Parameters
+    ----------
+    wanted
+        What the user named.
+    word
+        What it is called.
+    """
+
+    def __init__(self, wanted: Wanted, word: str = "score") -> None:
+        self.seen: dict[str, None] = {}
+        self._wanted, self._word, self._taken = wanted, word, ""
+
+    def of(self, names: Sequence[str], place: str) -> str | None:
+        """The one to take of a record's; None if it has not the one that the user named, or another has.
+
+        Raises
+        ------
+        InputError
+            If there are several, and the user named none, or has named another that came before.
+        """
+        self.seen.update(dict.fromkeys(names))
+        metrics = self._wanted.metrics
+        if not self.seen or (metrics and not any(name in self.seen for name in metrics)):
+            return None
+        chosen = self._wanted.choose(list(self.seen), place, word=self._word)
+        self._taken = self._taken or chosen
+        if chosen != self._taken:
+            Wanted().choose([self._taken, chosen], place, word=self._word)
+        return chosen if chosen in names else None
+
+    def demand(self, place: str) -> None:
+        """Refuse a file that never had what the user named."""
+        if self._wanted.metrics:
+            self._wanted.choose(list(self.seen), place, word=self._word)
 
 
 @dataclass(frozen=True)
@@ -122,6 +208,10 @@ class Reader:
         What the numbers of its observations count, where it is not the lines or rows of the file.
     alone
         Whether it never holds the other.
+    numbered
+        Whether several observations of a pair are trials, numbered as they come.
+    latest
+        Columns by which several observations are one, of which the last counts, and what the others are left out as.
     """
 
     name: str
@@ -132,6 +222,12 @@ class Reader:
     accompanies: Callable[[Head], bool] = field(default=lambda head: False)
     record: str = ""
     alone: bool = False
+    numbered: bool = False
+    latest: tuple[Sequence[str], str] = ((), "")
+
+    def place(self, head: Head, number: int) -> str:
+        """Where an observation of this number stands."""
+        return f"file {head.path}, {self.record or head.record_word} {number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,23 +283,13 @@ class Fields:
 
     def text(self, name: str) -> str | None:
         """A field of text or a number, None where it is missing or null."""
-        value = self.values.get(name)
-        if value is None:
-            return None
-        if isinstance(value, str):
-            return value
-        if isinstance(value, bool | int | float):
-            return json.dumps(value)
-        raise self.wrong(name, "text")
+        value = self._of_kind(name, str | bool | int | float, "text", None)
+        return value if value is None or isinstance(value, str) else json.dumps(value)
 
     def number_of(self, name: str) -> float | None:
         """A field that holds a number, None where it is missing or null; true and false are 1 and 0."""
-        value = self.values.get(name)
-        if value is None:
-            return None
-        if isinstance(value, bool | int | float):
-            return number_in(value)
-        raise self.wrong(name, "a number")
+        value = self._of_kind(name, bool | int | float, "a number", None)
+        return None if value is None else number_in(value)
 
     def score(self, name: str) -> float:
         """A field that holds a score; NaN where it is null."""
@@ -229,34 +315,53 @@ class Fields:
 
     def fields(self, name: str) -> Fields:
         """A field that is an object itself; without fields where it is missing or null."""
-        value = self.values.get(name)
-        if value is None:
-            value = {}
-        if not isinstance(value, dict):
-            raise self.wrong(name, "an object")
-        return Fields(value, self.path, self.word, self.number, f"{self.inside}{name}.")
+        return replace(self, values=self._of_kind(name, dict, "an object", {}), inside=f"{self.inside}{name}.")
 
     def entries(self, name: str) -> list[Any]:
         """A field that is a list; empty where it is missing or null."""
+        found: list[Any] = self._of_kind(name, list, "a list", [])
+        return found
+
+    def _of_kind(self, name: str, kind: Any, expected: str, empty: Any) -> Any:
         value = self.values.get(name)
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            raise self.wrong(name, "a list")
-        return value
+        if value is None or isinstance(value, kind):
+            return empty if value is None else value
+        raise self.wrong(name, expected)
 
     def objects(self, name: str) -> Iterator[Fields]:
         """The objects of a field that is a list of them."""
         for k, value in enumerate(self.entries(name)):
             if not isinstance(value, dict):
                 raise InputError(f"{self.place(name)}[{k}]: expected an object but got {_shown(value)}")
-            yield Fields(value, self.path, self.word, self.number, f"{self.inside}{name}[{k}].")
+            yield replace(self, values=value, inside=f"{self.inside}{name}[{k}].")
 
 
 def records(head: Head) -> Iterator[Fields]:
     """The records of JSON lines, of a JSON array or of a table, one at a time."""
     for number, value in head.values():
         yield Fields.of(value, head.path, head.record_word, number)
+
+
+def names_of(head: Head) -> list[str]:
+    """The columns that the first record has, were its records a table."""
+    return [name for name, _ in _texts(head.first)]
+
+
+def record_table(head: Head) -> pd.DataFrame:
+    """The records with every field as text, as ``read_table`` gives a table; lists, which are no fields, as JSON."""
+    rows = [dict(_texts(record.values)) for record in records(head)]
+    if not rows:
+        raise InputError(f"file {head.path}: no records; expected at least one")
+    return pd.DataFrame(rows).fillna("").astype(str)
+
+
+def _texts(values: Mapping[str, Any], inside: str = "") -> Iterator[tuple[str, str]]:
+    """The fields of a record, those of its objects under names such as ``scores.exact_match``."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _texts(value, f"{inside}{name}.")
+        elif value is not None:
+            yield f"{inside}{name}", value if isinstance(value, str) else json.dumps(value)
 
 
 def number_in(value: float) -> float:
@@ -276,3 +381,83 @@ def content_hash(*parts: Any) -> str:
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def collect(reader: Reader, head: Head, wanted: Wanted, left_out: Counter[str]) -> pd.DataFrame:
+    """Read a file into a long table.
+
+    Parameters
+    ----------
+    reader, head
+        The format and the file.
+    wanted
+        What is taken.
+    left_out
+        Here is counted what is left out, by reason.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``respondent_id, item_id``, ``response`` or ``answer``, and as far as the file has them ``trial, seconds, date,
+        gold, item_hash`` and tags.
+
+    Raises
+    ------
+    InputError
+        If the format never holds what is wanted, the reader finds something wrong, or a score is not 1, 0 or missing
+        and there is no threshold.
+    """
+    if reader.alone and wanted.want != reader.holds:
+        advice = "grade them with a key" if reader.holds == "answer" else "read responses"
+        raise InputError(
+            f"file {head.path}: {wanted.want}s were wanted but {reader.title} hold {reader.holds}s: {advice}"
+        )
+    found, parts = reader.read(head, wanted, left_out), list[pd.DataFrame]()
+    while (rows := list(islice(found, ROWS_MADE))) or not parts:
+        parts.append(_table_of(rows, wanted, lambda number: reader.place(head, number)))
+    frame = pd.concat(parts, ignore_index=True)
+    if reader.numbered:
+        frame["trial"] = (frame.groupby(PAIR).cumcount() + 1).astype("str")
+    if reader.latest[0]:
+        frame.loc[frame.duplicated([*reader.latest[0]], keep="last"), "reason"] = reader.latest[1]
+    left_out.update(frame["reason"][frame["reason"] != ""].tolist())
+    frame = frame[frame["reason"] == ""].reset_index(drop=True)
+    if wanted.graded and not wanted.raw_scores:
+
+        def wrong(row: int) -> str:
+            place = reader.place(head, int(frame["number"].iloc[row]))
+            return (
+                f"{place}: expected a score of 1, 0 or missing but got {frame['response'].iloc[row]:g}; "
+                "name a threshold to grade scores (1 where score >= threshold)"
+            )
+
+        frame["response"] = graded(frame["response"].to_numpy(), wanted.threshold, wrong)
+    known = [name for name in frame.columns[5:] if frame[name].notna().any()]  # behind number and reason
+    return frame[[*PAIR, wanted.want, *known]]
+
+
+def _table_of(rows: Sequence[Observation], wanted: Wanted, place: Callable[[int], str]) -> pd.DataFrame:
+    """Observations as columns: names, response or answer, then number, reason, seconds, texts and tags."""
+    column = {name: [row[k] for row in rows] for k, name in enumerate(Observation._fields)}
+    tags = column.pop("tags")
+
+    def series(texts: Sequence[Any]) -> pd.Series[str]:
+        try:
+            return pd.Series(texts, dtype="str")
+        except UnicodeEncodeError:
+            number, broken = next(
+                (row.number, b) for row, text in zip(rows, texts, strict=True) if (b := lone_surrogate(text))
+            )
+            raise InputError(
+                f"{place(number)}: half a character in the text {broken}; expected whole characters"
+            ) from None
+
+    values = np.array(column["score"], dtype=np.float64) if wanted.graded else series(column["answer"])
+    frame = pd.DataFrame({name: series(column[name]) for name in PAIR} | {wanted.want: values})
+    frame["number"], frame["reason"] = np.array(column["number"], dtype=np.int64), series(column["reason"])
+    frame["seconds"] = np.array(column["seconds"], dtype=np.float64)
+    names = dict.fromkeys(name for own in tags for name in own)
+    return frame.assign(
+        **{name: series(column[name]) for name in _TEXTS},
+        **{name: series([own.get(name) for own in tags]) for name in names},
+    )

@@ -7,19 +7,18 @@ from collections.abc import Iterator
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Observation, Reader, Wanted, records
+from irtbench.data.readers.observations import LINES, Observation, Reader, Wanted, records
 
 
 def recognises(head: Head) -> bool:
     """Whether a file is a record of events."""
     spec = head.first.get("spec")
-    return head.kind in ("lines", "object") and isinstance(spec, dict) and "completion_fns" in spec
+    return head.kind in LINES and isinstance(spec, dict) and "completion_fns" in spec
 
 
 def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the events of type ``match``; several of one sample are trials."""
     model = task = ""
-    times: Counter[str] = Counter()
     for line in records(head):
         if "spec" in line.values:
             spec = line.fields("spec")
@@ -32,19 +31,15 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
                 raise InputError(
                     f"file {head.path}, line {line.number}: an answer before the line that names the model"
                 )
-            data, sample = line.fields("data"), line.name("sample_id")
-            times[sample] += 1
-            expected = data.values.get("expected")
-            if settings.want == "answer" and data.text("picked") is None:
-                left_out["without an answer"] += 1
-                continue
+            data = line.fields("data")
+            answer, expected = data.text("picked"), data.values.get("expected")
             yield Observation(
                 respondent_id=model,
-                item_id=f"{task}/{sample}",
+                item_id=f"{task}/{line.name('sample_id')}",
                 number=line.number,
-                score=data.score("correct") if settings.want == "response" else None,
-                answer=data.text("picked") if settings.want == "answer" else None,
-                trial=str(times[sample]),
+                score=data.score("correct") if settings.graded else None,
+                answer=answer,
+                reason="without an answer" if answer is None and not settings.graded else "",
                 date=line.text("created_at"),
                 gold=expected if isinstance(expected, str) else None,
                 tags={"task": task},
@@ -53,4 +48,4 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
             left_out[f"events of type {line.text('type')}"] += 1
 
 
-READER = Reader("openai-evals", "records of OpenAI evals", "response", recognises, read)
+READER = Reader("openai-evals", "records of OpenAI evals", "response", recognises, read, numbered=True)

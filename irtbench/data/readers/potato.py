@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.metric_choice import choose_metric
-from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, records
+from irtbench.data.readers.observations import LINES, Fields, MetricChoice, Observation, Reader, Wanted, records
 
 _IDS = ("instance_id", "user_id")
 _YES, _NO = ("true", "True", "1"), ("", "false", "False", "0", "None")
@@ -19,9 +18,8 @@ _YES, _NO = ("true", "True", "1"), ("", "false", "False", "0", "None")
 
 def recognises(head: Head) -> bool:
     """Whether a file holds annotations of Potato; its side files have a row for each change or event."""
-    if not head.has(*_IDS) or head.has("schema"):
-        return False
-    return head.kind in ("table", "parquet") or (head.kind in ("lines", "object") and head.has("labels"))
+    of_kind = head.kind in ("table", "parquet") or (head.kind in LINES and head.has("labels"))
+    return of_kind and head.has(*_IDS) and not head.has("schema")
 
 
 def accompanies(head: Head) -> bool:
@@ -31,30 +29,28 @@ def accompanies(head: Head) -> bool:
 
 def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the answers to one schema; those who left it empty have no answer."""
-    schemas: dict[str, None] = {}
+    choice = MetricChoice(settings, "question")
     for row, labels in _rows(head):
-        schemas.update(dict.fromkeys(labels))
-        if not settings.metrics and len(schemas) > 1:
-            schemas.update((name, None) for _, more in _rows(head) for name in more)
-            choose_metric(list(schemas), settings, f"file {head.path}", word="question")
-        schema = next((name for name in settings.metrics if name in schemas), next(iter(schemas), None))
-        answer = _answer(labels[schema]) if schema in labels else None
-        if answer is None:
-            left_out["annotations without an answer to this question"] += 1
-            continue
-        score = None
-        if settings.want == "response":
-            score, answer = row.score_in(str(schema), answer), None
-        yield Observation(row.name("user_id"), row.name("instance_id"), row.number, score, answer)
-    if settings.metrics and not any(name in schemas for name in settings.metrics):
-        choose_metric(list(schemas), settings, f"file {head.path}", word="question")
+        if not settings.metrics and len(choice.seen | labels) > 1:
+            choice.seen.update((name, None) for _, more in _rows(head) for name in more)
+        schema = choice.of(list(labels), f"file {head.path}")
+        answer = None if schema is None else _answer(labels[schema])
+        scored = settings.graded and answer is not None
+        yield Observation(
+            row.name("user_id"),
+            row.name("instance_id"),
+            row.number,
+            row.score_in(str(schema), str(answer)) if scored else None,
+            None if scored else answer,
+            "annotations without an answer to this question" if answer is None else "",
+        )
+    choice.demand(f"file {head.path}")
 
 
 def _rows(head: Head) -> Iterator[tuple[Fields, dict[str, Any]]]:
     """The rows, and what was given for each schema."""
     for row in records(head):
-        of_json = head.kind in ("lines", "object")
-        yield row, dict(row.fields("labels").values) if of_json else _by_schema(row.values)
+        yield row, dict(row.fields("labels").values) if head.kind in LINES else _by_schema(row.values)
 
 
 def _by_schema(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Observation, Reader, Wanted, records
+from irtbench.data.readers.observations import LINES, Observation, Reader, Wanted, records
 
 
 def recognises(head: Head) -> bool:
     """Whether a file holds annotations of Prodigy."""
-    return head.kind in ("lines", "object") and head.has("_input_hash", "_task_hash", "answer")
+    return head.kind in LINES and head.has("_input_hash", "_task_hash", "answer")
 
 
 def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:

@@ -10,8 +10,7 @@ import pandas as pd
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.column_names import LIKELY, plain
-from irtbench.data.readers.response_values import to_scores
-from irtbench.data.readers.table import demand_columns, demand_filled, field_places, read_table, to_numbers
+from irtbench.data.readers.table import demand_columns, demand_filled, field_places, read_table, to_numbers, to_scores
 from irtbench.data.responses import name_first
 
 #: Columns of ours by what people call them; who rates is no respondent here.

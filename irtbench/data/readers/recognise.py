@@ -14,7 +14,6 @@ import pandas as pd
 
 from irtbench.data.how_to_read import HowToRead, ReadingOptions
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.collect import collect
 from irtbench.data.readers.column_names import OF_MODELS as MODELS
 from irtbench.data.readers.column_names import column_options, item_and_value, likely_column, plain
 from irtbench.data.readers.formats import OF_MODELS, READERS
@@ -27,13 +26,12 @@ from irtbench.data.readers.long_table import (
     find_id_columns,
     long_from_frame,
 )
-from irtbench.data.readers.observations import Reader, Wanted
-from irtbench.data.readers.record_table import KINDS, names_of, record_table
+from irtbench.data.readers.observations import PAIR, RECORDS, Reader, Wanted, collect, names_of, record_table
 from irtbench.data.readers.respondent_names import with_respondents
 from irtbench.data.readers.respondents import join_respondents
 from irtbench.data.readers.sources import OR_A_TABLE, Sources, find_sources
 from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, read_table
-from irtbench.data.readers.trials import PAIR, demand_trials, reduce_trials, with_trials
+from irtbench.data.readers.trials import demand_trials, reduce_trials, with_trials
 from irtbench.data.readers.wide_columns import item_columns, without_header_rows
 from irtbench.data.readers.wide_table import (
     choose_respondent_column,
@@ -247,7 +245,7 @@ def holds_models(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
     if sources.reader is not None:
         return sources.reader.name in OF_MODELS
     head = sources.heads[0]
-    names = names_of(head) if head.kind in KINDS else list(head.columns)
+    names = names_of(head) if head.kind in RECORDS else list(head.columns)
     if not names:
         return False
     pair = find_id_columns(names, asked.columns)
@@ -314,7 +312,7 @@ def _choose_format(frame: pd.DataFrame, path: str | Path, how: HowToRead) -> Tab
 
 
 def _read_frame(head: Head) -> pd.DataFrame:
-    return record_table(head) if head.kind in KINDS else read_table(head.path)
+    return record_table(head) if head.kind in RECORDS else read_table(head.path)
 
 
 def _of_its_file(frame: pd.DataFrame, path: Path, how: HowToRead) -> pd.DataFrame:

@@ -13,9 +13,8 @@ from irtbench.data.readers import prolific
 from irtbench.data.readers.column_names import column_options, item_and_value, likely_long
 from irtbench.data.readers.formats import READERS
 from irtbench.data.readers.head import Head, look_at
-from irtbench.data.readers.observations import Reader
+from irtbench.data.readers.observations import RECORDS, Reader, names_of
 from irtbench.data.readers.py_irt_parameters import recognises as of_py_irt
-from irtbench.data.readers.record_table import KINDS, names_of
 from irtbench.data.responses import name_first
 
 TABLE, BESIDE, UNKNOWN = "table", "beside", "unknown"  # what a file is that no reader reads
@@ -55,7 +54,9 @@ def find_sources(paths: Sequence[Path], how: HowToRead, left_out: Counter[str]) 
     """
     named = list(_heads(paths, left_out))
     if how.format in ("long", "wide"):
-        return Sources(tuple(head for head, found in named if not found or _is_table(head) or head.kind in KINDS), None)
+        return Sources(
+            tuple(head for head, found in named if not found or _is_table(head) or head.kind in RECORDS), None
+        )
     participants = tuple(head.path for head, _ in named if prolific.recognises(head))
     kinds = [(head, found, _kind_of(head, found, how, left_out)) for head, found in named]
     of_format: dict[str, list[Head]] = {}
@@ -125,7 +126,7 @@ def _look(file: Path, left_out: Counter[str]) -> Head | None:
 
 def _is_long(head: Head, columns: Mapping[str, str]) -> bool:
     """Whether records are a long table, by the names of their fields."""
-    if head.kind not in KINDS:
+    if head.kind not in RECORDS:
         return False
     names = names_of(head)
     return likely_long(names, columns) is not None or item_and_value(names, columns) is not None
@@ -147,5 +148,5 @@ def _describe_unknown(head: Head, how: HowToRead) -> str:
     if of_py_irt(head):
         return f"file {head.path}: items that py-irt estimated, no responses; for score, diagnose --items and convert"
     known = ", ".join(reader.name for reader in READERS)
-    own = f"their fields named ({column_options(how.columns, names_of(head))}), " if head.kind in KINDS else ""
+    own = f"their fields named ({column_options(how.columns, names_of(head))}), " if head.kind in RECORDS else ""
     return f"file {head.path}: {held}: no format that is known; expected one of {known}, {own}{OR_A_TABLE}"

@@ -146,9 +146,69 @@ def to_numbers(
         numbers[distinct.str.lower() == word] = number
     wrong = ~np.isfinite(numbers) & ~missing
     if wrong.any():
-        first = int(np.flatnonzero(wrong[codes])[0])
-        raise InputError(f"{place(first)}: expected a number but got '{texts.iloc[first]}'")
+        refuse_first(wrong[codes], lambda row: f"{place(row)}: expected a number but got '{texts.iloc[row]}'")
     return numbers[codes]
+
+
+def refuse_first(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
+    """Raise the error of the first row that is wrong, if one is."""
+    if wrong.any():
+        raise InputError(message(int(wrong.argmax())))
+
+
+def graded(scores: NDArray[np.float64], threshold: float | None, message: Callable[[int], str]) -> NDArray[np.float64]:
+    """Scores as responses, by a threshold, or without one by being 1, 0 or missing; the error where they are not."""
+    if threshold is not None:
+        return np.where(np.isnan(scores), np.nan, scores >= threshold)
+    refuse_first(~((scores == 0) | (scores == 1) | np.isnan(scores)), message)
+    return scores
+
+
+def to_scores(texts: pd.Series[str], *, place: Callable[[int], str], levels: Sequence[str] = ()) -> NDArray[np.float64]:
+    """Convert texts to numbers, NaN where missing; see ``to_responses``. Of levels to their places, 0, 1, ..."""
+    if levels:
+        known = pd.Index([level.strip().lower() for level in levels])
+        places = known.get_indexer(pd.Index(texts.astype(str).str.strip().str.lower()))
+        refuse_first(
+            (places < 0) & ~texts.isin(MISSING).to_numpy(),
+            lambda row: f"{place(row)}: expected one of {', '.join(levels)} but got '{texts.iloc[row]}'",
+        )
+        return np.where(places < 0, np.nan, places)
+    scores = to_numbers(texts, place=place, words={"true": 1.0, "false": 0.0})
+    scores[scores == -1] = np.nan
+    return scores
+
+
+def to_responses(
+    texts: pd.Series[str], *, place: Callable[[int], str], threshold: float | None = None
+) -> NDArray[np.float64]:
+    """Convert texts to responses: 1, 0, or NaN where missing.
+
+    ``true`` and ``false`` in any case mean 1 and 0. Missing is what ``MISSING`` lists, and -1.
+
+    Parameters
+    ----------
+    texts
+        Fields as they stand in the file.
+    place
+        Says where the field at a position stands, for the error.
+    threshold
+        For scores on a finer scale: the response is 1 where score >= threshold, else 0. None: only 1 and 0 occur.
+
+    Raises
+    ------
+    InputError
+        At the first field that is not a number, or without a threshold at the first that is not 1, 0 or missing.
+    """
+    return graded(
+        to_scores(texts, place=place),
+        threshold,
+        lambda row: (
+            f"{place(row)}: expected 1, 0 or missing but got '{texts.iloc[row]}'; "
+            "say from which score on one is right (--threshold), or fit grades (--model grm); labels are answers "
+            "(convert, score: --content answers)"
+        ),
+    )
 
 
 def coded_cells(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series[str]:

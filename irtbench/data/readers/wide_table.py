@@ -15,7 +15,6 @@ import pandas as pd
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.long_table import LongTable
 from irtbench.data.readers.observations import Wanted
-from irtbench.data.readers.response_values import to_wanted
 from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, demand_filled, row_place
 from irtbench.data.readers.wide_columns import (
     RESPONDENTS,
@@ -61,14 +60,14 @@ def wide_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> Lo
         if long.empty:
             raise InputError(f"file {path}: every cell is empty; expected at least one answer")
     else:
-        long["response"] = to_wanted(table.cells, wanted, place=table.place)
+        long["response"] = wanted.values_of(table.cells, place=table.place)
     return LongTable(long, Path(path), "wide", {"respondent_id": table.respondent_column}, table.left_out)
 
 
 def matrix_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> ResponseMatrix:
     """The responses of a wide table of texts; errors and warnings as for ``wide_from_frame``."""
     table = _WideTable.of(frame, path, wanted)
-    values = to_wanted(table.cells, wanted, place=table.place).reshape(len(table.respondents), len(table.items))
+    values = wanted.values_of(table.cells, place=table.place).reshape(len(table.respondents), len(table.items))
     return ResponseMatrix(values, tuple(table.respondents), tuple(table.items))
 
 
