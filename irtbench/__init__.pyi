@@ -6,7 +6,7 @@ from irtbench.data.sparse_responses import SparseResponses as SparseResponses
 from irtbench.data.stored_responses import StoredResponses as StoredResponses
 from irtbench.data.items import ItemTable as ItemTable
 from irtbench.data.item_features import ItemFeatures as ItemFeatures
-from irtbench.data.readers.feature_table import read_features as read_features
+from irtbench.data.readers.item_table import read_features as read_features
 from irtbench.data.predictions import Predictions as Predictions
 from irtbench.data.given import as_responses as as_responses
 from irtbench.data.given import as_answers as as_answers
@@ -16,7 +16,7 @@ from irtbench.data.readers.recognise import read_answers as read_answers
 from irtbench.data.readers.recognise import read_responses as read_responses
 from irtbench.data.readers.long_table import LongTable as LongTable
 from irtbench.data.readers.item_table import read_items as read_items
-from irtbench.data.readers.groups import read_groups as read_groups
+from irtbench.data.readers.respondents import read_groups as read_groups
 from irtbench.data.readers.tagged_items import read_testlets as read_testlets
 from irtbench.data.readers.prediction_table import read_predictions as read_predictions
 from irtbench.data.grading import GradingSettings as GradingSettings

@@ -43,14 +43,12 @@ INNER_FUNCTIONS = {
     "data.grading": "normalised_keys",
     "data.readers.long_table": "long_from_frame",
     "data.readers.respondents": "join_respondents respondents_of",
-    "data.readers.r_parameters": "in_our_columns",
+    "data.readers.outside_parameters": "in_our_columns",
     "data.readers.table": "to_numbers to_responses",
-    "data.readers.wide_blocks": "wide_blocks",
-    "data.readers.wide_table": "wide_from_frame",
+    "data.readers.table_blocks": "wide_blocks",
+    "data.readers.wide_table": "item_columns wide_from_frame",
     "data.readers.observations": "collect",
-    "data.readers.item_identity": "join_items",
-    "data.readers.trials": "reduce_trials",
-    "data.readers.wide_columns": "item_columns",
+    "data.readers.trials": "join_items reduce_trials",
     "data.responses": "resolve_duplicates",
     "data.trial_counts": "trial_counts",
     "models.factor_quadrature": "factor_quadrature",
@@ -96,17 +94,16 @@ INNER_FILES = {
     "data": "checked_settings coded_responses corpus_sample file_hash harmless_text multiple_testing place "
     "respondent_sample response_store shown "
     "trial_counts vocabulary readers.batches readers.file_systems "
-    "response_blocks readers.long_blocks readers.row_order readers.wide_blocks "
+    "response_blocks readers.row_order readers.table_blocks readers.outside_parameters "
     "readers.part_values "
-    "exports readers.formats readers.column_names readers.deepeval readers.doccano "
+    "exports readers.column_names readers.deepeval readers.doccano "
     "readers.promptfoo "
     "readers.table readers.wide_table "
     "readers.argilla readers.evalplus readers.every_eval_ever readers.head readers.helm "
-    "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
+    "readers.inspect_log readers.json_stream readers.label_studio readers.lighteval "
     "readers.lm_eval readers.measurement_db readers.mturk readers.observations "
-    "readers.openai_evals readers.packed readers.potato readers.prodigy readers.prolific readers.py_irt "
-    "readers.py_irt_parameters readers.r_parameters readers.respondent_names readers.seen_names "
-    "readers.sources readers.summary readers.trials readers.wide_columns",
+    "readers.openai_evals readers.packed readers.potato readers.prodigy readers.py_irt "
+    "readers.sources readers.trials",
     "models": "category_table coded_scores item_models.graded item_models.logistic pyro_model.categories "
     "factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
     "pyro_model.sites",

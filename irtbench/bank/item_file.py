@@ -11,7 +11,7 @@ from irtbench.data.items import ItemTable
 from irtbench.data.readers.column_names import likely_column
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.item_table import read_items
-from irtbench.data.readers.py_irt_parameters import recognises
+from irtbench.data.readers.outside_parameters import recognises
 from irtbench.data.readers.table import read_table
 from irtbench.models.category_table import in_categories, read_categories, scale_names
 from irtbench.models.parameter_table import read_parameters

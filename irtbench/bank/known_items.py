@@ -8,7 +8,7 @@ from pathlib import Path
 from irtbench.bank.bank import ItemBank, load_bank
 from irtbench.bank.scale import as_scale
 from irtbench.data.readers.head import look_at
-from irtbench.data.readers.py_irt_parameters import recognises
+from irtbench.data.readers.outside_parameters import recognises
 from irtbench.models.parameter_table import read_parameters, read_population
 
 

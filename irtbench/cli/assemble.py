@@ -157,7 +157,7 @@ def read_bank(path: Path) -> BankLike:
     """A bank, or item parameters from a table or a file of py-irt."""
     from irtbench.bank.bank import load_bank
     from irtbench.data.readers.head import look_at
-    from irtbench.data.readers.py_irt_parameters import recognises
+    from irtbench.data.readers.outside_parameters import recognises
     from irtbench.models.parameter_table import read_parameters
 
     if path.suffix.lower() == ".json" and path.is_file() and not recognises(look_at(path)):

@@ -34,7 +34,7 @@ from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
-    from irtbench.data.readers.summary import ReadingSummary
+    from irtbench.data.readers.long_table import ReadingSummary
     from irtbench.study.effort import CommandAdvice
     from irtbench.study.examination import Examination
 
@@ -118,8 +118,8 @@ def convert(
     Says what was read and what was left out, and why.
     """
     from irtbench.data.readers.head import look_at
-    from irtbench.data.readers.py_irt_parameters import recognises
-    from irtbench.data.readers.summary import summarise
+    from irtbench.data.readers.long_table import summarise
+    from irtbench.data.readers.outside_parameters import recognises
 
     output = run.output
     assert output is not None

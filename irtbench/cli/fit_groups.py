@@ -26,7 +26,7 @@ def groups_of(respondent_ids: Sequence[str], file: Path) -> list[str]:
     InputError
         If the table does not have one of them.
     """
-    from irtbench.data.readers.groups import read_groups
+    from irtbench.data.readers.respondents import read_groups
 
     group_of = read_groups(file)
     if missing := [name for name in respondent_ids if name not in group_of]:

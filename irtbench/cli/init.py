@@ -178,10 +178,10 @@ def beside(path: Path, folder: Path) -> str:
 def data_keys(reading: Reading, item_columns: dict[str, str], folder: Path) -> dict[str, object]:
     """The keys of ``[data]`` that say the same as the options."""
     from irtbench.data.readers.head import look_at
-    from irtbench.data.readers.prolific import recognises
+    from irtbench.data.readers.respondents import is_prolific
 
     participants = reading.respondents
-    if participants is not None and not recognises(look_at(participants)):
+    if participants is not None and not is_prolific(look_at(participants)):
         participants = None  # of another table a study asks for columns: [score] norm_groups
     return {
         "columns": dict(reading.columns),

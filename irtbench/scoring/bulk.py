@@ -20,10 +20,9 @@ from irtbench.data.items import UnknownItems
 from irtbench.data.readers.batches import TextAmongNumbers, TextTable, opened_table
 from irtbench.data.readers.large_columns import FIRST_ROWS, Content, long_layout
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.long_blocks import LongFile, RowsScattered, long_blocks, ordered_blocks
 from irtbench.data.readers.long_table import find_id_columns
 from irtbench.data.readers.recognise import mostly_responses
-from irtbench.data.readers.wide_blocks import wide_blocks
+from irtbench.data.readers.table_blocks import LongFile, RowsScattered, long_blocks, ordered_blocks, wide_blocks
 from irtbench.data.readers.wide_table import likely_respondent_column
 from irtbench.data.response_blocks import blocks_of
 from irtbench.data.responses import ResponseMatrix

@@ -24,7 +24,7 @@ from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.batches import TextAmongNumbers
 from irtbench.data.readers.part_values import without_guards
-from irtbench.data.readers.seen_names import SeenNames
+from irtbench.data.readers.row_order import SeenNames
 from irtbench.data.response_blocks import Blocks, Unmade
 from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring.kept_scores import KeptScores

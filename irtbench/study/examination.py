@@ -12,10 +12,9 @@ from irtbench.data.given import AnswersLike, ItemsLike, ResponsesLike, as_answer
 from irtbench.data.grading import GradingSettings, grade, normalise_answers
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.readers.long_table import LongTable, find_column, find_id_columns
+from irtbench.data.readers.long_table import LongTable, ReadingSummary, find_column, find_id_columns, summarise
 from irtbench.data.readers.recognise import mostly_responses
-from irtbench.data.readers.summary import ReadingSummary, summarise
-from irtbench.data.readers.wide_columns import unlike_the_others
+from irtbench.data.readers.wide_table import unlike_the_others
 from irtbench.data.shown import Shown, counted
 from irtbench.study.effort import CommandAdvice, Prior, Shape, advise, choose_prior
 from irtbench.study.findings import (

@@ -12,8 +12,7 @@ from irtbench.bank.raking import rake, raked_norms
 from irtbench.config import StudyFile
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import look_at
-from irtbench.data.readers.prolific import recognises
-from irtbench.data.readers.respondents import read_respondents, respondents_of, weights_of
+from irtbench.data.readers.respondents import is_prolific, read_respondents, respondents_of, weights_of
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.stored_responses import StoredResponses
 from irtbench.scoring.ability import Abilities
@@ -24,7 +23,7 @@ def read_columns_of_norms(settings: StudyFile, table: pd.DataFrame) -> tuple[pd.
     data, weight = settings.data, settings.score.norm_weight
     names = list(dict.fromkeys([*settings.score.norm_columns, *([] if weight is None else [weight])]))
     if not names:
-        prolific = data.respondents is not None and recognises(look_at(data.respondents))  # says who counts
+        prolific = data.respondents is not None and is_prolific(look_at(data.respondents))  # says who counts
         if data.respondents is not None and settings.screening.min_approval is None and not prolific:
             raise InputError(
                 f"{settings.path}: data.respondents: no column of it is asked for; "
@@ -33,7 +32,7 @@ def read_columns_of_norms(settings: StudyFile, table: pd.DataFrame) -> tuple[pd.
             )
         return None, None
     if data.respondents is not None:
-        known = {"respondent_id": "Participant id"} if recognises(look_at(data.respondents)) else {}
+        known = {"respondent_id": "Participant id"} if is_prolific(look_at(data.respondents)) else {}
         columns = {**known, **data.respondent_columns}
         return read_respondents(data.respondents, names, columns=columns), data.respondents
     return respondents_of(table, names, data.answers), data.answers

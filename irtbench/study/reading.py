@@ -9,13 +9,13 @@ import pandas as pd
 from irtbench.config import DataSettings
 from irtbench.data.how_to_read import ReadingOptions
 from irtbench.data.readers.head import look_at
-from irtbench.data.readers.prolific import recognises
 from irtbench.data.readers.recognise import holds_responses, is_outside, read_answers, read_responses
+from irtbench.data.readers.respondents import is_prolific
 
 
 def read_study_table(data: DataSettings) -> pd.DataFrame:
     """The long table of a study's answers or responses, without submissions that Prolific does not count."""
-    participants = data.respondents if data.respondents is not None and recognises(look_at(data.respondents)) else None
+    participants = data.respondents if data.respondents is not None and is_prolific(look_at(data.respondents)) else None
     return _read(data.answers, data, data.format, data.content == "answers", data.columns, participants)
 
 

@@ -15,7 +15,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.item_table import read_items
-from irtbench.data.readers.prolific import recognises
+from irtbench.data.readers.respondents import is_prolific
 from irtbench.data.readers.table import demand_columns, read_table
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.stored_responses import StoredResponses
@@ -119,7 +119,7 @@ def needs_memory(settings: StudyFile) -> str:
     What is known of respondents comes from disk as well where it stands in a table of its own.
     """
     score, table = settings.score, settings.data.respondents
-    beside = table is not None and not recognises(look_at(table))  # else it says whose responses count
+    beside = table is not None and not is_prolific(look_at(table))  # else it says whose responses count
     of_respondents = {
         "data.respondents": table,
         "screening.min_approval": settings.screening.min_approval,

@@ -17,7 +17,7 @@ from builders.two_scales import ITEMS, RULES, item_table, responses, study
 from irtbench.bank.bank import load_bank
 from irtbench.cli import large
 from irtbench.data import response_blocks
-from irtbench.data.readers import large_table, long_blocks
+from irtbench.data.readers import large_table, table_blocks
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.respondent_sample import draw_respondents
 
@@ -27,7 +27,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
     monkeypatch.setattr(large_table, "ROWS_OF_PART", 200)
     monkeypatch.setattr(response_blocks, "ROWS", 131)
-    monkeypatch.setattr(long_blocks, "ROWS_READ", 997)
+    monkeypatch.setattr(table_blocks, "ROWS_READ", 997)
     monkeypatch.setattr("irtbench.study.kept_respondents.ROWS", 177)
 
 

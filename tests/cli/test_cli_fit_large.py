@@ -16,7 +16,7 @@ from irtbench.bank import norms
 from irtbench.bank.bank import load_bank
 from irtbench.cli import large
 from irtbench.data import response_blocks
-from irtbench.data.readers import large_table, long_blocks
+from irtbench.data.readers import large_table, table_blocks
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.response_store import held
 from irtbench.data.stored_responses import RESPONSES
@@ -29,7 +29,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
     monkeypatch.setattr(large_table, "ROWS_OF_PART", 50)
     monkeypatch.setattr(response_blocks, "ROWS", 31)
-    monkeypatch.setattr(long_blocks, "ROWS_READ", 97)
+    monkeypatch.setattr(table_blocks, "ROWS_READ", 97)
 
 
 def fit(place: object, output: Path, *options: object) -> dict[str, object]:

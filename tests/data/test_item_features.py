@@ -8,7 +8,7 @@ import pytest
 
 from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures
-from irtbench.data.readers.feature_table import read_features
+from irtbench.data.readers.item_table import read_features
 
 
 def test_numbers_flags_and_kinds_become_columns(tmp_path: Path) -> None:

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from irtbench.data.readers import row_order, seen_names
-from irtbench.data.readers.seen_names import SeenNames
+from irtbench.data.readers import row_order
+from irtbench.data.readers.row_order import SeenNames
 
 
 @pytest.mark.parametrize("most", [1000, 7])
 def test_a_name_that_comes_twice(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen_names, "MOST", most)
+    monkeypatch.setattr(row_order, "MOST", most)
     monkeypatch.setattr(row_order, "ROWS_READ", 5)
     names = [f"r{k}" for k in np.random.default_rng(1).permutation(60)]
     with SeenNames() as seen:
@@ -24,7 +24,7 @@ def test_a_name_that_comes_twice(most: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_names_of_one_hash_are_compared_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen_names, "hashes_of", lambda names: np.ones(len(names), dtype=np.uint64))
+    monkeypatch.setattr(row_order, "hashes_of", lambda names: np.ones(len(names), dtype=np.uint64))
     with SeenNames() as seen:
         seen.add(["a", "b", "c"])
         assert seen.repeated([["a", "b", "c"]]) is None

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.long_table import summarise
 from irtbench.data.readers.recognise import read_answers, read_responses
-from irtbench.data.readers.summary import summarise
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
 

@@ -9,8 +9,7 @@ import pytest
 
 from irtbench.data.choices import ChoiceItems
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.choice_items import read_choices
-from irtbench.data.readers.item_table import read_items
+from irtbench.data.readers.item_table import read_choices, read_items
 from irtbench.evaluation.artifacts import artifacts, chance_tail, corrected_for_chance
 
 WORDS = np.array([f"w{k}" for k in range(200)])

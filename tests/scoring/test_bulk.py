@@ -11,7 +11,7 @@ from builders.answered_banks import make_scale
 from irtbench.bank.bank import ItemBank
 from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import long_blocks, seen_names
+from irtbench.data.readers import row_order, table_blocks
 from irtbench.data.readers.table import read_table
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.quadrature import Quadrature
@@ -169,7 +169,7 @@ def test_the_long_form_gives_the_scores_of_the_wide_one(
     bank: ItemBank, tmp_path: Path, missing: float, shuffled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(response_blocks, "ROWS", 64)
-    monkeypatch.setattr(long_blocks, "ROWS_READ", 777)  # cuts respondents in two
+    monkeypatch.setattr(table_blocks, "ROWS_READ", 777)  # cuts respondents in two
     responses = responses_to(bank, 300, missing=missing)
     score_file(bank, write(responses, tmp_path / "wide.parquet"), tmp_path / "wide_scores.parquet")
     source = long_file(responses, tmp_path / "long.parquet", shuffled=shuffled)
@@ -189,8 +189,8 @@ def test_the_long_form_gives_the_scores_of_the_wide_one(
 def test_a_respondent_who_comes_again_is_known_when_names_are_on_disk(
     bank: ItemBank, tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seen_names, "MOST", most)
-    monkeypatch.setattr(long_blocks, "ROWS_READ", 777)
+    monkeypatch.setattr(row_order, "MOST", most)
+    monkeypatch.setattr(table_blocks, "ROWS_READ", 777)
     source = long_file(responses_to(bank, 60, missing=0.0), tmp_path / "in.parquet")
     rows = pd.read_parquet(source)
     pd.concat([rows.iloc[1:], rows.iloc[:1]]).to_parquet(tmp_path / "again.parquet", index=False)
@@ -252,7 +252,7 @@ def test_items_outside_the_bank_in_a_long_file(bank: ItemBank, tmp_path: Path) -
 def test_what_is_wrong_in_a_long_file_is_named(  # type: ignore[no-untyped-def]
     bank: ItemBank, tmp_path: Path, change, message: str, shuffled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(long_blocks, "ROWS_READ", 100)
+    monkeypatch.setattr(table_blocks, "ROWS_READ", 100)
     source = long_file(responses_to(bank, 10, missing=0.0), tmp_path / "r.parquet", shuffled=shuffled)
     change(pd.read_parquet(source)).to_parquet(source, index=False)
     with pytest.raises(InputError, match=message):

@@ -11,7 +11,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.readers import long_blocks
+from irtbench.data.readers import table_blocks
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.models.item_parameters import ItemParameters
@@ -179,7 +179,7 @@ def test_a_table_scored_part_by_part(
         trial = rows.groupby(["respondent_id", "item_id"]).cumcount() + 1
         rows = rows.assign(trial=trial, response=(trial <= rows["n_correct"]).astype(int))
         table = rows.drop(columns=["n_correct", "n_trials"])
-    monkeypatch.setattr(long_blocks, "ROWS_READ", batch)
+    monkeypatch.setattr(table_blocks, "ROWS_READ", batch)
     table.to_csv(tmp_path / "in.csv", index=False)
     assert score_file(bank(), tmp_path / "in.csv", tmp_path / "out.csv") == 40
     found = pd.read_csv(tmp_path / "out.csv", keep_default_na=False, na_values=[""])

@@ -11,10 +11,9 @@ import pyarrow as pa
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.large_columns import ColumnChoice, TableLayout, layout_of
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.long_blocks import LongFile, ordered_blocks
 from irtbench.data.readers.part_values import coded_names
-from irtbench.data.readers.seen_names import SeenNames
-from irtbench.data.readers.wide_blocks import wide_blocks
+from irtbench.data.readers.row_order import SeenNames
+from irtbench.data.readers.table_blocks import LongFile, ordered_blocks, wide_blocks
 from irtbench.data.response_blocks import Blocks
 from irtbench.data.response_store import ResponseStore, held
 from irtbench.data.stored_responses import StoredResponses

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import entries_in
-from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted
+from irtbench.data.readers.observations import Fields, Observation, Reader, Scored, Wanted
 
 _NAME = re.compile(r"(?P<model>.*?)([-_.]sanitized)?[-_.]?eval_results\.json(\.gz)?")
 _STATUS = {"pass": 1.0, "fail": 0.0, "timeout": 0.0}
@@ -35,7 +35,7 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
             status = entry.text(f"{chosen}_status") if chosen else None
             if status not in (None, *_STATUS):
                 raise entry.wrong(f"{chosen}_status", "pass, fail or timeout")
-            scored = (None, None, "without a status") if status is None else (_STATUS[status], None, "")
+            scored: Scored = (None, None, "without a status") if status is None else (_STATUS[status], None, "")
             yield Observation(model, inner[0], number, *scored, date=date)
 
 

@@ -1,15 +1,18 @@
-"""The item table from a file: key, label, group, text and attention checks, from the columns the user names."""
+"""What is known of items from a table: key, group, text and attention checks; options; features."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from irtbench.data.choices import ChoiceItems
 from irtbench.data.input_error import InputError
+from irtbench.data.item_features import ItemFeatures
 from irtbench.data.items import ItemTable
-from irtbench.data.readers.column_names import likely_column
+from irtbench.data.readers.column_names import likely_column, with_known_names
 from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, field_places, read_table, to_responses
 from irtbench.data.responses import name_first
 
@@ -125,3 +128,135 @@ def _attention(frame: pd.DataFrame, column: str | None, path: str | Path) -> tup
     place = field_places(path, column)
     checks = to_responses(frame[column], place=lambda k: place(int(frame.index[k])))
     return tuple(bool(check == 1) for check in checks)
+
+
+def read_features(path: str | Path, *, columns: tuple[str, ...] = (), exclude: tuple[str, ...] = ()) -> ItemFeatures:
+    r"""Read a table with ``item_id`` and a column a feature, see `ItemFeatures.from_frame`.
+
+    Parameters
+    ----------
+    path
+        A CSV or Parquet file with a row for each item.
+    columns
+        Those that are features; all but ``item_id`` if none is named.
+    exclude
+        Those that are not.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a column is missing or has an empty field, or as `ItemFeatures`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("features.csv").write_text("item_id,length,negated\nq1,4,true\nq2,9,false\n")
+    >>> irtbench.read_features("features.csv")
+    <ItemFeatures: 2 items, 2 features: length, negated>
+    """
+    frame = with_known_names(read_table(path), "item_id")
+    demand_columns(frame, ["item_id", *columns, *exclude], path)
+    demand_filled(frame, "item_id", path)
+    wanted = [name for name in (columns or frame.columns) if name != "item_id" and name not in exclude]
+    texts = [name for name in wanted if _is_text(frame[name].nunique(), len(frame))]
+    if texts and len(frame) > 2:
+        numbers = {name: ItemFeatures.numbers_of(frame[name]) for name in texts}
+        long = [name for name, found in numbers.items() if found is None]
+        if long:
+            raise InputError(
+                f"file {path}: column {name_first(long)} has a text of its own for nearly every item; "
+                "expected numbers or a few kinds (leave it out with --exclude-features)"
+            )
+    try:
+        return ItemFeatures.from_frame(frame[["item_id", *wanted]])
+    except InputError as error:
+        raise InputError(f"file {path}: {error}") from None
+
+
+def _is_text(n_kinds: int, n_rows: int) -> bool:
+    """Whether a column has so many values that they cannot be kinds of items."""
+    return n_kinds > n_rows / 2
+
+
+#: Columns taken as options, in their order, unless the user names them: option1, option_A, answer0, choice B, ...
+_OPTION = re.compile(r"(option|answer|choice)[ _]?([0-9]+|[a-z])", re.IGNORECASE)
+
+
+def read_choices(
+    path: str | Path,
+    *,
+    item: str = "item_id",
+    key: str = "gold",
+    options: Sequence[str] = (),
+    group: str | None = None,
+) -> tuple[ChoiceItems, pd.DataFrame]:
+    r"""Read multiple-choice items.
+
+    Parameters
+    ----------
+    path
+        A CSV or Parquet file with a row for each item.
+    item
+        The column of item names.
+    key
+        The column that says which option is right: by its text, by the name of its column, by that name's last part
+        (``B`` of ``option_B``, ``0`` of ``answer0``).
+    options
+        The columns of options; none given, all that look like it (``option_A``, ``answer0``, ``choice2``). An empty
+        field is no option.
+    group
+        The column of items that belong together.
+
+    Returns
+    -------
+    ChoiceItems, pandas.DataFrame
+        The items, and the table as it stands in the file.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, no column looks like an option, a name is empty or repeated, an item has fewer than two
+        options, or the key points at none of them.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("items.csv").write_text("item_id,option_A,option_B,gold\nq1,a cat,a dog,B\n")
+    >>> choices, table = irtbench.read_choices("items.csv")
+    >>> choices.options, choices.right
+    ((('a cat', 'a dog'),), (1,))
+    """
+    frame = read_table(path)
+    demand_columns(frame, [item, key, *options, *([group] if group else [])], path)
+    columns = list(options) or [name for name in frame.columns if _OPTION.fullmatch(name)]
+    if len(columns) < 2:
+        raise InputError(
+            f"file {path}: no columns of options such as option_A, option_B; expected columns named by you"
+        )
+    demand_filled(frame, item, path)
+    texts, right = [], []
+    for row, fields in enumerate(frame[columns].itertuples(index=False)):
+        present = [(name, str(text)) for name, text in zip(columns, fields, strict=True) if str(text).strip()]
+        wanted = str(frame[key].iloc[row]).strip()
+        position = _find(present, wanted)
+        if position is None:
+            place = field_places(path, key)(row)
+            raise InputError(f"{place}: expected an option, its column or its letter but got '{wanted}'")
+        texts.append(tuple(text for _, text in present))
+        right.append(position)
+    groups = [None] * len(frame) if group is None else [None if g in MISSING else g for g in frame[group]]
+    return ChoiceItems(tuple(frame[item]), tuple(texts), tuple(right), tuple(groups)), frame
+
+
+def _find(present: list[tuple[str, str]], wanted: str) -> int | None:
+    """Position of the option that the key means; its text goes before the name of its column."""
+    texts = [text.strip() for _, text in present]
+    if texts.count(wanted) == 1:
+        return texts.index(wanted)
+    for position, (name, _) in enumerate(present):
+        pattern = _OPTION.fullmatch(name)
+        if wanted.lower() in {name.lower(), pattern[2].lower() if pattern else name.lower()}:
+            return position
+    return None

@@ -15,8 +15,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.long_table import find_column, find_counts, find_id_columns
 from irtbench.data.readers.part_values import as_text
-from irtbench.data.readers.wide_columns import item_columns
-from irtbench.data.readers.wide_table import likely_respondent_column
+from irtbench.data.readers.wide_table import item_columns, likely_respondent_column
 from irtbench.data.responses import name_first
 
 Content = Literal["auto", "responses", "answers"]

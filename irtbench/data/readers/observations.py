@@ -21,6 +21,7 @@ from irtbench.data.how_to_read import HowToRead
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.table import graded, to_responses, to_scores
+from irtbench.data.readers.trials import PAIR
 from irtbench.data.responses import name_first
 
 Want = Literal["answer", "response"]
@@ -29,7 +30,6 @@ Scored = tuple[float | None, str | None, str]  # score, answer, and why there is
 LINES = ("lines", "object")  # kinds of files of JSON lines, of which there may be one
 RECORDS = ("lines", "array")  # kinds that may be a table of ours
 ROWS_MADE = 2**14  # observations made into a table at a time
-PAIR = ["respondent_id", "item_id"]
 _TEXTS = ("trial", "date", "gold", "item_hash")
 
 
@@ -438,7 +438,7 @@ def collect(reader: Reader, head: Head, wanted: Wanted, left_out: Counter[str]) 
 
 def _table_of(rows: Sequence[Observation], wanted: Wanted, place: Callable[[int], str]) -> pd.DataFrame:
     """Observations as columns: names, response or answer, then number, reason, seconds, texts and tags."""
-    column = {name: [row[k] for row in rows] for k, name in enumerate(Observation._fields)}
+    column: dict[str, list[Any]] = {name: [row[k] for row in rows] for k, name in enumerate(Observation._fields)}
     tags = column.pop("tags")
 
     def series(texts: Sequence[Any]) -> pd.Series[str]:

@@ -16,9 +16,7 @@ from irtbench.data.how_to_read import HowToRead, ReadingOptions
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.column_names import OF_MODELS as MODELS
 from irtbench.data.readers.column_names import column_options, item_and_value, likely_column, plain
-from irtbench.data.readers.formats import OF_MODELS, READERS
 from irtbench.data.readers.head import Head, look_at
-from irtbench.data.readers.item_identity import join_items
 from irtbench.data.readers.long_table import (
     LongTable,
     find_column,
@@ -26,18 +24,18 @@ from irtbench.data.readers.long_table import (
     find_id_columns,
     long_from_frame,
 )
-from irtbench.data.readers.observations import PAIR, RECORDS, Reader, Wanted, collect, names_of, record_table
-from irtbench.data.readers.respondent_names import with_respondents
-from irtbench.data.readers.respondents import join_respondents
-from irtbench.data.readers.sources import OR_A_TABLE, Sources, find_sources
+from irtbench.data.readers.observations import RECORDS, Reader, Wanted, collect, names_of, record_table
+from irtbench.data.readers.respondents import join_respondents, with_respondents
+from irtbench.data.readers.sources import OF_MODELS, OR_A_TABLE, READERS, Sources, find_sources
 from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, read_table
-from irtbench.data.readers.trials import demand_trials, reduce_trials, with_trials
-from irtbench.data.readers.wide_columns import item_columns, without_header_rows
+from irtbench.data.readers.trials import PAIR, demand_trials, join_items, reduce_trials, with_trials
 from irtbench.data.readers.wide_table import (
     choose_respondent_column,
+    item_columns,
     likely_respondent_column,
     matrix_from_frame,
     wide_from_frame,
+    without_header_rows,
 )
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses, responses_from_long

@@ -1,7 +1,15 @@
-"""What is known of respondents besides their answers: country, age group, a weight."""
+"""Who answered: names from logs and their places, groups, and what tables say of respondents.
+
+Prolific's table of participants is one row a participant: ``Submission id, Participant id, Status, Started at,
+Completed at, Time taken, Completion code, Total approvals`` and demographics. Answers come from the survey tool, this
+says who gave them, how long and whether.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,10 +19,65 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import prolific
-from irtbench.data.readers.head import look_at
-from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, read_table
+from irtbench.data.readers.column_names import with_known_names
+from irtbench.data.readers.head import Head, look_at
+from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, field_places, read_table, to_numbers
+from irtbench.data.readers.trials import PAIR
 from irtbench.data.responses import demand_unique, name_first
+
+logger = logging.getLogger(__name__)
+
+BY = ("model", "run", "file", "folder")
+EXPECTED = "expected model, run, file, folder, or a pattern of the file's path with one group, such as runs/(.+?)/"
+
+
+def with_respondents(parts: Sequence[pd.DataFrame], files: Sequence[Path], by: str) -> list[pd.DataFrame]:
+    """The tables of several files with their respondents, until now the models they name, named as the user says."""
+    if by == "model":
+        say_who_shares_a_name(parts)
+        return list(parts)
+    root = Path(os.path.commonpath([file.absolute().parent for file in files]))
+    return [
+        part.assign(respondent_id=named(part, file.absolute(), root, by))
+        for part, file in zip(parts, files, strict=True)
+    ]
+
+
+def named(part: pd.DataFrame, file: Path, root: Path, by: str) -> pd.Series[str] | str:
+    """The respondents of one file."""
+    own = file.relative_to(root)
+    if by == "folder":
+        return own.parent.as_posix() if own.parent.parts else root.name
+    without_endings = own.with_name(own.name.split(".jsonl")[0].split(".json")[0].removesuffix(".eval")).as_posix()
+    if by == "file":
+        return without_endings
+    if by == "run":
+        run = part["run"] if "run" in part.columns else without_endings
+        return part["respondent_id"] + " " + run
+    try:
+        pattern = re.compile(by)
+    except re.error as error:
+        raise InputError(f"respondent {by}: no pattern ({error}); {EXPECTED}") from None
+    if pattern.groups != 1:
+        raise InputError(f"respondent {by}: {EXPECTED}")
+    found = pattern.search(file.as_posix())
+    if found is None or not found[1]:
+        raise InputError(f"file {file}: its path has nothing of the pattern {by}; {EXPECTED}")
+    return found[1]
+
+
+def say_who_shares_a_name(parts: Sequence[pd.DataFrame]) -> None:
+    """Warn of files that answer the same items under one name, whose responses become trials of one respondent."""
+    each = [part[PAIR].drop_duplicates().assign(file=k) for k, part in enumerate(parts)]
+    pairs = pd.concat(each, ignore_index=True)
+    twice = pairs[pairs.duplicated(PAIR, keep=False)]
+    sharing = twice.groupby("respondent_id", sort=False)["file"].nunique()
+    if sharing.empty:
+        return
+    said = [f"{n} files share the name {name}" for name, n in sharing.items()]
+    what = "their responses to one item are trials of one respondent"
+    logger.warning("%s: %s; --respondent run, file or folder keeps them apart", name_first(said, most=3), what)
+
 
 #: What the column of respondents is called, in lower case: ours, then those of survey tools and crowd platforms.
 RESPONDENT_COLUMNS = (
@@ -26,7 +89,7 @@ RESPONDENT_COLUMNS = (
 def join_respondents(frame: pd.DataFrame, path: str | Path, left_out: Counter[str]) -> pd.DataFrame:
     """Join a table of respondents to the long table of their answers, by the respondents' names.
 
-    Prolific's table of participants also says whose answers count (see ``prolific.counted``). Of any other table the
+    Prolific's table of participants also says whose answers count (see ``counted``). Of any other table the
     columns are added that the answers do not have; respondents whom it does not name keep their answers, and a warning
     counts them.
 
@@ -45,7 +108,7 @@ def join_respondents(frame: pd.DataFrame, path: str | Path, left_out: Counter[st
         If the table has no column of respondents, names one twice, or names none who answered.
     """
     path = Path(path)
-    table, of_prolific = read_table(path), prolific.recognises(look_at(path))
+    table, of_prolific = read_table(path), is_prolific(look_at(path))
     column_of = {name.strip().lower(): name for name in reversed(table.columns)}
     key = next((column_of[name] for name in RESPONDENT_COLUMNS if name in column_of), None)
     if key is None:
@@ -62,7 +125,7 @@ def join_respondents(frame: pd.DataFrame, path: str | Path, left_out: Counter[st
             f"respondents, such as {name_first(list(answered))}"
         )
     if of_prolific:
-        frame, table = prolific.counted(frame, table, path, left_out)
+        frame, table = counted(frame, table, path, left_out)
     demand_unique(
         table[key].tolist(), f"file {path}, column {key}: names", expected="; expected one row a respondent that counts"
     )
@@ -170,3 +233,72 @@ def weights_of(respondents: pd.DataFrame, name: str, path: str | Path) -> np.nda
             f"{'no weight' if given is None else f'the weight {given}'}; expected a positive number"
         )
     return weights
+
+
+RESPONDENT = "Participant id"
+#: Submissions that count; others were returned, timed out, rejected or screened out.
+COUNTED = ("APPROVED", "AWAITING REVIEW")
+_OURS = {"Started at": "started_at", "Completed at": "completed_at", "Time taken": "submission_seconds"}
+_NOT_TAKEN = {"Submission id", "Status", "Completion code", "Archived at", "Reviewed at"}
+
+
+def is_prolific(head: Head) -> bool:
+    """Whether a file is Prolific's table of participants."""
+    return head.kind == "table" and head.has("Submission id", "Participant id", "Status")
+
+
+def counted(
+    frame: pd.DataFrame, table: pd.DataFrame, path: Path, left_out: Counter[str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The answers of participants whose submission counts, and what Prolific says of these, under our names.
+
+    Answers of others, and of respondents who are not in the table, are counted as left out. Times are
+    ``submission_seconds, started_at, completed_at``; the rest are demographics.
+    """
+    kept = table[table["Status"].str.strip().str.upper().isin(COUNTED)]
+    told, taken = (frame["respondent_id"].isin(own[RESPONDENT]) for own in (table, kept))
+    for others, why in (
+        (~told, "answers of respondents who are not among Prolific's participants"),
+        (told & ~taken, "answers of submissions that Prolific does not count (returned, timed out, rejected)"),
+    ):
+        if n := int(others.sum()):
+            left_out[why] += n
+    place = field_places(path, "Time taken")
+    known = kept.drop(columns=[name for name in kept.columns if name in _NOT_TAKEN])
+    known = known.mask(known.isin([*MISSING, "CONSENT_REVOKED", "DATA_EXPIRED"]))
+    if "Time taken" in kept:
+        known["Time taken"] = to_numbers(kept["Time taken"], place=lambda k: place(int(kept.index[k])))
+    return frame[taken].reset_index(drop=True), known.rename(columns=_OURS).assign(**{RESPONDENT: kept[RESPONDENT]})
+
+
+def read_groups(path: str | Path) -> dict[str, str]:
+    r"""Read a table with columns ``respondent_id, group``: the group of each respondent.
+
+    A single column beside the respondents' is the group, whatever its name. Others are ignored, and so are repeated
+    rows that say the same (a long table of responses may serve).
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a column is missing or has an empty field, or a respondent is in two groups.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("groups.csv").write_text("respondent_id,group\nann,people\ngpt,machines\n")
+    >>> irtbench.read_groups("groups.csv")
+    {'ann': 'people', 'gpt': 'machines'}
+    """
+    table = with_known_names(read_table(path), "respondent_id")
+    others = [name for name in table.columns if name != "respondent_id"]
+    if len(others) == 1:
+        table = table.rename(columns={others[0]: "group"})
+    demand_columns(table, ["respondent_id", "group"], path)
+    for name in ("respondent_id", "group"):
+        demand_filled(table, name, path)
+    pairs = table[["respondent_id", "group"]].drop_duplicates()
+    twice = pairs["respondent_id"][pairs["respondent_id"].duplicated()]
+    if not twice.empty:
+        raise InputError(f"file {path}: respondent {twice.iloc[0]} is in two groups; expected one")
+    return dict(pairs.itertuples(index=False, name=None))

@@ -1,21 +1,87 @@
-"""The files of a study: those the user names, and those in the folders he names, each with its format."""
+"""The outside formats, and the files of a study: those the user names and those in the folders he names."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from irtbench.data.how_to_read import HowToRead
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import prolific
+from irtbench.data.readers import (
+    argilla,
+    deepeval,
+    doccano,
+    evalplus,
+    every_eval_ever,
+    helm,
+    inspect_log,
+    label_studio,
+    lighteval,
+    lm_eval,
+    measurement_db,
+    mturk,
+    openai_evals,
+    potato,
+    prodigy,
+    promptfoo,
+    py_irt,
+)
 from irtbench.data.readers.column_names import column_options, item_and_value, likely_long
-from irtbench.data.readers.formats import READERS
 from irtbench.data.readers.head import Head, look_at
 from irtbench.data.readers.observations import RECORDS, Reader, names_of
-from irtbench.data.readers.py_irt_parameters import recognises as of_py_irt
+from irtbench.data.readers.outside_parameters import recognises as of_py_irt
+from irtbench.data.readers.respondents import is_prolific
 from irtbench.data.responses import name_first
+
+GROUP = "irtbench.readers"
+log = logging.getLogger(__name__)
+
+
+def readers_of_others() -> Iterator[Reader]:
+    """Readers that other packages name; a warning says which cannot be loaded, or is none."""
+    for entry in entry_points(group=GROUP):
+        try:
+            found = entry.load()
+        except Exception as error:  # of whatever the package does when it is loaded
+            log.warning("reader %s (%s) is left out: it cannot be loaded (%s)", entry.name, entry.value, error)
+            continue
+        if isinstance(found, Reader):
+            yield found
+        else:
+            log.warning(
+                "reader %s (%s) is left out: expected a Reader of irtbench.data.readers.observations",
+                entry.name,
+                entry.value,
+            )
+
+
+READERS: tuple[Reader, ...] = (
+    inspect_log.READER,
+    lm_eval.READER,
+    every_eval_ever.READER,
+    measurement_db.READER,
+    helm.READER,
+    potato.READER,
+    evalplus.READER,
+    lighteval.READER,
+    label_studio.READER,
+    argilla.READER,
+    prodigy.READER,
+    mturk.READER,
+    openai_evals.READER,
+    promptfoo.READER,
+    deepeval.READER,
+    doccano.READER,
+    py_irt.READER,
+    *readers_of_others(),
+)
+#: Those whose respondents are models.
+OF_MODELS = frozenset(reader.name for reader in READERS if reader.holds == "response") - {py_irt.READER.name}
+
 
 TABLE, BESIDE, UNKNOWN = "table", "beside", "unknown"  # what a file is that no reader reads
 OR_A_TABLE = "or a table of respondent_id, item_id, response"
@@ -57,7 +123,7 @@ def find_sources(paths: Sequence[Path], how: HowToRead, left_out: Counter[str]) 
         return Sources(
             tuple(head for head, found in named if not found or _is_table(head) or head.kind in RECORDS), None
         )
-    participants = tuple(head.path for head, _ in named if prolific.recognises(head))
+    participants = tuple(head.path for head, _ in named if is_prolific(head))
     kinds = [(head, found, _kind_of(head, found, how, left_out)) for head, found in named]
     of_format: dict[str, list[Head]] = {}
     for head, _, kind in kinds:
@@ -98,7 +164,7 @@ def _kind_of(head: Head, found: bool, how: HowToRead, left_out: Counter[str]) ->
     """The reader of a file, or what it is besides."""
     readers = [reader for reader in READERS if how.format in ("auto", reader.name)]
     reader = next((reader for reader in readers if reader.recognises(head)), None)
-    if prolific.recognises(head):
+    if is_prolific(head):
         return BESIDE
     if reader is not None and reader.accompanies(head):
         left_out[f"files that accompany {reader.title}"] += 1

@@ -1,7 +1,7 @@
 """Sheets to upload, for whichever platform.
 
 Answers come back from the survey tool or the task builder; Prolific's table of participants is joined to them
-(`irtbench.data.readers.prolific`).
+(`irtbench.data.readers.respondents`).
 """
 
 from __future__ import annotations

@@ -8,10 +8,9 @@ import pytest
 from builders.commands_here import run_main
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.column_names import likely_column, likely_long
-from irtbench.data.readers.feature_table import read_features
-from irtbench.data.readers.groups import read_groups
-from irtbench.data.readers.item_table import read_items
+from irtbench.data.readers.item_table import read_features, read_items
 from irtbench.data.readers.recognise import read, read_responses
+from irtbench.data.readers.respondents import read_groups
 from irtbench.data.readers.tagged_items import read_testlets
 from irtbench.models.parameter_table import read_item_priors, read_parameters
 

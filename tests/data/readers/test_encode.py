@@ -14,7 +14,7 @@ from builders.simulated import drawn
 from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
-from irtbench.data.readers import encode, large_table, long_blocks, row_order
+from irtbench.data.readers import encode, large_table, row_order, table_blocks
 from irtbench.data.readers.encode import encode_table
 from irtbench.data.readers.large_columns import ColumnChoice
 from irtbench.data.readers.large_table import LargeTable
@@ -28,7 +28,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_table, "ROWS_OF_PART", 50)
     monkeypatch.setattr(response_blocks, "ROWS", 7)
     monkeypatch.setattr(encode, "NAMES_READ", 11)
-    monkeypatch.setattr(long_blocks, "ROWS_READ", 11)
+    monkeypatch.setattr(table_blocks, "ROWS_READ", 11)
     monkeypatch.setattr(row_order, "ROWS_READ", 13)
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import holds_responses, read_answers, read_responses
-from irtbench.data.readers.formats import READERS
 from irtbench.data.readers.head import Head
+from irtbench.data.readers.sources import READERS
 
 # --- Every Eval Ever
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import read_answers, read_responses
-from irtbench.data.readers.item_identity import join_items
-from irtbench.data.readers.trials import reduce_trials
+from irtbench.data.readers.trials import join_items, reduce_trials
 
 NAN = float("nan")
 #: Trials out of their order in the file; by trial: 0, 1, 1.

@@ -1,10 +1,4 @@
-"""py-irt's ``best_parameters.json``: item parameters on the scale of its subjects, brought to ours.
-
-Its models are P = 1 / (1 + exp(-a (theta - b))) with a = 1 in the 1PL. With its hierarchical priors neither location
-nor scale of theta is fixed, so that items are rescaled by the mean m and standard deviation s of its estimated
-abilities: a' = a s and d' = a (m - b). What it fits as 3PL and 4PL has an upper asymptote, (1 - lambda) or lambda times
-the curve, and no lower one.
-"""
+"""Item parameters that other programs estimated, brought to our scale and columns."""
 
 from __future__ import annotations
 
@@ -19,6 +13,7 @@ from numpy.typing import NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
+from irtbench.data.readers.table import field_places, to_numbers
 
 NEARLY_ONE = 0.99  # an upper asymptote from here on is taken for 1
 
@@ -30,6 +25,11 @@ def recognises(head: Head) -> bool:
 
 def read_py_irt_parameters(path: str | Path) -> pd.DataFrame:
     """Item parameters as columns ``item_id, discrimination, intercept``, on a theta of mean 0 and standard deviation 1.
+
+    The models of py-irt are P = 1 / (1 + exp(-a (theta - b))) with a = 1 in the 1PL. With its hierarchical priors
+    neither location nor scale of theta is fixed, so that items are rescaled by the mean m and standard deviation s of
+    its estimated abilities: a' = a s and d' = a (m - b). What it fits as 3PL and 4PL has an upper asymptote,
+    (1 - lambda) or lambda times the curve, and no lower one.
 
     Raises
     ------
@@ -86,3 +86,49 @@ def _numbers(content: dict[str, Any], name: str, path: Path) -> NDArray[np.float
 
 def _kind(value: Any) -> str:
     return "missing" if value is None else f"of type {type(value).__name__}"
+
+
+#: Slope, place, lower and upper asymptote; ``d`` is the intercept in the one and the upper asymptote in the other.
+MIRT, CATR = ("a1", "d", "g", "u"), ("a", "b", "c", "d")
+
+
+def in_our_columns(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
+    """The table under our names ``item_id, discrimination, intercept, guessing``; any other table as it is.
+
+    There is a column ``upper_asymptote`` where one is below 1.
+
+    Parameters
+    ----------
+    table
+        All texts, as `read_table` gives it. Items are named in ``item_id``, ``item``, or as R writes the names of rows,
+        in the first column.
+    path
+        The file, for errors.
+
+    Raises
+    ------
+    InputError
+        If the items have several abilities or no names, or a value is no number.
+    """
+    used = next((names for names in (MIRT, CATR) if set(names[:2]) <= set(table.columns)), None)
+    if {"discrimination", "difficulty"} <= {*table.columns} and "intercept" not in table:
+        a, b = (to_numbers(table[name], place=field_places(path, name)) for name in ("discrimination", "difficulty"))
+        return table.assign(intercept=[repr(float(d)) for d in -a * b])
+    if "discrimination" in table or used is None:
+        return table
+    if "a2" in table:
+        raise InputError(f"{path}: column a2: items of several abilities; expected one ability")
+    names = next((name for name in ("item_id", "item") if name in table), str(table.columns[0]))
+    if names in used:
+        raise InputError(f"{path}: no column of the items' names; expected item_id, item, or names in the first column")
+    number = {name: to_numbers(table[name], place=field_places(path, name)) for name in used if name in table}
+    slope, place, lower, upper = used
+    found = pd.DataFrame(
+        {
+            "item_id": table[names],
+            "discrimination": table[slope],
+            "intercept": table[place] if used == MIRT else [repr(float(d)) for d in -number[slope] * number[place]],
+            "guessing": table.get(lower, "0"),
+        }
+    )
+    return found.assign(upper_asymptote=table[upper]) if upper in number and (number[upper] != 1).any() else found
