@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
-from irtbench.data.readers.head import Head
 from irtbench.data.readers.observations import (
     LINES,
+    Head,
+    LeftOut,
     MetricChoice,
     Observation,
+    Observations,
     Reader,
     Wanted,
     content_hash,
@@ -18,12 +18,7 @@ from irtbench.data.readers.observations import (
 )
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file holds records of Argilla."""
-    return head.kind in ("array", *LINES) and head.has("id", "fields", "responses")
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the responses to one question; drafts and discarded ones are left out."""
     choice = MetricChoice(settings, "question")
     for record in records(head):
@@ -53,4 +48,10 @@ def _text(value: Any) -> str | None:
     return None if value is None or value == "" else str(value)
 
 
-READER = Reader("argilla", "records of Argilla", "answer", recognises, read)
+READER = Reader(
+    "argilla",
+    "records of Argilla",
+    "answer",
+    lambda head: head.kind in ("array", *LINES) and head.has("id", "fields", "responses"),
+    read,
+)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
-from irtbench.data.readers.observations import Fields, Observation, Reader, Scored, Wanted, content_hash
+from irtbench.data.readers.observations import (
+    Fields,
+    Head,
+    LeftOut,
+    Observation,
+    Observations,
+    Reader,
+    Scored,
+    Wanted,
+    content_hash,
+)
 from irtbench.data.readers.packed import open_bytes
 
 WHOLE = "testRunData"  # what the latest run, which the tool keeps, stands in
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file is a test run of deepeval."""
-    return head.kind == "object" and (head.has(WHOLE) or head.has("testCases", "metricsScores"))
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read whether each test case was passed, or one metric of it was."""
     with open_bytes(head.path) as file:
         try:
@@ -52,5 +53,11 @@ def _scored(case: Fields, settings: Wanted) -> Scored:
 
 
 READER = Reader(
-    "deepeval", "test runs of deepeval", "response", recognises, read, record="test case", numbered=True
-)  # fmt: skip
+    "deepeval",
+    "test runs of deepeval",
+    "response",
+    lambda head: head.kind == "object" and (head.has(WHOLE) or head.has("testCases", "metricsScores")),
+    read,
+    record="test case",
+    numbered=True,
+)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from irtbench.data.readers.observations import (
+    LINES,
+    Head,
+    LeftOut,
+    Observation,
+    Observations,
+    Reader,
+    Wanted,
+    content_hash,
+    records,
+)
 
-from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import LINES, Observation, Reader, Wanted, content_hash, records
 
-
-def recognises(head: Head) -> bool:
-    """Whether a file holds classified texts of doccano."""
-    of_texts = head.kind in LINES and head.has("id", "label") and (head.has("text") or head.has("data"))
-    return of_texts and isinstance(head.first["label"], list)
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the labels; several of one text are joined by a bar."""
     for line in records(head):
         labels = line.entries("label")
@@ -31,4 +31,16 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
         )
 
 
-READER = Reader("doccano", "texts of doccano", "answer", recognises, read, alone=True)
+READER = Reader(
+    "doccano",
+    "texts of doccano",
+    "answer",
+    lambda head: (
+        head.kind in LINES
+        and head.has("id", "label")
+        and isinstance(head.first["label"], list)
+        and (head.has("text") or head.has("data"))
+    ),
+    read,
+    alone=True,
+)

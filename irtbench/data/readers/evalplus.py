@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
 
-from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import entries_in
-from irtbench.data.readers.observations import Fields, Observation, Reader, Scored, Wanted
+from irtbench.data.readers.observations import Fields, Head, LeftOut, Observation, Observations, Reader, Scored, Wanted
 
 _NAME = re.compile(r"(?P<model>.*?)([-_.]sanitized)?[-_.]?eval_results\.json(\.gz)?")
 _STATUS = {"pass": 1.0, "fail": 0.0, "timeout": 0.0}
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file holds results of EvalPlus."""
-    return head.kind == "object" and head.has("date", "hash", "eval")
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the base tests or the base and extra tests (``plus``) of each problem."""
     named = _NAME.fullmatch(head.path.name)
     model = (named["model"] if named else head.path.stem) or head.path.absolute().parent.name
@@ -40,5 +32,12 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
 
 
 READER = Reader(
-    "evalplus", "results of EvalPlus", "response", recognises, read, record="entry", alone=True, numbered=True
+    "evalplus",
+    "results of EvalPlus",
+    "response",
+    lambda head: head.kind == "object" and head.has("date", "hash", "eval"),
+    read,
+    record="entry",
+    alone=True,
+    numbered=True,
 )

@@ -6,15 +6,14 @@ The hash in the file follows another recipe in each converter and is computed an
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-
-from irtbench.data.readers.head import Head
 from irtbench.data.readers.observations import (
     LINES,
     Fields,
+    Head,
+    LeftOut,
     MetricChoice,
     Observation,
+    Observations,
     Reader,
     Scored,
     Wanted,
@@ -23,17 +22,7 @@ from irtbench.data.readers.observations import (
 )
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file holds samples of Every Eval Ever."""
-    return head.kind in LINES and head.has("evaluation_id", "model_id", "sample_id", "evaluation")
-
-
-def accompanies(head: Head) -> bool:
-    """Whether a file is the aggregate of a run."""
-    return head.kind == "object" and head.has("schema_version", "evaluation_id", "evaluation_results")
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the lines of one metric of each evaluation."""
     choices: dict[str, MetricChoice] = {}
     for line in records(head):
@@ -68,4 +57,14 @@ def _scored(line: Fields, settings: Wanted) -> Scored:
     return None, answer, "" if answer is not None else "without an answer"
 
 
-READER = Reader("every-eval-ever", "samples of Every Eval Ever", "response", recognises, read, accompanies)
+READER = Reader(
+    "every-eval-ever",
+    "samples of Every Eval Ever",
+    "response",
+    lambda head: head.kind in LINES and head.has("evaluation_id", "model_id", "sample_id", "evaluation"),
+    read,
+    # the aggregate of a run
+    accompanies=lambda head: (
+        head.kind == "object" and head.has("schema_version", "evaluation_id", "evaluation_results")
+    ),
+)

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
-from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, records
+from irtbench.data.readers.observations import Fields, Head, LeftOut, Observation, Observations, Reader, Wanted, records
 
 #: Metrics that say whether an answer is right; what else a run counts is taken only if the user names it.
 CORRECTNESS = (
@@ -25,19 +22,7 @@ CORRECTNESS = (
 _MODEL = re.compile(r"(^|[,:])model=[^,]*")
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file holds statistics of instances."""
-    return head.kind == "array" and head.has("instance_id", "train_trial_index", "stats")
-
-
-def accompanies(head: Head) -> bool:
-    """Whether a file is another one of a run."""
-    return head.path.name in ("run_spec.json", "scenario.json", "scenario_state.json", "stats.json") or (
-        head.kind == "object" and head.has("adapter_spec")
-    )
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read one metric of the instances, each training trial a trial."""
     model, task = _run(head.path.parent / "run_spec.json", head.path)
     tags = {"task": task}
@@ -108,4 +93,15 @@ def _run(spec: Path, of: Path) -> tuple[str, str]:
     return fields.fields("adapter_spec").name("model"), _MODEL.sub("", fields.name("name")).strip(",:")
 
 
-READER = Reader("helm", "runs of HELM", "response", recognises, read, accompanies, alone=True)
+READER = Reader(
+    "helm",
+    "runs of HELM",
+    "response",
+    lambda head: head.kind == "array" and head.has("instance_id", "train_trial_index", "stats"),
+    read,
+    accompanies=lambda head: (
+        head.path.name in ("run_spec.json", "scenario.json", "scenario_state.json", "stats.json")
+        or (head.kind == "object" and head.has("adapter_spec"))
+    ),
+    alone=True,
+)

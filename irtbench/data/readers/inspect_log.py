@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import entries_in, entries_of
 from irtbench.data.readers.observations import (
     Fields,
+    Head,
+    LeftOut,
     MetricChoice,
     Observation,
+    Observations,
     Reader,
     Scored,
     Wanted,
@@ -33,14 +34,7 @@ LONGEST_HASHED = 5120  # characters of a text that the summaries keep
 _CUT = "...\n(content truncated)"
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file is a log of inspect_ai."""
-    if head.kind == "zip":
-        return any(name in head.members for name in ("header.json", "_journal/start.json"))
-    return head.kind == "object" and head.has("version", "status", "eval") and isinstance(head.first["eval"], dict)
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the samples of a log; of several with one id and epoch the last counts."""
     header, samples = _archive(head) if head.kind == "zip" else _log(head.path)
     invalid = _invalid(head) if head.kind == "zip" and header.values.get("invalidated") else set()
@@ -184,21 +178,20 @@ def _journal_order(name: str) -> tuple[int, str]:
     return (int(stem), name) if stem.isdigit() else (0, name)
 
 
-def accompanies(head: Head) -> bool:
-    """Whether a log is one of the shards that were merged into the log beside them."""
-    for folder in head.path.absolute().parents:
-        if folder.name.endswith(".shards"):
-            return folder.with_suffix(".eval").exists()
-    return False
-
-
 READER = Reader(
     "inspect",
     "logs of inspect_ai",
     "response",
-    recognises,
+    lambda head: (
+        any(name in head.members for name in ("header.json", "_journal/start.json"))
+        or (head.kind == "object" and head.has("version", "status", "eval") and isinstance(head.first["eval"], dict))
+    ),
     read,
-    accompanies,
+    # one of the shards that were merged into the log beside them
+    accompanies=lambda head: any(
+        folder.name.endswith(".shards") and folder.with_suffix(".eval").exists()
+        for folder in head.path.absolute().parents
+    ),
     record="sample",
     latest=(("item_id", "trial"), "superseded by a later sample of the same id and epoch"),
 )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.observations import (
     Fields,
+    Head,
+    LeftOut,
     MetricChoice,
     Observation,
+    Observations,
     Reader,
     Wanted,
     content_hash,
@@ -26,19 +27,12 @@ _CANCELLED = "annotations that were cancelled"
 _UNANSWERED = "annotations without an answer to this question"
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file is an export of Label Studio."""
-    if head.kind == "array" and head.has("id", "data", "annotations"):
-        return True
-    return head.kind in ("array", "table") and head.has("id", *_MIN)
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the answers to one question (``from_name``)."""
     return _tasks(head, settings, left_out) if head.has("annotations") else _minimal(head, settings, left_out)
 
 
-def _tasks(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def _tasks(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     choice = MetricChoice(settings, "question")
     for task in records(head):
         gold, found = None, []
@@ -93,7 +87,7 @@ def _value(value: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _minimal(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def _minimal(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """JSON-MIN and CSV: what is an answer and what the task's data stands nowhere, so that the user may have to say."""
     first = list(islice(records(head), MOST_LOOKED_AT))
     names = [name for name in first[0].values if name not in (*_MIN, "id")] if first else []
@@ -126,4 +120,13 @@ def _plain(given: Any) -> str | None:
     return None if given is None or given == "" else str(given)
 
 
-READER = Reader("label-studio", "exports of Label Studio", "answer", recognises, read)
+READER = Reader(
+    "label-studio",
+    "exports of Label Studio",
+    "answer",
+    lambda head: (
+        (head.kind == "array" and head.has("id", "data", "annotations"))
+        or (head.kind in ("array", "table") and head.has("id", *_MIN))
+    ),
+    read,
+)

@@ -7,26 +7,30 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import Head, parquet_rows
+from irtbench.data.readers.head import parquet_rows
 from irtbench.data.readers.json_stream import json_value
-from irtbench.data.readers.observations import Fields, MetricChoice, Observation, Reader, Wanted, content_hash
+from irtbench.data.readers.observations import (
+    Fields,
+    Head,
+    LeftOut,
+    MetricChoice,
+    Observation,
+    Observations,
+    Reader,
+    Wanted,
+    content_hash,
+)
 
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.parquet")
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT.+")
 _SCORES = ("metric", "metrics")
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file holds details of lighteval."""
-    return head.kind == "parquet" and head.has("doc", "model_response") and any(head.has(name) for name in _SCORES)
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read one metric of the documents."""
     scores = next(name for name in _SCORES if head.has(name))
     named = _FILE.fullmatch(head.path.name)
@@ -78,4 +82,13 @@ def _model(path: Path) -> str:
     return "/".join(after)
 
 
-READER = Reader("lighteval", "details of lighteval", "response", recognises, read, alone=True)
+READER = Reader(
+    "lighteval",
+    "details of lighteval",
+    "response",
+    lambda head: (
+        head.kind == "parquet" and head.has("doc", "model_response") and any(head.has(name) for name in _SCORES)
+    ),
+    read,
+    alone=True,
+)

@@ -7,15 +7,22 @@ results file, or else in the name of the folder.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
-from irtbench.data.readers.observations import LINES, Fields, Observation, Reader, Wanted, records
+from irtbench.data.readers.observations import (
+    LINES,
+    Fields,
+    Head,
+    LeftOut,
+    Observation,
+    Observations,
+    Reader,
+    Wanted,
+    records,
+)
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+\d))?\.jsonl(\.gz)?")
 #: What stands in a line beside the metrics, where an old file does not name these.
@@ -25,17 +32,7 @@ _NO_METRIC = {
 }  # fmt: skip
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file holds samples of lm-evaluation-harness."""
-    return head.kind in LINES and head.has("doc_id", "doc", "target", "resps", "filtered_resps")
-
-
-def accompanies(head: Head) -> bool:
-    """Whether a file holds results, which name the model."""
-    return head.kind == "object" and head.path.name.startswith("results") and head.has("results", "configs")
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the lines of one metric and one filter; of several for one document the last counts."""
     named = _SAMPLES.fullmatch(head.path.name)
     task, date = (named["task"], named["date"]) if named else (head.path.stem, None)
@@ -133,11 +130,11 @@ READER = Reader(
     "lm-eval",
     "samples of lm-evaluation-harness",
     "response",
-    recognises,
+    lambda head: head.kind in LINES and head.has("doc_id", "doc", "target", "resps", "filtered_resps"),
     read,
-    accompanies,
-    latest=(
-        ("item_id", "item_hash"),
-        "superseded by a later line of the same document: the file was appended to",
+    # results, which name the model
+    accompanies=lambda head: (
+        head.kind == "object" and head.path.name.startswith("results") and head.has("results", "configs")
     ),
+    latest=(("item_id", "item_hash"), "superseded by a later line of the same document: the file was appended to"),
 )

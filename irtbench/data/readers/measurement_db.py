@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import Head, look_at, parquet_rows
-from irtbench.data.readers.observations import Observation, Reader, Wanted
+from irtbench.data.readers.head import look_at, parquet_rows
+from irtbench.data.readers.observations import Head, LeftOut, Observation, Observations, Reader, Wanted
 
 _TAKEN = ("subject_id", "item_id", "benchmark_id", "trial", "test_condition", "response", "correct_answer")
 _NO_CONDITION = "none"
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file is the table of responses."""
-    return head.kind == "parquet" and head.has("subject_id", "item_id", "benchmark_id", "response")
-
-
-def accompanies(head: Head) -> bool:
-    """Whether a file is one of the other tables: items, subjects, benchmarks."""
-    return head.kind == "parquet" and (
-        head.has("item_id", "raw_item_id", "content_hash")
-        or head.has("subject_id", "display_name")
-        or head.has("benchmark_id", "response_type")
-    )
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the responses under one test condition; the metrics of the settings name it where there are several."""
     hashes, chosen = _hashes(head.path), None
     if "test_condition" in head.columns:
@@ -72,4 +56,20 @@ def _hashes(path: Path) -> dict[str, str]:
     return {}
 
 
-READER = Reader("measurement-db", "tables of measurement-db", "response", recognises, read, accompanies, alone=True)
+READER = Reader(
+    "measurement-db",
+    "tables of measurement-db",
+    "response",
+    lambda head: head.kind == "parquet" and head.has("subject_id", "item_id", "benchmark_id", "response"),
+    read,
+    # the tables of items, subjects and benchmarks
+    accompanies=lambda head: (
+        head.kind == "parquet"
+        and (
+            head.has("item_id", "raw_item_id", "content_hash")
+            or head.has("subject_id", "display_name")
+            or head.has("benchmark_id", "response_type")
+        )
+    ),
+    alone=True,
+)

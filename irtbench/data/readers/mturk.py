@@ -8,13 +8,20 @@ its inputs joins items that came in several HITs.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
-from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import json_value
-from irtbench.data.readers.observations import Fields, Observation, Reader, Wanted, content_hash, records
+from irtbench.data.readers.observations import (
+    Fields,
+    Head,
+    LeftOut,
+    Observation,
+    Observations,
+    Reader,
+    Wanted,
+    content_hash,
+    records,
+)
 
 _IDS = ("HITId", "AssignmentId", "WorkerId")
 _NUMBERED = re.compile(r"(?P<stem>.*?)_?(?P<number>\d+)")
@@ -22,12 +29,7 @@ _JSON = "Answer.taskAnswers"
 _ITEM = ("id", "item_id", "itemid", "item")  # inputs that name the item
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file is a batch."""
-    return head.kind == "table" and head.has(*_IDS) and any(name.startswith("Answer.") for name in head.columns)
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the answers of the assignments that were not rejected."""
     for row in records(head):
         if row.values.get("AssignmentStatus") == "Rejected" or row.values.get("Reject"):
@@ -94,4 +96,10 @@ def _inputs_of(answer: str, inputs: dict[str, str]) -> dict[str, str]:
     return {name: inputs[name] for name, own in found.items() if own and int(own["number"]) == int(numbered["number"])}
 
 
-READER = Reader("mturk", "batches of Mechanical Turk", "answer", recognises, read)
+READER = Reader(
+    "mturk",
+    "batches of Mechanical Turk",
+    "answer",
+    lambda head: head.kind == "table" and head.has(*_IDS) and any(name.startswith("Answer.") for name in head.columns),
+    read,
+)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.how_to_read import HowToRead
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import Head
+from irtbench.data.readers.head import Head as Head
 from irtbench.data.readers.table import graded, to_responses, to_scores
 from irtbench.data.readers.trials import PAIR
 from irtbench.data.responses import name_first
@@ -72,6 +72,10 @@ class Observation(NamedTuple):
     gold: str | None = None
     item_hash: str | None = None
     tags: Mapping[str, str] = {}
+
+
+Observations = Iterator[Observation]
+LeftOut = Counter[str]  # how many, by reason
 
 
 @dataclass(frozen=True)
@@ -218,7 +222,7 @@ class Reader:
     title: str
     holds: Want
     recognises: Callable[[Head], bool]
-    read: Callable[[Head, Wanted, Counter[str]], Iterator[Observation]]
+    read: Callable[[Head, Wanted, LeftOut], Observations]
     accompanies: Callable[[Head], bool] = field(default=lambda head: False)
     record: str = ""
     alone: bool = False
@@ -383,7 +387,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def collect(reader: Reader, head: Head, wanted: Wanted, left_out: Counter[str]) -> pd.DataFrame:
+def collect(reader: Reader, head: Head, wanted: Wanted, left_out: LeftOut) -> pd.DataFrame:
     """Read a file into a long table.
 
     Parameters

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import LINES, Observation, Reader, Wanted, records
+from irtbench.data.readers.observations import LINES, Head, LeftOut, Observation, Observations, Reader, Wanted, records
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file is a record of events."""
-    spec = head.first.get("spec")
-    return head.kind in LINES and isinstance(spec, dict) and "completion_fns" in spec
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the events of type ``match``; several of one sample are trials."""
     model = task = ""
     for line in records(head):
@@ -48,4 +38,13 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
             left_out[f"events of type {line.text('type')}"] += 1
 
 
-READER = Reader("openai-evals", "records of OpenAI evals", "response", recognises, read, numbered=True)
+READER = Reader(
+    "openai-evals",
+    "records of OpenAI evals",
+    "response",
+    lambda head: (
+        head.kind in LINES and isinstance(head.first.get("spec"), dict) and "completion_fns" in head.first["spec"]
+    ),
+    read,
+    numbered=True,
+)

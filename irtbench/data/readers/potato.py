@@ -5,29 +5,27 @@ A schema is a question. What was chosen stands as ``true`` under its label, what
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import LINES, Fields, MetricChoice, Observation, Reader, Wanted, records
+from irtbench.data.readers.observations import (
+    LINES,
+    Fields,
+    Head,
+    LeftOut,
+    MetricChoice,
+    Observation,
+    Observations,
+    Reader,
+    Wanted,
+    records,
+)
 
 _IDS = ("instance_id", "user_id")
 _YES, _NO = ("true", "True", "1"), ("", "false", "False", "0", "None")
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file holds annotations of Potato; its side files have a row for each change or event."""
-    of_kind = head.kind in ("table", "parquet") or (head.kind in LINES and head.has("labels"))
-    return of_kind and head.has(*_IDS) and not head.has("schema")
-
-
-def accompanies(head: Head) -> bool:
-    """Whether a file is another table of the Parquet export: items, spans, answers of the survey pages."""
-    return head.kind == "parquet" and head.path.name in ("items.parquet", "spans.parquet", "phase_responses.parquet")
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the answers to one schema; those who left it empty have no answer."""
     choice = MetricChoice(settings, "question")
     for row, labels in _rows(head):
@@ -85,4 +83,19 @@ def _answer(given: Any) -> str | None:
     return f"{given:g}" if isinstance(given, float) else str(given)
 
 
-READER = Reader("potato", "annotations of Potato", "answer", recognises, read, accompanies)
+READER = Reader(
+    "potato",
+    "annotations of Potato",
+    "answer",
+    # its side files have a row for each change or event, and a schema
+    lambda head: (
+        (head.kind in ("table", "parquet") or (head.kind in LINES and head.has("labels")))
+        and head.has(*_IDS)
+        and not head.has("schema")
+    ),
+    read,
+    # other tables of the Parquet export: items, spans, answers of the survey pages
+    accompanies=lambda head: (
+        head.kind == "parquet" and head.path.name in ("items.parquet", "spans.parquet", "phase_responses.parquet")
+    ),
+)

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import LINES, Observation, Reader, Wanted, records
+from irtbench.data.readers.observations import LINES, Head, LeftOut, Observation, Observations, Reader, Wanted, records
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file holds annotations of Prodigy."""
-    return head.kind in LINES and head.has("_input_hash", "_task_hash", "answer")
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the answers: the accepted options, or whether the task was accepted. The item is the task's hash."""
     for line in records(head):
         given, choices = line.name("answer"), line.entries("options")
@@ -42,4 +34,11 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
         )
 
 
-READER = Reader("prodigy", "annotations of Prodigy", "answer", recognises, read, alone=True)
+READER = Reader(
+    "prodigy",
+    "annotations of Prodigy",
+    "answer",
+    lambda head: head.kind in LINES and head.has("_input_hash", "_task_hash", "answer"),
+    read,
+    alone=True,
+)

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import defaultdict
 
-from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import entries_in
-from irtbench.data.readers.observations import LINES, Fields, Observation, Reader, Scored, Wanted, content_hash
+from irtbench.data.readers.observations import (
+    LINES,
+    Fields,
+    Head,
+    LeftOut,
+    Observation,
+    Observations,
+    Reader,
+    Scored,
+    Wanted,
+    content_hash,
+)
 
 RESULTS = ("results", "results")  # where they are
 ERROR = 2  # the reason of a failure where the provider gave no answer, and not an assertion failed
-
-
-def recognises(head: Head) -> bool:
-    """Whether a file is an evaluation of promptfoo."""
-    return (head.kind == "object" and head.has("evalId", "results", "config")) or _of_lines(head)
 
 
 def _of_lines(head: Head) -> bool:
     return head.kind in LINES and head.has("promptIdx", "testIdx", "provider", "success")
 
 
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read whether each test was passed, or a score; a provider with several prompts is a respondent with each."""
     every = head.values() if _of_lines(head) else entries_in(head.path, *RESULTS)
     results = (value for place, value in every if isinstance(place, int) or place[:2] == RESULTS)
@@ -72,5 +76,11 @@ def _scored(row: Fields, settings: Wanted) -> Scored:
 
 
 READER = Reader(
-    "promptfoo", "evaluations of promptfoo", "response", recognises, read, record="result", numbered=True
-)  # fmt: skip
+    "promptfoo",
+    "evaluations of promptfoo",
+    "response",
+    lambda head: (head.kind == "object" and head.has("evalId", "results", "config")) or _of_lines(head),
+    read,
+    record="result",
+    numbered=True,
+)

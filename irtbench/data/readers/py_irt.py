@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-
-from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import LINES, Observation, Reader, Wanted, records
+from irtbench.data.readers.observations import LINES, Head, LeftOut, Observation, Observations, Reader, Wanted, records
 
 
-def recognises(head: Head) -> bool:
-    """Whether a file holds responses for py-irt."""
-    return head.kind in LINES and head.has("subject_id") and isinstance(head.first.get("responses"), dict)
-
-
-def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Observation]:
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the responses of each subject."""
     for line in records(head):
         responses = line.fields("responses")
@@ -23,4 +14,11 @@ def read(head: Head, settings: Wanted, left_out: Counter[str]) -> Iterator[Obser
             yield Observation(line.name("subject_id"), item, line.number, *scored)
 
 
-READER = Reader("py-irt", "responses for py-irt", "response", recognises, read, alone=True)
+READER = Reader(
+    "py-irt",
+    "responses for py-irt",
+    "response",
+    lambda head: head.kind in LINES and head.has("subject_id") and isinstance(head.first.get("responses"), dict),
+    read,
+    alone=True,
+)
