@@ -69,7 +69,10 @@ def read_items(
     if unknown:
         raise InputError(f"columns: unknown name {name_first(unknown)}; expected some of {', '.join(COLUMNS_OF_ITEMS)}")
     frame = read_table(path)
-    chosen = {name: columns.get(name) or _first_of(aliases, frame) for name, aliases in COLUMNS_OF_ITEMS.items()}
+    chosen = {
+        name: columns.get(name) or next((alias for alias in aliases if alias in frame.columns), None)
+        for name, aliases in COLUMNS_OF_ITEMS.items()
+    }
     item_column = chosen["item_id"] or likely_column(list(frame.columns), "item_id") or "item_id"
     frame = rows_of_items(frame, item_column, path, columns=list(columns.values()), where=where)
     return ItemTable(
@@ -110,10 +113,6 @@ def rows_of_items(
         place = field_places(path, item)(int(repeated.index[0]))
         raise InputError(f"{place}: item names must be unique but '{repeated.iloc[0]}' is repeated")
     return frame
-
-
-def _first_of(aliases: tuple[str, ...], frame: pd.DataFrame) -> str | None:
-    return next((alias for alias in aliases if alias in frame.columns), None)
 
 
 def _texts(frame: pd.DataFrame, column: str | None) -> tuple[str | None, ...]:
@@ -159,7 +158,8 @@ def read_features(path: str | Path, *, columns: tuple[str, ...] = (), exclude: t
     demand_columns(frame, ["item_id", *columns, *exclude], path)
     demand_filled(frame, "item_id", path)
     wanted = [name for name in (columns or frame.columns) if name != "item_id" and name not in exclude]
-    texts = [name for name in wanted if _is_text(frame[name].nunique(), len(frame))]
+    # so many values cannot be kinds of items
+    texts = [name for name in wanted if 2 * frame[name].nunique() > len(frame)]
     if texts and len(frame) > 2:
         numbers = {name: ItemFeatures.numbers_of(frame[name]) for name in texts}
         long = [name for name, found in numbers.items() if found is None]
@@ -172,11 +172,6 @@ def read_features(path: str | Path, *, columns: tuple[str, ...] = (), exclude: t
         return ItemFeatures.from_frame(frame[["item_id", *wanted]])
     except InputError as error:
         raise InputError(f"file {path}: {error}") from None
-
-
-def _is_text(n_kinds: int, n_rows: int) -> bool:
-    """Whether a column has so many values that they cannot be kinds of items."""
-    return n_kinds > n_rows / 2
 
 
 #: Columns taken as options, in their order, unless the user names them: option1, option_A, answer0, choice B, ...

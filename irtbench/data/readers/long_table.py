@@ -23,6 +23,7 @@ from irtbench.data.readers.table import (
     demand_columns,
     demand_filled,
     field_places,
+    refuse_first,
     to_numbers,
 )
 from irtbench.data.responses import name_first, trials_words
@@ -198,22 +199,21 @@ def _to_counts(
     right, asked = (
         np.nan_to_num(to_numbers(frame[chosen[name]], place=field_places(path, chosen[name]))) for name in COUNTS
     )
-    wrong = wrong_counts(right, asked)
-    if wrong.any():
-        first = int(wrong.argmax())
-        raise InputError(
-            f"{field_places(path, chosen['n_correct'])(first)}: expected a whole number right of "
-            f"{trials_words(asked[first])} but got {right[first]:g} of {asked[first]:g}"
-        )
+    place = field_places(path, chosen["n_correct"])
+    refuse_first(
+        wrong_counts(right, asked),
+        lambda row: (
+            f"{place(row)}: expected a whole number right of {trials_words(asked[row])} but got {right[row]:g} of "
+            f"{asked[row]:g}"
+        ),
+    )
     return pd.Series(right, index=frame.index), pd.Series(asked, index=frame.index)
 
 
 def _to_seconds(frame: pd.DataFrame, column: str, path: str | Path) -> pd.Series[float]:
     place = field_places(path, column)
     seconds = to_numbers(frame[column], place=place)
-    if (seconds < 0).any():
-        first = int((seconds < 0).argmax())
-        raise InputError(f"{place(first)}: expected at least 0 seconds but got {seconds[first]:g}")
+    refuse_first(seconds < 0, lambda row: f"{place(row)}: expected at least 0 seconds but got {seconds[row]:g}")
     return pd.Series(seconds, index=frame.index)
 
 

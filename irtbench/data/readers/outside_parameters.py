@@ -77,15 +77,12 @@ def read_py_irt_parameters(path: str | Path) -> pd.DataFrame:
 def _numbers(content: dict[str, Any], name: str, path: Path) -> NDArray[np.float64]:
     values = content.get(name)
     if not isinstance(values, list) or not values:
-        raise InputError(f"file {path}, field {name}: expected a list of numbers but it is {_kind(values)}")
+        kind = "missing" if values is None else f"of type {type(values).__name__}"
+        raise InputError(f"file {path}, field {name}: expected a list of numbers but it is {kind}")
     wrong = [value for value in values if isinstance(value, bool) or not isinstance(value, int | float)]
     if wrong or not all(math.isfinite(value) for value in values):
         raise InputError(f"file {path}, field {name}: expected finite numbers but it holds {str(wrong or values)[:60]}")
     return np.array(values, dtype=np.float64)
-
-
-def _kind(value: Any) -> str:
-    return "missing" if value is None else f"of type {type(value).__name__}"
 
 
 #: Slope, place, lower and upper asymptote; ``d`` is the intercept in the one and the upper asymptote in the other.

@@ -17,12 +17,11 @@ from irtbench.data.coded_responses import MISSING as NOT_OBSERVED
 from irtbench.data.grading import GradingSettings, as_compared, as_meant
 from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.table import MISSING, to_numbers
+from irtbench.data.readers.table import MISSING, WORDS, refuse_first, to_numbers
 from irtbench.data.responses import name_first
 from irtbench.data.vocabulary import labels_by_loose_form, loose_form
 
 FIRST_ANSWERS = 10_000  # by which it is told whether the answers are meant for the keys
-WORDS = {"true": 1.0, "false": 0.0}
 
 
 def numbers_of(
@@ -77,11 +76,8 @@ def coded_responses(column: pa.Array, source: str | Path, name: str, first_row: 
     numbers = numbers_of(column, source, name, first_row)
     missing = np.isnan(numbers) | (numbers == NOT_OBSERVED)
     wrong = ~(missing | (numbers == 0) | (numbers == 1))
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise InputError(
-            f"file {source}, row {first_row + row}, column {name}: expected 1, 0 or missing but got {numbers[row]:g}"
-        )
+    place = f"column {name}: expected 1, 0 or missing but got"
+    refuse_first(wrong, lambda row: f"file {source}, row {first_row + row}, {place} {numbers[row]:g}")
     return np.where(missing, np.float32(NOT_OBSERVED), numbers).astype(np.int8)
 
 

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.predictions import Predictions
-from irtbench.data.readers.table import demand_columns, demand_filled, field_places, read_table, to_numbers
+from irtbench.data.readers.table import (
+    WORDS,
+    demand_columns,
+    demand_filled,
+    field_places,
+    read_table,
+    refuse_first,
+    to_numbers,
+)
 from irtbench.data.responses import name_first
 
 #: How far the probabilities of all classes may sum from 1, as printed digits leave them.
@@ -73,13 +81,13 @@ def read_predictions(
     stated = np.column_stack([_probabilities(frame, column, path) for column in columns])
     if classes:
         total = stated.sum(axis=1)
-        astray = np.abs(total - 1) > ROUNDING
-        if astray.any():
-            first = int(astray.argmax())
-            raise InputError(
-                f"{field_places(path, columns[0])(first)}: the probabilities of {name_first(columns)} must sum to 1 "
-                f"but sum to {total[first]:g}"
-            )
+        refuse_first(
+            np.abs(total - 1) > ROUNDING,
+            lambda row: (
+                f"{field_places(path, columns[0])(row)}: the probabilities of {name_first(columns)} must sum to 1 "
+                f"but sum to {total[row]:g}"
+            ),
+        )
         happened = _classes(frame, label, list(classes), path)
     else:
         happened = _events(frame, label, path)[:, None]
@@ -95,29 +103,29 @@ def read_predictions(
 
 
 def _probabilities(frame: pd.DataFrame, column: str, path: str | Path) -> NDArray[np.float64]:
-    place = field_places(path, column)
-    values = to_numbers(frame[column], place=place)
-    outside = ~((values >= 0) & (values <= 1))
-    if outside.any():
-        first = int(outside.argmax())
-        raise InputError(f"{place(first)}: expected a probability in [0, 1] but got '{frame[column].iloc[first]}'")
+    place, texts = field_places(path, column), frame[column]
+    values = to_numbers(texts, place=place)
+    refuse_first(
+        ~((values >= 0) & (values <= 1)),
+        lambda row: f"{place(row)}: expected a probability in [0, 1] but got '{texts.iloc[row]}'",
+    )
     return values
 
 
 def _events(frame: pd.DataFrame, label: str, path: str | Path) -> NDArray[np.float64]:
-    place = field_places(path, label)
-    values = to_numbers(frame[label], place=place, words={"true": 1.0, "false": 0.0})
-    wrong = ~((values == 0) | (values == 1))
-    if wrong.any():
-        first = int(wrong.argmax())
-        raise InputError(f"{place(first)}: expected the label 1 or 0 but got '{frame[label].iloc[first]}'")
+    place, texts = field_places(path, label), frame[label]
+    values = to_numbers(texts, place=place, words=WORDS)
+    refuse_first(
+        ~((values == 0) | (values == 1)),
+        lambda row: f"{place(row)}: expected the label 1 or 0 but got '{texts.iloc[row]}'",
+    )
     return values
 
 
 def _classes(frame: pd.DataFrame, label: str, names: list[str], path: str | Path) -> NDArray[np.float64]:
-    position = pd.Index(names).get_indexer(pd.Index(frame[label]))
-    if (position < 0).any():
-        first = int((position < 0).argmax())
-        place = field_places(path, label)(first)
-        raise InputError(f"{place}: expected one of {name_first(names)} but got '{frame[label].iloc[first]}'")
+    place, texts = field_places(path, label), frame[label]
+    position = pd.Index(names).get_indexer(pd.Index(texts))
+    refuse_first(
+        position < 0, lambda row: f"{place(row)}: expected one of {name_first(names)} but got '{texts.iloc[row]}'"
+    )
     return (position[:, None] == np.arange(len(names))).astype(np.float64)

@@ -21,7 +21,15 @@ import pandas as pd
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.column_names import with_known_names
 from irtbench.data.readers.head import Head, look_at
-from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, field_places, read_table, to_numbers
+from irtbench.data.readers.table import (
+    MISSING,
+    demand_columns,
+    demand_filled,
+    field_places,
+    read_table,
+    refuse_first,
+    to_numbers,
+)
 from irtbench.data.readers.trials import PAIR
 from irtbench.data.responses import demand_unique, name_first
 
@@ -224,14 +232,15 @@ def weights_of(respondents: pd.DataFrame, name: str, path: str | Path) -> np.nda
         Naming the first respondent whose weight is missing or no positive number.
     """
     weights = pd.to_numeric(respondents[name], errors="coerce").to_numpy(dtype=np.float64)
-    wrong = ~(np.isfinite(weights) & (weights > 0))
-    if wrong.any():
-        first = int(wrong.argmax())
+
+    def message(first: int) -> str:
         given = respondents[name].iloc[first]
-        raise InputError(
-            f"file {path}, column {name}: respondent {respondents.index[first]} has "
-            f"{'no weight' if given is None else f'the weight {given}'}; expected a positive number"
+        said = "no weight" if given is None else f"the weight {given}"
+        return (
+            f"file {path}, column {name}: respondent {respondents.index[first]} has {said}; expected a positive number"
         )
+
+    refuse_first(~(np.isfinite(weights) & (weights > 0)), message)
     return weights
 
 

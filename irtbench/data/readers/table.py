@@ -27,6 +27,7 @@ from irtbench.data.responses import demand_unique, name_first
 EXPECTED_ONCE = "; expected each once, or a table of respondent_id, item_id, response"
 #: Fields that stand for "nothing here" wherever a value may be missing.
 MISSING = ("", "NA", "NaN", "nan")
+WORDS = {"true": 1.0, "false": 0.0}  # that stand for responses
 
 #: A table that is read whole: at most ``MOST_BYTES`` of text (unpacked, where it is gzipped), which takes eight times
 #: that in memory; so many fields of a Parquet file, bytes of text in a column of it, and columns.
@@ -174,7 +175,7 @@ def to_scores(texts: pd.Series[str], *, place: Callable[[int], str], levels: Seq
             lambda row: f"{place(row)}: expected one of {', '.join(levels)} but got '{texts.iloc[row]}'",
         )
         return np.where(places < 0, np.nan, places)
-    scores = to_numbers(texts, place=place, words={"true": 1.0, "false": 0.0})
+    scores = to_numbers(texts, place=place, words=WORDS)
     scores[scores == -1] = np.nan
     return scores
 

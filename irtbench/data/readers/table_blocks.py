@@ -28,7 +28,7 @@ from irtbench.data.readers.large_columns import TableLayout
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.part_values import FIRST_ANSWERS, Keys, coded_names, coded_responses, names_of, numbers_of
 from irtbench.data.readers.row_order import SeenNames
-from irtbench.data.readers.table import text_bytes
+from irtbench.data.readers.table import refuse_first, text_bytes
 from irtbench.data.response_blocks import Blocks, Unmade
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.trial_counts import MOST_TRIALS, wrong_counts
@@ -135,13 +135,13 @@ class LongFile:
             np.nan_to_num(numbers_of(batch.column(name), source, name, first_row, expected="a whole number"))
             for name in names
         )
-        wrong = wrong_counts(right, asked)
-        if wrong.any():
-            row = int(wrong.argmax())
-            raise InputError(
+        refuse_first(
+            wrong_counts(right, asked),
+            lambda row: (
                 f"file {source}, row {first_row + row}: expected a whole number {names[0]} of a whole number "
                 f"{names[1]}, at most {MOST_TRIALS:,}, but got {right[row]:g} of {asked[row]:g}"
-            )
+            ),
+        )
         return right.astype(np.int64), asked.astype(np.int64)
 
 

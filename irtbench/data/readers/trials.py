@@ -106,7 +106,6 @@ def reduce_trials(
     repeated = frame.duplicated(PAIR)
     if not repeated.any() and trials != "mean":
         return frame
-    pairs = [f"({r}, {i})" for r, i in frame.loc[repeated, PAIR].drop_duplicates().itertuples(index=False)]
     told_apart = "trial" in frame.columns and not frame.duplicated([*PAIR, "trial"]).any()
     if trials == "count" and told_apart and "response" in frame.columns:
         counted = trial_counts(frame)
@@ -118,22 +117,22 @@ def reduce_trials(
         why = (
             "several trials of a pair" if told_apart else "duplicate (respondent, item) pairs that no trial tells apart"
         )
-        raise InputError(f"{place}: {why}: {name_first(pairs)}; choose {CHOICES}")
+        raise InputError(f"{place}: {why}: {_pairs(frame[repeated])}; choose {CHOICES}")
     if trials in ("first", "last"):
         ordered = frame if not told_apart else frame.iloc[np.argsort(_order(frame["trial"]), kind="stable")]
         kept = ordered[~ordered.duplicated(PAIR, keep=trials)].sort_index()
         return kept.drop(columns="trial", errors="ignore").reset_index(drop=True)
     if "response" not in frame.columns:
         raise InputError(f"{place}: raw answers have no {trials}; expected trials first or last, or graded responses")
-    share = frame.groupby(PAIR, sort=False)["response"].agg("max" if trials == "any" else "mean").to_numpy()
-    if trials == "any":
-        reduced = share
-    elif trials == "majority":
-        reduced = np.where(np.isnan(share), np.nan, share > 0.5)
-    else:
-        reduced = np.where(np.isnan(share), np.nan, share >= threshold)
+    share = frame.groupby(PAIR, sort=False)["response"].mean().to_numpy()
     first = frame[~repeated].drop(columns="trial", errors="ignore").reset_index(drop=True)
-    return first.assign(response=reduced)
+    return first.assign(response=_of_share(share, trials, threshold))
+
+
+def _of_share(share: NDArray[np.float64], trials: Trials, threshold: float | None) -> NDArray[np.float64]:
+    """Responses by the share, or the mean score, of the trials of each pair."""
+    right = {"mean": share >= (threshold or 0.0), "any": share > 0}.get(trials, share > 0.5)
+    return np.where(np.isnan(share), np.nan, right)
 
 
 def _reduce_counts(frame: pd.DataFrame, trials: Trials, threshold: float | None, place: str) -> pd.DataFrame:
@@ -142,16 +141,21 @@ def _reduce_counts(frame: pd.DataFrame, trials: Trials, threshold: float | None,
     assert counts is not None
     repeated = counts.duplicated(PAIR)
     if repeated.any():
-        pairs = [f"({r}, {i})" for r, i in counts.loc[repeated, PAIR].drop_duplicates().itertuples(index=False)]
-        raise InputError(f"{place}: duplicate (respondent, item) pairs that no trial tells apart: {name_first(pairs)}")
+        raise InputError(
+            f"{place}: duplicate (respondent, item) pairs that no trial tells apart: {_pairs(counts[repeated])}"
+        )
     if trials in ("keep", "count"):
         return counts
     n, k = counts["n_trials"].to_numpy(), counts["n_correct"].to_numpy()
     if trials not in ("mean", "majority", "any") and (n > 1).any():
         raise InputError(f"{place}: several trials of a pair, counted without their order; choose {COUNTED}")
     share = np.divide(k, n, out=np.full(len(n), np.nan), where=n > 0)
-    least = {"mean": share >= (threshold or 0.0), "any": share > 0}.get(trials, share > 0.5)
-    return counts.drop(columns=["n_correct", "n_trials"]).assign(response=np.where(np.isnan(share), np.nan, least))
+    return counts.drop(columns=["n_correct", "n_trials"]).assign(response=_of_share(share, trials, threshold))
+
+
+def _pairs(repeated: pd.DataFrame) -> str:
+    """The first pairs of these rows."""
+    return name_first([f"({r}, {i})" for r, i in repeated[PAIR].drop_duplicates().itertuples(index=False)])
 
 
 def _order(trials: pd.Series[str]) -> NDArray[np.float64]:

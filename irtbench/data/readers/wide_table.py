@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -179,81 +178,67 @@ def wide_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> Lo
         If the table looks transposed (see ``looks_transposed``), and if columns are left out unasked: those that
         survey tools add, and where responses are wanted those that do not hold 1, 0 or missing.
     """
-    table = _WideTable.of(frame, path, wanted)
-    n_rows, n_items = len(table.respondents), len(table.items)
+    of, respondents, items, cells, place, left_out = _parts(frame, path, wanted)
+    n_rows, n_items = len(respondents), len(items)
     long = pd.DataFrame(
         {
-            "respondent_id": pd.Index(table.respondents).take(np.repeat(np.arange(n_rows), n_items)),
-            "item_id": pd.Index(table.items).take(np.tile(np.arange(n_items), n_rows)),
+            "respondent_id": pd.Index(respondents).take(np.repeat(np.arange(n_rows), n_items)),
+            "item_id": pd.Index(items).take(np.tile(np.arange(n_items), n_rows)),
         }
     )
-    if wanted.want == "answer":
-        long["answer"] = table.cells.cat.categories.take(table.cells.cat.codes.to_numpy())
+    if wanted.graded:
+        long["response"] = wanted.values_of(cells, place=place)
+    else:
+        long["answer"] = cells.cat.categories.take(cells.cat.codes.to_numpy())
         long = long[~long["answer"].isin(MISSING)].reset_index(drop=True)
         if long.empty:
             raise InputError(f"file {path}: every cell is empty; expected at least one answer")
-    else:
-        long["response"] = wanted.values_of(table.cells, place=table.place)
-    return LongTable(long, Path(path), "wide", {"respondent_id": table.respondent_column}, table.left_out)
+    return LongTable(long, Path(path), "wide", {"respondent_id": of}, left_out)
 
 
 def matrix_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> ResponseMatrix:
     """The responses of a wide table of texts; errors and warnings as for ``wide_from_frame``."""
-    table = _WideTable.of(frame, path, wanted)
-    values = wanted.values_of(table.cells, place=table.place).reshape(len(table.respondents), len(table.items))
-    return ResponseMatrix(values, tuple(table.respondents), tuple(table.items))
+    _, respondents, items, cells, place, _ = _parts(frame, path, wanted)
+    values = wanted.values_of(cells, place=place).reshape(len(respondents), len(items))
+    return ResponseMatrix(values, tuple(respondents), tuple(items))
 
 
-@dataclass(frozen=True, eq=False)
-class _WideTable:
-    """Respondents, items and fields (row by row) of a wide table, and the number of each row in its file."""
-
-    path: str | Path
-    respondent_column: str
-    respondents: list[str]
-    items: list[str]
-    cells: pd.Series[str]
-    rows: pd.Index[int]
-    left_out: Mapping[str, int]
-
-    def place(self, cell: int) -> str:
-        """Where a field stands in the file."""
-        row, column = divmod(cell, len(self.items))
-        return f"{row_place(self.path, int(self.rows[row]))}, column {self.items[column]}"
-
-    @classmethod
-    def of(cls, frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> _WideTable:
-        """Find and check them; see ``wide_from_frame``."""
-        items, exclude = wanted.how.items, wanted.how.exclude
-        graded = wanted.want == "response" and not wanted.levels
-        threshold = 0.0 if wanted.raw_scores and wanted.threshold is None else wanted.threshold
-        respondent_column = choose_respondent_column(frame, path, wanted.how.columns)
-        frame = without_header_rows(frame)
-        respondents = frame[respondent_column]
-        others = frame.columns.drop(respondent_column)
-        if others.empty or (others == "").any():
-            raise InputError(f"file {path}: expected a named column for each item beside '{respondent_column}'")
-        demand_filled(frame, respondent_column, path)
-        names, left = item_columns(
-            frame, respondent_column, path, items=items, exclude=exclude, graded=graded, threshold=threshold
+def _parts(
+    frame: pd.DataFrame, path: str | Path, wanted: Wanted
+) -> tuple[str, list[str], list[str], pd.Series[str], Callable[[int], str], Mapping[str, int]]:
+    """The respondents' column, respondents, items, fields row by row, where one is in the file, what is left out."""
+    column, chosen = choose_respondent_column(frame, path, wanted.how.columns), wanted.how.items
+    frame = without_header_rows(frame)
+    respondents = frame[column].tolist()
+    others = frame.columns.drop(column)
+    if others.empty or (others == "").any():
+        raise InputError(f"file {path}: expected a named column for each item beside '{column}'")
+    demand_filled(frame, column, path)
+    names, left = item_columns(
+        frame, column, path, items=chosen, exclude=wanted.how.exclude, graded=wanted.graded and not wanted.levels,
+        threshold=0.0 if wanted.raw_scores and wanted.threshold is None else wanted.threshold,
+    )  # fmt: skip
+    asked = each_pattern(wanted.how.exclude, [str(name) for name in others])
+    unasked = [name for name in left if chosen is None and not any(fnmatchcase(name, pattern) for pattern in asked)]
+    if unasked:
+        warnings.warn(
+            f"file {path}: left out as no items: column {name_first(unasked, most=20)} (--items chooses the items)",
+            stacklevel=3,
         )
-        asked = each_pattern(exclude, [str(name) for name in others])
-        unasked = [name for name in left if items is None and not any(fnmatchcase(name, pattern) for pattern in asked)]
-        if unasked:
-            warnings.warn(
-                f"file {path}: left out as no items: column {name_first(unasked, most=20)} (--items chooses the items)",
-                stacklevel=2,
-            )
-        demand_unique(respondents.tolist(), f"file {path}, column {respondent_column}: respondents")
-        if looks_transposed(respondent_column, list(respondents), len(names)):
-            warnings.warn(
-                f"file {path}: {len(names)} columns and {len(frame)} rows that are named like items: "
-                "the table looks transposed; rows are read as respondents",
-                stacklevel=2,
-            )
-        left_out = {f"columns that are no items: {name_first(left, most=20)}": len(left)} if left else {}
-        cells = coded_cells(frame, names)
-        return cls(path, respondent_column, respondents.tolist(), names, cells, frame.index, left_out)
+    demand_unique(respondents, f"file {path}, column {column}: respondents")
+    if looks_transposed(column, respondents, len(names)):
+        warnings.warn(
+            f"file {path}: {len(names)} columns and {len(frame)} rows that are named like items: "
+            "the table looks transposed; rows are read as respondents",
+            stacklevel=3,
+        )
+
+    def place(cell: int) -> str:
+        row, k = divmod(cell, len(names))
+        return f"{row_place(path, int(frame.index[row]))}, column {names[k]}"
+
+    left_out = {f"columns that are no items: {name_first(left, most=20)}": len(left)} if left else {}
+    return column, respondents, names, coded_cells(frame, names), place, left_out
 
 
 def looks_transposed(first_column: str, row_names: Sequence[str], n_columns: int) -> bool:
@@ -288,9 +273,5 @@ def likely_respondent_column(names: Sequence[str], columns: Mapping[str, str]) -
     """
     if "respondent_id" in columns:
         return columns["respondent_id"]
-    if is_metadata(names[0]):
-        for known in RESPONDENTS:
-            for name in names:
-                if name.strip().lower() == known:
-                    return name
-    return names[0]
+    of_survey = {name.strip().lower(): name for name in reversed(names)} if is_metadata(names[0]) else {}
+    return next((of_survey[known] for known in RESPONDENTS if known in of_survey), names[0])
