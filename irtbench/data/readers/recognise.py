@@ -226,11 +226,9 @@ def holds_responses(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
         return sources.reader.holds == "response"
     first = sources.heads[0].path
     frame = _of_its_file(_read_frame(sources.heads[0]), first, asked)
+    names = list(frame.columns)
     if _choose_format(frame, first, asked) == "long":
-        names = list(frame.columns)
-        return (
-            find_column(names, "response", asked.columns) is not None or find_counts(names, asked.columns) is not None
-        )
+        return bool(find_column(names, "response", asked.columns) or find_counts(names, asked.columns))
     respondent = choose_respondent_column(frame, first, asked.columns)
     chosen, _ = item_columns(frame, respondent, first, items=asked.items, exclude=asked.exclude)
     return mostly_responses(coded_cells(without_header_rows(frame), chosen))
@@ -244,10 +242,8 @@ def holds_models(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
         return sources.reader.name in OF_MODELS
     head = sources.heads[0]
     names = names_of(head) if head.kind in RECORDS else list(head.columns)
-    if not names:
-        return False
     pair = find_id_columns(names, asked.columns)
-    respondent = likely_respondent_column(names, asked.columns) if pair is None else pair[0]
+    respondent = pair[0] if pair is not None else likely_respondent_column(names or [""], asked.columns)
     return plain(respondent) in MODELS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -125,39 +125,39 @@ def find_sources(paths: Sequence[Path], how: HowToRead, left_out: Counter[str]) 
         )
     participants = tuple(head.path for head, _ in named if is_prolific(head))
     kinds = [(head, found, _kind_of(head, found, how, left_out)) for head, found in named]
-    of_format: dict[str, list[Head]] = {}
-    for head, _, kind in kinds:
-        if isinstance(kind, Reader):
-            of_format.setdefault(kind.name, []).append(head)
-    tables = [head for head, found, kind in kinds if kind == TABLE and (not of_format or not found)]
-    if tables and of_format:
-        of_format["table"] = tables
+    outside = {kind.name: kind for _, _, kind in kinds if isinstance(kind, Reader)}
+    of_format: dict[str, list[Head]] = {name: [] for name in outside}
+    for head, found, kind in kinds:
+        if kind == UNKNOWN or (kind == TABLE and outside and found):
+            left_out["files of no known format"] += 1
+        elif kind != BESIDE:
+            of_format.setdefault(kind.name if isinstance(kind, Reader) else kind, []).append(head)
     if len(of_format) > 1:
         several = "; ".join(f"{name}: {heads[0].path}" for name, heads in of_format.items())
         raise InputError(f"several formats: {several}; expected one, or choose it (--from)")
-    for head, found, kind in kinds:
-        if kind == UNKNOWN and not found:
-            raise InputError(_describe_unknown(head, how))
-        if kind == UNKNOWN or (kind == TABLE and of_format):
-            left_out["files of no known format"] += 1
+    for head in (head for head, found, kind in kinds if kind == UNKNOWN and not found):
+        raise InputError(_describe_unknown(head, how))
     for name, heads in of_format.items():
-        return Sources(tuple(heads), next(reader for reader in READERS if reader.name == name), participants)
-    if not tables:
-        raise InputError(
-            f"{name_first([str(path) for path in paths])}: no file of a known format; expected answers or responses: "
-            f"{', '.join(['long', 'wide', *(reader.name for reader in READERS)])}, {OR_A_TABLE}"
-        )
-    return Sources(tuple(tables), None, participants)
+        return Sources(tuple(heads), outside.get(name), participants)
+    raise InputError(
+        f"{name_first([str(path) for path in paths])}: no file of a known format; expected answers or responses: "
+        f"{', '.join(['long', 'wide', *(reader.name for reader in READERS)])}, {OR_A_TABLE}"
+    )
 
 
 def _heads(paths: Sequence[Path], left_out: Counter[str]) -> Iterator[tuple[Head, bool]]:
     """The files, those named first, and whether each was found in a folder."""
     yield from ((look_at(path), False) for path in paths if not path.is_dir())
     for folder in (path for path in paths if path.is_dir()):
-        files = [file for file in sorted(folder.rglob("*")) if file.is_file() and _is_seen(file, folder)]
+        files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+        files = [file for file in files if not any(part[0] == "." for part in file.relative_to(folder).parts)]
         if not files:
             raise InputError(f"folder {folder}: no files in it; expected files of a known format")
-        yield from ((head, True) for file in files if (head := _look(file, left_out)) is not None)
+        for file in files:
+            try:
+                yield look_at(file), True
+            except InputError:
+                left_out["files of no known format"] += 1
 
 
 def _kind_of(head: Head, found: bool, how: HowToRead, left_out: Counter[str]) -> Reader | str:
@@ -166,36 +166,16 @@ def _kind_of(head: Head, found: bool, how: HowToRead, left_out: Counter[str]) ->
     reader = next((reader for reader in readers if reader.recognises(head)), None)
     if is_prolific(head):
         return BESIDE
-    if reader is not None and reader.accompanies(head):
-        left_out[f"files that accompany {reader.title}"] += 1
+    if any(reader.accompanies(head) for reader in (readers if reader is None else [reader])):
+        left_out.update([f"files that accompany {reader.title}"] if reader is not None else [])
         return BESIDE
-    if reader is not None:
-        return reader
-    if any(reader.accompanies(head) for reader in readers):
-        return BESIDE
-    by_ending = not found or head.path.suffix in _TABLE_SUFFIXES
-    ours = _is_long(head, how.columns) or (_is_table(head) and by_ending)
-    return TABLE if how.format == "auto" and ours else UNKNOWN
-
-
-def _is_seen(file: Path, folder: Path) -> bool:
-    return not any(part.startswith(".") for part in file.relative_to(folder).parts)
-
-
-def _look(file: Path, left_out: Counter[str]) -> Head | None:
-    try:
-        return look_at(file)
-    except InputError:
-        left_out["files of no known format"] += 1
-        return None
-
-
-def _is_long(head: Head, columns: Mapping[str, str]) -> bool:
-    """Whether records are a long table, by the names of their fields."""
-    if head.kind not in RECORDS:
-        return False
-    names = names_of(head)
-    return likely_long(names, columns) is not None or item_and_value(names, columns) is not None
+    if reader is not None or how.format != "auto":
+        return reader or UNKNOWN
+    if _is_table(head):
+        return UNKNOWN if found and head.path.suffix not in _TABLE_SUFFIXES else TABLE
+    names = names_of(head) if head.kind in RECORDS else []
+    is_long = names and (likely_long(names, how.columns) or item_and_value(names, how.columns))
+    return TABLE if is_long else UNKNOWN
 
 
 def _is_table(head: Head) -> bool:
