@@ -348,16 +348,16 @@ def test_a_run_that_was_stopped_goes_on(
     """
     file = study(in_memory, "wide")
     build(file, tmp_path / "whole", "--quiet")
-    read, batches = [], LargeTable.batches
+    read, rows = [], LargeTable.rows
 
     def counted(self: LargeTable, *given: Any, **named: Any) -> Iterator[Any]:
-        read.append(given[0].path)
+        read.append(named.get("part"))
         if len(read) == 5:
             raise KeyboardInterrupt
-        return batches(self, *given, **named)
+        return rows(self, *given, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LargeTable, "batches", counted)
+        patch.setattr(LargeTable, "rows", counted)
         assert run_main("build", file, "-o", tmp_path / "early", "--quiet").status == 130
         before, read[:] = len(read), [""] * 5
         build(file, tmp_path / "early", "--quiet")
@@ -370,7 +370,7 @@ def test_a_run_that_was_stopped_goes_on(
     assert not (tmp_path / "out").exists()
     assert (tmp_path / ".out.unfinished" / "encoded" / "responses.bin").exists()
     with monkeypatch.context() as patch:
-        patch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("encoded again"))
+        patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("encoded again"))
         patch.setattr("irtbench.study.run.fit_model", lambda *_, **__: pytest.fail("fitted again"))
         build(file, tmp_path / "out", "--quiet")
     for name in ("items.csv", "scores.csv", "respondents.csv", "pruning.csv"):
@@ -389,7 +389,7 @@ def test_a_cache_is_used_again_and_bad_input_leaves_nothing(
     ended = run_main("fit", in_memory / "wide", "-o", tmp_path / "fit", "--cache", cache, "--quiet")
     assert ended.status == 0
     with monkeypatch.context() as patch:
-        patch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("encoded again"))
+        patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("encoded again"))
         build(study(in_memory, "wide"), tmp_path / "out", "--cache", cache, "--quiet")
     frame = wide_frame(responses())
     frame.loc[700, "item2"] = 2

@@ -83,7 +83,12 @@ def encode_table(
             blocks = ordered_blocks(LongFile(table, layout, store.item_ids), folder)
         else:
             store = store or ResponseStore.begin(folder, layout.items, identity)
-            _demand_room(table.n_rows * len(layout.items), folder)
+            n_bytes, free = table.n_rows * len(layout.items), shutil.disk_usage(folder).free
+            if n_bytes > free:
+                raise InputError(
+                    f"cache {folder}: {n_bytes / 1e9:.1f} GB of responses do not fit on its disk, where "
+                    f"{free / 1e9:.1f} GB are free; expected another --cache"
+                )
             blocks = wide_blocks(table, layout.respondent, layout.items)
         encode_blocks(blocks, store, table, progress)
         if store.n_respondents == 0:
@@ -118,12 +123,3 @@ def items_of(table: LargeTable, layout: TableLayout) -> tuple[str, ...]:
         names = coded_names(batch.column(0), source, layout.item, first_row)
         found.update(dict.fromkeys(names.dictionary.take(names.indices.unique()).to_pylist()))
     return tuple(found)
-
-
-def _demand_room(n_bytes: int, folder: Path) -> None:
-    free = shutil.disk_usage(folder).free
-    if n_bytes > free:
-        raise InputError(
-            f"cache {folder}: {n_bytes / 1e9:.1f} GB of responses do not fit on its disk, where {free / 1e9:.1f} GB "
-            "are free; expected another --cache"
-        )

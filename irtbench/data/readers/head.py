@@ -7,14 +7,13 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.json_stream import BYTES_READ, JsonText, json_lines, json_value
 from irtbench.data.readers.packed import PARQUET, ZipArchive, open_bytes
-from irtbench.data.readers.table import read_table
+from irtbench.data.readers.table import read_table, separator_of
 
 ROWS_READ = 2**14  # of a Parquet file at a time
 LONGEST_LINE = 2**26  # bytes of a first line that is looked at whole
@@ -54,9 +53,8 @@ class Head:
         """The values of an array, or of lines, or the rows of a table, with their number from 1."""
         if self.kind == "table":
             frame = read_table(self.path)
-            names = list(frame.columns)
             rows = frame.itertuples(index=False, name=None)
-            yield from enumerate((dict(zip(names, texts, strict=True)) for texts in rows), start=1)
+            yield from enumerate((dict(zip(frame.columns, texts, strict=True)) for texts in rows), start=1)
         elif self.kind == "parquet":
             yield from enumerate(parquet_rows(self.path), start=1)
         elif self.kind == "array":
@@ -119,9 +117,8 @@ def _look_at_object(path: Path, start: bytes, line: bytes, goes_on: bool) -> Hea
 
 def _header(start: bytes) -> tuple[str, ...]:
     line = start.split(b"\n", 1)[0].decode("utf-8", errors="replace").rstrip("\r")
-    separator = max(",\t;", key=line.count)
     try:
-        return tuple(next(islice(csv.reader([line], delimiter=separator), 1), []))
+        return tuple(next(csv.reader([line], delimiter=separator_of(start)), []))
     except csv.Error:
         return ()  # no table; who reads it says what is wrong
 

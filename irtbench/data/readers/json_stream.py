@@ -28,6 +28,14 @@ def json_value(text: str | bytes) -> Any:
         raise ValueError(TOO_DEEP) from None
 
 
+def parsed(text: Any) -> Any:
+    """The value of a JSON text; what is none, as it is."""
+    try:
+        return json_value(text) if isinstance(text, str) else text
+    except ValueError:
+        return text
+
+
 def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """The line number from 1 and the value of each line that is not empty.
 
@@ -106,27 +114,25 @@ class JsonText:
 
     def elements(self) -> Iterator[Any]:
         """The values of the array that begins here."""
-        self._take("[")
-        if self._peek() == "]":
-            self._take("]")
-            return
-        while True:
+        for _ in self._entries("[]"):
             yield self.value()
-            if self._take(",]") == "]":
-                return
 
     def members(self) -> Iterator[str]:
         """The names of the object that begins here; the caller reads the value of each before going on."""
-        self._take("{")
-        if self._peek() == "}":
-            self._take("}")
-            return
-        while True:
+        for _ in self._entries("{}"):
             name = self.value()
             self._take(":")
             yield name
-            if self._take(",}") == "}":
-                return
+
+    def _entries(self, brackets: str) -> Iterator[None]:
+        """Once for each entry that is to be read between brackets."""
+        self._take(brackets[0])
+        sign = self._peek()
+        if sign == brackets[1]:
+            self._take(sign)
+        while sign != brackets[1]:
+            yield
+            sign = self._take("," + brackets[1])
 
     def value(self) -> Any:
         """The whole value that begins here.

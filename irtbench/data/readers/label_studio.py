@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from irtbench.data.readers.json_stream import json_value
+from irtbench.data.readers.json_stream import parsed
 from irtbench.data.readers.observations import (
     Fields,
     Head,
@@ -108,11 +108,7 @@ def _minimal(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
 
 
 def _plain(given: Any) -> str | None:
-    if isinstance(given, str) and given[:1] in ("{", "["):
-        try:
-            given = json_value(given)
-        except ValueError:
-            return given
+    given = parsed(given) if isinstance(given, str) and given[:1] in ("{", "[") else given
     if isinstance(given, dict):
         return _value(given)
     if isinstance(given, list):

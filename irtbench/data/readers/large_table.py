@@ -174,33 +174,6 @@ class LargeTable(Shown):
                 found.append((file, tuple(groups)))
         return found
 
-    def batches(
-        self,
-        file: TableFileInfo,
-        groups: Sequence[int],
-        columns: Sequence[str],
-        *,
-        rows: int,
-        coded: Sequence[str] = (),
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Rows of some groups of a file, at most so many at a time, with the number of the first, from 1.
-
-        Raises
-        ------
-        InputError
-            If the file is damaged, or no longer there.
-        """
-        first = 1 + sum(file.group_rows[: groups[0]])
-        try:
-            source = in_time(partial(self.filesystem.open_input_file, file.path), self.filesystem, file.path)
-            with pa.parquet.ParquetFile(source, read_dictionary=list(coded), pre_buffer=True) as opened:
-                batches = opened.iter_batches(rows, row_groups=list(groups), columns=list(columns))
-                for batch in each_in_time(batches, self.filesystem, file.path):
-                    yield first, batch.select(list(columns))
-                    first += len(batch)
-        except failures_of(self.filesystem) as error:
-            raise InputError(f"file {file.path}: cannot be read to its end ({first_line(error)})") from None
-
     def rows(
         self,
         columns: Sequence[str],
@@ -213,10 +186,23 @@ class LargeTable(Shown):
         """All rows, or those of one part, with their file and the number of the first; see `TextTable.rows`.
 
         Of `numbers` the files themselves say what they hold.
+
+        Raises
+        ------
+        InputError
+            If a file is damaged, or no longer there.
         """
         for file, groups in self.parts if part is None else [self.parts[part]]:
-            for first, batch in self.batches(file, groups, columns, rows=rows, coded=coded):
-                yield file.path, first, batch
+            first = 1 + sum(file.group_rows[: groups[0]])
+            try:
+                source = in_time(partial(self.filesystem.open_input_file, file.path), self.filesystem, file.path)
+                with pa.parquet.ParquetFile(source, read_dictionary=list(coded), pre_buffer=True) as opened:
+                    batches = opened.iter_batches(rows, row_groups=list(groups), columns=list(columns))
+                    for batch in each_in_time(batches, self.filesystem, file.path):
+                        yield file.path, first, batch.select(list(columns))
+                        first += len(batch)
+            except failures_of(self.filesystem) as error:
+                raise InputError(f"file {file.path}: cannot be read to its end ({first_line(error)})") from None
 
     def is_text(self, column: str) -> bool:
         """Whether a column holds text."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import parquet_rows
-from irtbench.data.readers.json_stream import json_value
+from irtbench.data.readers.json_stream import parsed
 from irtbench.data.readers.observations import (
     Fields,
     Head,
@@ -36,7 +35,7 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     named = _FILE.fullmatch(head.path.name)
     model, times, choice = _model(head.path), Counter[str](), MetricChoice(settings)
     for number, row in enumerate(parquet_rows(head.path, ["doc", scores]), start=1):
-        record = Fields({name: _parsed(value) for name, value in row.items()}, head.path, "row", number)
+        record = Fields({name: parsed(value) for name, value in row.items()}, head.path, "row", number)
         doc, metric = record.fields("doc"), record.fields(scores)
         there = [name for name, value in metric.values.items() if isinstance(value, bool | int | float)]
         chosen = choice.of(there, record.place(scores)) if there else None
@@ -59,16 +58,6 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
             tags={"task": task},
         )
     choice.demand(f"file {head.path}")
-
-
-def _parsed(value: Any) -> Any:
-    """Nested values may stand as text."""
-    if isinstance(value, str):
-        try:
-            return json_value(value)
-        except ValueError:
-            return value
-    return value
 
 
 def _model(path: Path) -> str:

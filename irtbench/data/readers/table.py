@@ -226,7 +226,7 @@ def _read_bytes(path: Path) -> bytes:
     if path.is_dir():
         raise InputError(f"file {path}: is a folder; expected a CSV or Parquet file")
     try:
-        data = _at_most(path, MOST_BYTES) if path.is_file() else _read_pipe(path)
+        data = _at_most(path) if path.is_file() else _read_pipe(path)
         if data.startswith(GZIP):
             stream = gzip.GzipFile(fileobj=io.BytesIO(data))
             data = unpacked_gzip(stream, len(data), path, most=math.inf).read(MOST_BYTES + 1)
@@ -240,18 +240,15 @@ def _read_bytes(path: Path) -> bytes:
     return data
 
 
-def _at_most(path: Path, most: int) -> bytes:
-    """Content of a file, refused before more than so many bytes are read."""
+def _at_most(path: Path) -> bytes:
+    """Content of a file, refused before more than ``MOST_BYTES`` are read."""
     with path.open("rb") as file:
-        data = file.read(most + 1)
+        data = file.read(MOST_BYTES + 1)
     _demand_size(data, path)
     return data
 
 
-@cache
-def _read_pipe(path: Path) -> bytes:
-    """What a pipe gives, which it gives only once."""
-    return _at_most(path, MOST_BYTES)
+_read_pipe = cache(_at_most)  # a pipe gives what it has only once
 
 
 def _demand_size(data: bytes, path: Path) -> None:

@@ -145,7 +145,7 @@ def test_the_second_run_reads_nothing_until_the_source_changes(tmp_path: Path, m
     said: list[str] = []
     first = encode_table(LargeTable.open(place), tmp_path / "cache")
     with monkeypatch.context() as patch:
-        patch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("read again"))
+        patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("read again"))
         again = encode_table(LargeTable.open(place), tmp_path / "cache", progress=said.append)
     assert said == ["the responses are encoded already"]
     np.testing.assert_array_equal(first.rows(0, 60), again.rows(0, 60))
@@ -232,14 +232,14 @@ def test_a_run_that_was_stopped_is_taken_up(n_added: int, tmp_path: Path, monkey
         with pytest.raises(KeyboardInterrupt):
             encoded(place, tmp_path / "cache")
     read: list[object] = []
-    batches = LargeTable.batches
+    rows = LargeTable.rows
 
-    def noted(table: LargeTable, file: object, groups: object, columns: list[str], **options: object) -> object:
+    def noted(table: LargeTable, columns: list[str], **options: object) -> object:
         if len(columns) > 1 and options["rows"] == 7:
-            read.append(groups)
-        return batches(table, file, groups, columns, **options)  # type: ignore[arg-type]
+            read.append(options["part"])
+        return rows(table, columns, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(LargeTable, "batches", noted)
+    monkeypatch.setattr(LargeTable, "rows", noted)
     assert_same(encoded(place, tmp_path / "cache"), responses)
     n_parts = len(LargeTable.open(place).parts)
     assert n_parts == 3
