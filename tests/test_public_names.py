@@ -91,8 +91,8 @@ INNER_FUNCTIONS = {
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings coded_responses corpus_sample file_hash harmless_text multiple_testing place "
-    "respondent_sample response_store shown "
+    "data": "checked_settings coded_responses corpus_sample field_meanings file_hash harmless_text multiple_testing "
+    "place respondent_sample response_store shown "
     "trial_counts vocabulary readers.batches readers.file_systems "
     "response_blocks readers.row_order readers.table_blocks readers.outside_parameters "
     "readers.part_values "

@@ -125,10 +125,6 @@ class CrowdPlan(Drawn):
             }
         )
 
-    def table(self) -> pd.DataFrame:
-        """One row, what plan.json holds."""
-        return pd.DataFrame([self.summary()])
-
     def in_short(self) -> str:
         """What to order."""
         return (

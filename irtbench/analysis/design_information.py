@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, softmax
 
@@ -40,8 +39,10 @@ BLOCK = 500  # patterns at a time
 
 
 @dataclass(frozen=True, eq=False)
-class ExpectedPrecision(Shown):
+class ExpectedPrecision(Shown, columns="item_ids, se_discrimination, se_difficulty"):
     """Standard errors to expect of a design; arrays have shape (n_items,).
+
+    Its table has one row an item.
 
     Parameters
     ----------
@@ -74,16 +75,6 @@ class ExpectedPrecision(Shown):
     percentile_width: float
     level: float
 
-    def table(self) -> pd.DataFrame:
-        """One row an item: the standard errors of its parameters."""
-        return pd.DataFrame(
-            {
-                "item_id": self.item_ids,
-                "se_discrimination": self.se_discrimination,
-                "se_difficulty": self.se_difficulty,
-            }
-        )
-
     def in_short(self) -> str:
         """The design, and what to expect of abilities and percentiles."""
         return (
@@ -93,8 +84,10 @@ class ExpectedPrecision(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class DesignInformation(Shown):
+class DesignInformation(Shown, columns="n_items=items.n_items, n_each, posterior_variance, percentile_width, level"):
     """Information of one respondent of a design, from which any number of them follows.
+
+    Its table has one row.
 
     Parameters
     ----------
@@ -122,18 +115,6 @@ class DesignInformation(Shown):
     percentile_width: float
     level: float
     items: ItemParameters
-
-    def table(self) -> pd.DataFrame:
-        """One row: what a respondent's answers tell of their own ability."""
-        return pd.DataFrame(
-            {
-                "n_items": [self.items.n_items],
-                "n_each": self.n_each,
-                "posterior_variance": self.posterior_variance,
-                "percentile_width": self.percentile_width,
-                "level": self.level,
-            }
-        )
 
     def precision(self, n_respondents: float) -> ExpectedPrecision:
         """Standard errors with this many respondents, or as many answers an item as so many would give.

@@ -43,8 +43,10 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class ExplainedDifficulty(Drawn):
+class ExplainedDifficulty(Drawn, columns="term=terms, effect, se, lower, upper, p"):
     """What features say of difficulty.
+
+    Its table has one row a term, the columns of effects.csv.
 
     Parameters
     ----------
@@ -115,19 +117,6 @@ class ExplainedDifficulty(Drawn):
     with_items: bool
     converged: bool
     level: float
-
-    def table(self) -> pd.DataFrame:
-        """One row a term: columns of effects.csv."""
-        return pd.DataFrame(
-            {
-                "term": self.terms,
-                "effect": self.effect,
-                "se": self.se,
-                "lower": self.lower,
-                "upper": self.upper,
-                "p": self.p,
-            }
-        )
 
     def predictions_table(self) -> pd.DataFrame:
         """One row an item, the new ones last: columns of predictions.csv."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from scipy.special import chdtrc
@@ -31,8 +30,10 @@ START = 0.2  # of guessing
 
 
 @dataclass(frozen=True, eq=False)
-class GuessingTest(Shown):
+class GuessingTest(Shown, columns="item_ids, guessing, statistic, p, p_adjusted"):
     """Likelihood-ratio tests of c = 0, one for each item; arrays of shape (n_items,).
+
+    Its table has one row an item.
 
     Parameters
     ----------
@@ -56,18 +57,6 @@ class GuessingTest(Shown):
     p: NDArray[np.float64]
     p_adjusted: NDArray[np.float64]
     method: Adjustment
-
-    def table(self) -> pd.DataFrame:
-        """One row an item."""
-        return pd.DataFrame(
-            {
-                "item_id": self.item_ids,
-                "guessing": self.guessing,
-                "statistic": self.statistic,
-                "p": self.p,
-                "p_adjusted": self.p_adjusted,
-            }
-        )
 
     def in_short(self) -> str:
         """How many items, and how many differ from what was supposed."""

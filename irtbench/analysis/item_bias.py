@@ -23,7 +23,6 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.shown import counted, significant
 from irtbench.diagnostics.logistic_regression import ordinal_regression
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import fit_model
@@ -45,8 +44,14 @@ FIRMNESS = 1e-4  # keeps the coefficients of a perfect prediction finite, with t
 
 
 @dataclass(frozen=True, eq=False)
-class ItemBias(ItemDifferences):
+class ItemBias(
+    ItemDifferences,
+    columns="item_ids, delta, size, rms_difference, r2_change, x2, df, p, p_adjusted, x2_uniform, p_uniform, "
+    "x2_crossing, p_crossing, anchor, n_reference, n_focal, method, r2_class",
+):
     """Difference of each item between two groups of the same ability; all arrays have shape (n_items,).
+
+    Its table has one row an item, the columns of bias.csv.
 
     Parameters
     ----------
@@ -118,35 +123,6 @@ class ItemBias(ItemDifferences):
     def r2_class(self) -> tuple[Grade, ...]:
         """Classes of the change of R2, see `jodoin_gierl_class`; empty otherwise than by the logistic method."""
         return jodoin_gierl_class(self.r2_change)
-
-    def table(self) -> pd.DataFrame:
-        """One row an item, columns of bias.csv."""
-        return pd.DataFrame(
-            {
-                "item_id": self.item_ids,
-                "delta": self.delta,
-                "size": self.size,
-                "rms_difference": self.rms_difference,
-                "r2_change": self.r2_change,
-                "x2": self.x2,
-                "df": self.df,
-                "p": self.p,
-                "p_adjusted": self.p_adjusted,
-                "x2_uniform": self.x2_uniform,
-                "p_uniform": self.p_uniform,
-                "x2_crossing": self.x2_crossing,
-                "p_crossing": self.p_crossing,
-                "anchor": self.anchor,
-                "n_reference": self.n_reference,
-                "n_focal": self.n_focal,
-                "method": self.method,
-                "r2_class": self.r2_class,
-            }
-        )
-
-    def in_short(self) -> str:
-        """How many items, and how many differ from what was supposed."""
-        return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)}"
 
 
 def item_bias(

@@ -40,8 +40,14 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class ItemShifts(ItemDifferences):
+class ItemShifts(
+    ItemDifferences,
+    columns="item_ids, shift, se, shift_lower=lower, shift_upper=upper, delta, p, p_adjusted, n_systems, "
+    "n_correct, expected_correct",
+):
     """Each item's shift for the systems, in logits; positive where it is easier for them than for people.
+
+    Its table has one row an item, the columns of bias.csv.
 
     Parameters
     ----------
@@ -89,23 +95,10 @@ class ItemShifts(ItemDifferences):
     se_theta: Array
     level: float
 
-    def table(self) -> pd.DataFrame:
-        """One row an item: columns of bias.csv; delta is the shift on the ETS delta scale."""
-        return pd.DataFrame(
-            {
-                "item_id": self.item_ids,
-                "shift": self.shift,
-                "se": self.se,
-                "shift_lower": self.lower,
-                "shift_upper": self.upper,
-                "delta": DELTA_PER_LOGIT * self.shift,
-                "p": self.p,
-                "p_adjusted": self.p_adjusted,
-                "n_systems": self.n_systems,
-                "n_correct": self.n_correct,
-                "expected_correct": self.expected_correct,
-            }
-        )
+    @property
+    def delta(self) -> Array:
+        """The shift on the ETS delta scale."""
+        return DELTA_PER_LOGIT * self.shift
 
     def systems_table(self) -> pd.DataFrame:
         """One row a system: columns of systems.csv."""
@@ -342,8 +335,10 @@ def _item_tests(likelihood: ShiftLikelihood, mode: Mode, omega: float, rng: np.r
 
 
 @dataclass(frozen=True, eq=False)
-class ShiftControl(Shown):
+class ShiftControl(Shown, columns="tau, p_tau, n_flagged"):
     """What `item_shifts` finds of people drawn in the place of the systems.
+
+    Its table has one row a group of people, the columns of control.csv.
 
     Parameters
     ----------
@@ -361,10 +356,6 @@ class ShiftControl(Shown):
     p_tau: NDArray[np.float64]
     n_flagged: NDArray[np.int64]
     p: float
-
-    def table(self) -> pd.DataFrame:
-        """One row a group of people: columns of control.csv."""
-        return pd.DataFrame({"tau": self.tau, "p_tau": self.p_tau, "n_flagged": self.n_flagged})
 
     def in_short(self) -> str:
         """The groups' mean tau, and how many have any item flagged."""

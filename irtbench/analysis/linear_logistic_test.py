@@ -33,8 +33,10 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class LinearLogisticTest(Shown):
+class LinearLogisticTest(Shown, columns="term=terms, effect, se, lower, upper"):
     """The linear logistic test model (LLTM) and its test against free difficulties.
+
+    Its table has one row a term, the columns of lltm.csv.
 
     Parameters
     ----------
@@ -72,12 +74,6 @@ class LinearLogisticTest(Shown):
     correlation: float
     converged: bool
     rasch: FittedModel
-
-    def table(self) -> pd.DataFrame:
-        """One row a term: columns of lltm.csv."""
-        return pd.DataFrame(
-            {"term": self.terms, "effect": self.effect, "se": self.se, "lower": self.lower, "upper": self.upper}
-        )
 
     def in_short(self) -> str:
         """The test."""

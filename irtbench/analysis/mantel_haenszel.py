@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtri
 
@@ -16,15 +15,20 @@ from irtbench.analysis.matching_score import MatchedGroups, match_groups, purifi
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
-from irtbench.data.shown import counted, significant
 
 TWO_SIDED_95 = float(ndtri(0.975))
 CORRECTION = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class MantelHaenszel(ItemDifferences):
+class MantelHaenszel(
+    ItemDifferences,
+    columns="item_ids, chi2, df, p, p_adjusted, odds_ratio, delta, ets_class, se_delta, delta_lower, delta_upper, "
+    "anchor, method",
+):
     """Difference of each item between groups at the same sum score; all arrays have shape (n_items,).
+
+    Its table has one row an item, the columns of bias.csv.
 
     Parameters
     ----------
@@ -67,29 +71,20 @@ class MantelHaenszel(ItemDifferences):
     settled: bool
     n_left_out: int
 
-    def table(self) -> pd.DataFrame:
-        """One row an item, columns of bias.csv."""
-        return pd.DataFrame(
-            {
-                "item_id": self.item_ids,
-                "chi2": self.chi2,
-                "df": self.df,
-                "p": self.p,
-                "p_adjusted": self.p_adjusted,
-                "odds_ratio": self.odds_ratio,
-                "delta": self.delta,
-                "ets_class": self.ets_class,
-                "se_delta": self.se_delta,
-                "delta_lower": self.delta - TWO_SIDED_95 * self.se_delta,
-                "delta_upper": self.delta + TWO_SIDED_95 * self.se_delta,
-                "anchor": self.anchor,
-                "method": "mantel-haenszel",
-            }
-        )
+    @property
+    def method(self) -> str:
+        """The test."""
+        return "mantel-haenszel"
 
-    def in_short(self) -> str:
-        """How many items, and how many differ between the groups."""
-        return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)}"
+    @property
+    def delta_lower(self) -> NDArray[np.float64]:
+        """Lower end of the 95% interval of delta."""
+        return self.delta - TWO_SIDED_95 * self.se_delta
+
+    @property
+    def delta_upper(self) -> NDArray[np.float64]:
+        """Upper end of the 95% interval of delta."""
+        return self.delta + TWO_SIDED_95 * self.se_delta
 
 
 def mantel_haenszel(

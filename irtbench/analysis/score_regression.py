@@ -17,7 +17,6 @@ from irtbench.analysis.matching_score import MatchedGroups, match_groups, matche
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
-from irtbench.data.shown import counted, significant
 from irtbench.diagnostics.logistic_regression import ordinal_regression
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
 
@@ -27,8 +26,14 @@ FIRMNESS = 1e-7  # keeps the coefficients of a perfect prediction finite, and ch
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreRegression(ItemDifferences):
+class ScoreRegression(
+    ItemDifferences,
+    columns="item_ids, x2, df, p, p_adjusted, r2_change, r2_class, x2_uniform, p_uniform, r2_uniform, "
+    "x2_crossing, p_crossing, r2_crossing, anchor, method",
+):
     """Difference of each item between groups at the same sum score; all arrays have shape (n_items,).
+
+    Its table has one row an item, the columns of bias.csv.
 
     Parameters
     ----------
@@ -78,31 +83,10 @@ class ScoreRegression(ItemDifferences):
     settled: bool
     n_left_out: int
 
-    def table(self) -> pd.DataFrame:
-        """One row an item, columns of bias.csv."""
-        return pd.DataFrame(
-            {
-                "item_id": self.item_ids,
-                "x2": self.x2,
-                "df": self.df,
-                "p": self.p,
-                "p_adjusted": self.p_adjusted,
-                "r2_change": self.r2_change,
-                "r2_class": self.r2_class,
-                "x2_uniform": self.x2_uniform,
-                "p_uniform": self.p_uniform,
-                "r2_uniform": self.r2_uniform,
-                "x2_crossing": self.x2_crossing,
-                "p_crossing": self.p_crossing,
-                "r2_crossing": self.r2_crossing,
-                "anchor": self.anchor,
-                "method": "logistic",
-            }
-        )
-
-    def in_short(self) -> str:
-        """How many items, and how many differ between the groups."""
-        return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)}"
+    @property
+    def method(self) -> str:
+        """The test."""
+        return "logistic"
 
 
 def score_regression(

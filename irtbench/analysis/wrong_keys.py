@@ -35,7 +35,7 @@ FIRMNESS = (1.0, 50.0)  # least and largest alpha + beta: shares are never taken
 
 
 @dataclass(frozen=True, eq=False)
-class WrongKeys(Drawn):
+class WrongKeys(Drawn, columns="item_ids, key, proposed, p_wrong_key, discrimination, item_rest, p_proposed"):
     """Probability that each item's key is wrong; arrays have shape (n_items,), in the order of the responses.
 
     Parameters
@@ -87,18 +87,7 @@ class WrongKeys(Drawn):
 
     def table(self) -> pd.DataFrame:
         """One row an item, the most suspicious first, columns of keys.csv."""
-        table = pd.DataFrame(
-            {
-                "item_id": self.item_ids,
-                "key": self.key,
-                "proposed": self.proposed,
-                "p_wrong_key": self.p_wrong_key,
-                "discrimination": self.discrimination,
-                "item_rest": self.item_rest,
-                "p_proposed": self.p_proposed,
-            }
-        )
-        return table.sort_values(["p_wrong_key", "item_rest"], ascending=[False, True], ignore_index=True)
+        return super().table().sort_values(["p_wrong_key", "item_rest"], ascending=[False, True], ignore_index=True)
 
     def in_short(self) -> str:
         """How many items, and how many of their keys are probably wrong."""

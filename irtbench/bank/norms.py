@@ -21,7 +21,7 @@ MOST_ABILITY, MOST_WEIGHT = 100.0, 1e12  # of a respondent, in size
 
 
 @dataclass(frozen=True, eq=False)
-class Norms(Drawn):
+class Norms(Drawn, columns="theta, se=standard_error, weight=weights"):
     """The screened respondents of the reference population, as their abilities.
 
     Parameters
@@ -147,9 +147,7 @@ class Norms(Drawn):
 
     def table(self) -> pd.DataFrame:
         """One row a respondent: ``theta, se, weight`` and the groups, as `with_norms` reads them."""
-        columns = {"theta": self.theta, "se": self.standard_error, "weight": self.weights}
-        table = pd.DataFrame({name: column for name, column in columns.items() if column is not None})
-        return table.assign(**{name: pd.Series(values, dtype=object) for name, values in self.groups.items()})
+        return super().table().assign(**{name: pd.Series(values, dtype=object) for name, values in self.groups.items()})
 
     def in_short(self) -> str:
         """How many people, the range of their abilities, and what else is known of them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
@@ -33,8 +32,13 @@ MOST_ROUNDS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Drift(Drawn):
+class Drift(
+    Drawn,
+    columns="item_ids, difficulty_old, difficulty_new, difference, robust_z, w, p, p_adjusted, released",
+):
     """The common items of two scales, and which of them no longer fit.
+
+    Its table has one row a common item, the columns of drift.csv.
 
     Parameters
     ----------
@@ -62,25 +66,14 @@ class Drift(Drawn):
     released: NDArray[np.bool_]
 
     @property
+    def difference(self) -> NDArray[np.float64]:
+        """New less old difficulty."""
+        return self.difficulty_new - self.difficulty_old
+
+    @property
     def kept(self) -> tuple[str, ...]:
         """The items to link by."""
         return tuple(item for item, gone in zip(self.item_ids, self.released, strict=True) if not gone)
-
-    def table(self) -> pd.DataFrame:
-        """One row a common item, columns of drift.csv."""
-        return pd.DataFrame(
-            {
-                "item_id": self.item_ids,
-                "difficulty_old": self.difficulty_old,
-                "difficulty_new": self.difficulty_new,
-                "difference": self.difficulty_new - self.difficulty_old,
-                "robust_z": self.robust_z,
-                "w": self.w,
-                "p": self.p,
-                "p_adjusted": self.p_adjusted,
-                "released": self.released,
-            }
-        )
 
     def in_short(self) -> str:
         """How many items, and how many drifted."""

@@ -14,6 +14,7 @@ import typer
 from typer.models import ParameterInfo
 
 from irtbench.cli.options import numbers
+from irtbench.data.field_meanings import meanings
 
 Option = tuple[inspect.Parameter, bool]
 
@@ -111,7 +112,7 @@ def options_of(cls: Any, how: Fields) -> dict[str, Option]:
     """
     declared = getattr(cls, "OPTIONS", {})
     hints, plain = (declared, {}) if declared else (get_type_hints(cls, include_extras=True), get_type_hints(cls))
-    words, found = meanings(cls), dict[str, Option]()
+    words, found = {name: _first_sentence(text) for name, text in meanings(cls).items()}, dict[str, Option]()
     for one in fields(cls):
         if one.name in how.without:
             continue
@@ -134,14 +135,8 @@ def options_of(cls: Any, how: Fields) -> dict[str, Option]:
     return found
 
 
-def meanings(cls: type) -> dict[str, str]:
-    """The first sentence on each field, from the section Parameters of the class's docstring."""
-    parameters = inspect.cleandoc(cls.__doc__ or "").partition("Parameters\n----------\n")[2].partition("\n\nRaises")[0]
-    found: dict[str, str] = {}
-    for names, text in re.findall(r"^(\w[\w, ]*)\n((?:    .*\n?)+)", parameters, re.MULTILINE):
-        sentence = re.split(r"(?<=\.) (?=[A-Z])", " ".join(text.replace("`", "").split()))[0]
-        found |= dict.fromkeys(names.split(", "), sentence)
-    return found
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.) (?=[A-Z])", text.replace("`", ""))[0]
 
 
 def options_given(*settings: Any) -> list[str]:

@@ -56,8 +56,10 @@ class AgreementLevel(Figures):
 
 
 @dataclass(frozen=True, eq=False)
-class AnnotatedItems(Shown):
+class AnnotatedItems(Shown, columns="item_ids, label, n_agree, n_annotators"):
     """What annotators said of items; arrays have shape (n_items,).
+
+    Its table has one row an item.
 
     Parameters
     ----------
@@ -75,12 +77,6 @@ class AnnotatedItems(Shown):
     label: tuple[str, ...]
     n_agree: NDArray[np.int64]
     n_annotators: NDArray[np.int64]
-
-    def table(self) -> pd.DataFrame:
-        """One row an item: ``item_id, label, n_agree, n_annotators``."""
-        return pd.DataFrame(
-            {"item_id": self.item_ids, "label": self.label, "n_agree": self.n_agree, "n_annotators": self.n_annotators}
-        )
 
 
 def annotated_items(annotations: pd.DataFrame) -> AnnotatedItems:

@@ -107,8 +107,15 @@ class ScreeningSettings(Settings):
 
 
 @dataclass(frozen=True, eq=False)
-class Screening(Drawn):
+class Screening(
+    Drawn,
+    columns="respondent_ids, kept, reason, n_responses, n_correct, accuracy, attention_correct, attention_asked, "
+    "median_seconds, longest_run, chance_probability, approval_rate, effort, longest_pattern, agreement, "
+    "person_fit",
+):
     """Who is kept and who is removed, with what was measured; arrays have shape (n_respondents,).
+
+    Its table has one row a respondent.
 
     Parameters
     ----------
@@ -167,29 +174,6 @@ class Screening(Drawn):
         """Share of correct responses, NaN without a response."""
         unknown = np.full(self.n_responses.shape, np.nan)
         return np.divide(self.n_correct, self.n_responses, out=unknown, where=self.n_responses > 0)
-
-    def table(self) -> pd.DataFrame:
-        """One row a respondent."""
-        return pd.DataFrame(
-            {
-                "respondent_id": self.respondent_ids,
-                "kept": self.kept,
-                "reason": self.reason,
-                "n_responses": self.n_responses,
-                "n_correct": self.n_correct,
-                "accuracy": self.accuracy,
-                "attention_correct": self.attention_correct,
-                "attention_asked": self.attention_asked,
-                "median_seconds": self.median_seconds,
-                "longest_run": self.longest_run,
-                "chance_probability": self.chance_probability,
-                "approval_rate": self.approval_rate,
-                "effort": self.effort,
-                "longest_pattern": self.longest_pattern,
-                "agreement": self.agreement,
-                "person_fit": self.person_fit,
-            }
-        )
 
     def in_short(self) -> str:
         """How many are kept, and why others are not."""

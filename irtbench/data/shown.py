@@ -1,18 +1,22 @@
-"""How results show themselves: one line wherever they are printed, a line and a small table in a notebook."""
+"""How results show themselves: in one line, as a table, as single figures, and what each column means."""
 
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from inspect import getdoc
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data import drawn_by
+from irtbench.data.field_meanings import meanings
 from irtbench.data.harmless_text import printable
 
 if TYPE_CHECKING:
@@ -26,16 +30,44 @@ THINGS = {"respondent_ids": "respondents", "item_ids": "items", "system_ids": "s
 
 
 class Shown:
-    """Base of results that say in one line what they are, where a dataclass would print every number.
+    """Base of results, which say in one line what they are, where a dataclass would print every number.
 
     The line counts what is named (items, respondents) and has the single figures. A class for which other numbers
     matter more has an ``in_short`` of its own.
+
+    ``columns``, given with the class, are the columns of its table: attributes with a value a row or one for all rows,
+    in their order, parted by commas. ``item_ids`` is the column ``item_id``, ``se=standard_error`` the column ``se``,
+    and ``theta=abilities.theta`` is of a part of the result. What they mean is said once, in the docstring: of the
+    class, in its section Parameters, or of the property.
     """
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    _columns: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(cls, *, columns: str = "", **options: Any) -> None:
         super().__init_subclass__(**options)
+        if columns:
+            parts = [part.partition("=") for part in columns.split(", ")]
+            cls._columns = {re.sub("_ids$", "_id", name): source or name for name, _, source in parts}
         if "__repr__" not in vars(cls):
             cls.__repr__ = Shown.__repr__  # type: ignore[method-assign]  # a dataclass leaves it as it finds it
+
+    @classmethod
+    def column_meanings(cls) -> dict[str, str]:
+        """What each column of the table means."""
+        return {name: meaning_of(cls, source) for name, source in cls._columns.items()}
+
+    def table(self) -> pd.DataFrame:
+        """The result as a table, see `column_meanings`: without None; of single figures alone it has one row."""
+        if not self._columns:
+            return pd.DataFrame([self.summary()])
+        found = {name: attrgetter(source)(self) for name, source in self._columns.items()}
+        known = {name: values for name, values in found.items() if values is not None}
+        has_rows = any(isinstance(values, tuple) or np.ndim(values) for values in known.values())
+        return pd.DataFrame(known, index=None if has_rows else range(1))
+
+    def summary(self) -> Any:
+        """The single figures, by name."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, str | int | float | np.generic)}
 
     def in_short(self) -> str:
         """Size and key numbers, parted by commas."""
@@ -56,17 +88,16 @@ class Shown:
 
     def _repr_html_(self) -> str:
         """For notebooks: the line and the first rows of the table."""
-        table = getattr(self, "table", None)
         line = f"<b>{type(self).__name__}</b>: {html.escape(printable(self.in_short()))}"
-        return f"<div>{line}{'' if table is None else html_table(table())}</div>"
+        return f"<div>{line}{html_table(self.table())}</div>"
 
 
 class Figures(Shown):
     """Base of results that are single figures: their table has one row."""
 
-    def table(self) -> pd.DataFrame:
-        """One row, a column a figure."""
-        return pd.DataFrame([{name: value for name, value in vars(self).items() if not is_dataclass(value)}])
+    def summary(self) -> dict[str, Any]:
+        """All figures, by name."""
+        return {name: value for name, value in vars(self).items() if not is_dataclass(value)}
 
 
 class Drawn(Shown):
@@ -81,6 +112,16 @@ class Drawn(Shown):
     def _drawn_as(self) -> object:
         """What is drawn, where that is a part of the result."""
         return self
+
+
+def meaning_of(cls: type, attribute: str) -> str:
+    """What an attribute means: a field, a property, or one of a part of the result (``abilities.theta``)."""
+    first, _, rest = attribute.partition(".")
+    if rest:
+        return meaning_of(get_type_hints(cls)[first], rest)
+    described = {name: text for one in reversed(cls.__mro__) for name, text in meanings(one).items()}
+    text = described.get(first) or " ".join((getdoc(getattr(cls, first, None)) or "").split("\n\n")[0].split())
+    return re.sub(r"[,;]? (of )?shape \([^)]*\)", "", text)
 
 
 def counted(n: int, word: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
@@ -19,8 +18,14 @@ EXTREME_SHARE = 0.27  # of the respondents in the upper and in the lower group (
 
 
 @dataclass(frozen=True, eq=False)
-class ClassicalStatistics(Shown):
+class ClassicalStatistics(
+    Shown,
+    columns="item_ids, n, proportion_correct, item_total, item_rest, biserial, discrimination_index, "
+    "alpha_if_dropped, biserial_rest",
+):
     """Classical statistics of each item; all arrays have shape (n_items,), NaN where a figure cannot be had.
+
+    Its table has one row an item, the columns of classical.csv.
 
     Parameters
     ----------
@@ -56,14 +61,6 @@ class ClassicalStatistics(Shown):
     discrimination_index: NDArray[np.float64]
     alpha_if_dropped: NDArray[np.float64]
     complete: bool
-
-    def table(self) -> pd.DataFrame:
-        """One row an item, columns of classical.csv."""
-        names = (
-            "n", "proportion_correct", "item_total", "item_rest", "biserial", "discrimination_index",
-            "alpha_if_dropped", "biserial_rest",
-        )  # fmt: skip
-        return pd.DataFrame({"item_id": self.item_ids} | {name: getattr(self, name) for name in names})
 
     def in_short(self) -> str:
         """How many items, and the range of their difficulty and discrimination."""

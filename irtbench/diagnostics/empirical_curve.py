@@ -27,8 +27,10 @@ FIRMNESS = 1e-3  # pulls the logit to 0 with the weight of next to nothing, so t
 
 
 @dataclass(frozen=True, eq=False)
-class EmpiricalCurve(Drawn):
+class EmpiricalCurve(Drawn, columns="theta, proportion, lower, upper, expected"):
     """Observed and expected share of right responses to an item; all arrays have shape (n_points,).
+
+    Its table has one row a point of the curve.
 
     Parameters
     ----------
@@ -56,11 +58,6 @@ class EmpiricalCurve(Drawn):
     expected: NDArray[np.float64]
     level: float
     n_respondents: int
-
-    def table(self) -> pd.DataFrame:
-        """One row a point of the curve."""
-        columns = ("theta", "proportion", "lower", "upper", "expected")
-        return pd.DataFrame({name: getattr(self, name) for name in columns})
 
 
 def empirical_curve(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
@@ -42,8 +41,10 @@ LEAST_SIZE = 1e-6  # of a direction in which the groups differ, to the largest
 
 
 @dataclass(frozen=True, eq=False)
-class ItemFit(Drawn):
+class ItemFit(Drawn, columns="item_ids, s_x2, df, p, p_adjusted, rmsea, infit, outfit, n_respondents"):
     """Fit of each item; all arrays have shape (n_items,).
+
+    Its table has one row an item, the columns of item_fit.csv.
 
     Parameters
     ----------
@@ -76,22 +77,6 @@ class ItemFit(Drawn):
     n_respondents: NDArray[np.int64]
     respondents_used: str
     statistic: Literal["s_x2", "score"] = "s_x2"
-
-    def table(self) -> pd.DataFrame:
-        """One row an item, columns of item_fit.csv."""
-        return pd.DataFrame(
-            {
-                "item_id": self.item_ids,
-                "s_x2": self.s_x2,
-                "df": self.df,
-                "p": self.p,
-                "p_adjusted": self.p_adjusted,
-                "rmsea": self.rmsea,
-                "infit": self.infit,
-                "outfit": self.outfit,
-                "n_respondents": self.n_respondents,
-            }
-        )
 
     def in_short(self) -> str:
         """How many items, and how many misfit."""

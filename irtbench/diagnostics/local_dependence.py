@@ -25,7 +25,11 @@ from irtbench.models.quadrature import Quadrature, normal_grid
 
 
 @dataclass(frozen=True, eq=False)
-class LocalDependence(Drawn):
+class LocalDependence(
+    Drawn,
+    columns="item_1, item_2, x2, df=degrees_of_freedom, p, p_adjusted, cramers_v, g2, q3, n_respondents, q3_centred, "
+    "p_bootstrap, p_bootstrap_adjusted, bootstrap_samples",
+):
     """Local dependence of each pair of items; all arrays have shape (n_items (n_items - 1) / 2,).
 
     Pairs stand in the order (1, 2), (1, 3) ... (1, J), (2, 3) ...
@@ -82,28 +86,14 @@ class LocalDependence(Drawn):
         defined = self.q3[~np.isnan(self.q3)]
         return self.q3 - (defined.mean() if defined.size else np.nan)
 
+    @property
+    def degrees_of_freedom(self) -> NDArray[np.int64]:
+        """Of each pair's X2."""
+        return np.ones(self.x2.size, dtype=np.int64) if self.df is None else self.df
+
     def table(self) -> pd.DataFrame:
         """One row a pair, columns of local_dependence.csv; those of the bootstrap only where it was done."""
-        table = pd.DataFrame(
-            {
-                "item_1": self.item_1,
-                "item_2": self.item_2,
-                "x2": self.x2,
-                "df": np.ones(self.x2.size, dtype=np.int64) if self.df is None else self.df,
-                "p": self.p,
-                "p_adjusted": self.p_adjusted,
-                "cramers_v": self.cramers_v,
-                "g2": self.g2,
-                "q3": self.q3,
-                "n_respondents": self.n_respondents,
-                "q3_centred": self.q3_centred,
-            }
-        )
-        if self.p_bootstrap is not None:
-            table["p_bootstrap"] = self.p_bootstrap
-            table["p_bootstrap_adjusted"] = self.p_bootstrap_adjusted
-            table["bootstrap_samples"] = self.bootstrap_samples
-        return table
+        return super().table().drop(columns="bootstrap_samples" if self.p_bootstrap is None else [])
 
     def in_short(self) -> str:
         """How many pairs, and how many are dependent."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
@@ -19,8 +18,10 @@ THETA = np.arange(-60, 61) / 10.0  # abilities of test_information.csv
 
 
 @dataclass(frozen=True, eq=False)
-class MeasurementPrecision(Drawn):
+class MeasurementPrecision(Drawn, columns="theta, information, se=standard_error, reliability, expected_score"):
     """Precision of a test at each ability, and over a population; arrays have shape (n_theta,).
+
+    Its table has one row an ability, the columns of test_information.csv.
 
     Parameters
     ----------
@@ -52,18 +53,6 @@ class MeasurementPrecision(Drawn):
     def reliability(self) -> NDArray[np.float64]:
         """Of theta for people of that ability, I / (I + 1 / variance)."""
         return np.asarray(self.information / (self.information + 1 / self.variance), dtype=np.float64)
-
-    def table(self) -> pd.DataFrame:
-        """One row an ability, columns of test_information.csv."""
-        return pd.DataFrame(
-            {
-                "theta": self.theta,
-                "information": self.information,
-                "se": self.standard_error,
-                "reliability": self.reliability,
-                "expected_score": self.expected_score,
-            }
-        )
 
 
 def measurement_precision(

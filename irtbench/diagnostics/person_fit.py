@@ -6,7 +6,6 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.given import ResponsesLike
@@ -23,8 +22,10 @@ LEAST_VARIANCE_LEFT = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class PersonFit(Drawn):
+class PersonFit(Drawn, columns="respondent_ids, lz, lz_star, infit, outfit, n_items"):
     """Person fit of each respondent; all arrays have shape (n_respondents,).
+
+    Its table has one row a respondent, the columns of person_fit.csv.
 
     Parameters
     ----------
@@ -47,19 +48,6 @@ class PersonFit(Drawn):
     infit: NDArray[np.float64]
     outfit: NDArray[np.float64]
     n_items: NDArray[np.int64]
-
-    def table(self) -> pd.DataFrame:
-        """One row a respondent, columns of person_fit.csv."""
-        return pd.DataFrame(
-            {
-                "respondent_id": self.respondent_ids,
-                "lz": self.lz,
-                "lz_star": self.lz_star,
-                "infit": self.infit,
-                "outfit": self.outfit,
-                "n_items": self.n_items,
-            }
-        )
 
     def in_short(self) -> str:
         """How many respondents, and the range of lz*."""

@@ -30,8 +30,10 @@ from irtbench.models.quadrature import Quadrature, normal_population
 
 
 @dataclass(frozen=True, eq=False)
-class EstimatedAbilities(Shown):
+class EstimatedAbilities(Shown, columns="theta, se=standard_error"):
     """Abilities estimated with the items integrated out, or drawn with them, on the scale of these respondents.
+
+    Its table has one row a respondent, in their order.
 
     Parameters
     ----------
@@ -48,10 +50,6 @@ class EstimatedAbilities(Shown):
     def standard_error(self) -> NDArray[np.float64]:
         """Of each ability, shape (n_respondents,)."""
         return np.sqrt(np.diagonal(self.covariance))
-
-    def table(self) -> pd.DataFrame:
-        """One row a respondent, in their order: ``theta, se``."""
-        return pd.DataFrame({"theta": self.theta, "se": self.standard_error})
 
     def in_short(self) -> str:
         """How many respondents, and the range of their abilities."""

@@ -48,8 +48,10 @@ FEWEST_IN_GROUP = 10
 
 
 @dataclass(frozen=True, eq=False)
-class GroupedModel(InformationCriteria):
+class GroupedModel(InformationCriteria, columns="group=groups, n_respondents=n_by_group, mean, sd, se_mean, se_sd"):
     """Items and the abilities of several groups, the first of which is the reference.
+
+    Its table has one row a group.
 
     Parameters
     ----------
@@ -113,19 +115,6 @@ class GroupedModel(InformationCriteria):
         others, one_slope = len(self.groups) - 1, self.settings.has_common_slope
         own = int(self.items[0].n_free.sum()) + one_slope
         return own + (1 if one_slope else 2) * others * len(self.free_items) + 2 * others
-
-    def table(self) -> pd.DataFrame:
-        """One row a group: its size and its population of abilities."""
-        return pd.DataFrame(
-            {
-                "group": self.groups,
-                "n_respondents": self.n_by_group,
-                "mean": self.mean,
-                "sd": self.sd,
-                "se_mean": self.se_mean,
-                "se_sd": self.se_sd,
-            }
-        )
 
     def common_table(self) -> pd.DataFrame:
         """One row an item, columns of items.csv: the reference group's parameters, the responses of all groups."""

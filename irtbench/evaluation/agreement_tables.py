@@ -19,8 +19,13 @@ from irtbench.evaluation.gold_labels import GoldLabels
 
 
 @dataclass(frozen=True, eq=False)
-class ItemAgreement(Drawn):
+class ItemAgreement(
+    Drawn,
+    columns="item_ids, n_answers, plurality, share, agreement, entropy, key, key_share, contradicts_key",
+):
     """How far people agree on each item; arrays have shape (n_items,).
+
+    Its table has one row an item, the columns of item_agreement.csv.
 
     Parameters
     ----------
@@ -53,22 +58,6 @@ class ItemAgreement(Drawn):
     key: tuple[str | None, ...]
     key_share: NDArray[np.float64]
     contradicts_key: NDArray[np.bool_]
-
-    def table(self) -> pd.DataFrame:
-        """One row an item, columns of item_agreement.csv."""
-        return pd.DataFrame(
-            {
-                "item_id": self.item_ids,
-                "n_answers": self.n_answers,
-                "plurality": self.plurality,
-                "share": self.share,
-                "agreement": self.agreement,
-                "entropy": self.entropy,
-                "key": self.key,
-                "key_share": self.key_share,
-                "contradicts_key": self.contradicts_key,
-            }
-        )
 
 
 def item_agreement(
@@ -123,8 +112,10 @@ def item_agreement(
 
 
 @dataclass(frozen=True, eq=False)
-class RespondentAgreement(Shown):
+class RespondentAgreement(Shown, columns="respondent_ids, n_answers, agreement, expected, key_share, gold_share"):
     """How far each respondent agrees with the others; arrays have shape (n_respondents,).
+
+    Its table has one row a respondent, the columns of respondent_agreement.csv.
 
     Parameters
     ----------
@@ -148,19 +139,6 @@ class RespondentAgreement(Shown):
     expected: NDArray[np.float64]
     key_share: NDArray[np.float64]
     gold_share: NDArray[np.float64]
-
-    def table(self) -> pd.DataFrame:
-        """One row a respondent, columns of respondent_agreement.csv."""
-        return pd.DataFrame(
-            {
-                "respondent_id": self.respondent_ids,
-                "n_answers": self.n_answers,
-                "agreement": self.agreement,
-                "expected": self.expected,
-                "key_share": self.key_share,
-                "gold_share": self.gold_share,
-            }
-        )
 
 
 def respondent_agreement(

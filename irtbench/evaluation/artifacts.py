@@ -30,8 +30,10 @@ FIGURES = ("accuracy", "chance", "corrected", "p", "p_adjusted")
 
 
 @dataclass(frozen=True, eq=False)
-class Baseline(Shown):
+class Baseline(Shown, columns="baseline=name, accuracy, chance, corrected, p, p_adjusted"):
     """One question-blind baseline on a set of items.
+
+    Its table has one row.
 
     Parameters
     ----------
@@ -56,10 +58,6 @@ class Baseline(Shown):
     p: float
     p_adjusted: float
     right: NDArray[np.float64]
-
-    def table(self) -> pd.DataFrame:
-        """One row: its name and its figures."""
-        return pd.DataFrame([{"baseline": self.name} | {name: getattr(self, name) for name in FIGURES}])
 
     def in_short(self) -> str:
         """Name, accuracy and p."""

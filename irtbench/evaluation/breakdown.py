@@ -29,8 +29,10 @@ ALL, UNTYPED = "(all items)", "(no type)"
 
 
 @dataclass(frozen=True, eq=False)
-class TypeCounts(Shown):
+class TypeCounts(Shown, columns="type=types, n_items, n_only, share_of_items, share_of_mentions"):
     """How often each type occurs, and how far types overlap; arrays of shape (n_types,), types sorted.
+
+    Its table has one row a type.
 
     Parameters
     ----------
@@ -63,18 +65,6 @@ class TypeCounts(Shown):
     def overlap(self) -> bool:
         """Whether any item has more than one type."""
         return bool((self.n_only < self.n_items).any())
-
-    def table(self) -> pd.DataFrame:
-        """One row a type."""
-        return pd.DataFrame(
-            {
-                "type": self.types,
-                "n_items": self.n_items,
-                "n_only": self.n_only,
-                "share_of_items": self.share_of_items,
-                "share_of_mentions": self.share_of_mentions,
-            }
-        )
 
     def overlap_table(self) -> pd.DataFrame:
         """One row a pair of types that share items: their number, and its share of the smaller type."""

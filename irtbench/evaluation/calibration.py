@@ -184,10 +184,6 @@ class Calibration(Drawn):
         """One row a bin, columns of reliability.csv."""
         return self.curve.table()
 
-    def summary(self) -> dict[str, float]:
-        """The figures, as calibration.json has them for each system."""
-        return {name: value for name, value in vars(self).items() if name != "curve"}
-
     def in_short(self) -> str:
         """The error with its interval."""
         return f"{self.n_pairs} predictions, error {self.error:.3f} [{self.lower:.3f}, {self.upper:.3f}]"

@@ -21,8 +21,10 @@ GoldMethod = Literal["majority", "dawid-skene", "latent-class"]
 
 
 @dataclass(frozen=True, eq=False)
-class GoldLabels(Shown):
+class GoldLabels(Shown, columns="item_ids, gold=label, gold_probability=probability"):
     """The label of each item by the crowd.
+
+    Its table has one row an item.
 
     Parameters
     ----------
@@ -40,10 +42,6 @@ class GoldLabels(Shown):
     label: tuple[str, ...]
     probability: NDArray[np.float64]
     method: GoldMethod
-
-    def table(self) -> pd.DataFrame:
-        """One row an item: ``item_id, gold, gold_probability``."""
-        return pd.DataFrame({"item_id": self.item_ids, "gold": self.label, "gold_probability": self.probability})
 
 
 def majority_labels(

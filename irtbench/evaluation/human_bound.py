@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.given import ResponsesLike, as_responses
@@ -25,8 +24,10 @@ OtherCounts = Literal["error", "exclude", "share"]
 
 
 @dataclass(frozen=True, eq=False)
-class CrowdFilter(Drawn):
+class CrowdFilter(Drawn, columns="item_ids, n_votes, n_correct, kept"):
     """Which items enough people answer right; all arrays have shape (n_items,).
+
+    Its table has one row an item.
 
     Parameters
     ----------
@@ -46,12 +47,6 @@ class CrowdFilter(Drawn):
     kept: NDArray[np.bool_]
     k: int
     n: int
-
-    def table(self) -> pd.DataFrame:
-        """One row an item."""
-        return pd.DataFrame(
-            {"item_id": self.item_ids, "n_votes": self.n_votes, "n_correct": self.n_correct, "kept": self.kept}
-        )
 
     def in_short(self) -> str:
         """The rule, and how many items pass."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
@@ -17,8 +16,13 @@ PAPER_BIN_SIZE, FEWEST_BINS = 5_000, 10
 
 
 @dataclass(frozen=True, eq=False)
-class ReliabilityCurve(Drawn):
+class ReliabilityCurve(
+    Drawn,
+    columns="bin, n, mean_predicted, observed_share, lower, upper, overconfidence, beyond_chance",
+):
     """Stated against observed frequency, a point a bin; all arrays have shape (n_bins,), in order of prediction.
+
+    Its table has one row a bin.
 
     Parameters
     ----------
@@ -42,6 +46,11 @@ class ReliabilityCurve(Drawn):
     level: float
 
     @property
+    def bin(self) -> NDArray[np.int64]:
+        """Number of the bin, from 1."""
+        return np.arange(1, self.n.size + 1)
+
+    @property
     def overconfidence(self) -> NDArray[np.int64]:
         """1 where predictions are further from .5 than they should be, -1 where they are not far enough, else 0.
 
@@ -55,21 +64,6 @@ class ReliabilityCurve(Drawn):
     def beyond_chance(self) -> NDArray[np.bool_]:
         """Whether the bin's interval excludes its mean prediction."""
         return (self.mean_predicted < self.lower) | (self.mean_predicted > self.upper)
-
-    def table(self) -> pd.DataFrame:
-        """One row a bin."""
-        return pd.DataFrame(
-            {
-                "bin": np.arange(1, self.n.size + 1),
-                "n": self.n,
-                "mean_predicted": self.mean_predicted,
-                "observed_share": self.observed_share,
-                "lower": self.lower,
-                "upper": self.upper,
-                "overconfidence": self.overconfidence,
-                "beyond_chance": self.beyond_chance,
-            }
-        )
 
 
 def default_bin_size(n_pairs: int) -> int:

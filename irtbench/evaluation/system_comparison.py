@@ -105,9 +105,30 @@ class SystemPair(Shown):
     p_adjusted: float
     permutation_p_adjusted: float
 
-    def table(self) -> pd.DataFrame:
-        """One row, the columns of the comparison's table."""
-        return pd.DataFrame([_row(self)])
+    def summary(self) -> dict[str, object]:
+        """Every figure, by name."""
+        found, counted = self.bootstrap, self.mcnemar
+        return {
+            "first": self.first,
+            "second": self.second,
+            "n_items": found.n_items,
+            "n_groups": found.n_groups,
+            "mean_first": found.mean_first,
+            "mean_second": found.mean_second,
+            "difference": found.difference,
+            "lower": found.lower,
+            "upper": found.upper,
+            "helped": found.helped,
+            "hurt": found.hurt,
+            "p": found.p,
+            "p_adjusted": self.p_adjusted,
+            "permutation_p": self.permutation.p,
+            "permutation_p_adjusted": self.permutation_p_adjusted,
+            "mcnemar_p": np.nan if counted is None else counted.p,
+            "mcnemar_mid_p": np.nan if counted is None else counted.mid_p,
+            "method": found.method,
+            "p_greater": found.p_greater,
+        }
 
     def in_short(self) -> str:
         """The systems, their difference and its p."""
@@ -178,9 +199,7 @@ class PairsByCounts(Sequence[SystemPair]):
             "p_adjusted": self.p_adjusted,
             "permutation_p_adjusted": self.permutation_p_adjusted,
         }
-        rows = [
-            _row(SystemPair("", "", *tests, p_adjusted=np.nan, permutation_p_adjusted=np.nan)) for tests in self.tests
-        ]
+        rows = [SystemPair("", "", *tests, np.nan, np.nan).summary() for tests in self.tests]
         return pd.DataFrame(rows).take(self.which).reset_index(drop=True).assign(**own)
 
 
@@ -195,7 +214,7 @@ class SystemComparison(Drawn):
         """One row a pair."""
         if isinstance(self.pairs, PairsByCounts):
             return self.pairs.table()
-        return pd.DataFrame([_row(pair) for pair in self.pairs])
+        return pd.DataFrame([pair.summary() for pair in self.pairs])
 
     def in_short(self) -> str:
         """How many pairs, and how many differ."""
@@ -331,28 +350,3 @@ def _by_counts(
     none = np.full(which.size, np.nan)
     p, permutation_p = (none if adjustment is None else adjust(column, adjustment) for column in p.T)
     return SystemComparison(PairsByCounts(names, counts, tests, which, p, permutation_p), adjustment)
-
-
-def _row(pair: SystemPair) -> dict[str, object]:
-    found, counted = pair.bootstrap, pair.mcnemar
-    return {
-        "first": pair.first,
-        "second": pair.second,
-        "n_items": found.n_items,
-        "n_groups": found.n_groups,
-        "mean_first": found.mean_first,
-        "mean_second": found.mean_second,
-        "difference": found.difference,
-        "lower": found.lower,
-        "upper": found.upper,
-        "helped": found.helped,
-        "hurt": found.hurt,
-        "p": found.p,
-        "p_adjusted": pair.p_adjusted,
-        "permutation_p": pair.permutation.p,
-        "permutation_p_adjusted": pair.permutation_p_adjusted,
-        "mcnemar_p": np.nan if counted is None else counted.p,
-        "mcnemar_mid_p": np.nan if counted is None else counted.mid_p,
-        "method": found.method,
-        "p_greater": found.p_greater,
-    }

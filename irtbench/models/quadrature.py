@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
@@ -13,8 +12,10 @@ from irtbench.data.shown import Shown, spanned
 
 
 @dataclass(frozen=True, eq=False)
-class Quadrature(Shown):
+class Quadrature(Shown, columns="theta=nodes, weight=weights"):
     """A discrete stand-in for the population's density of ability, shared by all respondents.
+
+    Its table has one row a node.
 
     Parameters
     ----------
@@ -41,10 +42,6 @@ class Quadrature(Shown):
     def deviation(self) -> float:
         """Standard deviation of ability."""
         return float(self.weights @ (self.nodes - self.mean) ** 2) ** 0.5
-
-    def table(self) -> pd.DataFrame:
-        """One row a node: ``theta`` and its ``weight``."""
-        return pd.DataFrame({"theta": self.nodes, "weight": self.weights})
 
     def in_short(self) -> str:
         """How many nodes and where."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.given import ResponsesLike
@@ -28,8 +27,14 @@ AT_END = 0.01  # of the highest mass: with more at the end of the grid, the post
 
 
 @dataclass(frozen=True, eq=False)
-class Abilities(Drawn):
+class Abilities(
+    Drawn,
+    columns="respondent_ids, n_items, n_correct, accuracy=share_correct, theta, se=standard_error, "
+    "theta_lower=lower, theta_upper=upper, method, n_trials",
+):
     """Ability of each respondent with its interval.
+
+    Its table has one row a respondent, the columns of scores.csv that need no norm sample.
 
     Parameters
     ----------
@@ -79,24 +84,6 @@ class Abilities(Drawn):
     def share_correct(self) -> NDArray[np.float64]:
         """Accuracy of each, an item counting once, NaN without an item, shape (n_respondents,)."""
         return share_correct(self.n_correct, self.n_items) if self.accuracy is None else self.accuracy
-
-    def table(self) -> pd.DataFrame:
-        """One row a respondent, the columns of scores.csv that need no norm sample."""
-        trials = {} if self.n_trials is None else {"n_trials": self.n_trials}
-        return pd.DataFrame(
-            {
-                "respondent_id": self.respondent_ids,
-                "n_items": self.n_items,
-                "n_correct": self.n_correct,
-                "accuracy": self.share_correct,
-                "theta": self.theta,
-                "se": self.standard_error,
-                "theta_lower": self.lower,
-                "theta_upper": self.upper,
-                "method": self.method,
-            }
-            | trials
-        )
 
     def in_short(self) -> str:
         """How many respondents, the range of their abilities, and the method."""

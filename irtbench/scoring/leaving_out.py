@@ -20,8 +20,16 @@ from irtbench.scoring.percentiles import percentiles
 
 
 @dataclass(frozen=True, eq=False)
-class EffectOfLeavingOut(Shown):
+class EffectOfLeavingOut(
+    Shown,
+    columns="respondent_ids=all_items.respondent_ids, group=groups, theta=all_items.theta, "
+    "se=all_items.standard_error, theta_without=without.theta, se_without=without.standard_error, change, "
+    "percentile, percentile_without, percentile_change, n_items=all_items.n_items, "
+    "n_items_without=without.n_items",
+):
     """Ability and percentile with all items and without some.
+
+    Its table has one row a respondent, the columns of ability_change.csv.
 
     Parameters
     ----------
@@ -51,25 +59,6 @@ class EffectOfLeavingOut(Shown):
     def percentile_change(self) -> NDArray[np.float64]:
         """The same of percentiles."""
         return self.percentile_without - self.percentile
-
-    def table(self) -> pd.DataFrame:
-        """One row a respondent: columns of ability_change.csv."""
-        return pd.DataFrame(
-            {
-                "respondent_id": self.all_items.respondent_ids,
-                "group": self.groups,
-                "theta": self.all_items.theta,
-                "se": self.all_items.standard_error,
-                "theta_without": self.without.theta,
-                "se_without": self.without.standard_error,
-                "change": self.change,
-                "percentile": self.percentile,
-                "percentile_without": self.percentile_without,
-                "percentile_change": self.percentile_change,
-                "n_items": self.all_items.n_items,
-                "n_items_without": self.without.n_items,
-            }
-        )
 
     def by_group(self) -> pd.DataFrame:
         """One row a group: mean change with its standard error, the largest and whose it is, and of percentiles."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
@@ -25,8 +24,10 @@ POPULATION_STEP = 0.02  # between nodes of an estimated density: its distributio
 
 
 @dataclass(frozen=True, eq=False)
-class Percentiles(Shown):
+class Percentiles(Shown, columns="percentile, percentile_lower=lower, percentile_upper=upper"):
     """Percentile of each respondent with its interval.
+
+    Its table has one row a respondent, in the order of the abilities, the columns of scores.csv.
 
     Parameters
     ----------
@@ -44,12 +45,6 @@ class Percentiles(Shown):
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     norm: Norm
-
-    def table(self) -> pd.DataFrame:
-        """One row a respondent, in the order of the abilities: columns of scores.csv."""
-        return pd.DataFrame(
-            {"percentile": self.percentile, "percentile_lower": self.lower, "percentile_upper": self.upper}
-        )
 
     def in_short(self) -> str:
         """How many respondents, the range of their percentiles, and the norm."""

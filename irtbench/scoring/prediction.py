@@ -40,8 +40,14 @@ SHRINKAGE = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7)  # of the covariances between items
 
 
 @dataclass(frozen=True, eq=False)
-class PredictedAccuracy(Drawn):
+class PredictedAccuracy(
+    Drawn,
+    columns="respondent_ids, n_seen, n_correct, accuracy=accuracy_seen, n_items, predicted_accuracy=accuracy, "
+    "se=standard_error, predicted_lower=lower, predicted_upper=upper, beyond_known, n_trials",
+):
     """Accuracy on all items of the bank; all arrays have shape (n_respondents,).
+
+    Its table has one row a system, the columns of prediction.csv.
 
     Parameters
     ----------
@@ -82,24 +88,6 @@ class PredictedAccuracy(Drawn):
     accuracy_seen: NDArray[np.float64]
     beyond_known: tuple[str, ...]
     n_trials: NDArray[np.int64] | None = None
-
-    def table(self) -> pd.DataFrame:
-        """One row a system, columns of prediction.csv; ``accuracy`` is that on the items seen, NaN without any."""
-        table = pd.DataFrame(
-            {
-                "respondent_id": self.respondent_ids,
-                "n_seen": self.n_seen,
-                "n_correct": self.n_correct,
-                "accuracy": self.accuracy_seen,
-                "n_items": self.n_items,
-                "predicted_accuracy": self.accuracy,
-                "se": self.standard_error,
-                "predicted_lower": self.lower,
-                "predicted_upper": self.upper,
-                "beyond_known": self.beyond_known,
-            }
-        )
-        return table if self.n_trials is None else table.assign(n_trials=self.n_trials)
 
     def in_short(self) -> str:
         """How many systems and items, and the range of the predicted accuracies."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.bank.scale import ScaleLike, as_scale
@@ -22,8 +21,15 @@ MOST_ITEMS = 1_000  # of more, the probability of no right response at all is 0 
 
 
 @dataclass(frozen=True, eq=False)
-class SumScoreTable(Drawn):
+class SumScoreTable(
+    Drawn,
+    columns="score, theta=abilities.theta, se=abilities.standard_error, theta_lower=abilities.lower, "
+    "theta_upper=abilities.upper, percentile=percentiles.percentile, percentile_lower=percentiles.lower, "
+    "percentile_upper=percentiles.upper, probability",
+):
     """Ability of who got so many items right, arrays of shape (n_scores,) for the scores from 0 on.
+
+    Its table has one row a score, the columns of score_table.csv.
 
     Parameters
     ----------
@@ -43,18 +49,6 @@ class SumScoreTable(Drawn):
     def score(self) -> NDArray[np.int64]:
         """Number of right responses."""
         return self.abilities.n_correct
-
-    def table(self) -> pd.DataFrame:
-        """One row a raw score, columns of score_table.csv."""
-        return pd.DataFrame(
-            {
-                "score": self.score,
-                "theta": self.abilities.theta,
-                "se": self.abilities.standard_error,
-                "theta_lower": self.abilities.lower,
-                "theta_upper": self.abilities.upper,
-            }
-        ).join(self.percentiles.table().assign(probability=self.probability))
 
     def in_short(self) -> str:
         """The scores, the range of theta, and the norm."""

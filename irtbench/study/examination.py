@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +55,7 @@ class Examination(Shown):
         What each command can do with it, how long it takes, roughly, and the memory it holds.
     """
 
-    summary: ReadingSummary
+    summary: ReadingSummary = field()  # type: ignore[assignment]  # other results have their single figures there
     findings: tuple[Finding, ...]
     prior: Prior
     prior_reason: str

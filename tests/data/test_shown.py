@@ -7,7 +7,7 @@ import pytest
 
 import irtbench
 from irtbench.data.checked_settings import Settings
-from irtbench.data.shown import MOST_LETTERS, MOST_ROWS, Figures, Shown
+from irtbench.data.shown import MOST_LETTERS, MOST_ROWS, Figures, Shown, meaning_of
 
 RESULTS = [
     name
@@ -47,7 +47,60 @@ def test_every_public_result_shows_itself_and_has_a_table(name) -> None:
     found = getattr(irtbench, name)
     assert issubclass(found, Shown)
     assert found.__repr__ is Shown.__repr__
-    assert callable(found.table)
+    own = found.table is not Shown.table or found.summary is not Shown.summary
+    assert own or found._columns
+
+
+def every_result() -> list[type[Shown]]:
+    """All classes of results that list the columns of their table."""
+    found = [Shown]
+    for name in irtbench._HOMES:
+        getattr(irtbench, name)
+    for one in found:
+        found += one.__subclasses__()
+    return [one for one in dict.fromkeys(found) if "_columns" in vars(one) and one.__module__.startswith("irtbench.")]
+
+
+def test_every_column_of_every_result_has_a_meaning() -> None:
+    listed = [one for one in every_result() if one._columns]
+    assert len(listed) > 30
+    assert [(one.__name__, name) for one in listed for name, text in one.column_meanings().items() if not text] == []
+
+
+def test_columns_come_from_fields_properties_and_parts() -> None:
+    @dataclass(frozen=True, eq=False)
+    class Parts(Shown, columns="item_ids, value=many.values, note=many.note, twice, absent"):
+        """Of parts.
+
+        Parameters
+        ----------
+        item_ids
+            The items, of
+            two lines.
+        absent
+            What is not there.
+        """
+
+        item_ids: tuple[str, ...]
+        many: Many
+        absent: np.ndarray | None = None
+
+        @property
+        def twice(self) -> np.ndarray:
+            """The values again,
+
+            doubled.
+            """
+            return 2 * self.many.values
+
+    found = Parts(("a", "b"), Many(("c", "d"), np.array([1.0, 2.0]), "no"))
+    assert found.table().to_dict("list") == {
+        "item_id": ["a", "b"], "value": [1.0, 2.0], "note": ["no", "no"], "twice": [2.0, 4.0]
+    }  # fmt: skip
+    assert found.summary() == {}
+    assert {name: meaning_of(Parts, name) for name in ("item_ids", "twice", "absent")} == {
+        "item_ids": "The items, of two lines.", "twice": "The values again,", "absent": "What is not there."
+    }  # fmt: skip
 
 
 def test_results_of_every_room_are_among_those() -> None:
