@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 from scipy.stats import norm
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.curves import icc
 from irtbench.models.quadrature import normal_population
@@ -164,8 +164,7 @@ def differential_test_functioning(
     """
     if not grouped.free_items:
         raise InputError("test functioning: no item is free; expected those that differ between the groups")
-    if not 0 < level < 1:
-        raise InputError(f"test functioning: level must be between 0 and 1 but got {level:g}")
+    demand_share("test functioning: level", level)
     draws = _drawn_parameters(grouped, n_draws, rng)
     n_others = len(grouped.groups) - 1
     figures = np.full((8, n_others, len(OVERS)), np.nan)

@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm, t
 
 from irtbench.analysis.meta_regression import Estimates, MetaRegression, meta_regression
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
@@ -330,8 +330,7 @@ def features_of(
     given: ItemFeatures | pd.DataFrame, item_ids: Sequence[str], shrinkage: Shrinkage, level: float
 ) -> ItemFeatures:
     """The features as ours, without those that say nothing of these items: the same for all, or what others say."""
-    if not 0 < level < 1:
-        raise InputError(f"difficulty: level must be between 0 and 1 but got {level:g}")
+    demand_share("difficulty: level", level)
     given = given if isinstance(given, ItemFeatures) else ItemFeatures.from_frame(given)
     if len(item_ids) < FEWEST_ITEMS:
         raise InputError(f"difficulty: {len(item_ids)} items of known difficulty; expected at least {FEWEST_ITEMS}")

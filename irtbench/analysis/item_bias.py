@@ -20,7 +20,7 @@ from irtbench.analysis.linked_groups import GroupLikelihood, LinkedGroups, link
 from irtbench.analysis.matching_score import FEWEST_IN_GROUP, FEWEST_ITEMS, most_alike
 from irtbench.analysis.robust_linking import agreeing_items
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.logistic_regression import ordinal_regression
@@ -315,8 +315,7 @@ def _check_groups(
     focal = np.asarray(focal, dtype=np.bool_)
     if focal.shape != (len(observed),):
         raise InputError(f"item bias: focal has shape {focal.shape} for {len(observed)} respondents")
-    if not 0 < alpha < 1:
-        raise InputError(f"item bias: alpha must be between 0 and 1 but got {alpha:g}")
+    demand_share("item bias: alpha", alpha)
     if len(item_ids) < FEWEST_ITEMS:
         raise InputError(f"item bias: {len(item_ids)} items; expected at least {FEWEST_ITEMS}, to have anchors")
     for name, members in (("reference", ~focal), ("focal", focal)):

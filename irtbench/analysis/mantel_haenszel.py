@@ -13,7 +13,7 @@ from irtbench.analysis.effect_size import DELTA_PER_LOGIT, Grade, ets_class
 from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.analysis.matching_score import MatchedGroups, match_groups, purified_anchors
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust
 
 TWO_SIDED_95 = float(ndtri(0.975))
@@ -157,8 +157,7 @@ def mantel_haenszel(
     5   item6       10.53  -5.53         C        0.00
     """
     responses = as_responses(responses)
-    if not 0 < alpha < 1:
-        raise InputError(f"item bias: alpha must be between 0 and 1 but got {alpha:g}")
+    demand_share("item bias: alpha", alpha)
     matched = match_groups(responses, groups, reference)
     n_items, n_focal = responses.n_items, len(matched.names) - 1
 

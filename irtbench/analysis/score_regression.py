@@ -15,7 +15,7 @@ from irtbench.analysis.effect_size import Grade, jodoin_gierl_class, nagelkerke
 from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.analysis.matching_score import MatchedGroups, match_groups, matched_values, purified_anchors
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.diagnostics.logistic_regression import ordinal_regression
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
@@ -154,8 +154,7 @@ def score_regression(
     4   item5   1.67       0.00        A        0.81
     5   item6  27.36       0.09        C        0.00
     """
-    if not 0 < alpha < 1:
-        raise InputError(f"item bias: alpha must be between 0 and 1 but got {alpha:g}")
+    demand_share("item bias: alpha", alpha)
     if in_categories:
         scores = responses if isinstance(responses, pd.DataFrame) else np.asarray(responses)
         given = CodedScores.of(scores, levels=levels)

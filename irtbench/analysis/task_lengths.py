@@ -13,7 +13,7 @@ from irtbench.analysis.explained_responses import ExplanatoryItems, Kind, fit_ex
 from irtbench.analysis.horizons import TimeHorizon, point_of, ratios
 from irtbench.analysis.meta_regression import MetaRegression, meta_regression
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.settings import Device
 from irtbench.models.curves import item_curves
@@ -94,8 +94,7 @@ def time_horizon(
     23           r12    0.8     40.0   20.0   90.0
     """
     for name, value in [("level", level), *(("share", share) for share in shares)]:
-        if not 0 < value < 1:
-            raise InputError(f"time horizon: {name} must be between 0 and 1 but got {value:g}")
+        demand_share(f"time horizon: {name}", value)
     data = as_responses(responses)
     data = data.select_items([task for task, n in zip(data.item_ids, data.n_by_item, strict=True) if n])
     data = data.select_respondents(data.n_by_respondent > 0)

@@ -12,3 +12,9 @@ class InputError(ValueError):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(without_credentials(message))
+
+
+def demand_share(what: str, value: float) -> None:
+    """Refuse what does not lie between 0 and 1."""
+    if not 0 < value < 1:
+        raise InputError(f"{what} must be between 0 and 1 but got {value:g}")

@@ -12,7 +12,7 @@ from scipy.linalg import inv
 from scipy.special import expit, ndtri
 
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import share_correct
 from irtbench.data.shown import Drawn, Shown, counted
 from irtbench.diagnostics.checks import check_items_agree, check_theta
@@ -123,8 +123,7 @@ def empirical_curve(
     theta = check_theta(theta, responses)
     if item_id not in items.item_ids:
         raise InputError(f"empirical curve: unknown item {item_id}")
-    if not 0 < level < 1:
-        raise InputError(f"empirical curve: level must be between 0 and 1 but got {level:g}")
+    demand_share("empirical curve: level", level)
     alone = responses.select_items([item_id])
     answers, trials = alone.correct[:, 0], alone.n_trials[:, 0]
     answered = trials > 0

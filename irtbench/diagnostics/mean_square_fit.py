@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.shown import Shown, counted
 from irtbench.diagnostics.residuals import mean_squares
@@ -131,8 +131,7 @@ def mean_square_fit(
         raise InputError(
             f"infit: {ability.size} abilities for {responses.n_respondents} respondents; expected one each"
         )
-    if not 0 < level < 1:
-        raise InputError(f"infit: level must be between 0 and 1 but got {level:g}")
+    demand_share("infit: level", level)
     known = np.isfinite(ability)
     values, ability = responses.correct[known], ability[known]
     infit, outfit = mean_squares(values, ability, items, over="respondents")

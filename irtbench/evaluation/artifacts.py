@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from irtbench.data.choices import ChoiceItems
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.shown import Drawn, Shown, counted
 
@@ -154,8 +154,7 @@ def artifacts(
     for name, value, least in (("n_folds", n_folds, 2), ("n_repeats", n_repeats, 1)):
         if value < least:
             raise InputError(f"artifacts: {name} must be at least {least} but got {value}")
-    if not 0 < alpha < 1:
-        raise InputError(f"artifacts: alpha must be between 0 and 1 but got {alpha:g}")
+    demand_share("artifacts: alpha", alpha)
     group = _groups(items)
     n_groups = int(group.max(initial=-1)) + 1
     if n_groups < 2:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Figures, counted
 from irtbench.evaluation.proportion import check_level, wilson_interval
@@ -285,8 +285,7 @@ def hoeffding_confidence(n: int, margin: float) -> float:
     """
     if n < 0:
         raise InputError(f"Hoeffding's bound: n must be at least 0 but got {n}")
-    if not 0 < margin < 1:
-        raise InputError(f"Hoeffding's bound: margin must be between 0 and 1 but got {margin:g}")
+    demand_share("Hoeffding's bound: margin", margin)
     return float(-np.expm1(-2 * n * margin**2))
 
 
@@ -306,8 +305,7 @@ def hoeffding_margin(n: int, confidence: float) -> float:
     """
     if n < 1:
         raise InputError(f"Hoeffding's bound: n must be at least 1 but got {n}")
-    if not 0 < confidence < 1:
-        raise InputError(f"Hoeffding's bound: confidence must be between 0 and 1 but got {confidence:g}")
+    demand_share("Hoeffding's bound: confidence", confidence)
     return float(np.sqrt(-np.log1p(-confidence) / (2 * n)))
 
 

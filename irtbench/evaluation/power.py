@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, gammaln, ndtr, ndtri, xlog1py, xlogy
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.shown import Figures
 from irtbench.evaluation.exact_sums import chance_at_most_zero
 
@@ -103,8 +103,7 @@ def power(n: int, effect: float, hurt: float, *, alpha: float = 0.05) -> float:
     0.56
     """
     _check(n, effect, hurt)
-    if not 0 < alpha < 1:
-        raise InputError(f"power: alpha must be between 0 and 1 but got {alpha:g}")
+    demand_share("power: alpha", alpha)
     spread = 7 * np.sqrt(n * hurt * (1 - hurt))
     k = np.arange(max(0, int(n * hurt - spread)), min(n, int(np.ceil(n * hurt + spread))) + 1)
     chance = np.diff(bdtr(k, n, hurt), prepend=float(bdtr(k[0] - 1, n, hurt)) if k[0] > 0 else 0.0)
@@ -227,11 +226,9 @@ def size_needed(effect: float, hurt: float, *, alpha: float = 0.05, wanted_power
     >>> irtbench.size_needed(0.05, 0.02)
     <SizeNeeded: effect 0.05, hurt 0.02, alpha 0.05, power 0.8, n_expected 109, n_powered 224>
     """
-    if not 0 < wanted_power < 1:
-        raise InputError(f"power: the wanted power must be between 0 and 1 but got {wanted_power:g}")
+    demand_share("power: the wanted power", wanted_power)
     _check(1, effect, hurt)
-    if not 0 < alpha < 1:
-        raise InputError(f"power: alpha must be between 0 and 1 but got {alpha:g}")
+    demand_share("power: alpha", alpha)
 
     def as_if_normal(z: float) -> int:
         """Size at which the expected gain is z of its standard errors."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import demand_share
 
 
 def check_level(level: float, *, where: str) -> float:
@@ -17,8 +17,7 @@ def check_level(level: float, *, where: str) -> float:
     InputError
         If ``level`` does not lie between 0 and 1.
     """
-    if not 0 < level < 1:
-        raise InputError(f"{where}: level must be between 0 and 1 but got {level:g}")
+    demand_share(f"{where}: level", level)
     return float(ndtri((1 + level) / 2))
 
 
