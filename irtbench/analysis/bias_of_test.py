@@ -216,25 +216,18 @@ def _drawn_parameters(grouped: GroupedModel, n_draws: int, rng: np.random.Genera
     covariance = grouped.free_covariance
     if covariance is None:
         return None
-    free, n_free = grouped.free_items, len(grouped.free_items)
+    free = grouped.free_items
     by_group = [items.select(free) for items in grouped.items]
     first = by_group[0]
     columns = [first.discrimination]
     for items in by_group[1:]:
         columns += [items.discrimination - first.discrimination, items.intercept - first.intercept]
     mean = np.stack([*columns, first.intercept, first.guessing], axis=1)
-    width = mean.shape[1]
-    root = _root(covariance.reshape(n_free * width, n_free * width))
-    drawn = mean.ravel() + rng.standard_normal((n_draws, n_free * width)) @ root.T
-    drawn = drawn.reshape(n_draws, n_free, width)
+    whole = covariance.reshape(mean.size, mean.size)  # rows may be 0
+    drawn = rng.multivariate_normal(mean.ravel(), (whole + whole.T) / 2, n_draws, check_valid="ignore", method="eigh")
+    drawn = drawn.reshape(n_draws, *mean.shape)
     drawn[:, :, -1] = np.clip(drawn[:, :, -1], 0.0, 1.0 - 1e-9)
     return drawn
-
-
-def _root(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A square root of a covariance that may have rows of zeros."""
-    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def _drawn_differences(draws: NDArray[np.float64], group: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:

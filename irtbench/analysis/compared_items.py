@@ -238,7 +238,8 @@ class ItemsInCategories(ComparedItems):
 
     def log_odds(self, problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
         """Of each category against the first, and log P of the first."""
-        return self.items.log_odds(items.matrix, problem.nodes.theta.T)
+        assert isinstance(problem, CategoryProblem)
+        return problem.scale.log_odds(items.matrix, problem.nodes.theta.T)
 
     def one_item(
         self, item: int, rows: tuple[DenseRows, ...], problem: GroupProblem

@@ -17,7 +17,7 @@ from irtbench.analysis.compared_items import ComparedItems, ItemsInCategories, R
 from irtbench.analysis.effect_size import DELTA_PER_LOGIT, Grade, ets_class, jodoin_gierl_class, nagelkerke
 from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.analysis.linked_groups import GroupLikelihood, LinkedGroups, link
-from irtbench.analysis.matching_score import FEWEST_IN_GROUP, FEWEST_ITEMS, most_alike
+from irtbench.analysis.matching_score import FEWEST_IN_GROUP, FEWEST_ITEMS, Statistics, purified_anchors
 from irtbench.analysis.robust_linking import agreeing_items
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_share
@@ -95,15 +95,12 @@ class ItemBias(
         Items of which some category was given by one group alone, and counts as the one beside it.
     """
 
-    item_ids: tuple[str, ...]
     method: Method
     delta: NDArray[np.float64]
     size: tuple[Size, ...]
     rms_difference: NDArray[np.float64]
     r2_change: NDArray[np.float64]
     x2: NDArray[np.float64]
-    p: NDArray[np.float64]
-    p_adjusted: NDArray[np.float64]
     x2_uniform: NDArray[np.float64]
     p_uniform: NDArray[np.float64]
     x2_crossing: NDArray[np.float64]
@@ -223,26 +220,23 @@ def item_bias(
         raise InputError("item bias: expected model 2pl or 3pl, prior none or weak, and no prior_items")
     one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
     df = compared.entries.sum(axis=1) if method == "likelihood_ratio" else np.full(n_items, 2)
-    freed = np.zeros(n_items, dtype=np.bool_)
+
+    def test(anchor: NDArray[np.bool_]) -> tuple[Statistics, Statistics, tuple[LinkedGroups, Statistics]]:
+        linked = link(compared, focal, freed=~anchor, settings=settings)
+        found = np.array([one(linked, item) for item in range(n_items)])
+        return found[:, 0] / df, chdtrc(df, found[:, 0]), (linked, found)
+
+    first = np.ones(n_items, dtype=np.bool_)
     if purify:
-        freed = ~agreeing_items(partial(_alone, compared), focal, compared.observed)
-    seen, first_freed = set[bytes](), bool(freed.any())
+        first = agreeing_items(partial(_alone, compared), focal, compared.observed)
     with fenced(0), torch.no_grad():
-        while True:
-            seen.add(freed.tobytes())
-            linked = link(compared, focal, freed=freed, settings=settings)
-            found = np.array([one(linked, item) for item in range(n_items)])
-            x2 = found[:, 0]
-            p = chdtrc(df, x2)
-            following = ~most_alike(x2 / df, p < alpha)
-            if not purify or following.tobytes() in seen or len(seen) == MOST_ROUNDS:
-                break
-            freed = following
+        anchor, (_, _, (linked, found)), rounds, _ = purified_anchors(
+            test, first, alpha=alpha, purify=purify, most_rounds=MOST_ROUNDS
+        )
         if method == "likelihood_ratio" and n_items <= MOST_TO_REFIT and linked.mode.status.converged:
             found[:, :2] = [_refitted(linked, item, *found[item, :2]) for item in range(n_items)]
-            x2 = found[:, 0]
-            p = chdtrc(df, x2)
-    _, x2_uniform, shift, rms_difference, r2_change = found.T
+    x2, x2_uniform, shift, rms_difference, r2_change = found.T
+    p = chdtrc(df, x2)
     delta = DELTA_PER_LOGIT * shift
     x2_crossing = np.maximum(x2 - x2_uniform, 0.0)
     observed = compared.observed
@@ -261,12 +255,12 @@ def item_bias(
         p_uniform=chdtrc(1, x2_uniform),
         x2_crossing=x2_crossing,
         p_crossing=chdtrc(df - 1, x2_crossing),
-        anchor=~freed,
+        anchor=anchor,
         n_reference=observed[~focal].sum(axis=0),
         n_focal=observed[focal].sum(axis=0),
         focal_mean=float(mean),
         focal_sd=float(log_deviation.exp()),
-        rounds=len(seen) + first_freed,
+        rounds=rounds + bool(not first.all()),
         status=linked.mode.status,
         sizes=(int((~focal).sum()), int(focal.sum())),
         df=df,

@@ -73,14 +73,11 @@ class ItemShifts(
         Nominal coverage of the intervals.
     """
 
-    item_ids: tuple[str, ...]
     system_ids: tuple[str, ...]
     shift: Array
     se: Array
     lower: Array
     upper: Array
-    p: Array
-    p_adjusted: Array
     n_systems: NDArray[np.int64]
     n_correct: NDArray[np.int64]
     expected_correct: Array

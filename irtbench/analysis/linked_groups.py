@@ -8,17 +8,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 
 from irtbench.analysis.compared_items import ComparedItems, RightOrWrongItems
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.group_mode import find_group_mode
 from irtbench.estimation.marginal.group_problem import GroupProblem
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import information
-from irtbench.estimation.marginal.problem import Evaluation, Problem
+from irtbench.estimation.marginal.problem import Evaluation
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Stop
 from irtbench.estimation.threads import threads_for
@@ -99,12 +99,7 @@ class LinkedGroups:
     def refitted(self, item: int, *, slope: bool, intercept: bool) -> Estimate:
         """The mode with an item free in the focal group, all others fitted again; see `held`."""
         differs, start = self.problem.group_prior.differs.clone(), self.mode.items.matrix.clone()
-        shift = self.compared.shift(item).to(start)
-        width = self.problem.group_prior.width
-        shift = torch.cat([shift, shift.new_zeros(width - len(shift))])
-        own = torch.zeros(width, dtype=torch.bool)
-        own[: self.compared.entries.shape[1]] = torch.from_numpy(self.compared.entries[item])
-        differs[item] = free_entries(own, shift, slope=slope, intercept=intercept)
+        differs[item], shift = self.differing(item, differs.shape[1], slope=slope, intercept=intercept)
         start[item, : differs.shape[1]] *= differs[item]
         return maximum(self.problem.with_differs(differs), start, item, None if slope or not intercept else shift)
 
@@ -121,11 +116,7 @@ class LinkedGroups:
             rows[group] = as_rows(torch.full((len(rows[group]), 1), MISSING, device=self.theta.device))
         told = torch.stack([part.information.sum(dim=0) - part.information[item] for part in self.groups])
         whole, width = self.mode.items.matrix, alone.free.shape[1]
-        shift = self.compared.shift(item).to(whole)
-        entries = torch.zeros(width, dtype=torch.bool)
-        known = torch.from_numpy(self.compared.entries[item])[:width]
-        entries[: len(known)] = known
-        differs = free_entries(entries, shift, slope=slope, intercept=intercept).to(whole.device)
+        differs, shift = self.differing(item, width, slope=slope, intercept=intercept)
         problem = GroupProblem.of_groups(
             alone,
             tuple(rows),
@@ -144,6 +135,14 @@ class LinkedGroups:
         if not (slope or intercept or self.freed[item]) and self.mode.status.converged:
             return problem.evaluate(ItemTensors.from_matrix(matrix))  # which is the mode
         return maximum(problem, matrix, 0, None if slope or not intercept else shift)
+
+    def differing(self, item: int, width: int, *, slope: bool, intercept: bool) -> tuple[Tensor, Tensor]:
+        """Which of an item's parameters differ: all that may, those that a shift changes, or none; and the shift."""
+        known = torch.from_numpy(self.compared.entries[item]), self.compared.shift(item)
+        entries, shift = (pad(each, (0, width - len(each))).to(self.theta.device) for each in known)
+        if slope and intercept:
+            return entries, shift
+        return (shift != 0) & entries & intercept, shift
 
     def by_group(self, item: int, found: Found) -> list[ItemTensors]:
         """The item as each group meets it; where all answered alike, with an intercept that stands for infinity."""
@@ -171,24 +170,10 @@ class LinkedGroups:
         alone, _ = self.compared.one_item(item, tuple(part.rows for part in self.groups), self.problem)
         shares = []
         for own in self.by_group(item, found):
-            odds, base = one_items_odds(self.compared, alone, own)
+            odds, base = self.compared.log_odds(alone, own)
             score = torch.arange(1, len(odds) + 1, dtype=torch.float64, device=odds.device) / len(odds)
             shares.append(score @ (odds + base).exp())
         return shares
-
-
-def one_items_odds(compared: ComparedItems, alone: Problem, own: ItemTensors) -> tuple[Tensor, Tensor]:
-    """Log odds and log base of an item alone, see `GroupLikelihood`."""
-    if isinstance(alone, CategoryProblem):
-        return alone.scale.log_odds(own.matrix, alone.nodes.theta.T)
-    return compared.log_odds(alone, own)
-
-
-def free_entries(entries: Tensor, shift: Tensor, *, slope: bool, intercept: bool) -> Tensor:
-    """Which of an item's parameters differ: all that may, those that a shift changes, or none."""
-    if slope and intercept:
-        return entries
-    return (shift.cpu() != 0) & entries if intercept else torch.zeros_like(entries)
 
 
 def maximum(problem: GroupProblem, start: Tensor, item: int, shift: Tensor | None) -> Estimate:

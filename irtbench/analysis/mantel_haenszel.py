@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtri
 
 from irtbench.analysis.effect_size import DELTA_PER_LOGIT, Grade, ets_class
-from irtbench.analysis.item_differences import ItemDifferences
+from irtbench.analysis.item_differences import DifferencesByScore
 from irtbench.analysis.matching_score import MatchedGroups, match_groups, purified_anchors
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import demand_share
@@ -22,7 +22,7 @@ CORRECTION = 0.5
 
 @dataclass(frozen=True, eq=False)
 class MantelHaenszel(
-    ItemDifferences,
+    DifferencesByScore,
     columns="item_ids, chi2, df, p, p_adjusted, odds_ratio, delta, ets_class, se_delta, delta_lower, delta_upper, "
     "anchor, method",
 ):
@@ -56,20 +56,11 @@ class MantelHaenszel(
         Respondents without a group or without a response to every item.
     """
 
-    item_ids: tuple[str, ...]
-    groups: dict[str, int]
     chi2: NDArray[np.float64]
-    df: int
-    p: NDArray[np.float64]
-    p_adjusted: NDArray[np.float64]
     odds_ratio: NDArray[np.float64]
     delta: NDArray[np.float64]
     se_delta: NDArray[np.float64]
     ets_class: tuple[Grade, ...]
-    anchor: NDArray[np.bool_]
-    rounds: int
-    settled: bool
-    n_left_out: int
 
     @property
     def method(self) -> str:
@@ -161,13 +152,13 @@ def mantel_haenszel(
     matched = match_groups(responses, groups, reference)
     n_items, n_focal = responses.n_items, len(matched.names) - 1
 
-    def test(anchor: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def test(anchor: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64], None]:
         tables = [strata(matched, item, anchor) for item in range(n_items)]
         chi2 = np.array([chi_square(counts, continuity=continuity and n_focal == 1) for counts in tables])
-        return chi2, chdtrc(n_focal, chi2)
+        return chi2, chdtrc(n_focal, chi2), None
 
-    anchor, rounds, settled = purified_anchors(test, n_items, alpha=alpha, purify=purify)
-    chi2, p = test(anchor)
+    every = np.ones(n_items, dtype=np.bool_)
+    anchor, (chi2, p, _), rounds, settled = purified_anchors(test, every, alpha=alpha, purify=purify)
     log_odds, error = np.full(n_items, np.nan), np.full(n_items, np.nan)
     if n_focal == 1:
         log_odds, error = np.array([log_odds_ratio(strata(matched, item, anchor)) for item in range(n_items)]).T

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,8 @@ FEWEST_ITEMS = 3
 LEAST_SHARE_OF_ANCHORS = 0.25
 MOST_ROUNDS = 50
 
-Test = Callable[[NDArray[np.bool_]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+Statistics = NDArray[np.float64]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,32 +126,37 @@ def most_alike(statistic: NDArray[np.float64], flagged: NDArray[np.bool_]) -> ND
     return anchor
 
 
-def purified_anchors(test: Test, n_items: int, *, alpha: float, purify: bool) -> tuple[NDArray[np.bool_], int, bool]:
-    """The items whose responses make the score, the number of sets tried, and whether the last one stayed.
+def purified_anchors(
+    test: Callable[[NDArray[np.bool_]], tuple[Statistics, Statistics, Found]],
+    anchor: NDArray[np.bool_],
+    *,
+    alpha: float,
+    purify: bool,
+    most_rounds: int = MOST_ROUNDS,
+) -> tuple[NDArray[np.bool_], tuple[Statistics, Statistics, Found], int, bool]:
+    """The anchors, what the test found by them, the number of sets tried, and whether the last one stayed.
 
-    All items at first; then all that are not significant at the score of the set before, until the set comes again
-    (Candell & Drasgow, 1988).
+    Of one set of anchors the next has all items that are not significant by it, until a set comes again (Candell &
+    Drasgow, 1988).
 
     Parameters
     ----------
     test
-        Statistic and p of every item, given the anchors.
-    n_items
-        Number of items.
+        Statistic and p of every item, given the anchors, and what else was found.
+    anchor
+        The first set, shape (n_items,).
     alpha
         Items of a smaller p are no anchors.
     purify
-        False for all items as anchors.
+        False for the first set alone.
+    most_rounds
+        Most sets that are tried.
     """
-    anchor = np.ones(n_items, dtype=np.bool_)
-    tried = {anchor.tobytes()}
-    while purify:
-        statistic, p = test(anchor)
-        following = most_alike(statistic, p < alpha)
-        if (following == anchor).all():
-            break
-        if following.tobytes() in tried or len(tried) == MOST_ROUNDS:
-            return anchor, len(tried), False
-        anchor = following
+    tried = set[bytes]()
+    while True:
         tried.add(anchor.tobytes())
-    return anchor, len(tried), True
+        found = test(anchor)
+        following = most_alike(found[0], found[1] < alpha)
+        if not purify or following.tobytes() in tried or len(tried) == most_rounds:
+            return anchor, found, len(tried), not purify or bool((following == anchor).all())
+        anchor = following

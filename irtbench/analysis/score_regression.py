@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from irtbench.analysis.effect_size import Grade, jodoin_gierl_class, nagelkerke
-from irtbench.analysis.item_differences import ItemDifferences
+from irtbench.analysis.item_differences import DifferencesByScore
 from irtbench.analysis.matching_score import MatchedGroups, match_groups, matched_values, purified_anchors
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import demand_share
@@ -27,7 +27,7 @@ FIRMNESS = 1e-7  # keeps the coefficients of a perfect prediction finite, and ch
 
 @dataclass(frozen=True, eq=False)
 class ScoreRegression(
-    ItemDifferences,
+    DifferencesByScore,
     columns="item_ids, x2, df, p, p_adjusted, r2_change, r2_class, x2_uniform, p_uniform, r2_uniform, "
     "x2_crossing, p_crossing, r2_crossing, anchor, method",
 ):
@@ -63,13 +63,8 @@ class ScoreRegression(
         Respondents without a group or without a response to every item.
     """
 
-    item_ids: tuple[str, ...]
-    groups: dict[str, int]
     difference: Difference
     x2: NDArray[np.float64]
-    df: int
-    p: NDArray[np.float64]
-    p_adjusted: NDArray[np.float64]
     r2_change: NDArray[np.float64]
     r2_class: tuple[Grade, ...]
     x2_uniform: NDArray[np.float64]
@@ -78,10 +73,6 @@ class ScoreRegression(
     x2_crossing: NDArray[np.float64]
     p_crossing: NDArray[np.float64]
     r2_crossing: NDArray[np.float64]
-    anchor: NDArray[np.bool_]
-    rounds: int
-    settled: bool
-    n_left_out: int
 
     @property
     def method(self) -> str:
@@ -166,20 +157,16 @@ def score_regression(
     df = 2 * n_focal if difference == "any" else n_focal
     before, after = {"any": (0, 2), "uniform": (0, 1), "crossing": (1, 2)}[difference]
 
-    def log_likelihoods(anchor: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return np.array([nested_log_likelihoods(matched, item, anchor) for item in range(n_items)])
-
-    def test(anchor: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        log_l = log_likelihoods(anchor)
+    def test(anchor: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        log_l = np.array([nested_log_likelihoods(matched, item, anchor) for item in range(n_items)])
         x2 = twice_gain(log_l, before, after)
-        return x2, chdtrc(df, x2)
+        return x2, chdtrc(df, x2), log_l
 
-    anchor, rounds, settled = purified_anchors(test, n_items, alpha=alpha, purify=purify)
-    log_l = log_likelihoods(anchor)
+    every = np.ones(n_items, dtype=np.bool_)
+    anchor, (x2, p, log_l), rounds, settled = purified_anchors(test, every, alpha=alpha, purify=purify)
     counts = [np.bincount(values).astype(np.float64) for values in matched.values.T]
     r2 = np.array([[nagelkerke(each, counts[item]) for each in log_l[item]] for item in range(n_items)])
-    x2, uniform, crossing = (twice_gain(log_l, *models) for models in ((before, after), (0, 1), (1, 2)))
-    p = chdtrc(df, x2)
+    uniform, crossing = twice_gain(log_l, 0, 1), twice_gain(log_l, 1, 2)
     return ScoreRegression(
         item_ids=matched.item_ids,
         groups=matched.sizes,

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Drawn, Figures
 from irtbench.evaluation.debiased_error import debiased_squared_error
+from irtbench.evaluation.pairing import batches
 from irtbench.evaluation.probability_pairs import check_clusters, check_pairs
 from irtbench.evaluation.proportion import check_level
 from irtbench.evaluation.reliability import (
@@ -70,12 +71,11 @@ def error_interval(
             "calibration: the interval is undefined: in no bin do the labels differ", RuntimeWarning, stacklevel=3
         )
         return np.nan, np.nan
-    errors = np.empty(n_samples)
-    batch = max(1, 2_000_000 // sd.size)
-    for start in range(0, n_samples, batch):
-        part = errors[start : start + batch]
-        drawn = np.clip(curve.observed_share + sd * rng.standard_normal((part.size, sd.size)), 0, 1)
-        part[:] = np.sqrt((curve.mean_predicted - drawn) ** 2 @ curve.n / curve.n.sum())
+    parts = []
+    for size in batches(n_samples, sd.size):
+        drawn = np.clip(curve.observed_share + sd * rng.standard_normal((size, sd.size)), 0, 1)
+        parts.append(np.sqrt((curve.mean_predicted - drawn) ** 2 @ curve.n / curve.n.sum()))
+    errors = np.concatenate(parts)
     return float(errors.mean() - z * errors.std(ddof=1)), float(errors.mean() + z * errors.std(ddof=1))
 
 

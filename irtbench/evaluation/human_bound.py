@@ -18,6 +18,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Figures, counted
+from irtbench.evaluation.pairing import batches
 from irtbench.evaluation.proportion import check_level, wilson_interval
 
 OtherCounts = Literal["error", "exclude", "share"]
@@ -344,10 +345,7 @@ def _bootstrap(
     if correct.size == 1:
         warnings.warn("human accuracy: one item cannot be resampled", RuntimeWarning, stacklevel=3)
         return np.nan, np.nan
-    shares = np.empty(n_resamples)
-    for start in range(0, n_resamples, 500):
-        part = shares[start : start + 500]
-        drawn = rng.integers(correct.size, size=(part.size, correct.size))
-        part[:] = correct[drawn].sum(axis=1) / votes[drawn].sum(axis=1)
+    drawn = (rng.integers(correct.size, size=(rows, correct.size)) for rows in batches(n_resamples, correct.size))
+    shares = np.concatenate([correct[which].sum(axis=1) / votes[which].sum(axis=1) for which in drawn])
     low, high = np.quantile(shares, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)

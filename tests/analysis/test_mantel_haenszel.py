@@ -218,14 +218,18 @@ def test_frames_arrays_and_series_give_what_the_matrix_gives(test) -> None:
 
 def test_sets_of_anchors_that_return_end_the_search_and_say_so() -> None:
     # item 0 is flagged if and only if it is an anchor: the sets alternate
-    def test(anchor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def test(anchor: np.ndarray) -> tuple[np.ndarray, np.ndarray, str]:
         p = np.where(np.arange(8) == 0, np.where(anchor[0], 0.01, 0.9), 0.5)
-        return 1 - p, p
+        return 1 - p, p, f"{anchor.sum()} anchors"
 
-    anchor, rounds, settled = purified_anchors(test, 8, alpha=0.05, purify=True)
+    every = np.ones(8, dtype=np.bool_)
+    anchor, found, rounds, settled = purified_anchors(test, every, alpha=0.05, purify=True)
     assert (anchor[0], rounds, settled) == (False, 2, False)
+    assert (found[1][0], found[2]) == (0.9, "7 anchors")  # what was found by them
     # and were all flagged, a quarter with the smallest statistics stays
-    anchor, _, settled = purified_anchors(lambda a: (np.arange(8.0), np.zeros(8)), 8, alpha=0.05, purify=True)
+    anchor, _, _, settled = purified_anchors(
+        lambda a: (np.arange(8.0), np.zeros(8), None), every, alpha=0.05, purify=True
+    )
     assert np.flatnonzero(anchor).tolist() == [0, 1]
     assert settled
 
