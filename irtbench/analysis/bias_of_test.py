@@ -95,15 +95,11 @@ class DifferentialTestFunctioning(Drawn):
 
     def curves_table(self) -> pd.DataFrame:
         """One row a group and ability: columns of test_curves.csv."""
-        parts = []
-        for row, group in enumerate(self.groups):
-            of_group = {"group": group, "theta": self.theta, "expected_score": self.expected[row]}
-            if row:
-                of_group["difference"] = self.difference[row - 1]
-                of_group["difference_lower"] = self.difference_lower[row - 1]
-                of_group["difference_upper"] = self.difference_upper[row - 1]
-            parts.append(pd.DataFrame(of_group))
-        return pd.concat(parts, ignore_index=True)
+        group, theta = (part.ravel() for part in np.meshgrid(self.groups, self.theta, indexing="ij"))
+        of_reference = np.full((1, self.theta.size), np.nan)
+        names = ("difference", "difference_lower", "difference_upper")
+        differences = {name: np.vstack([of_reference, getattr(self, name)]).ravel() for name in names}
+        return pd.DataFrame({"group": group, "theta": theta, "expected_score": self.expected.ravel()} | differences)
 
     def in_short(self) -> str:
         """The signed difference of each group over its own abilities."""

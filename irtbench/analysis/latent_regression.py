@@ -232,23 +232,22 @@ def design_of(covariates: pd.DataFrame | Array, respondent_ids: tuple[str, ...])
         row, column = (int(place[0]) for place in np.nonzero(missing.to_numpy()))
         who = respondent_ids[row]
         raise InputError(f"covariates: column {covariates.columns[column]}: no value of respondent {who}")
-    terms, columns = [INTERCEPT], [np.ones(len(covariates))]
+    terms: list[tuple[str, Array]] = [(INTERCEPT, np.ones(len(covariates)))]
     for name in covariates:
         own = covariates[name]
         if own.nunique() < 2:
             raise InputError(f"covariates: column {name}: the same for all; expected a column that varies")
         if pd.api.types.is_numeric_dtype(own) and not pd.api.types.is_bool_dtype(own):
-            terms.append(str(name))
-            columns.append(own.to_numpy(dtype=np.float64))
-            continue
-        counts = own.astype(str).value_counts()
-        levels = sorted(counts.index, key=lambda level: (-counts[level], level))
-        terms += [f"{name}: {level}" for level in sorted(levels[1:])]
-        columns += [(own.astype(str) == level).to_numpy(dtype=np.float64) for level in sorted(levels[1:])]
-    x = np.stack(columns, axis=1)
+            terms.append((str(name), own.to_numpy(dtype=np.float64)))
+        else:
+            own = own.astype(str)
+            counts = own.value_counts()
+            levels = sorted(counts.index, key=lambda level: (-counts[level], level))
+            terms += [(f"{name}: {level}", (own == level).to_numpy(dtype=np.float64)) for level in sorted(levels[1:])]
+    x = np.stack([column for _, column in terms], axis=1)
     if np.linalg.matrix_rank(x / np.linalg.norm(x, axis=0)) < x.shape[1]:
         raise InputError("covariates: a term is a sum of others; expected terms that are not collinear")
-    return tuple(terms), x
+    return tuple(name for name, _ in terms), x
 
 
 def read_covariates(path: str | Path) -> pd.DataFrame:

@@ -174,9 +174,7 @@ class PlacedItems:
 
 def degrees_of_freedom(items: ItemParameters) -> NDArray[np.int64]:
     """Of an item's difference, shape (n_items,): the number of its parameters but asymptotes."""
-    if items.categories is None:
-        return np.full(items.n_items, 2)
-    return np.array([sum(name not in ASYMPTOTES for name in names) for names in items.categories.names])
+    return PlacedItems.of(items).own.sum(axis=1)
 
 
 def squared(difference: NDArray[np.float64], covariance: NDArray[np.float64]) -> NDArray[np.float64]:

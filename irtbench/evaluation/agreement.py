@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
 from irtbench.data.grading import NormalisationRule, normalise_answers, normalise_text
 from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
 from irtbench.data.responses import resolve_duplicates
 from irtbench.data.shown import Drawn, Figures
 from irtbench.evaluation.chance_agreement import (
@@ -141,9 +140,7 @@ def agreement(
     >>> found.majority, round(found.fleiss_kappa, 2), round(found.krippendorff_alpha, 2)
     (1.0, -0.12, 0.0)
     """
-    answers, items = as_answers(answers), None if items is None else as_items(items)
-    answers = answers_that_count(answers, items, normalise, empty)
-    return _agreement(answers, keys_of(items, normalise), level)
+    return _agreement(*answers_that_count(answers, items, normalise, empty), level)
 
 
 def agreement_by_label(
@@ -171,34 +168,28 @@ def agreement_by_label(
     {'a': 1.0, 'b': 1.0}
     """
     answers, items = as_answers(answers), as_items(items)
-    answers = answers_that_count(answers, items, normalise, empty)
-    keys = keys_of(items, normalise)
+    answers, keys = answers_that_count(answers, items, normalise, empty)
     rows_of = {label: answers[answers["item_id"].isin(members)] for label, members in items.scales().items()}
     return {label: _agreement(rows, keys, level) for label, rows in rows_of.items() if not rows.empty}
 
 
 def answers_that_count(
-    answers: pd.DataFrame, items: ItemTable | None, rules: Sequence[NormalisationRule], empty: EmptyAnswer
-) -> pd.DataFrame:
-    """Answers that are not to attention checks and not empty, normalised; errors as for ``agreement``."""
-    rows = resolve_duplicates(answers)
-    if items is not None:
-        known = items.select(list(pd.unique(rows["item_id"])))
-        rows = rows[rows["item_id"].isin(known.scale_items)]
+    answers: AnswersLike, items: ItemsLike | None, rules: Sequence[NormalisationRule], empty: EmptyAnswer
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Answers that are not to attention checks and not empty, and keys, normalised; errors as for ``agreement``."""
+    answers, known = as_answers(answers), None if items is None else as_items(items)
+    rows, keys = resolve_duplicates(answers), dict[str, str]()
+    if known is not None:
+        asked = known.select(list(pd.unique(rows["item_id"])))
+        rows = rows[rows["item_id"].isin(asked.scale_items)]
+        pairs = zip(known.item_ids, known.key, strict=True)
+        keys = {item: normalise_text(key, rules) for item, key in pairs if key is not None}
     rows = rows.assign(answer=normalise_answers(rows["answer"], rules))
     if empty == "missing":
         rows = rows[rows["answer"] != ""]
     if rows.empty:
         raise InputError("agreement: expected at least one answer but there is none")
-    return rows
-
-
-def keys_of(items: ItemTable | None, rules: Sequence[NormalisationRule]) -> dict[str, str]:
-    """The normalised key of each item that has one."""
-    if items is None:
-        return {}
-    pairs = zip(items.item_ids, items.key, strict=True)
-    return {item: normalise_text(key, rules) for item, key in pairs if key is not None}
+    return rows, keys
 
 
 def counts_of(rows: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...], tuple[str, ...]]:

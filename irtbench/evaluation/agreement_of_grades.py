@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import f as f_distribution
 
-from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
+from irtbench.data.given import AnswersLike, ItemsLike
 from irtbench.data.grading import NormalisationRule, normalise_answers
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Figures
@@ -124,7 +124,7 @@ def ordered_agreement(
     (0.64, 0.69, 0.74)
     """
     check_level(level, where="agreement")
-    rows = answers_that_count(as_answers(answers), None if items is None else as_items(items), normalise, "missing")
+    rows, _ = answers_that_count(answers, items, normalise, "missing")
     known = list(normalise_answers(pd.Series(list(map(str, levels))), normalise))
     if len(set(known)) < FEWEST_LEVELS or len(set(known)) < len(known):
         raise InputError(f"agreement: levels {', '.join(known)}: expected two or more, each once, the lowest first")

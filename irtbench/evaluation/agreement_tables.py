@@ -10,11 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import entr
 
-from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
+from irtbench.data.given import AnswersLike, ItemsLike
 from irtbench.data.grading import NormalisationRule
 from irtbench.data.peer_agreement import peer_shares
 from irtbench.data.shown import Drawn, Shown
-from irtbench.evaluation.agreement import EmptyAnswer, answers_that_count, counts_of, keys_of
+from irtbench.evaluation.agreement import EmptyAnswer, answers_that_count, counts_of
 from irtbench.evaluation.gold_labels import GoldLabels
 
 
@@ -87,11 +87,9 @@ def item_agreement(
     1      i2        no       0.50  yes       0.25             True
     2      i3        no       0.33   no       0.67            False
     """
-    answers, items = as_answers(answers), None if items is None else as_items(items)
-    counts, item_ids, categories = counts_of(answers_that_count(answers, items, normalise, empty))
-    n = counts.sum(axis=1)
-    most = counts.max(axis=1)
-    keys = keys_of(items, normalise)
+    rows, keys = answers_that_count(answers, items, normalise, empty)
+    counts, item_ids, categories = counts_of(rows)
+    n, most = counts.sum(axis=1), counts.max(axis=1)
     key = tuple(keys.get(item) for item in item_ids)
     keyed = np.array([each is not None for each in key])
     is_key = np.array(categories, dtype=object) == np.array(key, dtype=object)[:, None]
@@ -169,8 +167,7 @@ def respondent_agreement(
     2            cy          3       0.39      0.44        0.67
     3           dee          2       0.33      0.50        0.50
     """
-    answers, items = as_answers(answers), None if items is None else as_items(items)
-    rows = answers_that_count(answers, items, normalise, empty)
+    rows, keys = answers_that_count(answers, items, normalise, empty)
     typical = peer_shares(rows).groupby(rows["item_id"]).mean()
     by_respondent = rows.groupby("respondent_id", sort=False)
     n = by_respondent.size()
@@ -189,6 +186,6 @@ def respondent_agreement(
         n_answers=np.asarray(n, dtype=np.int64),
         agreement=by_person(peer_shares(rows)),
         expected=by_person(rows["item_id"].map(typical)),
-        key_share=share_of(keys_of(items, normalise)),
+        key_share=share_of(keys),
         gold_share=share_of(labels),
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
+from irtbench.data.given import AnswersLike, ItemsLike
 from irtbench.data.grading import NormalisationRule
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown
@@ -69,8 +69,8 @@ def majority_labels(
     1      i2   no              0.75
     2      i3   no              0.67
     """
-    answers, items = as_answers(answers), None if items is None else as_items(items)
-    counts, item_ids, categories = counts_of(answers_that_count(answers, items, normalise, empty))
+    rows, _ = answers_that_count(answers, items, normalise, empty)
+    counts, item_ids, categories = counts_of(rows)
     return most_likely(counts / counts.sum(axis=1, keepdims=True), item_ids, categories, "majority")
 
 
@@ -118,8 +118,7 @@ def dawid_skene_labels(
             "gold labels: the model of Dawid and Skene needs crowd-kit; install it: pip install 'irtbench[crowd]', "
             "or take the majority"
         ) from None
-    answers, items = as_answers(answers), None if items is None else as_items(items)
-    rows = answers_that_count(answers, items, normalise, empty)
+    rows, _ = answers_that_count(answers, items, normalise, empty)
     model = DawidSkene(n_iter=n_iterations)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # how crowd-kit calls pandas is not for our users to mend

@@ -11,7 +11,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
+from irtbench.data.given import AnswersLike, ItemsLike
 from irtbench.data.grading import NormalisationRule
 from irtbench.evaluation.agreement import EmptyAnswer, answers_that_count
 from irtbench.evaluation.gold_labels import GoldLabels, most_likely
@@ -93,8 +93,7 @@ def latent_class_labels(
     >>> irtbench.evaluation.latent_class_labels(answers).label
     ('yes', 'no', 'no')
     """
-    answers, items = as_answers(answers), None if items is None else as_items(items)
-    rows = answers_that_count(answers, items, normalise, empty)
+    rows, _ = answers_that_count(answers, items, normalise, empty)
     item, item_ids = pd.factorize(rows["item_id"])
     respondent, respondent_ids = pd.factorize(rows["respondent_id"])
     label, labels = pd.factorize(rows["answer"], sort=True)
