@@ -64,7 +64,7 @@ def _section(command: str) -> str:
     files = files_written(command)
     written = f"\nFiles: {', '.join(f'`{name}`' for name in files)}.\n" if files else ""
     return (
-        f"## `{command}`\n\n{_as_markdown(getdoc(function_of(command)) or '')}\n\n"
+        f"## `{command}`\n\n{as_markdown(getdoc(function_of(command)) or '')}\n\n"
         f"```text\nirtbench {command} {arguments} [OPTIONS]\n```\n{written}\n"
         f"| | takes | unless said | meaning |\n|---|---|---|---|\n{rows}\n"
     )
@@ -117,7 +117,7 @@ def _text_on_writing(text: str) -> str:
     return " ".join(part for part in re.split(r"(?<=[.;])\s", flat) if re.search(r"\b[Ww]rites\b", part))
 
 
-def _as_markdown(text: str) -> str:
+def as_markdown(text: str) -> str:
     """The docstring with names of files as code, and nothing in it taken for marks."""
     escaped = re.sub(r"([*_<\[])", r"\\\1", text)
     parts = escaped.split("`")  # what stands in backticks is code already

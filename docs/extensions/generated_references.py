@@ -1,26 +1,28 @@
 """Parts of pages that are made from the package when the documentation is built.
 
 A page says where, in a comment that is not seen where the page is read unbuilt: ``<!-- made here: commands -->``,
-``<!-- made here: study file -->``, ``<!-- made here: names of diagnostics -->``.
+``<!-- made here: study file -->``, ``<!-- made here: columns -->``, ``<!-- made here: names of diagnostics -->``.
 """
 
 import re
 from typing import Any
 
 import api_reference
+import column_reference
 import command_reference
 from sphinx.application import Sphinx
 
 import settings_reference
 
-PLACE = re.compile(r"<!-- made here: (?:(?P<what>commands|study file)|names of (?P<room>\w+)) -->")
+PLACE = re.compile(r"<!-- made here: (?:(?P<what>commands|study file|columns)|names of (?P<room>\w+)) -->")
 
 
 def filled(match: re.Match[str]) -> str:
     """What stands in a place."""
     if match["room"]:
         return api_reference.reference(match["room"])
-    return (command_reference if match["what"] == "commands" else settings_reference).reference()
+    made_of = {"commands": command_reference, "study file": settings_reference, "columns": column_reference}
+    return made_of[match["what"]].reference()
 
 
 def fill(app: Sphinx, page: str, source: list[str]) -> None:
