@@ -11,15 +11,16 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.fit_in_categories import levels_of
-from irtbench.cli.fit_options import IN_CATEGORIES, Levels
-from irtbench.cli.link_options import chosen_scale
 from irtbench.cli.options import (
+    IN_CATEGORIES,
     FiguresOrBeside,
+    Levels,
     NumberOfOptions,
     Responses,
     WhereToCompute,
+    chosen_scale,
     demand_varied_items,
+    levels_of,
 )
 from irtbench.cli.output import say, show_table
 from irtbench.cli.reading import Reading

@@ -14,7 +14,6 @@ import irtbench
 from irtbench import report
 from irtbench.analysis.plan_settings import PlanSettings
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.fit_in_categories import levels_of
 from irtbench.cli.options import (
     Answers,
     Columns,
@@ -25,6 +24,7 @@ from irtbench.cli.options import (
     Map,
     MaybeFolder,
     Where,
+    levels_of,
     mapped,
     named,
 )

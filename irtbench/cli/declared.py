@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from pathlib import Path
@@ -18,6 +18,7 @@ from irtbench.cli.options import AllowUnconverged, Figures, FiguresOrBeside, Fol
 from irtbench.cli.output import demand_table_name, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in, maybe_file, maybe_folder, page_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
+from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.settings_options import expanded
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from irtbench.report.page import Page
 
 
-@dataclass(frozen=True)
+@dataclass
 class Run:
     """What every command is given: where results go, its seed, and where it says how far it is.
 
@@ -42,17 +43,31 @@ class Run:
         Takes a line about the step at hand.
     hush
         Ends the progress, before a question is asked.
+    place
+        Where results are written until they reach the output, all at once.
+    figures
+        Folder of the figures, if they are asked for.
+    ending
+        What is left when the command ends.
     """
 
     output: Path | None
-    seed: int
-    progress: Callable[[str], None]
-    hush: Callable[[], None]
+    seed: int = 0
+    progress: Callable[[str], None] = lambda message: None
+    hush: Callable[[], None] = lambda: None
+    place: Path | None = None
+    figures: Path | None = None
+    ending: ExitStack = field(default_factory=ExitStack)
 
     @cached_property
     def rng(self) -> np.random.Generator:
         """Random numbers of the seed."""
         return np.random.default_rng(self.seed)
+
+    def opened(self, output: Path, place: AbstractContextManager[Path]) -> Path:
+        """Where results are written that reach another output than the one that all commands have."""
+        self.output, self.place = output, self.ending.enter_context(place)
+        return self.place
 
     def at(self, name: str) -> tuple[Path | None, str]:
         """Where the rest of a table shown is."""
@@ -123,15 +138,16 @@ class Declared:
     html: bool
     trials: Trials
     fits: bool
+    seed: Any
 
     def as_typer(self) -> Callable[..., None]:
         """The function that typer takes: a parameter an option."""
         own = dict(inspect.signature(self.function, eval_str=True).parameters)
         shared = {
-            "output": self.output, "figures": self.figures, "html": Html if self.html else None, "seed": Seed,
+            "output": self.output, "figures": self.figures, "html": Html if self.html else None, "seed": self.seed,
             "allow_unconverged": AllowUnconverged if self.fits else None, "quiet": Quiet, "json": Json,
         }  # fmt: skip
-        shared = {name: annotation for name, annotation in shared.items() if annotation is not None}
+        shared = {name: hint for name, hint in shared.items() if hint is not None and name not in own}
         needed = self.output is not None and type(None) not in get_args(get_args(self.output)[0])
         unless_said = {"output": inspect.Parameter.empty if needed else None, "seed": 0}
         unless_said |= dict.fromkeys(("allow_unconverged", "quiet", "json"), False)
@@ -153,6 +169,10 @@ class Declared:
     def carry_out(self, given: Mapping[str, Any], **told: Any) -> None:
         """Run the command; write, draw and show what it finds."""
         output: Path | None = told.get("output")
+        ranks = ranks_of_run.get()
+        if ranks is not None and not ranks.is_first:  # which takes the same steps, and the first process says all
+            self.function(**given, run=Run(output, told.get("seed", 0), place=output))
+            return
         is_file = self.output is not None and "FILE" in str(get_args(self.output)[1].metavar)
         if is_file and output is not None:
             demand_table_name(output)
@@ -167,12 +187,14 @@ class Declared:
                 )
             )  # fmt: skip
             show = stack.enter_context(page_in(told.get("html")))
-            found = self.function(**given, run=Run(output, told["seed"], progress, talk.close))
+            ending = stack.enter_context(ExitStack())
+            run = Run(output, told.get("seed", 0), progress, talk.close, place, told.get("figures"), ending)
+            found = self.function(**given, run=run)
             if found.stopped:
                 print(f"irtbench: {found.stopped}", file=sys.stderr)
                 raise typer.Exit(1)
-            if place is not None:
-                found.write(place)
+            if run.place is not None:
+                found.write(run.place)
             if draw is not None and found.figures is not None:
                 draw(found.figures())
             if show is not None and found.page is not None:
@@ -189,7 +211,7 @@ class Declared:
 
 def command(
     *files: str, output: Any = Folder, figures: Any = Figures, draws: str = "", html: bool = False,
-    trials: Trials = "error", fits: bool = False,
+    trials: Trials = "error", fits: bool = False, seed: Any = Seed,
 ) -> Callable[[Callable[..., Outcome]], Declared]:  # fmt: skip
     """Declare the function below as a command, which takes its inputs and settings and returns what it finds.
 
@@ -198,7 +220,7 @@ def command(
     files
         Every file that it may write.
     output, figures
-        The option, None for none.
+        The option, None for none, or where the command has one of its own and opens its output itself.
     draws
         Ending of the figures that it draws among its results unasked; empty for none.
     html
@@ -207,5 +229,7 @@ def command(
         What becomes of repeated trials unless said.
     fits
         Whether it fits a model, which may not converge.
+    seed
+        The option, None for none. Of these options a command may have one of its own in place of the shared one.
     """
-    return lambda function: Declared(function, files, output, figures, draws, html, trials, fits)
+    return lambda function: Declared(function, files, output, figures, draws, html, trials, fits, seed)

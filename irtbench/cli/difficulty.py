@@ -12,8 +12,7 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.link_options import chosen_scale
-from irtbench.cli.options import FiguresOrBeside, demand_varied_items, numbers
+from irtbench.cli.options import FiguresOrBeside, chosen_scale, demand_varied_items, numbers
 from irtbench.cli.output import say, show_table
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError

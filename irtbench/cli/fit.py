@@ -2,131 +2,229 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-import numpy as np
-import pandas as pd
+import typer
 
-from irtbench.cli.estimable import estimable
-from irtbench.cli.fit_abilities import fit_abilities
-from irtbench.cli.fit_checks import AskedFit, read_what_is_known
-from irtbench.cli.fit_groups import fit_several_groups, groups_of
-from irtbench.cli.fit_in_categories import CategoriesFit, levels_of, refuse_of_categories
-from irtbench.cli.fit_options import (
-    IN_CATEGORIES,
-    AbilityOn,
-    Anchors,
-    ByItem,
-    CacheOfTable,
-    Card,
-    Constraints,
-    Dispersion,
-    Factors,
-    Groups,
-    Guessing,
-    Levels,
-    Model,
-    Pattern,
-    Population,
-    Posterior,
-    Prior,
-    PriorGuessing,
-    PriorIntercept,
-    PriorSlope,
-    PriorUpper,
-    Reference,
-    RemoveCache,
-    RightOrWrong,
-    ScoresAs,
-    SpecificSlopes,
-    TestletColumn,
-    TestletTable,
-)
-from irtbench.cli.fit_responses import given_responses
-from irtbench.cli.fit_results import FILES, FitResults, item_error_of, say_results, scale_of_items
-from irtbench.cli.large import large_table
-from irtbench.cli.options import (
-    AllowAddress,
-    AllowUnconverged,
-    Figures,
-    Folder,
-    Json,
-    NumberOfOptions,
-    PriorItems,
-    Quiet,
-    Responses,
-    Seed,
-    WhereToCompute,
-)
-from irtbench.cli.output import output_folder, to_json
-from irtbench.cli.presenting import figures_in
-from irtbench.cli.progress import demand_converged, reporting, say_doubts
+from irtbench import report
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.fit_results import say_calibration
+from irtbench.cli.large import OnDisk, given_responses, hashed, large_table
+from irtbench.cli.options import IN_CATEGORIES, Levels, PriorItems, Responses, chosen_scale, item_priors, levels_of
 from irtbench.cli.ranks import ranks_of_run
-from irtbench.cli.reading import Reading, reads_files
-from irtbench.cli.testlets import TestletOptions
-from irtbench.config import read_card
+from irtbench.cli.reading import Reading
+from irtbench.cli.settings_options import Fields, options_given
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.sparse_responses import SparseResponses
-from irtbench.data.stored_responses import AnyResponses, StoredResponses
+from irtbench.data.responses import name_first
+from irtbench.estimation.settings import FitSettings, ModelKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from irtbench.bank.scale import Scale
-    from irtbench.estimation.distributed.ranks import Ranks
-    from irtbench.estimation.fitted import FittedModel
-    from irtbench.estimation.settings import Device, FitSettings
-    from irtbench.report.blocks import Block
+    from irtbench.study.calibration import InCategories, RightOrWrong
 
-MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
+RIGHT_OR_WRONG = get_args(ModelKind)
+#: Fields of `FitSettings` that go with items in categories too.
+OF_BOTH = ("population", "prior_slope", "prior_intercept", "prior_guessing", "device")
 
 
-@reads_files(trials="count")
+def known_model(model: str) -> str:
+    """The model, if it is one of ours or a file."""
+    names = [*RIGHT_OR_WRONG, *IN_CATEGORIES]
+    if model not in names and not Path(model).is_file():
+        raise typer.BadParameter(f"'{model}' is not one of {', '.join(map(repr, names))}, nor a table of models.")
+    return model
+
+
+@dataclass(frozen=True)
+class ModelOfItems:
+    """The model of the items, and their prior."""
+
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            callback=known_model,
+            metavar="MODEL",
+            autocompletion=lambda: [*RIGHT_OR_WRONG, *IN_CATEGORIES],
+            help="Of right and wrong rasch, 1pl, 2pl, 3pl, 4pl; of grades and partial credit grm, gpcm, pcm, rsm; "
+            "nominal; or a table with each item's: item_id, model.",
+        ),
+    ] = "2pl"
+    levels: Levels = None
+    prior: Annotated[
+        Literal["auto", "none", "weak", "hierarchical"],
+        typer.Option(
+            "--prior", help="Prior of the items; auto takes one that suits how many answered, and says which."
+        ),
+    ] = "auto"
+    constraints: Annotated[
+        Path | None,
+        typer.Option(
+            "--constraints",
+            metavar="FILE",
+            help="Parameters that are the same, in sets, without a prior: item_id, parameter (a, d, c; d1, ...), set.",
+        ),
+    ] = None
+
+    @property
+    def in_categories(self) -> bool:
+        """Whether items are fitted in their categories, two or more."""
+        return self.model not in RIGHT_OR_WRONG or self.constraints is not None
+
+
+@dataclass(frozen=True)
+class SingleItems:
+    """What single items have of their own."""
+
+    by_item: Annotated[
+        Path | None,
+        typer.Option("--by-item", metavar="FILE", help="Models of single items: item_id, model, guessing."),
+    ] = None
+    prior_items: PriorItems = None
+
+
+@dataclass(frozen=True)
+class People:
+    """Whose abilities are behind the responses, and the items that are known of old."""
+
+    anchors: Annotated[
+        Path | None,
+        typer.Option(
+            "--anchors",
+            metavar="FILE",
+            help="Items whose parameters are known and stay: bank.json, or items.csv; the rest joins them.",
+        ),
+    ] = None
+    groups: Annotated[
+        Path | None,
+        typer.Option(
+            "--groups", metavar="G", help="Table with respondent_id and group: a population of ability for each."
+        ),
+    ] = None
+    reference: Annotated[
+        str | None,
+        typer.Option("--reference", help="With --groups: that of mean 0 and standard deviation 1; else the largest."),
+    ] = None
+    ability_on: Annotated[
+        Path | None,
+        typer.Option(
+            "--ability-on",
+            metavar="FILE",
+            help="Table with respondent_id and what is known of them: effects on ability (latent regression).",
+        ),
+    ] = None
+
+    def scale(self, *, categories: bool) -> Scale | None:
+        """The scale of the anchors."""
+        from irtbench.bank.known_items import read_bank
+
+        if self.anchors is None:
+            return None
+        return chosen_scale(read_bank(self.anchors, categories=categories), None, self.anchors)
+
+
+@dataclass(frozen=True)
+class MoreThanOneAbility:
+    """What is behind the responses beside one ability."""
+
+    dispersion: Annotated[
+        Literal["scale", "item"] | None,
+        typer.Option(
+            "--dispersion", help="Of trials more alike than independent ones: one dispersion, or one by item."
+        ),
+    ] = None
+    factors: Annotated[int, typer.Option("--factors", min=1, help="Abilities; more than one with 2pl only.")] = 1
+    pattern: Annotated[
+        Path | None,
+        typer.Option(
+            "--pattern",
+            metavar="FILE",
+            help="Which slopes on several abilities are estimated (1) and which zero (0): item_id, slope_1, ...",
+        ),
+    ] = None
+    testlets: Annotated[
+        str | None,
+        typer.Option(
+            "--testlets",
+            metavar="COLUMN",
+            help="Column of testlets: their items share an ability of their own beside the general one.",
+        ),
+    ] = None
+    item_table: Annotated[
+        Path | None,
+        typer.Option("--item-table", metavar="ITEMS", help="Table with that column, if RESPONSES has it not."),
+    ] = None
+    specific_slopes: Annotated[
+        Literal["free", "equal"],
+        typer.Option("--specific-slopes", help="Of testlets: one for each item, or one for all items of a testlet."),
+    ] = "free"
+
+    @property
+    def several(self) -> bool:
+        """Whether items have slopes on several abilities, other than those of testlets."""
+        return self.factors > 1 or self.pattern is not None
+
+    def testlet_of(self, responses: Path, reading: Reading) -> dict[str, str]:
+        """The testlets by the table of items, or by the responses."""
+        from irtbench.data.readers.tagged_items import read_testlets
+
+        column = self.testlets or ""
+        if self.item_table is not None:
+            return read_testlets(self.item_table, column)
+        if responses.is_dir():
+            raise InputError(f"--testlets: {responses} is a folder; expected the table of items in --item-table")
+        try:
+            return read_testlets(responses, column, item=reading.columns.get("item_id"))
+        except InputError as error:
+            raise InputError(f"{error}; a table of items is named by --item-table") from None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is written beside the items."""
+
+    card: Annotated[
+        Path | None,
+        typer.Option(
+            "--card",
+            metavar="FILE",
+            help="TOML with what the bank says of itself: title, description, license, population, collection, "
+            "citation.",
+        ),
+    ] = None
+    scores_as: Annotated[
+        Literal["csv", "parquet", "none"],
+        typer.Option("--scores", help="Abilities of the respondents as scores.csv, as scores.parquet, or not at all."),
+    ] = "csv"
+
+
+@command(
+    "items.csv", "fit.json", "scores.csv", "scores.parquet", "bank.json", "ability_on.csv", trials="count", fits=True
+)
 def fit(
     responses: Responses,
-    output: Folder,
-    model: Model = "2pl",
-    levels: Levels = None,
-    prior: Prior = "auto",
-    population: Population = "normal",
-    guessing: Guessing = 0.0,
-    by_item: ByItem = None,
-    anchors: Anchors = None,
-    groups: Groups = None,
-    reference: Reference = None,
-    ability_on: AbilityOn = None,
-    options: NumberOfOptions = 4,
-    prior_guessing: PriorGuessing = None,
-    prior_slope: PriorSlope = None,
-    prior_intercept: PriorIntercept = None,
-    prior_items: PriorItems = None,
-    prior_upper: PriorUpper = None,
-    constraints: Constraints = None,
-    dispersion: Dispersion = None,
-    factors: Factors = 1,
-    pattern: Pattern = None,
-    testlets: TestletColumn = None,
-    item_table: TestletTable = None,
-    specific_slopes: SpecificSlopes = "free",
-    posterior: Posterior = None,
-    card: Card = None,
-    device: WhereToCompute = "auto",
-    scores_as: ScoresAs = "csv",
-    cache: CacheOfTable = None,
-    remove_cache: RemoveCache = False,
-    allow_address: AllowAddress = [],  # noqa: B006 - typer copies it
-    figures: Figures = None,
-    seed: Seed = 0,
-    allow_unconverged: AllowUnconverged = False,
-    quiet: Quiet = False,
-    json: Json = False,
-    *,
+    which: ModelOfItems,
+    settings: Annotated[
+        partial[FitSettings],
+        Fields(
+            {"n_options": "--options"},
+            without=(
+                "kind", "by_item", "prior", "prior_items", "optimiser", "tolerance", "max_steps", "n_nodes",
+                "standard_errors", "dtype",
+            ),
+        ),
+    ],
+    single: SingleItems,
+    people: People,
+    beside: MoreThanOneAbility,
+    kept: Kept,
+    disk: OnDisk,
     reading: Reading,
-) -> None:
+    run: Run,
+) -> Outcome:  # fmt: skip
     """Estimate item parameters and the respondents' abilities.
 
     Writes items.csv, fit.json, scores.csv and bank.json, on which `score` scores others: the items, with these
@@ -154,239 +252,145 @@ def fit(
     A Parquet file, or a folder of them, of more than ten million fields, and any at an address (s3://...), is encoded
     on disk at a byte a response and read from there in every pass; memory does not grow with it.
     """
+    from irtbench.bank.bank import ItemBank, save_bank
     from irtbench.bank.data_card import DataCard
+    from irtbench.config import read_card
+    from irtbench.study.calibration import RightOrWrong
 
-    if constraints is not None and model not in ("2pl", "3pl", *IN_CATEGORIES):
-        raise InputError(f"--constraints: go with 2pl, 3pl, grm, gpcm and nominal but not with {model}")
-    if model not in get_args(RightOrWrong) or constraints is not None:
-        refuse_of_categories(
-            {
-                "--guessing": guessing != 0, "--by-item": by_item is not None, "--options": options != 4,
-                "--prior-items": prior_items is not None,
-                "--prior-upper": prior_upper is not None, "--factors": factors != 1, "--pattern": pattern is not None,
-                "--dispersion": dispersion is not None, "--testlets": testlets is not None,
-                "--posterior": posterior is not None, "--cache": cache is not None,
-            }
+    ranks, table = ranks_of_run.get(), None
+    kind: Any = kind_asked(which, settings, single, people, beside, kept, disk, responses, reading, run.seed)
+    card = None if kept.card is None else read_card(kept.card)
+    if isinstance(kind, RightOrWrong):
+        table = large_table(
+            responses, reading, in_memory=kind.needs_memory, whatever_size=ranks is not None,
+            allow_address=disk.allow_address,
         )  # fmt: skip
-        in_categories = CategoriesFit(
-            file=responses, reading=reading, levels=levels_of(levels), model=model, prior=prior,
-            settings={
-                "population": population, "prior_slope": prior_slope, "prior_intercept": prior_intercept,
-                "prior_guessing": prior_guessing, "device": device,
-            },
-            constraints=constraints, anchors=anchors, groups=groups, reference=reference, ability_on=ability_on,
-            seed=seed,
+    levels = None if isinstance(kind, RightOrWrong) else kind.levels
+    file = None if kept.scores_as == "none" or run.place is None else run.place / f"scores.{kept.scores_as}"
+    with given_responses(responses, table, reading, disk, run.progress, levels=levels) as given:
+        item_ids = [*(given.item_ids if levels is None else given.columns)]
+        if unknown := sorted(set(kind.items_named) - set(item_ids)):
+            raise InputError(f"{single.by_item or which.model}: no responses to item {name_first(unknown)}")
+        if isinstance(kind, RightOrWrong) and single.prior_items is not None:
+            known = item_priors(single.prior_items, item_ids)
+            kind = replace(kind, settings=replace(kind.settings, prior_items=known))
+        data, left_out, idle = kind.estimable(given, responses)
+        kind, why = kind.with_prior_for(data)
+        run.progress(f"fitting {kind.in_words(data)}")
+        results = kind.fit(data, file=file, progress=run.progress, ranks=ranks)
+        trials = 1 if levels is not None or data.trials is None else int(data.trials.max())
+        if people.ability_on is not None:
+            results = results.on(people.ability_on)
+    results = results.of_data(hashed(responses, table))
+    if table is None and reading.holds_models(responses):
+        card = (card or DataCard()).of_models()
+    found = results.found | {"items_left_out": left_out, "respondents_left_out": idle}
+    bank = None if results.scale is None else partial(save_bank, ItemBank((results.scale,), card))
+    return Outcome(
+        json=found,
+        files={
+            "bank.json": bank, f"scores.{kept.scores_as}": None if file is None else results.scores,
+            "ability_on.csv": results.ability_on, "items.csv": results.items, "fit.json": found,
+        },
+        figures=lambda: report.fit_figures(results.scale, results.items),
+        tell=lambda: say_calibration(replace(results, found=found), trials, run, why),
+        doubts=found.get("doubts", []),
+        unconverged=[] if found["converged"] else [str(found["stopped_because"])],
+    )  # fmt: skip
+
+
+def kind_asked(
+    which: ModelOfItems,
+    settings: partial[FitSettings],
+    single: SingleItems,
+    people: People,
+    beside: MoreThanOneAbility,
+    kept: Kept,
+    disk: OnDisk,
+    responses: Path,
+    reading: Reading,
+    seed: int,
+) -> RightOrWrong | InCategories:
+    """What is to be fitted.
+
+    Raises
+    ------
+    InputError
+        Naming the first option that does not go with another, or as the readers of these files.
+    """
+    from irtbench.models.parameter_table import read_constraints, read_model_names, read_models
+    from irtbench.study.calibration import InCategories, RightOrWrong, ScatteredTrials, SeveralAbilities, Testlets
+
+    if people.reference is not None and people.groups is None:
+        raise InputError("--reference: expected --groups with it")
+    if which.constraints is not None and which.model not in ("2pl", "3pl", *IN_CATEGORIES):
+        raise InputError(f"--constraints: go with 2pl, 3pl, grm, gpcm and nominal but not with {which.model}")
+    if which.in_categories:
+        both = {name: settings.keywords[name] for name in OF_BOTH}
+        others = {name: value for name, value in settings.keywords.items() if name not in both}
+        of_items = [name for name, value in others.items() if value != getattr(FitSettings(), name)]
+        wrong = [f"--{name.removeprefix('n_').replace('_', '-')}" for name in of_items]
+        if wrong := [*wrong, *options_given(single, beside, disk)]:
+            raise InputError(f"{wrong[0]}: goes with models of right and wrong, without --constraints")
+        return InCategories(
+            model=which.model, levels=levels_of(which.levels), prior=which.prior, settings=both, seed=seed,
+            models=which.model if which.model in (*RIGHT_OR_WRONG, *IN_CATEGORIES) else read_model_names(which.model),
+            equal=() if which.constraints is None else read_constraints(which.constraints),
+            anchors=people.scale(categories=True), groups=people.groups, reference=people.reference,
         )  # fmt: skip
-        described = None if card is None else read_card(card)
-        if reading.holds_models(responses):
-            described = (described or DataCard()).of_models()
-        with (
-            reporting(quiet=quiet) as progress,
-            output_folder(output, files=FILES) as folder,
-            figures_in(figures) as draw,
-        ):
-            progress(f"fitting {model}")
-            results, why = in_categories.fit()
-            results = results.of_data(responses, None)
-            results.write(folder, scores_file(folder, scores_as), described)
-            draw_fit(draw, results)
-        finish(results, 1, output, why, allow_unconverged=allow_unconverged, quiet=quiet, json=json)
-        return
-    if levels is not None:
+    if which.levels is not None:
         raise InputError("--levels: go with grades: --model grm, gpcm, pcm, rsm or nominal")
-    from irtbench.estimation.settings import FitSettings
-    from irtbench.models.parameter_table import read_models
-
-    settings = FitSettings(
-        kind=cast(RightOrWrong, model), prior=None if prior == "auto" else prior, guessing=guessing,
-        by_item={} if by_item is None else read_models(by_item), n_options=options, population=population,
-        prior_guessing=prior_guessing, prior_upper=prior_upper, prior_slope=prior_slope,
-        prior_intercept=prior_intercept, posterior=posterior, device=device,
+    own = settings(
+        kind=which.model, prior=None if which.prior == "auto" else which.prior,
+        by_item={} if single.by_item is None else read_models(single.by_item),
     )  # fmt: skip
-    asked = AskedFit(
-        settings=settings, prior_items=prior_items,
-        anchors=anchors, factors=factors, pattern=pattern,
-        testlets=TestletOptions.of(testlets, item_table, specific_slopes, responses, reading),
-        groups=groups, reference=reference, card=card, dispersion=dispersion,
+    demand_one_kind(own, single, people, beside, kept)
+    common: dict[str, Any] = {
+        "settings": own, "anchors": people.scale(categories=False), "groups": people.groups,
+        "reference": people.reference, "seed": seed,
+    }  # fmt: skip
+    if beside.dispersion is not None:
+        return ScatteredTrials(**common, dispersion=beside.dispersion)
+    if beside.testlets is not None:
+        testlets = beside.testlet_of(responses, reading)
+        return Testlets(**common, testlets=testlets, specific_slopes=beside.specific_slopes)
+    if beside.several:
+        return SeveralAbilities(**common, n_factors=beside.factors, pattern=beside.pattern)
+    usual = FitSettings(
+        kind=own.kind, prior_upper=own.prior_upper, guessing=own.guessing, by_item=own.by_item,
+        n_options=own.n_options, posterior=own.posterior, device=own.device,
     )  # fmt: skip
-    known, described = read_what_is_known(asked)
-    items_known = None if known is None else known.items
-    ranks = ranks_of_run.get()
-    table = large_table(
-        responses, reading, in_memory=asked.needs_memory, whatever_size=ranks is not None, allow_address=allow_address
-    )
-    opened = partial(given_responses, responses, table, reading, cache, ranks=ranks, remove_cache=remove_cache)
-    if ranks is not None and not ranks.is_first:  # takes the same steps with responses of its own; the first says all
-        with opened(print) as given:
-            asked = asked.with_item_priors(given.item_ids)
-            data, *_ = estimable(given, asked.settings, responses, items_known)
-            asked = asked.with_prior_for(data)[0] if prior == "auto" else asked
-            fit_what_is_asked(data, asked, seed, known, scores_file(output, scores_as), print, ranks)
-        return
-    with (
-        reporting(quiet=quiet) as progress,
-        output_folder(output, files=FILES) as folder,
-        figures_in(figures) as draw,
-        opened(progress) as given,
-    ):
-        if unknown := sorted(set(settings.by_item) - set(given.item_ids)):
-            raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
-        asked = asked.with_item_priors(given.item_ids)
-        data, left_out, idle = estimable(given, asked.settings, responses, items_known)
-        asked, why = asked.with_prior_for(data) if prior == "auto" else (asked, "")
-        progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-        file = scores_file(folder, scores_as)
-        results = fit_what_is_asked(data, asked, seed, known, file, progress, ranks)
-        results = results.on(ability_on, data).of_data(responses, table).with_left_out(left_out, idle)
-        if table is None and reading.holds_models(responses):
-            described = (described or DataCard()).of_models()
-        results.write(folder, file, described)
-        draw_fit(draw, results)
-    trials = 1 if data.trials is None else int(data.trials.max())
-    finish(results, trials, output, why, allow_unconverged=allow_unconverged, quiet=quiet, json=json)
+    is_open = which.prior == "auto" and own.kind in ("2pl", "3pl") and own == usual and single.prior_items is None
+    return RightOrWrong(**common, chooses_prior=is_open and people.anchors is None and people.groups is None)
 
 
-def draw_fit(draw: Callable[[list[Block]], None] | None, results: FitResults) -> None:
-    """Draw the figures, where they are asked for."""
-    if draw is not None:
-        from irtbench.report.bank_figures import fit_figures
-
-        draw(fit_figures(results.scale, results.items))
-
-
-def finish(
-    results: FitResults, most_trials: int, output: Path, why: str, *, allow_unconverged: bool, quiet: bool, json: bool
+def demand_one_kind(
+    settings: FitSettings, single: SingleItems, people: People, beside: MoreThanOneAbility, kept: Kept
 ) -> None:
-    """Say what was found, and end with an error where the iterations did not converge."""
-    if json:
-        print(to_json(results.found))
-    elif not quiet:
-        say_results(results, most_trials, output, why)
-    say_doubts(results.found.get("doubts", []))
-    unconverged = [] if results.found["converged"] else [str(results.found["stopped_because"])]
-    demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)
+    """Refuse more than one of several abilities, testlets, dispersion and groups, and options that these do not know.
 
-
-def scores_file(folder: Path, scores_as: ScoresAs) -> Path | None:
-    """Where abilities of the respondents go; None if nowhere."""
-    return None if scores_as == "none" else folder / f"scores.{scores_as}"
-
-
-def fit_what_is_asked(
-    data: AnyResponses,
-    asked: AskedFit,
-    seed: int,
-    known: Scale | None,
-    file: Path | None,
-    progress: Callable[[str], None],
-    ranks: Ranks | None = None,
-) -> FitResults:
-    """Fit what is asked for: one of testlets, several abilities and groups in memory, and one ability else."""
-    settings = asked.settings
-    if isinstance(data, StoredResponses):
-        return fit_one_ability(data, settings, seed, known, file, progress, ranks)
-    if asked.dispersion is not None:
-        return fit_with_dispersion(data, asked.dispersion, settings.device, seed)
-    if asked.testlets is not None:
-        found, items, abilities, words = asked.testlets.fit(data, seed, settings.device)
-        return FitResults(found, items, abilities, words=words)
-    if asked.several_abilities:
-        found, items, abilities = fit_abilities(data, asked.factors, asked.pattern, seed, settings.device)
-        return FitResults(found, items, abilities, words=[f"standard errors: {found['standard_errors']}"])
-    if asked.groups is not None:
-        if isinstance(data, SparseResponses):
-            raise InputError("--groups: so sparse a table of so many items goes with one group only")
-        groups = groups_of(data.respondent_ids, asked.groups)
-        return FitResults(*fit_several_groups(data, groups, asked.reference, settings, seed))
-    return fit_one_ability(data, settings, seed, known, file, progress)
-
-
-def fit_with_dispersion(
-    data: ResponseMatrix | SparseResponses, dispersion: Literal["scale", "item"], device: Device, seed: int
-) -> FitResults:
-    """Contents of fit.json, items.csv and scores.csv of trials that scatter more than binomial."""
-    from irtbench.estimation.dispersion import fit_trials
-    from irtbench.scoring.scores import ScoringSettings, score_abilities, with_person_fit
-
-    if not isinstance(data, ResponseMatrix) or data.trials is None:
-        raise InputError("--dispersion: expected several trials of an item (repeated pairs, or n_correct of n_trials)")
-    fitted = fit_trials(data, dispersion, device=device, seed=seed)
-    by_trials, items = fitted.matrix(data)
-    scale = scale_of_items(items, None)
-    scores = with_person_fit(scale, by_trials, score_abilities(scale, by_trials, ScoringSettings()))
-    rho = fitted.parameters[:, 2]
-    said = f"{rho[0]:.3f}" if dispersion == "scale" else f"{rho.min():.3f} to {rho.max():.3f}"
-    words = [
-        f"dispersion {said}: without any the log-likelihood is {fitted.log_likelihood_binomial:.3f} (p {fitted.p:.3g})",
-        "no bank.json is written: score takes trials as independent",
-    ]
-    return FitResults(fitted.summary(), fitted.table(), scores, words=words)
-
-
-def fit_one_ability(
-    data: AnyResponses,
-    settings: FitSettings,
-    seed: int,
-    anchors: Scale | None = None,
-    file: Path | None = None,
-    progress: Callable[[str], None] = lambda message: None,
-    ranks: Ranks | None = None,
-) -> FitResults:
-    """Contents of fit.json, items.csv and bank.json; scores of many respondents go into the file, block by block."""
-    from irtbench.estimation.fit import fit_model
-    from irtbench.scoring.bulk import score_matrix
-
-    fitted = fit_model(data, settings, anchors=anchors, seed=seed, ranks=ranks)
-    many = isinstance(data, ResponseMatrix) and data.trials is None and data.n_respondents >= MANY_RESPONDENTS
-    if not isinstance(data, StoredResponses) and (fitted.abilities is not None or not many):
-        return FitResults(*with_scores(fitted, data))
-    assert not isinstance(data, SparseResponses)
-    scale = scale_of_many(fitted, data)
-    if file is not None:
-        score_matrix(scale, data, file, together=ranks, progress=progress)
-    return FitResults(fitted.summary(), fitted.table(), scale=scale)
-
-
-def with_scores(
-    fitted: FittedModel, data: ResponseMatrix | SparseResponses
-) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, Scale]:
-    """Contents of fit.json, items.csv, scores.csv and bank.json."""
-    from irtbench.bank.norms import Norms
-    from irtbench.data.sparse_responses import dense_parts
-    from irtbench.scoring.item_error import abilities_of
-    from irtbench.scoring.scores import ScoringSettings, score_table, with_person_fit
-
-    abilities = [abilities_of(fitted, part) for part in dense_parts(data)]
-    norms = Norms(
-        np.concatenate([part.theta for part in abilities]),
-        standard_error=np.concatenate([part.standard_error for part in abilities]),
-    )
-    scale = replace(scale_of_items(fitted.items, fitted.estimated_population, fitted.joint_error), norms=norms)
-    if fitted.abilities is not None:  # items so uncertain fit the answers that they were estimated from all too well
-        (found,) = abilities
-        scores = score_table(scale, found, np.full(found.theta.shape, np.nan), ScoringSettings())
-    else:
-        tables = [with_person_fit(scale, part, found) for part, found in zip(dense_parts(data), abilities, strict=True)]
-        scores = pd.concat(tables, ignore_index=True)
-    carried = item_error_of(scale, abilities[0], several_trials=data.trials is not None)
-    return fitted.summary() | carried, fitted.table(), scores, scale
-
-
-def scale_of_many(fitted: FittedModel, data: ResponseMatrix | StoredResponses) -> Scale:
-    """The scale with its norm sample."""
-    from irtbench.bank.norms import Norms, norm_places
-    from irtbench.data.response_blocks import ROWS
-    from irtbench.scoring.scores import ScoringSettings
-    from irtbench.scoring.shared_grid import SharedGridScorer
-
-    scale = scale_of_items(fitted.items, fitted.estimated_population, fitted.joint_error)
-    places = norm_places(data.n_respondents, fitted.seed)
-    scorer = SharedGridScorer(scale, data.item_ids, ScoringSettings())
-    rows, ids = data.at(places), tuple(map(str, places))
-    parts = [slice(first, first + ROWS) for first in range(0, len(ids), ROWS)]
-    some = [ResponseMatrix.from_coded(rows[part], ids[part], data.item_ids) for part in parts]
-    abilities = [scorer.estimate(part)[0] for part in some]
-    theta, errors = (
-        np.concatenate([getattr(part, name) for part in abilities]) for name in ("theta", "standard_error")
-    )
-    return replace(scale, norms=Norms(theta, standard_error=errors))
+    Raises
+    ------
+    InputError
+        Naming the option and what it goes with.
+    """
+    several, testlets, groups = beside.several, beside.testlets is not None, people.groups is not None
+    if not testlets and (beside.item_table is not None or beside.specific_slopes != "free"):
+        raise InputError("--item-table and --specific-slopes are of testlets: expected --testlets COLUMN")
+    anchors, card = people.anchors is not None, kept.card is not None
+    changed = anchors or settings != FitSettings(device=settings.device)
+    refused = {
+        "card: several abilities have no bank that it could go into": card and (several or testlets),
+        "factors: several abilities go with the 2pl without guessing, prior, anchors or estimated population":
+        several and changed,
+        "prior-items: go with rasch, 1pl, 2pl or 3pl, without factors or testlets":
+        single.prior_items is not None and (several or testlets),
+        "groups: expected neither several abilities, testlets nor anchors with it":
+        groups and (several or testlets or anchors),
+        "dispersion: goes with the 2pl without factors, groups, testlets, prior, anchors or card":
+        beside.dispersion is not None and (several or changed or groups or testlets or card),
+        "testlets: goes with the 2pl without factors, guessing, prior, anchors, estimated population":
+        testlets and (several or changed),
+    }  # fmt: skip
+    if wrong := [words for words, is_so in refused.items() if is_so]:
+        raise InputError(f"--{wrong[0]}")

@@ -7,11 +7,17 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, Annotated, Any
 
-from irtbench.cli.loading import ESTIMATION, loading
+import typer
+
+from irtbench.cli.options import AllowAddress
+from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.result_files import removed_at_the_end
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
@@ -24,6 +30,8 @@ if TYPE_CHECKING:
     from irtbench.estimation.distributed.ranks import Ranks
 
 MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
+WORTHWHILE = 4_000_000  # bytes: a smaller file is read before a library is found
+ESTIMATION = "irtbench.estimation.fit"  # which brings torch
 RUNNING = "running"  # lock of a run that reads what is encoded, so that no other encodes anew meanwhile
 
 
@@ -143,6 +151,15 @@ def demand_memory(table: LargeTable, needs: str, *, long: bool) -> None:
         )
 
 
+def hashed(file: Path, table: LargeTable | None) -> dict[str, str]:
+    """Name and hash of responses; of a table at an address that of the names, sizes and times of its files."""
+    from irtbench.data.file_hash import file_hash
+
+    if table is None or file.exists():
+        return {file.name: file_hash(file)}
+    return {table.place: hash_of(table)}
+
+
 def hash_of(table: LargeTable) -> str:
     """Hash of the names, sizes and contents of the files."""
     from irtbench.cli.output import to_json
@@ -223,3 +240,103 @@ def demand_shared(place: object, words: str, table: LargeTable | None, cache: Pa
         raise InputError(f"{place}: several processes {words} in memory; expected one, or a single process")
     if cache is None and not ranks.on_one_machine:
         raise InputError("--cache: processes on several machines need a folder that all of them see; expected one")
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """Where a table too large for memory is encoded."""
+
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            "--cache",
+            metavar="DIR",
+            help="Where a table too large for memory is encoded, and kept for the next run; a temporary folder if not "
+            "said.",
+        ),
+    ] = None
+    remove_cache: Annotated[
+        bool, typer.Option("--remove-cache", help="Remove what --cache holds of this table at the end.")
+    ] = False
+    allow_address: AllowAddress = field(default_factory=list)
+
+
+@contextmanager
+def given_responses(
+    file: Path,
+    table: LargeTable | None,
+    reading: Reading,
+    disk: OnDisk,
+    progress: Callable[[str], None],
+    *,
+    levels: Sequence[str] | None = None,
+) -> Iterator[Any]:
+    """The responses: in memory or, of a large table, encoded on disk, where they stay while the block runs.
+
+    Of several processes the first encodes them, or takes what is there, and the others follow. With a cache the sums
+    of every pass are kept in it until the block ends well.
+
+    Parameters
+    ----------
+    levels
+        Labels of scores in categories, none of them where these are numbers; None for right and wrong.
+    """
+    from irtbench.data.response_store import ResponseStore
+
+    ranks = ranks_of_run.get()
+    if ranks is not None:
+        if table is None:
+            file.stat()  # a file that is not there is the first thing to say
+        demand_shared(
+            file, "fit a Parquet table, wide or long, with options that need no response", table, disk.cache, ranks
+        )
+    if table is None:
+        with loading_beside(file, ESTIMATION):
+            given = reading.response_matrix(file) if levels is None else reading.scores(file, levels)
+        yield given
+        return
+    with ExitStack() as stack:
+        if ranks is None or ranks.is_first:
+            stored = stack.enter_context(encoded(table, reading, disk.cache, progress, remove=disk.remove_cache))
+        if ranks is None:
+            yield stored
+            return
+        told = ranks.told_text(str(stored.folder.resolve()) if ranks.is_first else "")
+        if not ranks.is_first:
+            stored = ResponseStore.of_this_run(Path(told))
+        if disk.cache is not None:
+            ranks.keep_passes(stored)
+        yield stored
+        ranks.wait_for_all()
+        if ranks.is_first and ranks.kept is not None:
+            ranks.kept.remove()
+
+
+@contextmanager
+def loading_beside(file: Path, *modules: str) -> Iterator[None]:
+    """Load modules in a thread while the body reads a large file; see `loading`."""
+    if not file.is_file() or file.stat().st_size < WORTHWHILE:
+        yield
+        return
+    with loading(*modules):
+        yield
+
+
+@contextmanager
+def loading(*modules: str) -> Iterator[None]:
+    """Load modules in a thread beside the body; they are there, or have failed, at its end.
+
+    A module that cannot be imported is imported again where it is needed, and fails there.
+    """
+
+    def load() -> None:
+        with suppress(ImportError):
+            for module in modules:
+                import_module(module)
+
+    thread = Thread(target=load)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()

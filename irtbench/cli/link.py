@@ -1,51 +1,122 @@
-"""``irtbench link``: a new calibration on the scale of an old bank, by the items they have in common."""
+"""``irtbench link``: new people, or new items, on the scale of an old bank, by the items they have in common."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import numpy as np
+import pandas as pd
 import typer
 
-from irtbench.cli.estimable import estimable
-from irtbench.cli.extend import PriorSlopeOfNew, extend
-from irtbench.cli.fit import fit_one_ability
-from irtbench.cli.fit_in_categories import CategoriesFit
-from irtbench.cli.fit_results import provenance_of
-from irtbench.cli.link_options import (
-    DriftOption,
-    ModelOfNew,
-    OldBank,
-    PriorOfNew,
-    ScaleName,
-    ancestry,
-    chosen_scale,
-    model_of,
-    parted,
-)
-from irtbench.cli.options import AllowUnconverged, Figures, Folder, Json, PriorItems, Quiet, Seed
-from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
-from irtbench.cli.presenting import figures_in
-from irtbench.cli.progress import demand_converged, reporting, say_doubts
-from irtbench.cli.reading import Reading, reads_files
+from irtbench import report
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.fit_results import ANCHORS_IN_WORDS
+from irtbench.cli.options import PriorItems, chosen_scale, item_priors
+from irtbench.cli.output import say, say_next, show_table
+from irtbench.cli.reading import Reading
+from irtbench.cli.settings_options import options_given
+from irtbench.data.file_hash import file_hash
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
+    from irtbench.bank.bank import ItemBank
     from irtbench.bank.scale import Scale
+    from irtbench.building.drift import Drift
+    from irtbench.models.item_parameters import ItemParameters
 
-FILES = ("bank.json", "link.json", "extend.json", "drift.csv")
 Method = Literal["mean-mean", "mean-sigma", "haebara", "stocking-lord"]
+ModelOfNew = Literal["2pl", "3pl", "grm", "gpcm", "pcm", "nominal"]
 METHOD: Method = "stocking-lord"  # unless said
 WITHOUT = ", without those that the items of a calibration share (a bank.json of fit or build has them)"
+LEAST_SD_OF_SLOPES = 0.1  # of the prior of new items' slopes, where the bank's are alike
 
 
-@reads_files(trials="count")
+@dataclass(frozen=True)
+class CommonItems:
+    """The old scale, and how items in common are gone by."""
+
+    drift: Annotated[
+        Literal["release", "keep"],
+        typer.Option(
+            "--drift", help="Whether common items that no longer fit are left out, of the link or the anchors."
+        ),
+    ] = "release"
+    scale: Annotated[
+        str | None, typer.Option("--scale", metavar="NAME", help="The scale, where a bank has several.")
+    ] = None
+
+    def parted(self, drift: Drift) -> tuple[list[str], list[str]]:
+        """The common items to go by, and those released for their drift."""
+        released = [] if self.drift == "keep" else sorted(set(drift.item_ids) - set(drift.kept))
+        return [item for item in drift.item_ids if item not in released], released
+
+
+@dataclass(frozen=True)
+class NewItems:
+    """How new responses are fitted."""
+
+    model: Annotated[
+        ModelOfNew | None,
+        typer.Option("--model", help="Of the new items, from responses; the bank's of grades, else 2pl, unless said."),
+    ] = None
+    prior: Annotated[
+        Literal["none", "weak"] | None,
+        typer.Option("--prior", help="Of the new items; none for 2pl and weak for 3pl unless said otherwise."),
+    ] = None
+
+    def fit_of(self, old: Scale, prior: str, seed: int, slope: str | None = None) -> Any:
+        """The fit of new responses: in the categories of the old items where they have such, or of right and wrong.
+
+        Raises
+        ------
+        InputError
+            If the bank has items of several models and none is said.
+        """
+        from irtbench.estimation.settings import FitSettings
+        from irtbench.study.calibration import InCategories, RightOrWrong
+
+        known = old.items.categories
+        models = dict.fromkeys([self.model] if self.model else old.items.model if known else ["2pl"])
+        if len(models) > 1:
+            raise InputError(f"--model: the bank's items are {', '.join(models)}; expected the new items' model")
+        (model,) = models
+        if known is None and model in ("2pl", "3pl"):
+            kind: Any = model
+            return RightOrWrong(settings=FitSettings(kind=kind, prior=self.prior, prior_slope=slope), seed=seed)
+        values = dict.fromkeys(value for own in (known.categories if known is not None else ()) for value in own)
+        levels = tuple(value for value in values if isinstance(value, str))
+        return InCategories(model=model, models=model, levels=levels, prior=self.prior or prior, seed=seed)
+
+
+@dataclass(frozen=True)
+class AddedItems:
+    """What is expected of items that are added."""
+
+    prior_items: PriorItems = None
+    prior_slope: Annotated[
+        str | None,
+        typer.Option(
+            "--prior-slope",
+            metavar="normal:MEAN,SD",
+            help="Prior of the slopes of new items; with --prior-items that of the bank's slopes if not said.",
+        ),
+    ] = None
+
+
+@command("bank.json", "link.json", "extend.json", "drift.csv", trials="count", fits=True)
 def link(
-    bank: OldBank,
-    output: Folder,
+    bank: Annotated[Path, typer.Argument(metavar="BANK", help="The old scale: bank.json, or items.csv.")],
+    common: CommonItems,
+    new: NewItems,
+    added: AddedItems,
+    reading: Reading,
+    run: Run,
     responses: Annotated[
         Path | None,
         typer.Argument(metavar="[RESPONSES]", help="Graded responses of new people, common items among them."),
@@ -58,23 +129,10 @@ def link(
         Method,
         typer.Option("--method", help="What of the common items is made alike: means, deviations, curves."),
     ] = METHOD,
-    drift: DriftOption = "release",
-    scale: ScaleName = None,
-    model: ModelOfNew = None,
-    prior: PriorOfNew = None,
     add: Annotated[
         bool, typer.Option("--extend", help="Keep the old bank's items as anchors, and add the new ones to it.")
     ] = False,
-    prior_items: PriorItems = None,
-    prior_slope: PriorSlopeOfNew = None,
-    figures: Figures = None,
-    seed: Seed = 0,
-    allow_unconverged: AllowUnconverged = False,
-    quiet: Quiet = False,
-    json: Json = False,
-    *,
-    reading: Reading,
-) -> None:
+) -> Outcome:
     """Put a new calibration on an old bank's scale by common items: theta_old = A theta_new + B; or add items to it.
 
     Takes responses, which are fitted first, or items already fitted. Writes bank.json, the new items on the old scale
@@ -88,72 +146,65 @@ def link(
     Standard errors carry the anchors' own where the bank has their covariance. With --prior-items what is expected of
     new items (`items difficulty` writes it) counts beside their answers, so that they need fewer.
     """
-    if add:
-        if responses is None or items is not None or method != METHOD:
-            raise InputError("--extend: expected RESPONSES, and neither --items nor --method")
-        extend(
-            bank, responses, output, drift, scale, model, prior, prior_items, prior_slope, figures, seed,
-            allow_unconverged, quiet, json, reading=reading,
-        )  # fmt: skip
-        return
-    if prior_items is not None or prior_slope is not None:
+    from irtbench.bank.known_items import read_bank
+
+    if add and (responses is None or items is not None or method != METHOD):
+        raise InputError("--extend: expected RESPONSES, and neither --items nor --method")
+    if not add and options_given(added):
         raise InputError("--prior-items and --prior-slope are of new items in a bank: expected --extend")
-    from irtbench.bank.bank import ItemBank, save_bank
+    if (responses is None) == (items is None):
+        raise InputError("link: expected either RESPONSES or --items NEW")
+    known = read_bank(bank, categories=True)
+    old = chosen_scale(known, common.scale, bank)
+    if add:
+        assert responses is not None
+        return extended(known, old, bank, responses, common, new, added, reading, run)
+    return linked(known, old, bank, items or responses, common, new, method, reading if items is None else None, run)
+
+
+def linked(
+    known: ItemBank, old: Scale, bank: Path, source: Any, common: CommonItems, new: NewItems, method: Method,
+    reading: Reading | None, run: Run,
+) -> Outcome:  # fmt: skip
+    """The new calibration, of responses read or of items already fitted, on the old scale."""
     from irtbench.bank.known_items import read_bank
     from irtbench.building.drift import find_drift
     from irtbench.building.extending import linked_scale
     from irtbench.building.link_error import ancestry_of
     from irtbench.building.linking import link_scales
-    from irtbench.data.file_hash import file_hash
 
-    if (responses is None) == (items is None):
-        raise InputError("link: expected either RESPONSES or --items NEW")
-    fitted: dict[str, Any] = {"converged": True}
-    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder, figures_in(figures) as draw:
-        known = read_bank(bank, categories=True)
-        old = chosen_scale(known, scale, bank)
-        if items is not None:
-            new = chosen_scale(read_bank(items, categories=True), scale, items)
-        else:
-            assert responses is not None
-            kind, levels = model_of(old, model)
-            new, fitted = fitted_scale(
-                responses, reading, model=kind, levels=levels, prior=prior, seed=seed, progress=progress
-            )
-        found_drift = find_drift(old.items, new.items)
-        common, released = parted(found_drift, drift)
-        found = link_scales(old, new, method=method, common=common)
-        people = (0.0, 1.0) if new.population is None else (new.population.mean, new.population.deviation)
-        linked = linked_scale(old, new, found)
-        came = dict(new.provenance) if items is None else {"bank": {items.name: file_hash(items)}, **new.provenance}
-        if items is None:  # fitted just now
-            came.pop("date")
-        linked = replace(linked, provenance={**linked.provenance, **ancestry(old, bank, came)})
-        same_name = set(old.items.item_ids) & set(new.items.item_ids)
-        other_categories = sorted(same_name - set(found_drift.item_ids))
-        report: dict[str, Any] = {
-            **{str(name): value for name, value in found.table().iloc[0].items()},
-            "items": list(found.item_ids),
-            "released": released,
-            "in_other_categories": other_categories,
-            **{f"group_{name}": value for name, value in found.population(*people).items()},
-            "errors": "joint" if found.joint else "independent",
-            "covariance_of_scores": None if linked.line is None else linked.line.upper(),
-            "ancestry": ancestry_of(linked.provenance),
-        }
-        table = found_drift.table().assign(released=[item in released for item in found_drift.item_ids])
-        save_bank(ItemBank((linked,), known.card), folder / "bank.json")
-        write_json(report, folder / "link.json")
-        write_table(table, folder / "drift.csv")
-        if draw is not None:
-            from irtbench.report.bank_figures import drift_figures
+    fitted: Mapping[str, Any] = {"converged": True}
+    if reading is None:
+        own = chosen_scale(read_bank(source, categories=True), common.scale, source)
+        came = {"bank": {source.name: file_hash(source)}, **own.provenance}
+    else:
+        kind = new.fit_of(old, "auto", run.seed)
+        kind, data = fittable(kind, given(kind, source, reading), source, run)
+        results = kind.fit(data).of_data({source.name: file_hash(source)})
+        own, fitted = results.scale, results.found
+        came = {name: said for name, said in own.provenance.items() if name != "date"}
+    drift = find_drift(old.items, own.items)
+    kept, released = common.parted(drift)
+    found = link_scales(old, own, method=method, common=kept)
+    people = (0.0, 1.0) if own.population is None else (own.population.mean, own.population.deviation)
+    made = linked_scale(old, own, found)
+    made = replace(made, provenance={**made.provenance, **ancestry(old, bank, came)})
+    same_name = set(old.items.item_ids) & set(own.items.item_ids)
+    other_categories = sorted(same_name - set(drift.item_ids))
+    about: dict[str, Any] = {
+        **{str(name): value for name, value in found.table().iloc[0].items()},
+        "items": list(found.item_ids),
+        "released": released,
+        "in_other_categories": other_categories,
+        **{f"group_{name}": value for name, value in found.population(*people).items()},
+        "errors": "joint" if found.joint else "independent",
+        "covariance_of_scores": None if made.line is None else made.line.upper(),
+        "ancestry": ancestry_of(made.provenance),
+    }
 
-            draw(drift_figures(table))
-    if json:
-        print(to_json(report | {"drift": table}))
-    elif not quiet:
-        show_table(table.drop(columns=["difficulty_old", "difficulty_new"]), rest=output / "drift.csv")
-        say(f"theta_old = {found.slope:.4f} theta_new + {found.intercept:.4f}: {method}, {len(common)} common items")
+    def tell(table: pd.DataFrame) -> None:
+        show_table(table.drop(columns=["difficulty_old", "difficulty_new"]), rest=run.at("drift.csv"))
+        say(f"theta_old = {found.slope:.4f} theta_new + {found.intercept:.4f}: {method}, {len(kept)} common items")
         if np.isnan(found.se_slope):
             say(
                 "standard errors unknown, for the covariances of the items are; a bank.json has them, items.csv has not"
@@ -161,49 +212,130 @@ def link(
         else:
             of_what = "" if found.joint else WITHOUT
             say(f"standard errors: slope {found.se_slope:.4f}, intercept {found.se_intercept:.4f}{of_what}")
-        if len(report["ancestry"]) > 1:
-            say(f"{len(report['ancestry'])} links back to the first scale, whose errors are in these")
-        say(f"the new people on the old scale: mean {report['group_mean']:.3f}, sd {report['group_sd']:.3f}")
+        if len(about["ancestry"]) > 1:
+            say(f"{len(about['ancestry'])} links back to the first scale, whose errors are in these")
+        say(f"the new people on the old scale: mean {about['group_mean']:.3f}, sd {about['group_sd']:.3f}")
         if other_categories:
             say(f"in other categories, or of another model, and no part of the link: {name_first(other_categories)}")
         if released:
             say(f"drifted and left out of the link: {name_first(released)}")
             say("the standard errors take that for certain: see what the link is with them (--drift keep)")
-        say_next("irtbench", "score", output / "bank.json", "NEW.csv")
-    say_doubts(fitted.get("doubts", []))
-    unconverged = [] if fitted["converged"] else [str(fitted["stopped_because"])]
-    demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)
+
+    return on_old_scale(known, made, drift, about, "link.json", fitted, tell, run)
 
 
-def fitted_scale(
-    responses: Path,
-    reading: Reading,
-    *,
-    model: str,
-    levels: list[str] | None,
-    prior: Literal["none", "weak"] | None,
-    seed: int,
-    progress: Any,
-) -> tuple[Scale, dict[str, Any]]:
-    """The new people's responses calibrated on a scale of their own, and what fit.json has of that.
+def extended(
+    known: ItemBank, old: Scale, bank: Path, responses: Path, common: CommonItems, new: NewItems, added: AddedItems,
+    reading: Reading, run: Run,
+) -> Outcome:  # fmt: skip
+    """The bank with new items, estimated on its scale beside those of its own that have not drifted.
 
-    Scores in categories where levels are given, or none of them for numbers.
+    Old items are first estimated anew by these people.
     """
-    from irtbench.estimation.settings import FitSettings
+    from irtbench.building.drift import find_drift
+    from irtbench.building.extending import extended_scale
 
-    if levels is not None:
-        progress(f"fitting {responses}: {model}")
-        results, _ = CategoriesFit(
-            file=responses, reading=reading, levels=tuple(levels), model=model, prior=prior or "auto", seed=seed
-        ).fit()  # fmt: skip
-        assert results.scale is not None
-        return replace(results.scale, provenance=provenance_of(results.found, responses)), results.found
-    settings = FitSettings(kind="3pl" if model == "3pl" else "2pl", prior=prior)
-    data, left_out, _ = estimable(reading.response_matrix(responses), settings, responses)
+    graded = old.items.categories is not None
+    demand_model(new.model, graded=graded, priors=bool(options_given(added)))
+    new = replace(new, model=new.model or cast("ModelOfNew", old.items.model[0])) if graded else new
+    kind = plain = new.fit_of(old, "none", run.seed, added.prior_slope)
+    everything = own = given(kind, responses, reading)
+    if added.prior_items is not None:
+        members = set(old.items.item_ids)
+        slopes = slopes_of(old.items) if new.prior is None and added.prior_slope is None else added.prior_slope
+        priors = item_priors(added.prior_items, [item for item in everything.item_ids if item not in members])
+        kind = replace(kind, settings=replace(kind.settings, prior_items=priors, prior_slope=slopes))
+        own = everything.select_items([item for item in everything.item_ids if item in members])
+    drift = find_drift(old.items, plain.items(fittable(plain, own, responses, run)[1]))
+    anchors, released = common.parted(drift)
+    beside, data = fittable(replace(kind, anchors=old.select(anchors)), everything, responses, run)
+    results = beside.fit(data).of_data({responses.name: file_hash(responses)})
+    fit = results.found
+    made = extended_scale(old, results.scale)
+    items = list(made.items.item_ids[old.items.n_items :])
+    came = {name: said for name, said in results.scale.provenance.items() if name != "date"}
+    extension = {"extended": {"items": items, "anchors": anchors, "released": released}}
+    made = replace(made, provenance=extension | ancestry(old, bank, came))
+    names = ("mean", "sd", "se_mean", "se_sd")
+    about: dict[str, Any] = {
+        **{"items": items, "anchors": anchors, "released": released},
+        **{f"group_{name}": fit[f"population_{name}"] for name in names},
+        **{name: fit[name] for name in ("anchor_error", "prior", "converged", "stopped_because")},
+    }
+
+    def tell(table: pd.DataFrame) -> None:
+        shown = made.items.select(items).table()
+        shown = shown.drop(columns=["model", "se_guessing", "se_intercept", "categories"], errors="ignore")
+        show_table(shown, rest=run.at("bank.json"))
+        say(f"{len(items)} items added by {len(anchors)} anchors; these people on the old scale: mean "
+            f"{about['group_mean']:.3f}, sd {about['group_sd']:.3f}")  # fmt: skip
+        say(f"standard errors: {ANCHORS_IN_WORDS[str(fit['anchor_error'])]}")
+        if released:
+            say(f"drifted and no anchors: {name_first(released)}")
+
+    return on_old_scale(known, made, drift, about, "extend.json", fit, tell, run)
+
+
+def on_old_scale(
+    known: ItemBank, made: Scale, drift: Drift, about: dict[str, Any], name: str, fit: Mapping[str, Any], tell: Any,
+    run: Run,
+) -> Outcome:  # fmt: skip
+    """What was made of the old scale, and what is said of the common items and of the fit."""
+    from irtbench.bank.bank import ItemBank, save_bank
+
+    table = drift.table().assign(released=[item in about["released"] for item in drift.item_ids])
+
+    def say_all() -> None:
+        tell(table)
+        assert run.output is not None
+        say_next("irtbench", "score", run.output / "bank.json", "NEW.csv")
+
+    return Outcome(
+        json=about | {"drift": table},
+        files={"bank.json": partial(save_bank, ItemBank((made,), known.card)), name: about, "drift.csv": table},
+        figures=lambda: report.drift_figures(table), tell=say_all, doubts=fit.get("doubts", []),
+        unconverged=[] if fit["converged"] else [str(fit["stopped_because"])],
+    )  # fmt: skip
+
+
+def given(kind: Any, responses: Path, reading: Reading) -> Any:
+    """The responses of a file: right and wrong, or scores in categories."""
+    from irtbench.study.calibration import RightOrWrong
+
+    if isinstance(kind, RightOrWrong):
+        return reading.response_matrix(responses)
+    return reading.scores(responses, kind.levels)
+
+
+def fittable(kind: Any, responses: Any, file: Path, run: Run) -> tuple[Any, Any]:
+    """The fit with its prior, and the responses that can be fitted."""
+    data, left_out, _ = kind.estimable(responses, file)
     if left_out:
-        progress(f"left out: {name_first([removal.item_id for removal in left_out])}: all right, or all wrong")
-    progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-    results = fit_one_ability(data, settings, seed)
-    found, scale = results.found, results.scale
-    assert scale is not None
-    return replace(scale, provenance=provenance_of(found, responses)), found
+        run.progress(f"left out: {name_first([one['item_id'] for one in left_out])}: all right, or all wrong")
+    run.progress(f"fitting {kind.in_words(data)}")
+    return kind.with_prior_for(data)[0], data
+
+
+def demand_model(model: str | None, *, graded: bool, priors: bool) -> None:
+    """Refuse a model of new items that is not of the bank's kind, and priors of graded ones."""
+    if graded and model in ("2pl", "3pl", "pcm"):
+        raise InputError(f"--model {model}: the bank has items in categories; expected grm, gpcm or nominal")
+    if not graded and model not in (None, "2pl", "3pl"):
+        raise InputError(f"--model {model}: items are added to a scale of right and wrong ones; expected 2pl or 3pl")
+    if graded and priors:
+        raise InputError("--prior-items, --prior-slope: of right and wrong; expected none with items in categories")
+
+
+def slopes_of(items: ItemParameters) -> str:
+    """The prior that slopes are like those of these items."""
+    mean, sd = float(items.discrimination.mean()), float(items.discrimination.std())
+    return f"normal:{mean:.4g},{max(sd, LEAST_SD_OF_SLOPES):.4g}"
+
+
+def ancestry(old: Scale, bank: Path, came: dict[str, Any]) -> dict[str, Any]:
+    """Provenance of what was made of an old bank and what came to it: the file and what it says of itself; the date."""
+    return {
+        "old": {"bank": {bank.name: file_hash(bank)}, **old.provenance},
+        "new": came,
+        "date": datetime.now(UTC).date().isoformat(),
+    }

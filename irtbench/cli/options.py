@@ -15,7 +15,11 @@ from irtbench.data.input_error import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from irtbench.bank.bank import ItemBank
+    from irtbench.bank.scale import Scale
     from irtbench.data.items import ItemTable
+
+IN_CATEGORIES = ("grm", "gpcm", "pcm", "rsm", "nominal")  # models
 
 Responses = Annotated[
     Path,
@@ -168,6 +172,10 @@ AllowUnconverged = Annotated[
 ]
 
 
+Levels = Annotated[
+    str | None,
+    typer.Option("--levels", metavar="A,B,...", help="Of grades that are labels: all in order, the lowest first."),
+]
 Level = Annotated[float, typer.Option("--level", help="Coverage of the intervals.")]
 ItemTableFile = typer.Option("--items", metavar="ITEMS", help="Table of items: item_id, and key and label.")
 
@@ -285,3 +293,25 @@ def numbers(option: str, text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise InputError(f"{option} {text}: expected numbers parted by commas") from None
+
+
+def levels_of(text: str | None) -> tuple[str, ...]:
+    """The labels of ``--levels``."""
+    levels = tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    if text is not None and len(set(levels)) < 2:
+        raise InputError(f"--levels {text!r}: expected two labels or more, each once, such as poor,fair,good")
+    return levels
+
+
+def chosen_scale(bank: ItemBank, name: str | None, file: Path) -> Scale:
+    """The scale of this name, or the only one."""
+    from irtbench.data.responses import name_first
+
+    names = [scale.name for scale in bank.scales]
+    if len(names) == 1 and name is None:
+        return bank.scales[0]
+    if name is None:
+        raise InputError(f"{file}: several scales; expected --scale with one of {name_first(names)}")
+    if name not in names:
+        raise InputError(f"{file}: no scale {name}; expected --scale with one of {name_first(names)}")
+    return bank.scales[names.index(name)]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
@@ -48,7 +48,8 @@ def expanded(function: Callable[..., Any], **usual: Any) -> Callable[..., None]:
     taken = {name for (one,) in shown.values() for name in names_of(one.annotation)}
     for name in sorted(own.keys() - shown.keys(), key=lambda name: (name == "reading", [*own].index(name))):
         cls, how = settings_in(own[name].annotation)
-        groups[name], shown[name] = (cls, {}), []
+        unfinished = any(get_origin(part) is partial for part in get_args(own[name].annotation))  # for the command
+        groups[name], shown[name] = (partial(partial, cls) if unfinished else cls, {}), []
         for place, (option, commas) in options_of(cls, how).items():
             if not (free := with_free_names(option, taken)):
                 continue
@@ -80,6 +81,7 @@ def settings_in(hint: Any) -> tuple[Any, Fields]:
     """The class of settings that a parameter is annotated with, None if it is none, and how it becomes options."""
     cls, *told = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     how = next((part for part in told if isinstance(part, Fields)), Fields())
+    cls = get_args(cls)[0] if get_origin(cls) is partial else cls
     return (cls if isinstance(cls, type) and is_dataclass(cls) else None), how
 
 

@@ -10,8 +10,7 @@ import pandas as pd
 import typer
 from numpy.typing import NDArray
 
-from irtbench.cli.link_options import chosen_scale
-from irtbench.cli.options import Folder, Json, Quiet, Seed
+from irtbench.cli.options import Folder, Json, Quiet, Seed, chosen_scale
 from irtbench.cli.output import output_folder, say, say_next, to_json, write_table
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix

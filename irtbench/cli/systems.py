@@ -14,9 +14,8 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.fit_in_categories import levels_of
 from irtbench.cli.graded import SystemFile
-from irtbench.cli.options import Level
+from irtbench.cli.options import Level, levels_of
 from irtbench.cli.output import say, show_table, top_and_bottom
 from irtbench.cli.reading import Reading
 from irtbench.data.harmless_text import printable

@@ -9,6 +9,7 @@ from irtbench.report.check_figures import difficulty_figures as difficulty_figur
 from irtbench.report.check_figures import horizon_figures as horizon_figures
 from irtbench.report.crowd_plots import screening_figures as screening_figures
 from irtbench.report.crowd_plots import agreement_figures as agreement_figures
+from irtbench.report.bank_figures import fit_figures as fit_figures
 from irtbench.report.bank_figures import wright_figures as wright_figures
 from irtbench.report.bank_figures import drift_figures as drift_figures
 from irtbench.report.bank_figures import form_figures as form_figures

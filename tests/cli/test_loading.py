@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from irtbench.cli import loading
-from irtbench.cli.loading import loading_beside
+from irtbench.cli import large
+from irtbench.cli.large import loading_beside
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "slow_to_load.py").write_text("value = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "slow_to_load", raising=False)
-    monkeypatch.setattr(loading, "WORTHWHILE", 10)
+    monkeypatch.setattr(large, "WORTHWHILE", 10)
     return "slow_to_load"
 
 
@@ -36,6 +36,6 @@ def test_folders_and_files_that_are_not_there_are_left_to_the_reader(module: str
 
 def test_an_error_of_the_body_comes_through_and_a_missing_module_fails_where_it_is_needed(tmp_path: Path) -> None:
     file = tmp_path / "responses.csv"
-    file.write_bytes(bytes(loading.WORTHWHILE))
+    file.write_bytes(bytes(large.WORTHWHILE))
     with pytest.raises(ValueError, match="row 3"), loading_beside(file, "no_such_module_anywhere"):
         raise ValueError("row 3")

@@ -11,9 +11,9 @@ from builders.answered_banks import make_scale
 from builders.commands_here import run_main
 from builders.valid_inputs import write_valid_inputs
 from irtbench.cli import result_files
-from irtbench.cli.fit_results import FitResults
 from irtbench.cli.result_files import output_file, output_folder, unfinished_folder
 from irtbench.data.input_error import InputError
+from irtbench.study.calibration import Calibration
 
 FILES = ("a.csv", "b.csv", "extra.csv")
 
@@ -269,7 +269,7 @@ def test_a_quiet_control_that_fails_says_why(studied: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("slope", [1.5, 150.0])
-def test_a_fit_whose_items_nobody_could_be_scored_on_leaves_no_bank(slope: float, tmp_path: Path) -> None:
+def test_a_fit_whose_items_nobody_could_be_scored_on_leaves_no_bank(slope: float) -> None:
     scale = make_scale("q", 4)
     a = scale.items.discrimination.copy()
     a[2] = slope
@@ -277,11 +277,8 @@ def test_a_fit_whose_items_nobody_could_be_scored_on_leaves_no_bank(slope: float
     found = {
         name: None for name in ("settings", "prior", "stopped_because", "n_respondents", "doubts", "seed", "versions")
     }
-    (tmp_path / "r.csv").write_text("respondent_id,q0\n")
-    results = FitResults(found | {"converged": slope < 2}, scale.items.table(), scale=scale)
-    results = results.of_data(tmp_path / "r.csv", None)
-    results.write(tmp_path, None, None)
-    assert (tmp_path / "bank.json").exists() == (slope < 2)
-    assert (tmp_path / "items.csv").exists()
+    results = Calibration(found | {"converged": slope < 2}, scale.items.table(), scale=scale).of_data({"r.csv": "1"})
+    assert (results.scale is not None) == (slope < 2)
+    assert results.scale is None or results.scale.provenance["data"] == {"r.csv": "1"}
     said = [] if slope < 2 else ["no bank.json is written: item q2: discrimination 150; expected at most 100 in size"]
     assert list(results.words) == said

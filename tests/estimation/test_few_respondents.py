@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from builders.problem import make_problem
-from irtbench.cli.fit import fit_one_ability
 from irtbench.data.input_error import InputError
 from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.fit import fit_model
@@ -21,6 +20,7 @@ from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.sites import ItemPrior
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.item_error import abilities_of, with_item_error
+from irtbench.study.calibration import RightOrWrong
 
 
 def few(n_respondents: int, n_items: int, *, seed: int) -> tuple[FittedModel, dict[str, float]]:
@@ -158,7 +158,7 @@ def test_the_scores_of_a_fit_to_few_are_its_own_abilities_without_person_fit() -
     items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 600), rng.normal(size=600))
     responses = simulate_responses(rng.normal(size=20), items, rng=rng)
     settings = FitSettings(prior="hierarchical")
-    scores = fit_one_ability(responses, settings, 0).scores
+    scores = RightOrWrong(settings=settings).fit(responses).scores
     assert scores is not None
     fitted = fit_model(responses, settings)
     assert fitted.abilities is not None

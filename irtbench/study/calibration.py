@@ -1,0 +1,599 @@
+"""Items fitted to responses, right or wrong or in categories, with the respondents' abilities and the scale of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from irtbench.bank.norms import Norms, norm_places
+from irtbench.bank.scale import Scale
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.response_blocks import ROWS
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.sparse_responses import SparseResponses, dense_parts
+from irtbench.data.stored_responses import AnyResponses, StoredResponses
+from irtbench.models.item_parameters import ItemParameters, sensible_items
+from irtbench.models.quadrature import Quadrature, normal_population
+from irtbench.scoring.bulk import score_matrix
+from irtbench.scoring.item_error import abilities_of, automatic_item_error, item_error_share
+from irtbench.scoring.scores import ScoringSettings, score_abilities, score_responses, score_table, with_person_fit
+from irtbench.scoring.shared_grid import SharedGridScorer
+from irtbench.study.effort import prior_for
+
+if TYPE_CHECKING:  # torch takes seconds to import, and is loaded beside the responses
+    from irtbench.estimation.distributed.ranks import Ranks
+    from irtbench.estimation.fit_categories import FittedCategories, Models
+    from irtbench.estimation.fitted import FittedModel
+    from irtbench.estimation.settings import FitSettings
+    from irtbench.models.joint_error import JointError
+
+MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
+MANY_PER_ITEM = 300  # responses in categories, from which on maximum likelihood needs no prior
+
+Given = TypeVar("Given", bound="AnyResponses | pd.DataFrame")
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a fit has found.
+
+    Parameters
+    ----------
+    found
+        Contents of fit.json.
+    items
+        Contents of items.csv.
+    scores
+        Abilities of the respondents; None where they are in their file already.
+    scale
+        The scale that others are scored on; None where there is no bank of such.
+    words
+        Lines to be printed.
+    data
+        Responses that abilities can be regressed by; None where there are none such.
+    ability_on
+        Contents of ability_on.csv; None where ability was not regressed on anything.
+    """
+
+    found: dict[str, Any]
+    items: pd.DataFrame
+    scores: pd.DataFrame | None = None
+    scale: Scale | None = None
+    words: Sequence[str] = ()
+    data: AnyResponses | None = None
+    ability_on: pd.DataFrame | None = None
+
+    def on(self, file: Path) -> Self:
+        """The same with the regression of ability on what a file says of the respondents.
+
+        Raises
+        ------
+        InputError
+            If there is not one ability of responses in memory.
+        """
+        from irtbench.analysis.latent_regression import ability_regression, read_covariates
+
+        if self.scale is None or not isinstance(self.data, ResponseMatrix):
+            raise InputError("--ability-on: goes with one ability of responses in memory, without --dispersion")
+        found = ability_regression(self.data, self.scale.items, read_covariates(file))
+        said = {
+            "file": file.name, "residual_sd": found.residual_sd, "se_residual_sd": found.se_residual_sd,
+            "explained": found.explained, "log_likelihood": found.log_likelihood,
+        }  # fmt: skip
+        words = (
+            f"ability on {file.name}: {100 * found.explained:.0f}% of its variance; standard deviation of the rest "
+            f"{found.residual_sd:.3f} ({found.se_residual_sd:.3f}); the items count as known"
+        )
+        return replace(
+            self, found=self.found | {"ability_on": said}, words=[*self.words, words], ability_on=found.table()
+        )
+
+    def of_data(self, data: Mapping[str, str]) -> Self:
+        """The same with a scale that says of which data it is; with none where scoring would refuse its items.
+
+        Parameters
+        ----------
+        data
+            Name and hash of the responses.
+        """
+        if self.scale is None:
+            return self
+        try:
+            sensible_items(self.scale.items)
+        except InputError as error:  # of a fit that did not converge
+            return replace(self, scale=None, words=[*self.words, f"no bank.json is written: {error}"])
+        kept = ("settings", "prior", "converged", "stopped_because", "n_respondents", "doubts", "seed", "versions")
+        about = {name: self.found[name] for name in kept} | {"date": datetime.now(UTC).date().isoformat()}
+        return replace(self, scale=replace(self.scale, provenance={"data": dict(data), **about}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """What every fit can be asked for.
+
+    Parameters
+    ----------
+    anchors
+        Items whose parameters are known and stay.
+    groups
+        File with the group of each respondent; None for one group.
+    reference
+        The group whose ability is N(0, 1); None for the largest.
+    seed
+        Of random numbers.
+    """
+
+    anchors: Scale | None = None
+    groups: Path | None = None
+    reference: str | None = None
+    seed: int = 0
+
+    @property
+    def known_ids(self) -> tuple[str, ...]:
+        """The anchors."""
+        return () if self.anchors is None else self.anchors.items.item_ids
+
+    def labels(self, respondent_ids: Sequence[str]) -> list[str] | None:
+        """The group of each respondent; None where there is one group.
+
+        Raises
+        ------
+        InputError
+            If the file does not have one of them.
+        """
+        from irtbench.data.readers.groups import read_groups
+
+        if self.groups is None:
+            return None
+        group_of = read_groups(self.groups)
+        if missing := [name for name in respondent_ids if name not in group_of]:
+            raise InputError(
+                f"{self.groups}: no group of respondent {name_first(missing)}; expected one of each who answered"
+            )
+        return [group_of[name] for name in respondent_ids]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RightOrWrong(Fit):
+    """One ability behind responses that are right or wrong, of one group or several.
+
+    Parameters
+    ----------
+    settings
+        Model and prior of the items, and density of ability.
+    chooses_prior
+        Whether the prior is the one that suits so many respondents and items.
+    """
+
+    settings: FitSettings
+    chooses_prior: bool = False
+
+    @property
+    def items_named(self) -> Mapping[str, Any]:
+        """Items that have a model of their own."""
+        return self.settings.by_item
+
+    @property
+    def needs_memory(self) -> str:
+        """The first of what needs all responses in memory; empty if there is none."""
+        needs = {
+            "--groups": self.groups is not None,
+            "--posterior": self.settings.posterior is not None,
+            "--prior hierarchical": self.settings.prior == "hierarchical",
+        }
+        return next((name for name, asked in needs.items() if asked), "")
+
+    def estimable(self, given: Any, place: Path) -> tuple[Any, list[dict[str, str]], list[str]]:
+        """What can be fitted; the items left out for their responses are all the same, and respondents without any.
+
+        Raises
+        ------
+        InputError
+            If no item is left.
+        """
+        from irtbench.building.removals import constant_items
+
+        left_out = {
+            one.item_id: one.reason
+            for one in constant_items(given)
+            if not self.settings.bounds(one.item_id) and one.item_id not in self.known_ids
+        }
+        kept = [item for item in given.item_ids if item not in left_out]
+        if not kept:
+            raise InputError(
+                f"file {place}: no item was answered right by some and wrong by others; "
+                "expected such items, from which alone something can be estimated"
+            )
+        data = given.select_items(kept)
+        reasons = [{"item_id": item, "reason": reason} for item, reason in left_out.items()]
+        if isinstance(data, StoredResponses):
+            data = data.answered()
+            return data, reasons, sorted(data.idle_ids())
+        if not data.n_by_respondent.all():
+            data = data.select_respondents(data.n_by_respondent > 0)
+        return data, reasons, sorted(set(given.respondent_ids) - set(data.respondent_ids))
+
+    def in_words(self, data: AnyResponses) -> str:
+        """What is about to be fitted."""
+        return f"{data.n_respondents} respondents x {data.n_items} items"
+
+    def with_prior_for(self, data: AnyResponses) -> tuple[Self, str]:
+        """The same with the prior that suits so many respondents and items, and why, if it is to be chosen."""
+        if not self.chooses_prior:
+            return self, ""
+        prior, why = prior_for(data)
+        if prior == "hierarchical" and not isinstance(data, ResponseMatrix):  # which is learnt from all in memory
+            prior = "none" if data.n_items > data.n_respondents else "weak"
+        return (self, "") if prior == "none" else (replace(self, settings=replace(self.settings, prior=prior)), why)
+
+    def items(self, data: AnyResponses) -> ItemParameters:
+        """The items' parameters alone."""
+        return self._fitted(data).items
+
+    def fit(
+        self,
+        data: AnyResponses,
+        *,
+        file: Path | None = None,
+        progress: Progress = lambda message: None,
+        ranks: Ranks | None = None,
+    ) -> Calibration:
+        """The items, the abilities and the scale.
+
+        Parameters
+        ----------
+        data
+            Responses that can be fitted.
+        file
+            Where scores of many respondents go, block by block; None for nowhere.
+        progress
+            Called with a line now and then.
+        ranks
+            The processes that fit together.
+        """
+        if self.groups is not None:
+            return self._fit_groups(data)
+        fitted = self._fitted(data, ranks)
+        found, table = fitted.summary(), fitted.table()
+        many = data.trials is None and data.n_respondents >= MANY_RESPONDENTS
+        if isinstance(data, StoredResponses) or (
+            many and isinstance(data, ResponseMatrix) and fitted.abilities is None
+        ):
+            scale = scale_of_many(fitted, data)
+            if file is not None:
+                score_matrix(scale, data, file, together=ranks, progress=progress)
+            return Calibration(found, table, scale=scale, data=data)
+        scale = scale_of(fitted.items, fitted.estimated_population, fitted.joint_error)
+        if fitted.abilities is None or not isinstance(data, ResponseMatrix):
+            return calibration(scale, data, found, table)
+        abilities = abilities_of(fitted, data)
+        scale = replace(scale, norms=Norms(abilities.theta, standard_error=abilities.standard_error))
+        # items so uncertain fit the answers that they were estimated from all too well
+        scores = score_table(scale, abilities, np.full(abilities.theta.shape, np.nan), ScoringSettings())
+        return Calibration(found | {"item_error": "joint"}, table, scores, scale, data=data)
+
+    def _fitted(self, data: AnyResponses, ranks: Ranks | None = None) -> FittedModel:
+        from irtbench.estimation.fit import fit_model
+
+        return fit_model(data, self.settings, anchors=self.anchors, seed=self.seed, ranks=ranks)
+
+    def _fit_groups(self, data: AnyResponses) -> Calibration:
+        """Concurrent calibration: the items of all, and the reference group's norms."""
+        from irtbench.estimation.multiple_groups import fit_groups
+
+        if not isinstance(data, ResponseMatrix):
+            raise InputError("--groups: so sparse a table of so many items goes with one group only")
+        labels = self.labels(data.respondent_ids) or []
+        fitted = fit_groups(data, labels, self.settings, reference=self.reference, seed=self.seed)
+        scale = scale_of(fitted.items[0], None, fitted.joint_error)
+        return calibration(scale, data, fitted.summary(), fitted.common_table(), labels, fitted.table())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeveralAbilities(RightOrWrong):
+    """Items with slopes on several abilities.
+
+    Parameters
+    ----------
+    n_factors
+        How many.
+    pattern
+        File that says on which of them an item has a slope; None for all.
+    """
+
+    n_factors: int
+    pattern: Path | None = None
+    needs_memory = "several abilities"
+
+    def fit(self, data: AnyResponses, **_: Any) -> Calibration:
+        """The items, and abilities on each axis."""
+        from irtbench.estimation.factors import factor_scores, fit_factors
+        from irtbench.models.parameter_table import read_pattern
+
+        if not isinstance(data, ResponseMatrix):
+            raise InputError("--factors: so sparse a table of so many items goes with one ability only")
+        device, n_factors = self.settings.device, self.n_factors
+        zero_loadings = None if self.pattern is None else read_pattern(self.pattern, data.item_ids)
+        if zero_loadings is not None:
+            if n_factors not in (1, zero_loadings.shape[1]):
+                raise InputError(f"{self.pattern}: {zero_loadings.shape[1]} abilities, but --factors says {n_factors}")
+            n_factors = zero_loadings.shape[1]
+        fitted = fit_factors(data, n_factors, zero_loadings=zero_loadings, seed=self.seed, device=device)
+        scores = factor_scores(fitted, data, seed=self.seed, device=device)
+        found = fitted.summary() | {"seed": self.seed}
+        return Calibration(found, fitted.table(), scores, words=[f"standard errors: {found['standard_errors']}"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Testlets(RightOrWrong):
+    """Items of testlets, each of which has an ability of its own.
+
+    Parameters
+    ----------
+    testlets
+        The testlet of each item that is in one.
+    specific_slopes
+        Whether each item has a specific slope of its own, or the items of a testlet have the same.
+    """
+
+    testlets: Mapping[str, str]
+    specific_slopes: Literal["free", "equal"] = "free"
+    needs_memory = "--testlets"
+
+    def fit(self, data: AnyResponses, **_: Any) -> Calibration:
+        """The items, and the general ability with and without regard to testlets."""
+        from irtbench.analysis.effect_of_testlets import effect_of_testlets
+        from irtbench.estimation.bifactor import fit_bifactor
+
+        if not isinstance(data, ResponseMatrix):
+            raise InputError("--testlets: so sparse a table of so many items goes without testlets only")
+        numerics: dict[str, Any] = {"seed": self.seed, "device": self.settings.device}
+        fitted = fit_bifactor(data, self.testlets, specific_slopes=self.specific_slopes, **numerics)
+        effect = effect_of_testlets(data, fitted, **numerics)
+        words = effect.in_words()
+        if fitted.alike and self.specific_slopes == "free":
+            words.append(
+                f"one specific slope for both items of {name_first(fitted.alike)}, whose product alone could be known"
+            )
+        if fitted.single:
+            words.append(f"alone in a testlet, and so in none: item {name_first(fitted.single)}")
+        found = fitted.summary() | effect.summary() | {"seed": self.seed}
+        return Calibration(found, fitted.table(), effect.abilities, words=words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScatteredTrials(RightOrWrong):
+    """Trials of an item that scatter more than binomial.
+
+    Parameters
+    ----------
+    dispersion
+        Whether the scale has one dispersion, or each item.
+    """
+
+    dispersion: Literal["scale", "item"]
+    needs_memory = "--dispersion"
+
+    def fit(self, data: AnyResponses, **_: Any) -> Calibration:
+        """The items, and abilities as if trials were responses to items of their own."""
+        from irtbench.estimation.dispersion import fit_trials
+
+        if not isinstance(data, ResponseMatrix) or data.trials is None:
+            raise InputError(
+                "--dispersion: expected several trials of an item (repeated pairs, or n_correct of n_trials)"
+            )
+        fitted = fit_trials(data, self.dispersion, device=self.settings.device, seed=self.seed)
+        by_trials, items = fitted.matrix(data)
+        rho = fitted.parameters[:, 2]
+        said = f"{rho[0]:.3f}" if self.dispersion == "scale" else f"{rho.min():.3f} to {rho.max():.3f}"
+        words = [
+            f"dispersion {said}: without any the log-likelihood is {fitted.log_likelihood_binomial:.3f} "
+            f"(p {fitted.p:.3g})",
+            "no bank.json is written: score takes trials as independent",
+        ]
+        return Calibration(
+            fitted.summary(), fitted.table(), score_responses(scale_of(items, None), by_trials), words=words
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class InCategories(Fit):
+    """One ability behind grades, ratings, partial credit; or behind right and wrong where parameters are the same.
+
+    Parameters
+    ----------
+    model
+        Name of a model, or file with the model of each item.
+    models
+        The same as `fit_categories` takes it.
+    levels
+        Labels in their order, where scores are no numbers.
+    prior
+        ``none`` or ``weak`` of the items, or ``auto``.
+    settings
+        What else is set of `FitSettings`.
+    equal
+        Parameters that are the same, in sets.
+    """
+
+    model: str
+    models: Models
+    levels: tuple[str, ...] = ()
+    prior: str = "auto"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    equal: Sequence[Sequence[tuple[str, str]]] = ()
+
+    @property
+    def items_named(self) -> Mapping[str, Any]:
+        """Items that have a model of their own."""
+        return self.models if isinstance(self.models, Mapping) else {}
+
+    def estimable(self, given: pd.DataFrame, place: Path) -> tuple[Any, list[dict[str, str]], list[str]]:
+        """The scores that can be fitted; items without two categories, of anchors without any, and respondents without.
+
+        Raises
+        ------
+        InputError
+            If no item is left.
+        """
+        n = given.nunique()
+        enough = n >= np.where(n.index.isin(self.known_ids), 1, 2)
+        left_out = [
+            {"item_id": item, "reason": "no_response" if n[item] == 0 else "one_category"} for item in n.index[~enough]
+        ]
+        if not enough.any():
+            raise InputError(f"file {place}: no item has two different scores; expected some, which alone tell")
+        data = given.loc[:, enough].dropna(how="all")
+        return data, left_out, sorted(set(given.index) - set(data.index))
+
+    def in_words(self, data: pd.DataFrame) -> str:
+        """What is about to be fitted."""
+        return f"{len(data)} respondents x {len(data.columns)} items: {self.model}"
+
+    def with_prior_for(self, data: pd.DataFrame) -> tuple[Self, str]:
+        """The same with the prior asked for, or that which suits so many responses, and why.
+
+        Raises
+        ------
+        InputError
+            If the prior is none for items in categories.
+        """
+        if self.prior in ("none", "weak"):
+            return self, ""
+        if self.prior != "auto":
+            raise InputError(f"--prior {self.prior}: not of items in categories; expected auto, none or weak")
+        n = float(data.notna().sum().median())
+        alike = bool(self.equal) or self.anchors is not None or self.model in ("pcm", "rsm")
+        if alike or n >= MANY_PER_ITEM or data.shape[1] > data.shape[0]:
+            return replace(self, prior="none"), ""
+        return replace(self, prior="weak"), f"{n:g} responses to the median item: it keeps slopes finite"
+
+    def items(self, data: pd.DataFrame) -> ItemParameters:
+        """The items' parameters alone."""
+        fitted = self._fitted(data, None).items
+        return fitted.as_right_or_wrong() or fitted.as_items()
+
+    def fit(self, data: pd.DataFrame, **_: Any) -> Calibration:
+        """The items, the abilities and the scale."""
+        labels = self.labels([*data.index])
+        fitted = self._fitted(data, labels)
+        matrix, items, table = fitted.items.matrix(data), fitted.items.as_right_or_wrong(), fitted.table()
+        if items is not None:
+            matrix = ResponseMatrix(matrix.correct, matrix.respondent_ids, matrix.item_ids)
+            table = items.table().assign(n_responses=fitted.n_by_item)
+        scale = scale_of(items or fitted.items.as_items(), fitted.estimated_population)
+        settings = {"model": self.model, "prior": self.prior, "levels": list(self.levels)}
+        return calibration(
+            scale, matrix, fitted.summary() | {"settings": settings}, table, labels, fitted.groups
+        )  # fmt: skip
+
+    def _fitted(self, data: pd.DataFrame, labels: Sequence[str] | None) -> FittedCategories:
+        from irtbench.estimation.fit_categories import fit_categories
+
+        models, levels = self.models, self.levels or None
+        if isinstance(models, dict):
+            models = {item: name for item, name in models.items() if item in data.columns}
+        if self.anchors is not None:
+            models, levels = self._beside(self.anchors.items, models, data)
+        return fit_categories(
+            data, models, levels=levels, prior=self.prior, equal=self.equal, anchors=self.anchors, groups=labels,
+            reference=self.reference, seed=self.seed, **self.settings,
+        )  # fmt: skip
+
+    def _beside(self, known: ItemParameters, models: Models, data: pd.DataFrame) -> Any:
+        """The model and the categories of each item: the known items' own, whichever were given."""
+        own = known.categories
+        if models in ("pcm", "rsm"):
+            raise InputError(f"--anchors: have slopes of their own, {models} has not; expected grm, gpcm or nominal")
+        if own is None:
+            raise InputError("--anchors: the items are right or wrong; expected a bank of items in categories")
+        model_of = {item: models[item] if isinstance(models, Mapping) else models for item in data.columns}
+        there = {item: set(data[item].dropna().tolist()) for item in data.columns}
+        categories_of: dict[str, Sequence[Any]] = {
+            item: [one for one in self.levels if one in values] if self.levels else sorted(values)
+            for item, values in there.items()
+        }
+        for item, model, categories in zip(own.item_ids, own.models, own.categories, strict=True):
+            if item in model_of:
+                model_of[item], categories_of[item] = model, categories
+        return model_of, categories_of
+
+
+def scale_of(items: ItemParameters, population: Quadrature | None, joint_error: JointError | None = None) -> Scale:
+    """The scale of fitted items, without norms."""
+    return Scale("all", items, ItemTable.plain(items.item_ids), population=population, joint_error=joint_error)
+
+
+def calibration(
+    scale: Scale,
+    data: ResponseMatrix | SparseResponses,
+    found: dict[str, Any],
+    table: pd.DataFrame,
+    labels: Sequence[str] | None = None,
+    groups: pd.DataFrame | None = None,
+) -> Calibration:
+    """Abilities of all, each group's by its own population, with the first group, or everybody, as norms.
+
+    Parameters
+    ----------
+    scale, data, found, table
+        Items, the responses that they were fitted to, and what the fit says of both.
+    labels, groups
+        The group of each respondent, and ``group, mean, sd`` of each group, the reference first; None for one group.
+    """
+    populations: list[tuple[str, Scale, ResponseMatrix | SparseResponses]] = [("", scale, data)]
+    if groups is not None and isinstance(data, ResponseMatrix):
+        label: NDArray[Any] = np.array(labels, dtype=object)
+        populations = [
+            (name, replace(scale, population=normal_population(mean, sd)), data.select_respondents(label == name))
+            for name, mean, sd in groups[["group", "mean", "sd"]].itertuples(index=False)
+        ]
+    settings = ScoringSettings()
+    abilities = [[score_abilities(at, part, settings) for part in dense_parts(own)] for _, at, own in populations]
+    theta, errors = (
+        np.concatenate([getattr(part, name) for part in abilities[0]]) for name in ("theta", "standard_error")
+    )
+    scale = replace(scale, norms=Norms(theta, standard_error=errors))
+    tables = [
+        with_person_fit(scale, part, own).assign(**({"group": name} if name else {}))
+        for (name, _, responses), of_group in zip(populations, abilities, strict=True)
+        for part, own in zip(dense_parts(responses), of_group, strict=True)
+    ]
+    scores = pd.concat(tables, ignore_index=True)
+    if len(populations) > 1:
+        place = {name: k for k, name in enumerate(data.respondent_ids)}
+        scores = scores.sort_values("respondent_id", key=lambda ids: ids.map(place), ignore_index=True)
+    carried = item_error_of(scale, several_trials=data.trials is not None)
+    return Calibration(found | carried, table, scores, scale, data=data)
+
+
+def item_error_of(scale: Scale, *, several_trials: bool) -> dict[str, str | float]:
+    """What fit.json says of the items' error in the abilities: how it is carried, what it adds to their variance."""
+    if scale.items.upper_asymptote is not None:
+        return {"item_error": "none"}
+    how = automatic_item_error(scale.items, "eap", scale.population, several_trials=several_trials)
+    return {"item_error": how, "item_error_share": item_error_share(scale.items, scale.population)}
+
+
+def scale_of_many(fitted: FittedModel, data: ResponseMatrix | StoredResponses) -> Scale:
+    """The scale with some of the respondents, drawn at random, as its norm sample."""
+    scale = scale_of(fitted.items, fitted.estimated_population, fitted.joint_error)
+    places = norm_places(data.n_respondents, fitted.seed)
+    scorer = SharedGridScorer(scale, data.item_ids, ScoringSettings())
+    rows, ids = data.at(places), tuple(map(str, places))
+    parts = [slice(first, first + ROWS) for first in range(0, len(ids), ROWS)]
+    some = [ResponseMatrix.from_coded(rows[part], ids[part], data.item_ids) for part in parts]
+    abilities = [scorer.estimate(part)[0] for part in some]
+    theta, errors = (
+        np.concatenate([getattr(part, name) for part in abilities]) for name in ("theta", "standard_error")
+    )
+    return replace(scale, norms=Norms(theta, standard_error=errors))
