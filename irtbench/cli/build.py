@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,12 +16,10 @@ import typer
 
 from irtbench.cli.assemble import numbered
 from irtbench.cli.build_study import StudyToBuild
-from irtbench.cli.options import AllowAddress, AllowUnconverged, Cache, Figures, Json, Quiet, SampleToPrune
-from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
-from irtbench.cli.presenting import figures_in
-from irtbench.cli.progress import demand_converged, reporting, say_doubts
-from irtbench.cli.ranks import ranks_of_run
-from irtbench.cli.result_files import OF_STUDY, unfinished_folder
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.options import AllowAddress, Cache, SampleToPrune
+from irtbench.cli.output import say, say_next, show_table
+from irtbench.cli.result_files import OF_STUDY, output_folder, unfinished_folder
 from irtbench.cli.score import show_scores
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
@@ -32,17 +31,17 @@ if TYPE_CHECKING:
     from irtbench.config import StudyFile
     from irtbench.study.results import ScaleStudy, Study
 
-
 CONTROL_FILES = ("control.csv", "control.json")
 
 
+@command(*OF_STUDY, *CONTROL_FILES, output=None, fits=True)
 def build(
     study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study's settings.")],
+    run: Run,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Folder for the results; else [output] directory."),
     ] = None,
-    figures: Figures = None,
     sample: SampleToPrune = None,
     cache: Cache = None,
     allow_address: AllowAddress = [],  # noqa: B006 - typer copies it
@@ -52,10 +51,7 @@ def build(
     control: Annotated[
         bool, typer.Option("--control", help="Shuffle each item's responses first: no scale may be found then.")
     ] = False,
-    allow_unconverged: AllowUnconverged = False,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> None:
+) -> Outcome:
     """Build scales from crowd answers: screen, grade, fit, prune, bank, scores, report.
 
     Writes bank.json, items.csv, pruning.csv, respondents.csv, scores.csv, summary.json, report.html, methods.md (the
@@ -83,28 +79,17 @@ def build(
     target = output or settings.output.directory
     if target is None:
         raise InputError(f"{study_file}: output.directory: missing; expected a folder there or with -o DIR")
-    if control and figures is not None:
+    if control and run.figures is not None:
         raise InputError("--figures: a control has none; expected it without --control")
-    study = StudyToBuild.of(settings, sample, cache, ranks_of_run.get(), allow_address)
-    if study.together is not None and not study.together.ranks.is_first:
-        study.together.follow()
-    elif control:
-        run_control(study, target, quiet=quiet, json=json)
-    else:
-        write_study(study, target, figures=figures, allow_unconverged=allow_unconverged, quiet=quiet, json=json)
+    study = StudyToBuild.of(settings, sample, cache, allow_address)
+    if study.ranks is not None and not study.ranks.is_first:
+        study.follow()
+        return Outcome(json=None)
+    return controlled(study, target, run) if control else built(study, target, run)
 
 
-def write_study(
-    asked: StudyToBuild,
-    target: Path,
-    *,
-    figures: Path | None = None,
-    allow_unconverged: bool = False,
-    quiet: bool,
-    json: bool,
-    new_system: Path = Path("NEW.csv"),
-) -> None:
-    """Run a study, write its results and say what they are; the last line scores `new_system` with its bank."""
+def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("NEW.csv")) -> Outcome:
+    """What a study has found; the last line scores `new_system` with its bank."""
     from irtbench.bank.bank import save_bank
     from irtbench.building.pruned import Pruning
     from irtbench.report.html import study_page
@@ -114,56 +99,51 @@ def write_study(
     from irtbench.study.record import RECORD, save_study
 
     settings = asked.settings
-    with (
-        output_folder(
-            target, files=OF_STUDY, inputs=settings.files, same_study=partial(same_study, settings)
-        ) as folder,
-        unfinished_folder(target) as unfinished,
-        figures_in(figures) as draw,
-        reporting(quiet=quiet) as progress,
-    ):
-        study = asked.carry_out(folder, unfinished, progress)
-        progress("writing the report")
-        if study.bank is not None:
-            save_bank(study.bank, folder / "bank.json")
-        write_table(items_table(study.scales), folder / "items.csv")
-        write_table(pruning_table(study.scales), folder / "pruning.csv")
-        if study.screening_effect is not None:
-            write_table(study.screening_effect.scales, folder / "screening_effect.csv")
-            write_table(study.screening_effect.items, folder / "items_effect.csv")
-        if study.group_percentiles is not None:
-            write_table(study.group_percentiles, folder / "group_percentiles.csv")
-        if study.forms is not None and study.forms.assembled is not None:
-            write_table(study.forms.assembled.table(), folder / "form.csv")
-            write_json(study.forms.assembled.summary(), folder / "form.json")
-            for number, short in enumerate(study.forms.banks, start=1):
-                save_bank(short, folder / numbered("form_bank.json", number, len(study.forms.banks)))
-        write_table(of_scales(study.scales, Pruning.rounds_items), folder / "rounds_items.csv")
-        write_table(of_scales(study.scales, Pruning.rounds_pairs), folder / "rounds_pairs.csv")
-        found = summary(study)
-        if settings.pruning.compare_factors:
-            write_json(checks(study.dimensions, study.scales), folder / "checks.json")
-        write_json(found, folder / "summary.json")
-        save_study(study, folder / RECORD)
-        page = study_page(study)
-        (folder / "report.html").write_text(render_page(page), encoding="utf-8")
-        (folder / "methods.md").write_text(methods_text(study), encoding="utf-8")
-        if draw is not None:
-            draw(list(page.all_blocks()))
-    if unfinished is not None:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    if json:
-        print(to_json(found))
-    elif not quiet:
-        show_summary(found, study, target, new_system)
-    if study.forms is not None and study.forms.why_not:
-        print(f"irtbench: warning: no form: {printable(study.forms.why_not.removeprefix('form: '))}", file=sys.stderr)
+    unfinished = run.ending.enter_context(until_written(target))
+    own = partial(same_study, settings)
+    folder = run.opened(target, output_folder(target, files=OF_STUDY, inputs=settings.files, same_study=own))
+    study = asked.carry_out(folder, unfinished, run.progress)
+    run.progress("writing the report")
+    found, page, effect = summary(study), study_page(study), study.screening_effect
+    files: dict[str, Any] = {
+        "bank.json": None if study.bank is None else partial(save_bank, study.bank),
+        "items.csv": items_table(study.scales),
+        "pruning.csv": pruning_table(study.scales),
+        "screening_effect.csv": None if effect is None else effect.scales,
+        "items_effect.csv": None if effect is None else effect.items,
+        "group_percentiles.csv": study.group_percentiles,
+        "rounds_items.csv": of_scales(study.scales, Pruning.rounds_items),
+        "rounds_pairs.csv": of_scales(study.scales, Pruning.rounds_pairs),
+        "checks.json": checks(study.dimensions, study.scales) if settings.pruning.compare_factors else None,
+        "summary.json": found,
+        RECORD: partial(save_study, study),
+        "report.html": render_page(page),
+        "methods.md": methods_text(study),
+    }
     doubts = [f"screening: {said}" for said in study.exclusions_by_ability]
     doubts += [f"scale {scale.name}: {doubt}" for scale in study.scales for doubt in scale.doubts]
     guessed = [(scale.name, scale.pruning.guessing_in_words) for scale in study.scales]
-    say_doubts([*doubts, *(f"scale {name}: {words}" for name, words in guessed if words)])
-    unconverged = [f"scale {scale.name}" for scale in study.scales if not scale.converged or scale.doubts]
-    demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)
+    doubts += [f"scale {name}: {words}" for name, words in guessed if words]
+    if study.forms is not None and study.forms.assembled is not None:
+        files |= {"form.csv": study.forms.assembled.table(), "form.json": study.forms.assembled.summary()}
+        for number, short in enumerate(study.forms.banks, start=1):
+            files[numbered("form_bank.json", number, len(study.forms.banks))] = partial(save_bank, short)
+    if study.forms is not None and study.forms.why_not:
+        doubts.insert(0, f"no form: {study.forms.why_not.removeprefix('form: ')}")
+    return Outcome(
+        json=found, files=files, figures=lambda: list(page.all_blocks()), doubts=doubts,
+        tell=lambda: show_summary(found, study, target, new_system),
+        unconverged=[f"scale {scale.name}" for scale in study.scales if not scale.converged or scale.doubts],
+    )  # fmt: skip
+
+
+@contextmanager
+def until_written(target: Path) -> Iterator[Path | None]:
+    """As `unfinished_folder`, removed with what is in it when all is written."""
+    with unfinished_folder(target) as unfinished:
+        yield unfinished
+        if unfinished is not None:
+            shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def same_study(settings: StudyFile, record: Path) -> bool:
@@ -198,45 +178,38 @@ def checks(dimensions: Dimensions | None, scales: Sequence[ScaleStudy]) -> dict[
     }
 
 
-def run_control(asked: StudyToBuild, target: Path, *, quiet: bool, json: bool) -> None:
-    """Run the steps on shuffled responses, in which there is nothing to be found, and say what they found."""
+def controlled(asked: StudyToBuild, target: Path, run: Run) -> Outcome:
+    """What the steps find in shuffled responses, in which there is nothing to be found."""
     settings = asked.settings
-    with (
-        output_folder(target, files=CONTROL_FILES, inputs=settings.files) as folder,
-        reporting(quiet=quiet) as progress,
-    ):
-        study = asked.carry_out(None, None, progress, control=True)
-        drawn = {} if study.sample is None else study.sample.drawn.stated
-        table = pd.DataFrame(
-            [
-                {
-                    "scale": scale.name,
-                    "n_items": scale.responses.n_items,
-                    "n_items_left": scale.responses.n_items - len(scale.pruning.removals),
-                    "retained": scale.scale is not None,
-                    "rejected": scale.pruning.rejected or "",
-                }
-                for scale in study.scales
-            ]
-        )
-        found = {"n_scales_found": int(table["retained"].sum()), "seed": settings.study.seed, **drawn, "scales": table}
-        write_table(table, folder / "control.csv")
-        write_json(found, folder / "control.json")
-    if json:
-        print(to_json(found))
-    elif not quiet:
-        show_table(table, title="Control: each item's responses shuffled", rest=target / "control.csv")
+    run.opened(target, output_folder(target, files=CONTROL_FILES, inputs=settings.files))
+    study = asked.carry_out(None, None, run.progress, control=True)
+    table = pd.DataFrame(
+        [
+            {
+                "scale": scale.name,
+                "n_items": scale.responses.n_items,
+                "n_items_left": scale.responses.n_items - len(scale.pruning.removals),
+                "retained": scale.scale is not None,
+                "rejected": scale.pruning.rejected or "",
+            }
+            for scale in study.scales
+        ]
+    )
+    drawn = {} if study.sample is None else study.sample.drawn.stated
+    there = table.loc[table["retained"], "scale"].tolist()
+    found = {"n_scales_found": len(there), "seed": settings.study.seed, **drawn, "scales": table}
+    if there:
+        words = f"control: the rules find a scale where there is nothing: {printable(name_first(there))}"
+        print(f"irtbench: {words}", file=sys.stderr)
+
+    def tell() -> None:
+        show_table(table, title="Control: each item's responses shuffled", rest=run.at("control.csv"))
         if study.sample is not None and not study.sample.drawn.is_all:
             say(f"shuffled: {study.sample.drawn}")
         verdict = "no scale is found, as it should be"
-        say("the rules find a scale where there is nothing" if found["n_scales_found"] else verdict)
-    if found["n_scales_found"]:
-        if quiet or json:
-            names = name_first(table.loc[table["retained"], "scale"].tolist())
-            print(
-                f"irtbench: control: the rules find a scale where there is nothing: {printable(names)}", file=sys.stderr
-            )
-        raise typer.Exit(1)
+        say("the rules find a scale where there is nothing" if there else verdict)
+
+    return Outcome(json=found, files={"control.csv": table, "control.json": found}, tell=tell, status=int(bool(there)))
 
 
 def show_summary(found: dict, study: Study, target: Path, new_system: Path) -> None:  # type: ignore[type-arg]

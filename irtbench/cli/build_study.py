@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from irtbench.cli.build_ranks import SharedBuild
 from irtbench.cli.large import demand_shared, encoded, hash_of, large_table
-from irtbench.cli.output import write_table
+from irtbench.cli.output import plain, write_table
+from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
 from irtbench.data.respondent_sample import enough_to_prune
 from irtbench.data.stored_responses import StoredResponses
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from irtbench.bank.bank import ItemBank
     from irtbench.config import DataSettings, StudyFile
     from irtbench.data.readers.large_table import LargeTable
     from irtbench.data.responses import ResponseMatrix
     from irtbench.data.screening import Screening
     from irtbench.estimation.distributed.ranks import Ranks
+    from irtbench.estimation.fitted import FittedModel
     from irtbench.study.results import Study
     from irtbench.study.study_data import StudyData
 
 ENCODED = "encoded"  # folder of the responses among the finished steps
+PLACES, BANK = "places.npy", "bank.json"  # in the folder of the responses, for other processes to read
+FIT, SCORE, END = "fit", "score", "end"  # what the first process tells them to do
 
 
 @dataclass(frozen=True)
@@ -47,24 +54,19 @@ class StudyToBuild:
         item has 2,000 responses.
     cache
         Where such responses are, or are to be, encoded; None for among the finished steps of the run.
-    together
-        The processes that build it; None for this one alone.
+    ranks
+        The processes that build it, of which the first says what they fit and score; None for this one alone.
     """
 
     settings: StudyFile
     table: LargeTable | None = None
     sample: int | None = None
     cache: Path | None = None
-    together: SharedBuild | None = None
+    ranks: Ranks | None = None
 
     @classmethod
     def of(
-        cls,
-        settings: StudyFile,
-        sample: int | None,
-        cache: Path | None,
-        ranks: Ranks | None = None,
-        allow_address: Sequence[str] = (),
+        cls, settings: StudyFile, sample: int | None, cache: Path | None, allow_address: Sequence[str] = ()
     ) -> StudyToBuild:
         """The study, of responses on disk where they are too many; several processes build any that could be there.
 
@@ -74,7 +76,7 @@ class StudyToBuild:
             If a setting needs these responses in memory, and they are at an address or far too many, or there are
             several processes.
         """
-        table, together = None, None
+        table, ranks = None, ranks_of_run.get()
         if settings.data.content == "responses":
             from irtbench.study.study_data import needs_memory
 
@@ -85,8 +87,7 @@ class StudyToBuild:
         if ranks is not None:
             words = "build a study of graded responses in a Parquet table, wide or long, with settings that need no"
             demand_shared(settings.path, f"{words} response", table, cache, ranks)
-            together = SharedBuild(ranks, settings, keeps_passes=cache is not None)
-        return cls(settings, table, sample, cache, together)
+        return cls(settings, table, sample, cache, ranks)
 
     @contextmanager
     def data(self, unfinished: Path | None, progress: Callable[[str], None]) -> Iterator[tuple[StudyData, int | None]]:
@@ -116,8 +117,7 @@ class StudyToBuild:
             with encoded(table, reading, beside or self.cache, progress, is_cache=beside is None) as stored:
                 data = stored_data(settings, stored, source=source, named=named)
                 yield data, self.sample or enough_to_prune(stored)
-                if self.together is not None:
-                    self.together.end(stored)
+                self._tell(END, stored)
         except InputError:  # the run will not go on as it is
             if beside is not None:
                 shutil.rmtree(beside, ignore_errors=True)
@@ -146,7 +146,7 @@ class StudyToBuild:
                 self.settings, data, control=control, checkpoints=unfinished,
                 sample=sample,
                 each=write if on_disk and folder is not None else lambda screening: None,
-                fit=None if self.together is None else self.together.fit, progress=progress,
+                fit=None if self.ranks is None else self._fit, progress=progress,
             )  # fmt: skip
             if folder is not None:
                 self._write_people(study, kept, folder, progress)
@@ -157,7 +157,6 @@ class StudyToBuild:
     ) -> None:
         """Write scores.csv, and respondents.csv where that was not done on the way."""
         from irtbench.report.tables import scores_table
-        from irtbench.scoring.bulk import score_matrix
         from irtbench.scoring.scores import score_responses
 
         file, scoring = folder / "scores.csv", self.settings.score.scoring(seed=self.settings.study.seed)
@@ -172,10 +171,90 @@ class StudyToBuild:
         on_a_scale = {item for scale in study.bank.scales for item in scale.items.item_ids}
         scored = kept.select_items([item for item in kept.item_ids if item in on_a_scale])
         systems = None if study.system_scores is None else scores_table(study.system_scores, None)
-        if self.together is not None:
-            self.together.score(study.bank, scored, file, systems, "respondent", progress)
+        self._score(study.bank, scored, file, "respondent", before=systems, progress=progress)
+
+    def follow(self) -> None:
+        """Do what the first process says, to the end."""
+        from irtbench.bank.bank import load_bank
+
+        assert self.ranks is not None
+        while (told := json.loads(self.ranks.told_text("")))["what"] != END:
+            data = responses_told(told["data"])
+            if told["what"] == FIT:
+                self._fit(data)
+            else:
+                self._score(load_bank(data.folder / BANK), data, told["file"], told["role"], columns=told["columns"])
+        self.ranks.wait_for_all()
+
+    def _tell(self, what: str, data: StoredResponses, **more: object) -> None:
+        """Tell the other processes, if there are any, what is done next."""
+        if self.ranks is None or not self.ranks.is_first:
             return
-        score_matrix(study.bank, scored, file, scoring, before=systems, role="respondent", progress=progress)
+        if what == END:
+            (data.folder / PLACES).unlink(missing_ok=True)
+        elif data.places is not None:
+            np.save(data.folder / PLACES, data.places)
+        said = {one.name: getattr(data, one.name) for one in fields(data)} | {"places": data.places is not None}
+        said["folder"] = data.folder.resolve()
+        self.ranks.told_text(json.dumps({"what": what, "data": plain(said), **more}))
+        if what == END:
+            self.ranks.wait_for_all()
+
+    def _fit(self, data: StoredResponses) -> FittedModel:
+        """Fit these responses, with all processes."""
+        from irtbench.estimation.fit import fit_model
+
+        ranks = self.ranks
+        assert ranks is not None
+        self._tell(FIT, data)
+        if self.cache is not None:
+            ranks.keep_passes(data)
+        fitted = fit_model(data, self.settings.model, seed=self.settings.study.seed, ranks=ranks)
+        ranks.wait_for_all()  # all have read what they were told to fit
+        if ranks.kept is not None and ranks.is_first:
+            ranks.kept.remove()
+        ranks.kept = None
+        return fitted
+
+    def _score(
+        self,
+        bank: ItemBank,
+        data: StoredResponses,
+        file: str | Path,
+        role: str,
+        *,
+        before: pd.DataFrame | None = None,
+        columns: Sequence[str] | None = None,
+        progress: Callable[[str], None] = lambda message: None,
+    ) -> None:
+        """Score these responses, with all processes, into a file of its own."""
+        from irtbench.bank.bank import save_bank
+        from irtbench.scoring.bulk import score_matrix
+
+        tells = self.ranks is not None and self.ranks.is_first
+        if tells:
+            save_bank(bank, data.folder / BANK)
+            columns = None if before is None else list(before.columns)
+            self._tell(SCORE, data, file=Path(file).name, role=role, columns=columns)
+        scoring = self.settings.score.scoring(seed=self.settings.study.seed)
+        score_matrix(
+            bank, data, file, scoring, before=before, columns=columns, role=role, together=self.ranks,
+            progress=progress,
+        )  # fmt: skip
+        if tells:
+            (data.folder / BANK).unlink()
+
+
+def responses_told(told: dict[str, Any]) -> StoredResponses:
+    """The responses that the first process named."""
+    folder = Path(told["folder"])
+    arrays = {
+        name: None if told[name] is None else np.array(told[name], dtype=np.int64)
+        for name in ("n_by_item", "n_correct_by_item", "columns")
+    }
+    items = {name: tuple(told[name]) for name in ("stored_items", "absent_items")}
+    places = np.load(folder / PLACES, allow_pickle=False) if told["places"] else None
+    return StoredResponses(**told | arrays | items | {"folder": folder, "places": places})
 
 
 def reading_of(data: DataSettings) -> Reading:

@@ -9,23 +9,23 @@ from typing import Annotated
 
 import typer
 
-from irtbench.cli.build import write_study
+from irtbench.cli.build import built
 from irtbench.cli.build_study import StudyToBuild
-from irtbench.cli.options import Json, Quiet
-from irtbench.cli.output import output_folder
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.result_files import OF_STUDY, output_folder
 from irtbench.data.input_error import InputError
 
 STUDY, SYSTEMS = "study", "systems"  # folders of the copy
 SCORED_NEXT = "average.csv"  # of the systems
 
 
+@command(*OF_STUDY, output=None, figures=None, seed=None)
 def quickstart(
+    run: Run,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path(
         "quickstart"
     ),
-    quiet: Quiet = False,
-    json: Json = False,
-) -> None:
+) -> Outcome:
     """Build a simulated crowd study (1,000 workers, 90 items, three labels), and score three example systems.
 
     Writes what `irtbench build` writes, and the study itself into the folder `study` there: study.toml, the answers,
@@ -38,8 +38,7 @@ def quickstart(
         copied = output / STUDY
         copy_files(shipped, copied)
         copy_files(shipped / SYSTEMS, copied / SYSTEMS)
-    system = copied / SYSTEMS / SCORED_NEXT
-    write_study(StudyToBuild(read_study(copied / "study.toml")), output, quiet=quiet, json=json, new_system=system)
+    return built(StudyToBuild(read_study(copied / "study.toml")), output, run, copied / SYSTEMS / SCORED_NEXT)
 
 
 def shipped_study() -> Traversable:

@@ -7,22 +7,20 @@ from typing import Annotated
 
 import typer
 
-from irtbench.cli.options import Figures, Json, Quiet, Seed
-from irtbench.cli.output import output_file, say, to_json
-from irtbench.cli.presenting import figures_in
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.output import say
+from irtbench.cli.result_files import output_file
 
 
+@command("report.html", output=None)
 def report(
     study: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that build wrote, with study.json.")],
+    run: Run,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="The page to write; DIR/report.html unless said."),
     ] = None,
-    figures: Figures = None,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> None:
+) -> Outcome:
     """Write report.html of a study again, as this version writes it, from what build left behind.
 
     All that the page says is in study.json, so that neither the answers nor a fit is needed; with the version that
@@ -34,12 +32,10 @@ def report(
 
     target = output or study / "report.html"
     found = load_study(study)
-    with output_file(target, inputs=[study / RECORD], of_study=True) as file, figures_in(figures) as draw:
-        page = study_page(found)
-        file.write_text(render_page(page), encoding="utf-8")
-        if draw is not None:
-            draw(list(page.all_blocks()))
-    if json:
-        print(to_json({"title": found.settings.study.title, "report": target, "n_scales": len(found.scales)}))
-    elif not quiet:
-        say(f"written to {target}")
+    file = run.opened(target, output_file(target, inputs=[study / RECORD], of_study=True))
+    page = study_page(found)
+    file.write_text(render_page(page), encoding="utf-8")
+    return Outcome(
+        json={"title": found.settings.study.title, "report": target, "n_scales": len(found.scales)},
+        tell=lambda: say(f"written to {target}"), figures=lambda: list(page.all_blocks()),
+    )  # fmt: skip

@@ -10,8 +10,9 @@ import pandas as pd
 import typer
 from numpy.typing import NDArray
 
-from irtbench.cli.options import Folder, Json, Quiet, Seed, chosen_scale
-from irtbench.cli.output import output_folder, say, say_next, to_json, write_table
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.options import chosen_scale
+from irtbench.cli.output import say, say_next
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.category_parameters import CategoryParameters
@@ -25,8 +26,9 @@ N_ITEMS, N_CATEGORIES = 90, 5  # unless said
 BETWEEN_STEPS = 0.8  # logits, on the average
 
 
+@command("responses.csv", "items.csv", "respondents.csv", figures=None)
 def simulate(
-    output: Folder,
+    run: Run,
     respondents: Annotated[int, typer.Option("--respondents", help="How many people answer.", min=1)] = 1000,
     items: Annotated[
         int | None, typer.Option("--items", help=f"How many items they are asked; {N_ITEMS} unless said.", min=1)
@@ -54,10 +56,7 @@ def simulate(
     trials: Annotated[
         int, typer.Option("--trials", help="How often each item is answered; more than one: k right of n.", min=1)
     ] = 1,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> None:
+) -> Outcome:
     """Draw responses of a standard normal population to items of known parameters.
 
     a is log-normal(.2, .3), b standard normal. Writes responses.csv, and the truth in items.csv and respondents.csv.
@@ -65,7 +64,7 @@ def simulate(
     .8 apart on the average; slopes are 1 with pcm and rsm; responses.csv has the scores, which fit --model takes.
     With --bank the items are a bank's, and abilities of its population.
     """
-    rng = np.random.default_rng(seed)
+    rng = run.rng
     if bank is not None:
         beside = {"--items": items, "--model": None if model == "2pl" else model, "--categories": categories,
                   "--guessing": guessing or None}  # fmt: skip
@@ -84,31 +83,33 @@ def simulate(
     width = len(str(respondents))
     ids = [f"r{i:0{width}d}" for i in range(1, respondents + 1)]
     responses = simulate_responses(theta, truth, rng=rng, missing=missing, trials=trials, respondent_ids=ids)
-    with output_folder(output) as folder:
-        if truth.categories is None:
-            write_table(responses.to_long(), folder / "responses.csv")
-            write_table(parameter_table(truth, responses), folder / "items.csv")
-        else:
-            write_table(scores_of(responses, truth.categories), folder / "responses.csv")
-            write_table(truth.table().assign(n_responses=responses.observed.sum(axis=0)), folder / "items.csv")
-        write_table(pd.DataFrame({"respondent_id": ids, "theta": theta}), folder / "respondents.csv")
+    known = truth.categories
+    files = {
+        "responses.csv": responses.to_long() if known is None else scores_of(responses, known),
+        "items.csv": parameter_table(truth, responses)
+        if known is None
+        else truth.table().assign(n_responses=responses.observed.sum(axis=0)),
+        "respondents.csv": pd.DataFrame({"respondent_id": ids, "theta": theta}),
+    }
     found: dict[str, Any] = {
         "n_respondents": respondents,
         "n_items": truth.n_items,
-        "n_responses": responses.n_responses if truth.categories is None else int(responses.observed.sum()),
+        "n_responses": responses.n_responses if known is None else int(responses.observed.sum()),
         "proportion_correct": float(responses.n_correct_by_item.sum() / responses.n_responses),
-        "seed": seed,
+        "seed": run.seed,
     }
-    if json:
-        print(to_json(found))
-    elif not quiet:
-        share = f"{found['proportion_correct']:.1%}" + (" of the points" if truth.categories else " correct")
+
+    def tell() -> None:
+        assert run.output is not None
+        share = f"{found['proportion_correct']:.1%}" + (" of the points" if known else " correct")
         say(
             f"{found['n_responses']} responses of {respondents} respondents to {truth.n_items} items, "
-            f"{share}; truth in items.csv and respondents.csv of {output}"
+            f"{share}; truth in items.csv and respondents.csv of {run.output}"
         )
-        how = ["--model", truth.model[0] if bank else model] if truth.categories else []
-        say_next("irtbench", "fit", output / "responses.csv", *how, "-o", output / "fit")
+        how = ["--model", truth.model[0] if bank else model] if known else []
+        say_next("irtbench", "fit", run.output / "responses.csv", *how, "-o", run.output / "fit")
+
+    return Outcome(json=found, files=files, tell=tell)
 
 
 def drawn_items(

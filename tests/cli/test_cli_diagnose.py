@@ -9,8 +9,8 @@ import pytest
 
 from builders.command_line import refused, run, run_here
 from builders.commands_here import run_main
-from irtbench.cli.build import build
 from irtbench.cli.diagnose import FILES
+from irtbench.cli.main import BY_CTRL_C
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 
@@ -95,8 +95,7 @@ def built(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("irtbench.report.html.study_page", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            build(study / "study.toml", folder / "out", quiet=True)
+        assert run_main("build", study / "study.toml", "-o", folder / "out", "-q").status == BY_CTRL_C
     assert [file.name for file in folder.iterdir()] == [".out.unfinished"]
     finished = {file.name for file in (folder / ".out.unfinished").rglob("*.json")}
     assert {"dimensions.json", "checks.json", "round_1.json"} <= finished
@@ -107,7 +106,7 @@ def built(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "study.scale_study.fit_model",
         ):
             patched.setattr(f"irtbench.{done}", None)
-        build(study / "study.toml", folder / "out", quiet=True)
+        run_here("build", study / "study.toml", "-o", folder / "out", "-q")
     return folder / "out"
 
 
