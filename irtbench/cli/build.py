@@ -1,4 +1,4 @@
-"""``irtbench build``: a study file to a bank, scores and a report."""
+"""``irtbench build``, ``report`` and ``quickstart``: a study, or the shipped one, to a bank, scores and a report."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +21,7 @@ from irtbench.cli.build_study import StudyToBuild
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.options import AllowAddress, Cache, SampleToPrune
 from irtbench.cli.output import say, say_next, show_table
-from irtbench.cli.result_files import OF_STUDY, output_folder, unfinished_folder
+from irtbench.cli.result_files import OF_STUDY, output_file, output_folder, unfinished_folder
 from irtbench.cli.score import show_scores
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from irtbench.study.results import ScaleStudy, Study
 
 CONTROL_FILES = ("control.csv", "control.json")
+STUDY, SYSTEMS = "study", "systems"  # folders of the copy
+SCORED_NEXT = "average.csv"  # of the systems
 
 
 @command(*OF_STUDY, *CONTROL_FILES, output=None, fits=True)
@@ -105,7 +109,7 @@ def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("
     study = asked.carry_out(folder, unfinished, run.progress)
     run.progress("writing the report")
     found, page, effect = summary(study), study_page(study), study.screening_effect
-    files: dict[str, Any] = {
+    results: dict[str, Any] = {
         "bank.json": None if study.bank is None else partial(save_bank, study.bank),
         "items.csv": items_table(study.scales),
         "pruning.csv": pruning_table(study.scales),
@@ -125,13 +129,13 @@ def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("
     guessed = [(scale.name, scale.pruning.guessing_in_words) for scale in study.scales]
     doubts += [f"scale {name}: {words}" for name, words in guessed if words]
     if study.forms is not None and study.forms.assembled is not None:
-        files |= {"form.csv": study.forms.assembled.table(), "form.json": study.forms.assembled.summary()}
+        results |= {"form.csv": study.forms.assembled.table(), "form.json": study.forms.assembled.summary()}
         for number, short in enumerate(study.forms.banks, start=1):
-            files[numbered("form_bank.json", number, len(study.forms.banks))] = partial(save_bank, short)
+            results[numbered("form_bank.json", number, len(study.forms.banks))] = partial(save_bank, short)
     if study.forms is not None and study.forms.why_not:
         doubts.insert(0, f"no form: {study.forms.why_not.removeprefix('form: ')}")
     return Outcome(
-        json=found, files=files, figures=lambda: list(page.all_blocks()), doubts=doubts,
+        json=found, files=results, figures=lambda: list(page.all_blocks()), doubts=doubts,
         tell=lambda: show_summary(found, study, target, new_system),
         unconverged=[f"scale {scale.name}" for scale in study.scales if not scale.converged or scale.doubts],
     )  # fmt: skip
@@ -259,3 +263,80 @@ def outcome(scale: dict) -> str:  # type: ignore[type-arg]
     unknown += [scale["mended"]] * bool(scale["mended"])
     unknown += [f"not judged: {scale['not_available']}"] * bool(scale["not_available"])
     return "; ".join(["retained", *unknown])
+
+
+@command("report.html", output=None)
+def report(
+    study: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that build wrote, with study.json.")],
+    run: Run,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The page to write; DIR/report.html unless said."),
+    ] = None,
+) -> Outcome:
+    """Write report.html of a study again, as this version writes it, from what build left behind.
+
+    All that the page says is in study.json, so that neither the answers nor a fit is needed; with the version that
+    wrote it the page is the same to the last byte.
+    """
+    from irtbench.report.html import study_page
+    from irtbench.report.page import render_page
+    from irtbench.study.record import RECORD, load_study
+
+    target = output or study / "report.html"
+    found = load_study(study)
+    file = run.opened(target, output_file(target, inputs=[study / RECORD], of_study=True))
+    page = study_page(found)
+    file.write_text(render_page(page), encoding="utf-8")
+    return Outcome(
+        json={"title": found.settings.study.title, "report": target, "n_scales": len(found.scales)},
+        tell=lambda: say(f"written to {target}"), figures=lambda: list(page.all_blocks()),
+    )  # fmt: skip
+
+
+@command(*OF_STUDY, output=None, figures=None, seed=None)
+def quickstart(
+    run: Run,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path(
+        "quickstart"
+    ),
+) -> Outcome:
+    """Build a simulated crowd study (1,000 workers, 90 items, three labels), and score three example systems.
+
+    Writes what `irtbench build` writes, and the study itself into the folder `study` there: study.toml, the answers,
+    the items and the systems, as a pattern for your own. README.md in it says what is planted in the data.
+    """
+    import irtbench.study.run  # noqa: F401 - where a library is missing nothing is written
+    from irtbench.config import read_study
+
+    with as_file(shipped_study()) as shipped:
+        copied = output / STUDY
+        copy_files(shipped, copied)
+        copy_files(shipped / SYSTEMS, copied / SYSTEMS)
+    return built(StudyToBuild(read_study(copied / "study.toml")), output, run, copied / SYSTEMS / SCORED_NEXT)
+
+
+def shipped_study() -> Traversable:
+    """The study's files: in the installed package, or in data/ of a checkout."""
+    package = files("irtbench")
+    packaged = package / "study" / "crowd_study"
+    return packaged if packaged.is_dir() else Path(str(package)).parent / "data" / "crowd_study"
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """Copy the files of a folder into another one.
+
+    Raises
+    ------
+    InputError
+        If one of their names is that of another file there, which stays as it is.
+    """
+    contents = {file.name: file.read_bytes() for file in sorted(source.iterdir()) if file.is_file()}
+    there = {name: target / name for name in contents if (target / name).exists()}
+    for name, file in there.items():
+        if not file.is_file() or file.read_bytes() != contents[name]:
+            raise InputError(f"output {file}: is there already and no file of this study; expected another folder (-o)")
+    if len(there) < len(contents):
+        with output_folder(target) as folder:
+            for name, content in contents.items():
+                (folder / name).write_bytes(content)

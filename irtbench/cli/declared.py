@@ -45,8 +45,8 @@ class Run:
         Ends the progress, before a question is asked.
     place
         Where results are written until they reach the output, all at once.
-    figures
-        Folder of the figures, if they are asked for.
+    figures, html
+        Folder of the figures, and file of the page, if they are asked for.
     ending
         What is left when the command ends.
     """
@@ -57,6 +57,7 @@ class Run:
     hush: Callable[[], None] = lambda: None
     place: Path | None = None
     figures: Path | None = None
+    html: Path | None = None
     ending: ExitStack = field(default_factory=ExitStack)
 
     @cached_property
@@ -188,7 +189,8 @@ class Declared:
             )  # fmt: skip
             show = stack.enter_context(page_in(told.get("html")))
             ending = stack.enter_context(ExitStack())
-            run = Run(output, told.get("seed", 0), progress, talk.close, place, told.get("figures"), ending)
+            shown = told.get("figures"), told.get("html")
+            run = Run(output, told.get("seed", 0), progress, talk.close, place, *shown, ending)
             found = self.function(**given, run=run)
             if found.stopped:
                 print(f"irtbench: {found.stopped}", file=sys.stderr)

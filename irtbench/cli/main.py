@@ -99,7 +99,8 @@ GROUPS: Mapping[str, str] = {
 }
 #: Where a command's function is, unless in the module of its group's name, or of its own.
 MODULES: Mapping[str, str] = {
-    "convert": "data_files", "doctor": "data_files", "compare": "systems", "predict": "systems",
+    "quickstart": "build", "report": "build", "convert": "data_files", "doctor": "data_files",
+    "compare": "systems", "predict": "systems",
     "items diagnose": "diagnose", "items difficulty": "difficulty", "items bias": "bias",
     "form assemble": "assemble", "form adapt": "adapt",
 }  # fmt: skip

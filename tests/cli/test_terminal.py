@@ -16,8 +16,8 @@ from builders.command_line import PROGRESS_LINE, run_without
 from builders.commands_here import run_main
 from builders.terminal import ROOT, run_on_terminal
 from builders.valid_inputs import write_valid_inputs
+from irtbench.cli.build import copy_files
 from irtbench.cli.main import COMMANDS, GROUPS, HEADINGS, RENAMED, TOP, command_in, of_today
-from irtbench.cli.quickstart import copy_files
 from irtbench.data.input_error import InputError
 
 SLOW_TO_LOAD = {"torch", "pyro", "pandas", "numpy", "scipy", "matplotlib"}
