@@ -19,7 +19,6 @@ from irtbench.cli.options import (
     Responses,
     WhereToCompute,
     chosen_scale,
-    demand_varied_items,
     levels_of,
 )
 from irtbench.cli.output import say, show_table
@@ -168,6 +167,7 @@ def bias(
     if between.groups is None:
         raise InputError("bias: expected --groups G, or --bank BANK for a few systems against a bank's people")
     from irtbench.study.biased_items import Compared, compare_items, compared_groups, ids_of
+    from irtbench.study.calibration import demand_varied_items
 
     how = tests_of(test, model)
     given = reading.scores(responses, how.levels or ()) if model.of_grades else reading.matrix(responses)

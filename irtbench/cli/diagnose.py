@@ -16,7 +16,7 @@ from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.large import encoded, large_table
 from irtbench.cli.options import AllowAddress, Cache, Responses, Sample
 from irtbench.cli.output import say, show_table
-from irtbench.cli.reading import Reading
+from irtbench.cli.reading import Reading, labels_of
 from irtbench.data.respondent_sample import MOST_RESPONDENTS, some_respondents
 
 if TYPE_CHECKING:
@@ -93,8 +93,7 @@ def diagnose(
     if parameters.categories is None:
         given, drawn = from_disk.read(responses, reading, run)
     else:
-        labels = dict.fromkeys(value for own in parameters.categories.categories for value in own)
-        scores = reading.scores(responses, [value for value in labels if isinstance(value, str)])
+        scores = reading.scores(responses, labels_of([parameters.categories]))
         given, drawn = parameters.categories.matrix(scores), None
     data = given.select_items(parameters.item_ids).answered()
     found = diagnosis_of(

@@ -12,7 +12,7 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.options import FiguresOrBeside, chosen_scale, demand_varied_items, numbers
+from irtbench.cli.options import FiguresOrBeside, chosen_scale, numbers
 from irtbench.cli.output import say, show_table
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
@@ -101,6 +101,7 @@ def difficulty(
     logistic test model, whose test is in difficulty.json. With RESPONSES and --horizon also horizon.csv: the
     length at which each system solves half (80%) of the tasks; that column then is a feature by its logarithm.
     """
+    from irtbench.study.calibration import demand_varied_items
     from irtbench.study.explained_items import (
         Lengths,
         answered_with_features,

@@ -9,7 +9,7 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.options import ItemsFile, Responses, demand_varied_items
+from irtbench.cli.options import ItemsFile, Responses
 from irtbench.cli.output import say, say_next, show_table
 from irtbench.cli.reading import Reading
 
@@ -42,6 +42,7 @@ def dimensions(
     got wrong say nothing here: they are left out and named.
     """
     from irtbench.building.removals import constant_items
+    from irtbench.study.calibration import demand_varied_items
 
     known, given = items.read(), reading.matrix(responses)
     given = given if known is None else given.select_items(known.scale_items)

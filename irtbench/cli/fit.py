@@ -356,12 +356,9 @@ def kind_asked(
         return Testlets(**common, testlets=testlets, specific_slopes=beside.specific_slopes)
     if beside.several:
         return SeveralAbilities(**common, n_factors=beside.factors, pattern=beside.pattern)
-    usual = FitSettings(
-        kind=own.kind, prior_upper=own.prior_upper, guessing=own.guessing, by_item=own.by_item,
-        n_options=own.n_options, posterior=own.posterior, device=own.device,
-    )  # fmt: skip
-    is_open = which.prior == "auto" and own.kind in ("2pl", "3pl") and own == usual and single.prior_items is None
-    return RightOrWrong(**common, chooses_prior=is_open and people.anchors is None and people.groups is None)
+    said = (own.prior_slope, own.prior_intercept, own.prior_guessing, single.prior_items, people.anchors, people.groups)
+    plain = own.kind in ("2pl", "3pl") and own.population == "normal" and not any(said)
+    return RightOrWrong(**common, chooses_prior=which.prior == "auto" and plain)
 
 
 def demand_one_kind(

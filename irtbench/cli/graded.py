@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from irtbench.cli.options import Map, UnknownItemsOption, mapped
+from irtbench.cli.reading import Reading, labels_of
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
@@ -16,7 +17,6 @@ from irtbench.data.responses import name_first
 if TYPE_CHECKING:
     from irtbench.bank.bank import ItemBank
     from irtbench.bank.left_out import LeftOut
-    from irtbench.cli.reading import Reading
     from irtbench.data.responses import ResponseMatrix
 
 
@@ -49,8 +49,7 @@ def read_graded(
 
     if in_categories(bank):
         known = [scale.items.categories for scale in bank.scales if scale.items.categories is not None]
-        labels = dict.fromkeys(value for items in known for own in items.categories for value in own)
-        scores = reading.scores(path, [value for value in labels if isinstance(value, str)])
+        scores = reading.scores(path, labels_of(known))
         left_out = check_known(scores.columns, bank.scales, unknown_items)
         return GradedFile(category_responses(bank, scores), left_out)
     if content == "responses" or (content == "auto" and reading.holds_responses(path)):

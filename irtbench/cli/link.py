@@ -18,7 +18,7 @@ from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.fit_results import ANCHORS_IN_WORDS
 from irtbench.cli.options import PriorItems, chosen_scale, item_priors
 from irtbench.cli.output import say, say_next, show_table
-from irtbench.cli.reading import Reading
+from irtbench.cli.reading import Reading, labels_of
 from irtbench.cli.settings_options import options_given
 from irtbench.data.file_hash import file_hash
 from irtbench.data.input_error import InputError
@@ -89,8 +89,7 @@ class NewItems:
         if known is None and model in ("2pl", "3pl"):
             kind: Any = model
             return RightOrWrong(settings=FitSettings(kind=kind, prior=self.prior, prior_slope=slope), seed=seed)
-        values = dict.fromkeys(value for own in (known.categories if known is not None else ()) for value in own)
-        levels = tuple(value for value in values if isinstance(value, str))
+        levels = () if known is None else tuple(labels_of([known]))
         return InCategories(model=model, models=model, levels=levels, prior=self.prior or prior, seed=seed)
 
 

@@ -272,21 +272,6 @@ def item_priors(file: Path | None, item_ids: Sequence[str]) -> dict[str, tuple[f
     return found
 
 
-def demand_varied_items(kept: Sequence[str], file: Path) -> None:
-    """Refuse responses of which no item is left, because all people answered each alike.
-
-    Raises
-    ------
-    InputError
-        Saying so.
-    """
-    if not kept:
-        raise InputError(
-            f"file {file}: no item was answered right by some and wrong by others; "
-            "expected such items, from which alone something can be estimated"
-        )
-
-
 def numbers(option: str, text: str) -> tuple[float, ...]:
     """Numbers parted by commas."""
     try:

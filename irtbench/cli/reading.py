@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from irtbench.data.readers.trials import Trials as HowTrials
     from irtbench.data.responses import ResponseMatrix
     from irtbench.data.sparse_responses import SparseResponses
+    from irtbench.models.category_parameters import CategoryParameters
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,12 @@ class Reading(HowToRead):
         from irtbench.data.responses import ResponseMatrix
 
         return ResponseMatrix.from_long(self.responses(path).frame)
+
+
+def labels_of(scales: Iterable[CategoryParameters]) -> list[str]:
+    """The scores of these items that are no numbers, the lowest first."""
+    values = dict.fromkeys(value for items in scales for own in items.categories for value in own)
+    return [value for value in values if isinstance(value, str)]
 
 
 def reads_files(*, trials: HowTrials = "error") -> Callable[[Callable[..., None]], Callable[..., None]]:

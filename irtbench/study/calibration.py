@@ -208,11 +208,7 @@ class RightOrWrong(Fit):
             if not self.settings.bounds(one.item_id) and one.item_id not in self.known_ids
         }
         kept = [item for item in given.item_ids if item not in left_out]
-        if not kept:
-            raise InputError(
-                f"file {place}: no item was answered right by some and wrong by others; "
-                "expected such items, from which alone something can be estimated"
-            )
+        demand_varied_items(kept, place)
         data = given.select_items(kept)
         reasons = [{"item_id": item, "reason": reason} for item, reason in left_out.items()]
         if isinstance(data, StoredResponses):
@@ -526,6 +522,21 @@ class InCategories(Fit):
             if item in model_of:
                 model_of[item], categories_of[item] = model, categories
         return model_of, categories_of
+
+
+def demand_varied_items(kept: Sequence[str], file: Path) -> None:
+    """Refuse responses of which no item is left, because all people answered each alike.
+
+    Raises
+    ------
+    InputError
+        Saying so.
+    """
+    if not kept:
+        raise InputError(
+            f"file {file}: no item was answered right by some and wrong by others; "
+            "expected such items, from which alone something can be estimated"
+        )
 
 
 def scale_of(items: ItemParameters, population: Quadrature | None, joint_error: JointError | None = None) -> Scale:
