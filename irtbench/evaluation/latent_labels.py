@@ -29,7 +29,9 @@ NEWTON_STEPS, LONGEST_STEP, NEWTON_END = 3, 1.0, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class LatentLabels(GoldLabels):
+class LatentLabels(
+    GoldLabels, columns="item_ids, gold=label, gold_probability=probability, gold_difficulty=difficulty"
+):
     """The label of each item by a latent-class model, how hard the items are and whom to believe.
 
     Parameters
@@ -46,10 +48,6 @@ class LatentLabels(GoldLabels):
     difficulty: Array
     respondents: pd.DataFrame
     converged: bool
-
-    def table(self) -> pd.DataFrame:
-        """One row an item: ``item_id, gold, gold_probability, gold_difficulty``."""
-        return super().table().assign(gold_difficulty=self.difficulty)
 
 
 def latent_class_labels(

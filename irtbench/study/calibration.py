@@ -150,7 +150,7 @@ class Fit:
         InputError
             If the file does not have one of them.
         """
-        from irtbench.data.readers.groups import read_groups
+        from irtbench.data.readers.respondents import read_groups
 
         if self.groups is None:
             return None
