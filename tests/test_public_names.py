@@ -60,7 +60,7 @@ INNER_FUNCTIONS = {
     "models.parameter_table": "read_pattern",
     "models.quadrature": "refine",
     "models.pyro_model.item_tensors": "log_probabilities",
-    "models.theta_posterior": "quantiles_in_cells node_posterior ability_posterior",
+    "models.theta_posterior": "node_posterior ability_posterior",
     "diagnostics.item_fit": "rest_score_distributions",
     "diagnostics.moments": "shares_of",
     "diagnostics.logistic_regression": "logistic_regression ordinal_regression",

@@ -42,6 +42,13 @@ def coded(values: Any) -> NDArray[Any]:
     return given.astype(np.float64)
 
 
+def decoded(held: NDArray[Any]) -> NDArray[np.float64]:
+    """Floating point numbers with NaN for what is missing."""
+    found = held.astype(np.float64)
+    found[held == MISSING] = np.nan
+    return found
+
+
 class Coded:
     """A field that is held as `coded`, and read as floating point numbers."""
 
@@ -49,8 +56,7 @@ class Coded:
         held = responses.coded_responses
         if held.dtype == np.float64:  # refused in a moment
             return held
-        found = held.astype(np.float64)
-        found[held == MISSING] = np.nan
+        found = decoded(held)
         found.setflags(write=False)
         return found
 

@@ -15,6 +15,8 @@ from irtbench.diagnostics.pattern_likelihood import PatternTerms
 from irtbench.diagnostics.residuals import mean_squares
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import item_curves, log_icc
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import Trials
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 
 # Share of lz's variance that must remain once theta is estimated; below it only rounding is left.
@@ -101,20 +103,7 @@ def person_fit(responses: ResponsesLike, items: ParametersLike, theta: NDArray[n
     responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     check_items_agree(responses, items)
     theta = check_theta(theta, responses)
-    if items.categories is not None:
-        lz, lz_star = lz_of_categories(responses.correct, items.categories, theta)
-    else:
-        n_trials = responses.n_trials
-        curves = item_curves(theta, items)
-        log_p, log_q = log_icc(theta, items)  # their difference is right where P or 1 - P is nothing
-        terms = PatternTerms.of(
-            curves.variance * n_trials,
-            log_p - log_q,
-            items.discrimination * curves.weight,
-            least_left=LEAST_VARIANCE_LEFT,
-        )
-        residual = np.nan_to_num(responses.correct) - n_trials * curves.p
-        lz, lz_star = terms.lz(residual), terms.lz_star(residual)
+    lz, lz_star = pattern_fit(responses.correct, items, theta, responses.trials)
     undefined = int(np.isnan(lz_star).sum())
     if undefined:
         warnings.warn(
@@ -125,6 +114,24 @@ def person_fit(responses: ResponsesLike, items: ParametersLike, theta: NDArray[n
         )
     infit, outfit = mean_squares(responses.correct, theta, items, over="items", trials=responses.trials)
     return PersonFit(responses.respondent_ids, lz, lz_star, infit, outfit, responses.n_items_by_respondent)
+
+
+def pattern_fit(
+    values: NDArray[np.float64], items: ItemParameters, theta: NDArray[np.float64], trials: Trials = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lz and lz* of each pattern at its ability, as `person_fit` has them, NaN where they are undefined."""
+    if items.categories is not None:
+        return lz_of_categories(values, items.categories, theta)
+    n_trials = ~np.isnan(values) if trials is None else trials
+    curves, weight = item_curves(theta, items), items.discrimination
+    if items.has_asymptotes:
+        log_p, log_q = log_icc(theta, items)  # their difference is right where P or 1 - P is nothing
+        log_odds, weight = log_p - log_q, weight * curves.weight
+    else:
+        log_odds, weight = curves.z, np.broadcast_to(weight, values.shape)
+    terms = PatternTerms.of(curves.variance * n_trials, log_odds, weight, least_left=LEAST_VARIANCE_LEFT)
+    residual = np.nan_to_num(values) - n_trials * curves.p
+    return terms.lz(residual), terms.lz_star(residual)
 
 
 def lz_of_categories(

@@ -55,8 +55,11 @@ def log_likelihood(
         return items.categories.log_likelihood(values, theta)
     log_p, log_q = curves(theta, items)
     observed = ~np.isnan(values)
-    correct = np.where(observed, values, 0.0)
-    return correct @ log_p.T + ((observed if trials is None else trials) - correct) @ log_q.T
+    correct, n_trials = np.where(observed, values, 0.0), observed if trials is None else trials
+    if curves is log_icc and not items.has_asymptotes:  # log P - log(1 - P) is a theta + d
+        sums = correct @ np.stack([items.discrimination, items.intercept], axis=1)
+        return np.hstack([n_trials, sums]) @ np.hstack([log_q, np.ravel(theta)[:, None], np.ones((len(log_q), 1))]).T
+    return correct @ log_p.T + (n_trials - correct) @ log_q.T
 
 
 def some_rows(trials: Trials, rows: slice | NDArray[np.intp]) -> Trials:

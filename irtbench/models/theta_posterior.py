@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import numpy as np
+from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
@@ -22,12 +22,14 @@ from irtbench.models.quadrature import Quadrature, normal_grid, refine
 
 # All right on 40,000 items puts theta near 9, so the default population reaches further than a fit needs to.
 STANDARD_NORMAL = normal_grid(121, bound=12.0)
-NODES_PER_SD = 4  # of the narrowest posterior in a batch: moments are then exact, quantiles right to 0.02 of their se
+NODES_PER_SD = 4  # of the narrowest posterior in a batch: moments are then exact, quantiles right to 1e-7 of an sd
+AROUND = np.arange(
+    -4, 5
+)  # nodes, the masses at which times THROUGH are the coefficients of the polynomial through them
+THROUGH = np.linalg.inv(np.vander(AROUND.astype(np.float64), increasing=True)).T
 BATCH_ROWS = 2**13  # respondents worked on at once, with some hundred nodes each
 BATCH_CELLS = 2**24  # respondents x items worked on at once: arrays of 128 MiB
 TAIL = 1e-12  # a node with less than this share of every posterior may be left out
-
-Real = TypeVar("Real", bound=np.floating[Any])
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,16 @@ class Posterior:
     def standard_deviation(self) -> NDArray[np.float64]:
         """Standard deviation of theta, shape (n_respondents,)."""
         deviation = self.nodes - self.mean()[:, None]
-        return np.sqrt((self.mass * deviation**2).sum(axis=1))
+        deviation *= deviation
+        return np.sqrt(np.einsum("ij,ij->i", self.mass, deviation))
+
+    def summary(self, level: float) -> NDArray[np.float64]:
+        """Mean, standard deviation, both ends of the interval at this level, and the mass at the end of the grid that
+        has more as a share of the highest, shape (n_respondents, 5).
+        """  # fmt: skip
+        ends = np.broadcast_to([(1 - level) / 2, (1 + level) / 2], (len(self.mass), 2))
+        at_end = self.mass[:, [0, -1]].max(axis=1) / self.mass.max(axis=1)
+        return np.column_stack([self.mean(), self.standard_deviation(), self.quantiles(ends), at_end])
 
     def number_right(
         self,
@@ -95,11 +106,29 @@ class Posterior:
     def quantiles(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         """Several quantiles of each respondent's theta, shape of ``probabilities``: (n_respondents, any number).
 
-        A node's mass is spread evenly over its cell (up to the midpoints to its neighbours), and the cumulative mass
-        interpolated within the cell where it reaches the probability.
+        Masses are integrated between nodes along the polynomial p through that of the node where the probability is
+        reached and of four on either side. Up to the node itself it is their sum less, by Gregory's rule,
+
+            p / 2 + p' / 12 - p^(3) / 720 + p^(5) / 30240 - p^(7) / 1209600,
+
+        so that quantiles are those of the density, whatever the grid.
         """
-        reached, edges = np.cumsum(self.mass, axis=1), cell_edges(self.nodes)
-        return quantiles_in_cells(self.mass, reached, edges, probabilities)
+        reached, last = np.cumsum(self.mass, axis=1), self.nodes.size - 1
+        if len(probabilities) < probabilities.shape[1]:
+            found = [np.searchsorted(row, each) for row, each in zip(reached, probabilities, strict=True)]
+            cell = np.stack(found).clip(max=last)
+        else:
+            cell = np.stack([(reached < each[:, None]).sum(axis=1) for each in probabilities.T], axis=1).clip(max=last)
+        rows = np.arange(len(cell))[:, None]
+        near = (cell[..., None] + AROUND).clip(0, last)
+        p = np.moveaxis(self.mass[rows[..., None], near] @ THROUGH, -1, 0).copy()
+        beyond = reached[rows, cell] - p[0] / 2 - p[1] / 12 + p[3] / 120 - p[5] / 252 + p[7] / 240 - probabilities
+        integral = p / np.arange(1, len(p) + 1)[:, None, None]
+        place = (-beyond / p[0]).clip(-0.5, 0.5)  # from the node, in cells
+        for _ in range(3):
+            excess = beyond + place * polyval(place, integral, tensor=False)
+            place = (place - excess / polyval(place, p, tensor=False)).clip(-0.75, 0.75)
+        return np.interp(cell + place, np.arange(last + 1), self.nodes)
 
     def draw(self, n_draws: int, *, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draws of each respondent's theta, shape (n_respondents, n_draws)."""
@@ -112,38 +141,11 @@ def cell_edges(nodes: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate([[2 * nodes[0] - middle[0]], middle, [2 * nodes[-1] - middle[-1]]])
 
 
-def quantiles_in_cells(
-    mass: NDArray[Real], reached: NDArray[Real], edges: NDArray[np.float64], wanted: NDArray[Real]
-) -> NDArray[np.float64]:
-    """Abilities at which the cumulative mass reaches what is wanted, shape of ``wanted``.
-
-    A node's mass is spread evenly over its cell.
-
-    Parameters
-    ----------
-    mass
-        At each node, shape (n_respondents, n_nodes).
-    reached
-        Its cumulative sum.
-    edges
-        Ends of the nodes' cells, shape (n_nodes + 1,).
-    wanted
-        As much of each respondent's mass, shape (n_respondents, any number).
-    """
-    if len(wanted) < wanted.shape[1]:
-        cell = np.stack([np.searchsorted(row, each) for row, each in zip(reached, wanted, strict=True)])
-    else:
-        cell = np.stack([(reached < each[:, None]).sum(axis=1) for each in wanted.T], axis=1)
-    cell = np.minimum(cell, mass.shape[1] - 1)
-    rows = np.arange(len(cell))[:, None]
-    within = 1 - (reached[rows, cell] - wanted) / mass[rows, cell]
-    return edges[cell] + within * (edges[cell + 1] - edges[cell])
-
-
 def normalise(log_mass: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mass that sums to 1 in each row, of the same shape, and the logarithm of what it summed to, shape (n_rows,)."""
     highest = log_mass.max(axis=1, keepdims=True)
-    mass = np.exp(log_mass - highest)
+    mass = log_mass - highest
+    np.exp(mass, out=mass)
     total = mass.sum(axis=1, keepdims=True)
     mass /= total
     return mass, (highest + np.log(total))[:, 0]
@@ -228,13 +230,34 @@ def posterior_of(
 
     The finer nodes cover the part of the population that holds the posteriors. Arguments as for `log_likelihood`.
     """
+    if len(values) > population.nodes.size and trials is None:
+        held = np.flatnonzero((node_mass(_extremes(items), items, population, curves) > TAIL).any(axis=0))
+        reach = slice(held[0], held[-1] + 1)
+        population = Quadrature(population.nodes[reach], population.log_weights[reach])
     mass = node_mass(values, items, population, curves, trials)
     step = step_needed(values, items, Posterior(population.nodes, mass), trials)
-    if step >= np.diff(population.nodes).max():
-        return Posterior(population.nodes, mass)
+    finer = _refined(population, step, mass)
+    return Posterior(finer.nodes, mass if finer is population else node_mass(values, items, finer, curves, trials))
+
+
+def grid_for_any_pattern(items: ItemParameters, population: Quadrature) -> Quadrature:
+    """The population on nodes that are fine enough for any responses to these items, one each."""
+    steepest = np.abs(items.discrimination).max(initial=0.0)
+    finest = np.divide(1.0, steepest) if steepest > 0 else np.inf
+    step = min(step_for_any_pattern(items, population), finest)
+    return _refined(population, step, node_mass(_extremes(items), items, population))
+
+
+def _extremes(items: ItemParameters) -> NDArray[np.float64]:
+    """The patterns of the highest and of the lowest ability, and that without a response, shape (3, n_items)."""
+    rises, top = items.discrimination > 0, 1 if items.categories is None else items.categories.top
+    return np.stack([rises * top, ~rises * top, np.full(items.n_items, np.nan)])
+
+
+def _refined(population: Quadrature, step: float, mass: NDArray[np.float64]) -> Quadrature:
+    """Nodes at most so far apart where posteriors have mass; the population itself where its nodes are."""
     holding = population.nodes[(mass > TAIL).any(axis=0)]
-    finer = refine(population, step, within=(holding[0], holding[-1]))
-    return Posterior(finer.nodes, node_mass(values, items, finer, curves, trials))
+    return refine(population, step, within=(holding[0], holding[-1]))
 
 
 def node_mass(
@@ -262,9 +285,9 @@ def step_needed(values: NDArray[np.float64], items: ItemParameters, coarse: Post
     """
     if values.size == 0:
         return np.inf
-    observed = (~np.isnan(values) if trials is None else trials).astype(np.float64)
-    test_information = observed @ information(coarse.nodes, items).T
-    largest = (coarse.mass * test_information).sum(axis=1).max()
+    observed = (~np.isnan(values) if trials is None else trials).astype(np.float32)
+    test_information = observed @ information(coarse.nodes, items).T.astype(np.float32)
+    largest = np.einsum("ij,ij->i", coarse.mass, test_information).max()
     steepest = np.abs(items.discrimination[observed.any(axis=0)]).max(initial=0.0)
     return min(step_at(largest), np.divide(1.0, steepest) if steepest > 0 else np.inf)
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from irtbench.data.coded_responses import decoded
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, share_correct
@@ -16,7 +17,14 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import Trials, some_rows
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature
-from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, known_items, posterior_of, row_batches
+from irtbench.models.theta_posterior import (
+    STANDARD_NORMAL,
+    Posterior,
+    known_items,
+    posterior_of,
+    row_batches,
+)
+from irtbench.scoring.complete_patterns import CompletePatterns
 from irtbench.scoring.eap_sum import sum_score_posterior
 from irtbench.scoring.modal import ModeMethod, find_modes
 
@@ -24,6 +32,7 @@ Method = Literal["eap", "map", "ml", "wle", "eap_sum"]
 Estimator = Literal[Method, "joint"]
 
 AT_END = 0.01  # of the highest mass: with more at the end of the grid, the posterior leans on it
+PART = 2**12  # respondents of whom posteriors are held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,17 +226,17 @@ def posterior_means(
     posterior_through: PosteriorThrough,
 ) -> Columns:
     """Mean, standard deviation, ends of the interval and whether it leans on the grid's end, of each posterior."""
-    values, trials = responses.correct, responses.trials
-    theta, standard_error, lower, upper = np.empty((4, len(values)))
-    at_bound = np.empty(len(values), dtype=np.bool_)
-    for rows in row_batches(len(values), items.n_items):
-        posterior = posterior_through(values[rows], items, population, trials=some_rows(trials, rows))
-        theta[rows] = posterior.mean()
-        standard_error[rows] = posterior.standard_deviation()
-        lower[rows] = posterior.quantile((1 - level) / 2)
-        upper[rows] = posterior.quantile((1 + level) / 2)
-        at_bound[rows] = posterior.mass[:, [0, -1]].max(axis=1) > AT_END * posterior.mass.max(axis=1)
-    return theta, standard_error, lower, upper, at_bound
+    found, trials = np.empty((responses.n_respondents, 5)), responses.trials
+    like = responses.accuracy().argsort()  # neighbours have posteriors in the same place, for which fewer nodes serve
+    if posterior_through is posterior_of and (complete := CompletePatterns.of(responses, items)) is not None:
+        found[complete.rows] = complete.posteriors(population, level)
+        like = like[responses.n_items_by_respondent[like] < items.n_items]
+    for part in row_batches(len(like), items.n_items, most_rows=PART):
+        rows = like[part]
+        values = decoded(responses.at(rows))
+        found[rows] = posterior_through(values, items, population, trials=some_rows(trials, rows)).summary(level)
+    theta, standard_error, lower, upper, at_end = found.T
+    return theta, standard_error, lower, upper, at_end > AT_END
 
 
 def _modes(

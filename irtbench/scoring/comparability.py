@@ -23,9 +23,8 @@ LEAST_RELIABILITY = 0.5  # 1 - se^2 / variance of ability: with less, more is un
 def joined_words(words: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.object_]:
     """For each respondent the words that apply, parted by semicolons."""
     code = sum(applies.astype(np.int64) << k for k, applies in enumerate(words.values()))
-    distinct, which = np.unique(code, return_inverse=True)
-    texts = [";".join(word for k, word in enumerate(words) if number >> k & 1) for number in distinct.tolist()]
-    return np.array(texts, dtype=object)[which]
+    texts = [";".join(word for k, word in enumerate(words) if number >> k & 1) for number in range(2 ** len(words))]
+    return np.array(texts, dtype=object)[code]
 
 
 def reliability(standard_error: NDArray[np.float64], deviation: float = 1.0) -> NDArray[np.float64]:

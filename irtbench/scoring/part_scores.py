@@ -28,9 +28,8 @@ from irtbench.data.readers.row_order import SeenNames
 from irtbench.data.response_blocks import Blocks, Unmade
 from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring.kept_scores import KeptScores
-from irtbench.scoring.scores import ScoringSettings, goes_by_grid, in_order_of_respondents, score_responses
+from irtbench.scoring.scores import ScoringSettings, score_responses
 from irtbench.scoring.scores_file import ScoresFile
-from irtbench.scoring.shared_grid import SharedGridScorer
 
 END = pa.table({"end": pa.array([], pa.bool_())})  # behind the blocks of a piece
 WORKERS = max(2, min(8, os.cpu_count() or 1))
@@ -95,15 +94,9 @@ class BlockScorer:
 
     def __init__(self, bank: ItemBank, items: Sequence[str], settings: ScoringSettings) -> None:
         self.bank, self.items, self.settings = bank, items, settings
-        shares_grid = goes_by_grid(bank.scales, settings)
-        self.scorers = [SharedGridScorer(scale, items, settings) for scale in bank.scales] if shares_grid else []
 
     def __call__(self, block: ResponseMatrix) -> pd.DataFrame:
         """Rows of scores.csv."""
-        if self.scorers and block.trials is None:
-            tables = [scorer.score(block) for scorer in self.scorers]
-            return tables[0] if len(tables) == 1 else in_order_of_respondents(tables)
-        # a grid shared by all patterns would have to be fine enough for any number of trials
         return score_responses(self.bank, block, self.settings)
 
 

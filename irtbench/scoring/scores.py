@@ -16,15 +16,18 @@ from irtbench.bank.left_out import LeftOut, among, items_left_out
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.data.checked_settings import Inside, Seed, Settings, settings_from, with_keywords
+from irtbench.data.coded_responses import MISSING, decoded
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.grading import GradingSettings, demand_mapped_to_keys, grade, normalised_keys
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable, UnknownItems, unknown_items_error
 from irtbench.data.readers.part_values import Keys
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.diagnostics.person_fit import person_fit
+from irtbench.diagnostics.person_fit import pattern_fit
+from irtbench.models.likelihood import some_rows
 from irtbench.scoring.ability import Abilities, Method, estimate_ability
 from irtbench.scoring.comparability import FEW_ITEMS, UNLIKELY_PATTERN, joined_words, percentile_flags
+from irtbench.scoring.complete_patterns import CompletePatterns
 from irtbench.scoring.item_error import ItemError, automatic_item_error, with_item_error, with_line_error
 from irtbench.scoring.percentiles import Norm, mid_rank, percentiles
 
@@ -32,6 +35,7 @@ log = logging.getLogger(__name__)
 
 
 SPARSE, SPARSE_PART = 0.1, 50  # where few items are answered, so many respondents at a time and the items they answered
+FIT_PART = 2**11  # respondents whose person fit is found in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -420,15 +424,21 @@ def with_person_fit(
     scale: Scale, own: ResponseMatrix, abilities: Abilities, settings: ScoringSettings | None = None
 ) -> pd.DataFrame:
     """Rows of scores.csv from abilities on one scale and the responses to its items that they are of."""
-    lz_star = np.full(own.n_respondents, np.nan)
-    defined = np.flatnonzero(fit_is_defined(abilities))
-    most = SPARSE_PART if own.n_items_by_respondent.sum() < SPARSE * own.correct.size else max(1, len(defined))
-    for rows in (defined[first : first + most] for first in range(0, len(defined), most)):
-        chosen = np.zeros(own.n_respondents, dtype=np.bool_)
-        chosen[rows] = True
-        part = own.select_respondents(chosen)
-        part = part.select_items([item for item, n in zip(part.item_ids, part.n_by_item, strict=True) if n])
-        lz_star[rows] = person_fit(part, scale.items.select(part.item_ids), abilities.theta[rows]).lz_star
+    items, lz_star = scale.items.select(own.item_ids), np.full(own.n_respondents, np.nan)
+    defined = fit_is_defined(abilities)
+    if (complete := CompletePatterns.of(own, items)) is not None and defined[complete.rows].any():
+        among = np.flatnonzero(defined[complete.rows])
+        rows = complete.rows[among]
+        lz_star[rows], defined[rows] = complete.lz_star(among, abilities.theta[rows]), False
+    rest = np.flatnonzero(defined)
+    most = SPARSE_PART if own.n_pairs < SPARSE * own.n_respondents * own.n_items else FIT_PART
+    for rows in (rest[first : first + most] for first in range(0, len(rest), most)):
+        coded, trials = own.at(rows), some_rows(own.trials, rows)
+        asked = np.flatnonzero((coded != MISSING).any(axis=0))
+        if len(asked) < items.n_items:
+            coded, trials = coded[:, asked], None if trials is None else trials[:, asked]
+        known = items.select([own.item_ids[k] for k in asked])
+        lz_star[rows] = pattern_fit(decoded(coded), known, abilities.theta[rows], trials)[1]
     return score_table(scale, abilities, lz_star, settings or ScoringSettings())
 
 
@@ -454,11 +464,6 @@ def item_error_on(scale: Scale, settings: ScoringSettings) -> ItemError:
     if settings.item_error != "auto":
         return settings.item_error
     return automatic_item_error(scale.items, settings.method, scale.population)
-
-
-def goes_by_grid(scales: Iterable[Scale], settings: ScoringSettings) -> bool:
-    """Whether all patterns can be scored on one grid for each scale: EAP with items that count as known."""
-    return settings.method == "eap" and all(item_error_on(scale, settings) == "none" for scale in scales)
 
 
 def _flags(abilities: Abilities, lz_star: NDArray[np.float64]) -> NDArray[np.object_]:

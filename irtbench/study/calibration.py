@@ -25,7 +25,6 @@ from irtbench.models.quadrature import Quadrature, normal_population
 from irtbench.scoring.bulk import score_matrix
 from irtbench.scoring.item_error import abilities_of, automatic_item_error, item_error_share
 from irtbench.scoring.scores import ScoringSettings, score_abilities, score_responses, score_table, with_person_fit
-from irtbench.scoring.shared_grid import SharedGridScorer
 from irtbench.study.effort import prior_for
 
 if TYPE_CHECKING:  # torch takes seconds to import, and is loaded beside the responses
@@ -599,11 +598,10 @@ def scale_of_many(fitted: FittedModel, data: ResponseMatrix | StoredResponses) -
     """The scale with some of the respondents, drawn at random, as its norm sample."""
     scale = scale_of(fitted.items, fitted.estimated_population, fitted.joint_error)
     places = norm_places(data.n_respondents, fitted.seed)
-    scorer = SharedGridScorer(scale, data.item_ids, ScoringSettings())
     rows, ids = data.at(places), tuple(map(str, places))
     parts = [slice(first, first + ROWS) for first in range(0, len(ids), ROWS)]
     some = [ResponseMatrix.from_coded(rows[part], ids[part], data.item_ids) for part in parts]
-    abilities = [scorer.estimate(part)[0] for part in some]
+    abilities = [score_abilities(scale, part, ScoringSettings(item_error="none")) for part in some]
     theta, errors = (
         np.concatenate([getattr(part, name) for part in abilities]) for name in ("theta", "standard_error")
     )

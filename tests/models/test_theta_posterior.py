@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import betaincinv, digamma, log_expit, logit, ndtri, polygamma
 
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
@@ -11,11 +12,9 @@ from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import (
     Posterior,
-    cell_edges,
     node_posterior,
     normalise,
     posterior_of,
-    quantiles_in_cells,
     row_batches,
 )
 
@@ -35,28 +34,51 @@ def test_no_row_is_too_unlikely_and_a_node_without_mass_stays_without() -> None:
 
 
 def test_quantiles_by_hand() -> None:
-    # mass 1/4, 1/2, 1/4 spread over cells of width 1 from -1.5: the median is 0, the lower quartile -.5, 3/8 is -.25
+    # half a node's mass lies below it where masses are alike on both sides
     posterior = Posterior(np.array([-1.0, 0.0, 1.0]), np.array([[0.25, 0.5, 0.25]]))
-    np.testing.assert_allclose(
-        posterior.quantiles(np.array([[0.125, 0.25, 0.375, 0.5, 1.0]])), [[-1, -0.5, -0.25, 0, 1.5]]
-    )
-    assert posterior.quantile(0.5).tolist() == [0.0]
+    np.testing.assert_allclose(posterior.quantile(0.5), 0.0, atol=1e-14)
+    even = Posterior(np.arange(11.0), np.full((1, 11), 1 / 11))
+    np.testing.assert_allclose(even.quantiles(np.array([[0.5, 3.25 / 11, 7 / 11]])), [[5, 2.75, 6.5]])
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    offset=st.floats(0, 1),
+    per_sd=st.floats(4, 8),
+    shape=st.floats(2, 40),
+    level=st.floats(0.01, 0.99),
+    many=st.booleans(),
+)
+def test_quantiles_are_those_of_the_density_whatever_the_grid(
+    offset: float, per_sd: float, shape: float, level: float, many: bool
+) -> None:
+    """Of the normal density, and of a skewed one: the logit of a beta variable, whose posteriors of theta are alike."""
+    wanted = np.full((1, 3 if many else 1), level)
+    nodes = (np.arange(-60, 61) + offset) / per_sd
+    normal = Posterior(nodes, normalise(-(nodes[None] ** 2) / 2)[0]).quantiles(wanted)
+    np.testing.assert_allclose(normal, ndtri(wanted), atol=1e-6)
+    sd = np.sqrt(polygamma(1, shape) + polygamma(1, 2.0))
+    nodes = digamma(shape) - digamma(2.0) + (np.arange(-120, 121) + offset) * sd / per_sd
+    density = (shape * log_expit(nodes) + 2 * log_expit(-nodes))[None]
+    skewed = Posterior(nodes, normalise(density)[0]).quantiles(wanted)
+    np.testing.assert_allclose(skewed, logit(betaincinv(shape, 2.0, wanted)), atol=1e-5)
 
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 1000), n_wanted=st.integers(1, 12))
 def test_few_and_many_quantiles_are_found_alike(seed: int, n_wanted: int) -> None:
+    """However rough the masses, within a cell of where they reach what was wanted."""
     rng = np.random.default_rng(seed)
-    mass = rng.dirichlet(np.full(9, 0.3), size=5)
-    reached, edges, wanted = np.cumsum(mass, axis=1), cell_edges(np.arange(9.0)), rng.uniform(0.01, 0.99, (5, n_wanted))
-    at_once = quantiles_in_cells(mass, reached, edges, wanted)
-    np.testing.assert_array_equal(
-        at_once, np.concatenate([quantiles_in_cells(mass, reached, edges, one[:, None]) for one in wanted.T], axis=1)
+    posterior, wanted = (
+        Posterior(np.arange(9.0), rng.dirichlet(np.full(9, 0.3), size=5)),
+        rng.uniform(0.01, 0.99, (5, n_wanted)),
     )
-    # the mass below a quantile is what was wanted
+    at_once = posterior.quantiles(wanted)
+    one_by_one = [posterior.quantiles(one[:, None]) for one in wanted.T]
+    np.testing.assert_allclose(at_once, np.concatenate(one_by_one, axis=1), atol=1e-12)
     for row in range(5):
-        below = np.interp(at_once[row], edges, np.concatenate([[0], reached[row]]))
-        np.testing.assert_allclose(below, wanted[row], atol=1e-12)
+        reached = np.cumsum(posterior.mass[row])
+        np.testing.assert_array_less(np.abs(at_once[row] - np.searchsorted(reached, wanted[row])), 0.76)
 
 
 def test_the_number_right_is_that_of_all_patterns_to_come() -> None:

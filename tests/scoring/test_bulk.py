@@ -61,13 +61,13 @@ def test_the_same_scores_as_one_by_one(
         assert found[name].tolist() == expected[name].tolist(), name
     for name, tolerance in (
         ("accuracy", 1e-6),
-        ("theta", 1e-4),
-        ("se", 1e-4),
-        ("theta_lower", 0.02),  # both spread a node's mass over its cell; within .02 of a standard error each
-        ("theta_upper", 0.02),
-        ("percentile", 4e-3),
-        ("percentile_empirical", 0.51),  # a tie or not with one of 200
-        ("person_fit", 1e-3),
+        ("theta", 1e-6),
+        ("se", 1e-6),
+        ("theta_lower", 1e-6),
+        ("theta_upper", 1e-6),
+        ("percentile", 4e-5),
+        ("percentile_empirical", 1e-6),
+        ("person_fit", 1e-6),
     ):
         np.testing.assert_allclose(found[name], expected[name], atol=tolerance, err_msg=name)
 

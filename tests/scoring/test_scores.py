@@ -25,7 +25,7 @@ from irtbench.scoring.ability import eap, estimate_ability
 from irtbench.scoring.item_error import with_item_error
 from irtbench.scoring.modal import BOUND
 from irtbench.scoring.percentiles import normal_percentile, smoothed_percentile
-from irtbench.scoring.scores import ScoringSettings, goes_by_grid, item_error_on, score_answers, score_responses
+from irtbench.scoring.scores import ScoringSettings, item_error_on, score_answers, score_responses
 
 COLUMNS = [
     *("respondent_id", "scale", "n_items", "n_correct", "accuracy"),
@@ -214,7 +214,6 @@ def test_how_the_items_error_is_carried_is_asked_for_or_found(bank: ItemBank) ->
     (scale, *_), ways = bank.scales, ("none", "integrate", "delta")
     assert [item_error_on(scale, ScoringSettings(item_error=how)) for how in ways] == list(ways)
     assert item_error_on(scale, ScoringSettings(item_error="auto")) in ways
-    assert [goes_by_grid([scale], ScoringSettings(item_error=how)) for how in ways] == [True, False, False]
 
 
 def test_ml_of_all_right_is_at_its_bound_and_says_so(bank: ItemBank) -> None:
