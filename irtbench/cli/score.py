@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import pandas as pd
 import typer
 
 from irtbench.bank.bank import ItemBank, load_bank
 from irtbench.bank.norm_table import with_norms
-from irtbench.cli.graded import left_out_of, read_graded, say_left_out
-from irtbench.cli.options import AllowAddress, Figures, Html, Json, Map, Quiet, Seed, UnknownItemsOption, mapped, named
-from irtbench.cli.output import (
-    demand_table_name,
-    say,
-    say_next,
-    show_table,
-    to_json,
-    top_and_bottom,
-    write_table,
-)
-from irtbench.cli.presenting import figures_in, maybe_file, maybe_folder, page_in
-from irtbench.cli.progress import reporting
-from irtbench.cli.reading import Reading, reads_files
-from irtbench.cli.score_large import goes_by_parts, score_large
-from irtbench.cli.score_norms import demand_norm_columns, show_groups, weighted_to, with_groups
+from irtbench.bank.raking import raked_norms, read_margins
+from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.graded import SystemFile, left_out_of, read_graded, say_left_out
+from irtbench.cli.large import first_parquet, large_table
+from irtbench.cli.options import AllowAddress, mapped, named
+from irtbench.cli.output import say, say_next, show_table, top_and_bottom, write_table
+from irtbench.cli.presenting import maybe_folder
+from irtbench.cli.ranks import ranks_of_run
+from irtbench.cli.reading import Reading
+from irtbench.cli.result_files import unfinished_folder
 from irtbench.cli.score_words import (
     interval_texts,
     item_error_in_words,
@@ -34,14 +31,27 @@ from irtbench.cli.score_words import (
     weights_in_words,
     whole_in_words,
 )
+from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
+from irtbench.data.place import address_of
+from irtbench.data.readers.recognise import is_outside
 from irtbench.data.responses import name_first
 from irtbench.scoring.comparability import as_given, why_not_compared
 from irtbench.scoring.explanation import Explanation, explain_all
-from irtbench.scoring.group_percentiles import percentiles_by_group
+from irtbench.scoring.group_percentiles import percentiles_by_group, with_groups
 from irtbench.scoring.plausible_values import with_plausible_values
 from irtbench.scoring.scores import ScoringSettings, grading_of, in_categories, score_responses
 
+if TYPE_CHECKING:
+    from irtbench.bank.left_out import LeftOut
+    from irtbench.data.readers.large_columns import Content
+    from irtbench.report.blocks import Block
+    from irtbench.report.page import Page
+
+LARGE_FILE = 100_000  # respondents of a wide Parquet file, from which on it is scored part by part
+LARGE_LONG_FILE = 1_000_000  # rows of a long one
+LARGE_TEXT, LARGE_GZIP = 10_000_000, 1_000_000  # bytes of a CSV file, and of a gzipped one
+WRITTEN = (".csv", ".csv.gz", ".parquet")
 MOST_EXPLAINED = 50  # rows of scores whose surprises are named
 MOST_PREDICTED = 10  # respondents whose accuracy on all items is said
 MOST_SURPRISES = 5  # of each kind named there for a respondent on a scale
@@ -57,36 +67,24 @@ REMARKS = {
 }
 
 
-@reads_files(trials="count")
-def score(
-    bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json.")],
-    responses: Annotated[
-        Path, typer.Argument(metavar="RESPONSES", help="Responses 1 / 0, or answers, which the bank's key grades.")
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="scores.csv; also .parquet, .json, .md, .tex, .html."),
-    ] = None,
-    content: Annotated[
-        Literal["auto", "responses", "answers"], typer.Option("--content", help="What the table holds.")
-    ] = "auto",
-    unknown_items: UnknownItemsOption = "error",
-    answers_map: Map = [],  # noqa: B006 - typer copies it
-    method: Annotated[
-        Literal["eap", "map", "ml", "wle", "eap_sum"], typer.Option("--method", help="Estimator of ability.")
-    ] = "eap",
-    item_error: Annotated[
-        Literal["auto", "none", "delta", "draw", "integrate"],
-        typer.Option("--item-error", help="How the items' own error enters; auto: where few people answered them."),
-    ] = "auto",
+ScoreFile = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="scores.csv; also .parquet, .json, .md, .tex, .html."),
+]
+
+
+@dataclass(frozen=True)
+class People:
+    """Those that percentiles compare with."""
+
     norm: Annotated[
         Literal["normal", "empirical", "smoothed"] | None,
         typer.Option("--norm", help="What the percentile refers to; normal, or smoothed for a norm group."),
-    ] = None,
+    ] = None
     norms: Annotated[
         Path | None,
         typer.Option("--norms", metavar="FILE", help="Norm sample instead of the bank's: theta, scale, se, weight."),
-    ] = None,
+    ] = None
     margins: Annotated[
         Path | None,
         typer.Option(
@@ -94,22 +92,75 @@ def score(
             metavar="FILE",
             help="Weight the norm sample to a population: column, value, share of the respondents' columns.",
         ),
-    ] = None,
+    ] = None
     norm_groups: Annotated[
         list[str],
         typer.Option(
             "--norm-groups", metavar="COLUMN", help="Percentiles within each group of the norm sample too, by column."
         ),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = field(default_factory=list)
     norm_group: Annotated[
         str | None,
         typer.Option("--norm-group", metavar="COLUMN=VALUE", help="Part of the norm sample to compare with."),
-    ] = None,
+    ] = None
+
+    def behind(self, bank: ItemBank) -> ItemBank:
+        """The bank with these people behind it.
+
+        Raises
+        ------
+        InputError
+            If a scale has no norm sample to weight, the norm leaves it aside, the shares cannot be had (`rake`), or no
+            norm sample has a column.
+        """
+        known = bank if self.norms is None else with_norms(bank, self.norms)
+        if self.margins is not None:
+            known = weighted_to(known, self.margins, self.norm)
+        columns = list(dict.fromkeys(name for scale in known.scales if scale.norms for name in scale.norms.groups))
+        if missing := [name for name in self.norm_groups if name not in columns]:
+            there = name_first(columns) if columns else "none"
+            raise InputError(f"--norm-groups: no column {name_first(missing)} in the norm sample; there is: {there}")
+        return known
+
+    def wanted(self, settings: ScoringSettings, seed: int) -> ScoringSettings:
+        """The settings with the norm, and its group."""
+        group = None if self.norm_group is None else next(iter(named("--norm-group", [self.norm_group]).items()))
+        norm = self.norm or ("normal" if group is None and self.margins is None else "smoothed")
+        return replace(settings, norm=norm, norm_group=group, seed=seed)
+
+
+def weighted_to(bank: ItemBank, margins: Path, norm: str | None) -> ItemBank:
+    """The bank whose norm samples have a population's shares."""
+    if norm == "normal":
+        raise InputError("--margins: the normal norm has no weights; expected --norm smoothed or empirical with it")
+    shares, scales = read_margins(margins), []
+    for scale in bank.scales:
+        if scale.norms is None:
+            raise InputError(f"--margins: scale {scale.name} has no norm sample; expected --norms FILE")
+        try:
+            scales.append(replace(scale, norms=raked_norms(scale.norms, shares)))
+        except InputError as error:
+            raise InputError(f"{margins}: scale {scale.name}: {error}") from None
+    return ItemBank(tuple(scales))
+
+
+@command(output=ScoreFile, html=True, trials="count")
+def score(
+    *,
+    bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json.")],
+    responses: Annotated[
+        Path, typer.Argument(metavar="RESPONSES", help="Responses 1 / 0, or answers, which the bank's key grades.")
+    ],
+    content: Annotated[
+        Literal["auto", "responses", "answers"], typer.Option("--content", help="What the table holds.")
+    ] = "auto",
+    graded: SystemFile,
+    settings: Annotated[ScoringSettings, Fields(without=("norm", "norm_group", "seed"))],
+    people: People,
     scaling: Annotated[
         float | None,
         typer.Option("--scaling-constant", metavar="D", help="Of a table of items: D before slopes; 1.7 of NAEP's."),
     ] = None,
-    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
     plausible: Annotated[
         int, typer.Option("--plausible", metavar="N", help="N draws of ability of each, pv1 and on.", min=0, max=1000)
     ] = 0,
@@ -117,119 +168,184 @@ def score(
         Path | None,
         typer.Option("--explain", metavar="DIR", help="Folder for surprises.csv and difficulty.csv."),
     ] = None,
-    figures: Figures = None,
-    html: Html = None,
     allow_address: AllowAddress = [],  # noqa: B006 - typer copies it
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
-    *,
     reading: Reading,
-) -> None:
+    run: Run,
+) -> Outcome:
     """Score systems (or people) on a bank: ability, its error, and the human percentile, a row for each scale.
 
     Items that the bank's own study asked and left out (attention checks, items that it removed) do not count; they are
     named.
     """
-    if output is not None:
-        demand_table_name(output)
-    known = load_bank(bank, upper_asymptotes=True, categories=True, scaling=scaling)
-    known = known if norms is None else with_norms(known, norms)
-    if margins is not None:
-        known = weighted_to(known, margins, norm)
-    demand_norm_columns(known, norm_groups)
-    group = None if norm_group is None else next(iter(named("--norm-group", [norm_group]).items()))
-    settings = ScoringSettings(
-        method=method,
-        item_error=item_error,
-        norm=norm or ("normal" if group is None and margins is None else "smoothed"),
-        norm_group=group,
-        level=level,
-        seed=seed,
-    )
-    meant = mapped(answers_map)
+    known = people.behind(load_bank(bank, upper_asymptotes=True, categories=True, scaling=scaling))
+    settings, meant = people.wanted(settings, run.seed), mapped(graded.answers_map)
+    if in_categories(known) and explanation is not None:
+        raise InputError("--explain: goes with items that are right or wrong")
     needs_all = {
         "--explain": explanation is not None,
-        "--figures": figures is not None,
-        "--html": html is not None,
-        "--norm-groups": bool(norm_groups),
+        "--figures": run.figures is not None,
+        "--html": run.html is not None,
         "--plausible": plausible > 0,
         "items in categories": in_categories(known),
     }
-    if in_categories(known) and explanation is not None:
-        raise InputError("--explain: goes with items that are right or wrong")
     in_memory = next((f"{name} needs all of them in memory" for name, asked in needs_all.items() if asked), "")
-    if goes_by_parts(responses, output, reading, in_memory):
-        assert output is not None
-        grading = grading_of(known, meant)
-        scored = score_large(
-            known, responses, output, settings, reading,
-            content=content, unknown_items=unknown_items, grading=grading, allow_address=allow_address,
-            quiet=quiet,
-        )  # fmt: skip
-        if scored is not None:
-            n, by_study = scored
-            say_left_out(by_study)
-            if json:
-                said = {"n_respondents": n, "output": output, "items_left_out": [vars(item) for item in by_study]}
-                print(to_json(said))
-            elif not quiet:
-                say(f"{n} respondents scored, written to {output}")
-        return
-    with reporting(quiet=quiet) as progress:
-        progress("reading")
-        given = read_graded(
-            known, responses, reading, content=content, unknown_items=unknown_items, answers_mapped=meant
-        )
-        graded = given.responses
-        say_left_out(given.left_out)
-        progress(f"scoring {graded.n_respondents} respondents")
-        scores = score_responses(known, graded, settings, unknown_items=unknown_items)
-        if plausible:
-            scores = with_plausible_values(scores, known, graded, settings, plausible)
-        groups = None
-        if norm_groups:
-            groups = percentiles_by_group(known, graded, norm_groups, settings, unknown_items=unknown_items)
-            scores = with_groups(scores, groups)
-        explained = None if explanation is None else explain_all(known, graded, unknown_items=unknown_items)
-    with (
-        maybe_file(output) as file,
-        figures_in(figures) as draw,
-        page_in(html) as show,
-        maybe_folder(explanation, files=("surprises.csv", "difficulty.csv")) as folder,
-    ):
-        if file is not None:
-            write_table(scores, file)
-        if draw is not None:
-            from irtbench.report.scoring_figures import score_figures
+    if goes_by_parts(responses, run.output, reading, in_memory):
+        return score_by_parts(known, responses, settings, people, graded, content, allow_address, reading, run)
+    explain_in = run.ending.enter_context(maybe_folder(explanation, files=("surprises.csv", "difficulty.csv")))
+    run.progress("reading")
+    given = read_graded(
+        known, responses, reading, content=content, unknown_items=graded.unknown_items, answers_mapped=meant
+    )
+    matrix = given.responses
+    say_left_out(given.left_out)
+    run.progress(f"scoring {matrix.n_respondents} respondents")
+    scores = score_responses(known, matrix, settings, unknown_items="ignore")
+    if plausible:
+        scores = with_plausible_values(scores, known, matrix, settings, plausible)
+    groups = percentiles_by_group(known, matrix, people.norm_groups, settings, unknown_items="ignore")
+    scores = with_groups(scores, groups)
+    explained = None if explain_in is None else explain_all(known, matrix, unknown_items="ignore")
+    if explained is not None and explain_in is not None:
+        write_table(explained.surprises(), explain_in / "surprises.csv")
+        write_table(explained.difficulty, explain_in / "difficulty.csv")
 
-            draw(score_figures(known.scales, scores, level=level))
-        if show is not None:
-            from irtbench.report.system_pages import score_page
-
-            show(score_page(known, scores, settings))
-        if explained is not None and folder is not None:
-            write_table(explained.surprises(), folder / "surprises.csv")
-            write_table(explained.difficulty, folder / "difficulty.csv")
-    if json:
-        rows = [row | {"items_left_out": left_out_of(given.left_out, row["scale"], known)}
-                for row in scores.to_dict(orient="records")]  # fmt: skip
-        print(to_json(rows if explained is None else {"scores": rows, "surprises": explained.surprises(),
-                                                      "difficulty": explained.difficulty}))  # fmt: skip
-    elif not quiet:
-        show_scores(known, scores, settings, rest=output)
-        if graded.n_respondents <= MOST_PREDICTED and not in_categories(known):
-            for line in whole_in_words(known, graded, level):
+    def tell() -> None:
+        show_scores(known, scores, settings, rest=run.output)
+        if matrix.n_respondents <= MOST_PREDICTED and not in_categories(known):
+            for line in whole_in_words(known, matrix, settings.level):
                 say(line)
-        if groups is not None:
-            show_groups(groups, scores, output)
-        if margins is not None:
+        show_groups(groups, scores, run.output)
+        if people.margins is not None:
             for scale in known.scales:
-                say(weights_in_words(scale, margins))
+                say(weights_in_words(scale, people.margins))
         if explained is not None and explanation is not None:
             show_explanation(explained, scores, explanation)
-        if output is not None and reading == Reading(trials=reading.trials) and not meant:
-            say_what_follows(known, graded.n_respondents, bank, responses, output.parent)
+        if run.output is not None and reading == Reading(trials=reading.trials) and not meant:
+            say_what_follows(known, matrix.n_respondents, bank, responses, run.output.parent)
+
+    def figures() -> list[Block]:
+        from irtbench.report.scoring_figures import score_figures
+
+        return score_figures(known.scales, scores, level=settings.level)
+
+    def page() -> Page:
+        from irtbench.report.system_pages import score_page
+
+        return score_page(known, scores, settings)
+
+    rows = [row | {"items_left_out": left_out_of(given.left_out, str(row["scale"]), known)}
+            for row in scores.to_dict(orient="records")]  # fmt: skip
+    told = rows if explained is None else {
+        "scores": rows, "surprises": explained.surprises(), "difficulty": explained.difficulty,
+    }  # fmt: skip
+    return Outcome(json=told, files=scores, figures=figures, page=page, tell=tell)
+
+
+def score_by_parts(
+    bank: ItemBank,
+    file: Path,
+    settings: ScoringSettings,
+    people: People,
+    graded: SystemFile,
+    content: Content,
+    allow_address: Sequence[str],
+    reading: Reading,
+    run: Run,
+) -> Outcome:
+    """Scores of a table that is not read whole, by one process or several.
+
+    Raises
+    ------
+    InputError
+        As `score_file`; or if another run writes the same file with several processes.
+    """
+    from irtbench.scoring.bulk import score_file
+
+    assert run.output is not None
+    assert run.place is not None
+    ranks = ranks_of_run.get()
+    left_out: list[LeftOut] = []
+    follows = ranks is not None and not ranks.is_first
+    told = nullcontext(Path(ranks.told_text(""))) if ranks is not None and follows else unfinished_folder(run.output)
+    with told as unfinished:
+        if ranks is not None and not follows:
+            if unfinished is None:
+                raise InputError(f"output {run.output}: another run works on this file; expected it to end first")
+            ranks.told_text(str(unfinished))
+        n = score_file(
+            bank, address_of(file) or file, run.place, settings,
+            layout="auto" if reading.format not in ("long", "wide") else reading.format, content=content,
+            columns=reading.columns, unknown_items=graded.unknown_items,
+            grading=grading_of(bank, mapped(graded.answers_map)), left_out=left_out, unfinished=unfinished,
+            progress=run.progress, together=ranks, allow_address=allow_address, norm_groups=people.norm_groups,
+        )  # fmt: skip
+    if not follows:
+        say_left_out(left_out)
+    return Outcome(
+        json={"n_respondents": n, "output": run.output, "items_left_out": [vars(item) for item in left_out]},
+        tell=lambda: say(f"{n} respondents scored, written to {run.output}"),
+    )
+
+
+def goes_by_parts(file: Path, output: Path | None, reading: Reading, in_memory: str) -> bool:
+    """Whether a table is scored part by part: a large one, CSV or Parquet, into CSV or Parquet.
+
+    Parameters
+    ----------
+    file, output
+        What is read, and what is written.
+    reading
+        How it is read.
+    in_memory
+        An option that needs all responses in memory; empty if there is none.
+
+    Raises
+    ------
+    InputError
+        If it must be, for it is at an address or several processes were started, and the options do not allow it.
+    """
+    reason = in_memory or option_in_memory(output, reading)
+    started, address = ranks_of_run.get() is not None, address_of(file)
+    if reason and (started or address is not None):
+        who = "several processes score" if started else f"{address}: a table at an address is scored"
+        raise InputError(f"{who} part by part into a CSV or Parquet file; {reason}")
+    if reason or started or address is not None:
+        return not reason
+    if file.is_dir():
+        return first_parquet(file) is not None and large_table(file, reading) is not None
+    return not is_outside(file) and is_large(file, reading)
+
+
+def option_in_memory(output: Path | None, reading: Reading) -> str:
+    """What all responses must be in memory for, in words; empty if there is nothing."""
+    if output is None or not output.name.lower().endswith(WRITTEN):
+        return "expected -o FILE.csv or FILE.parquet"
+    if reading.trials not in ("count", "error"):
+        return f"--trials {reading.trials} needs all responses in memory"
+    if reading != Reading(reading.format, reading.columns, reading.trials):
+        return "options that choose or change responses need all of them in memory"
+    return ""
+
+
+def is_large(file: Path, reading: Reading) -> bool:
+    """Whether a long or wide table is so large that it is not read whole."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    from irtbench.data.readers.long_table import find_id_columns
+    from irtbench.data.readers.packed import GZIP, PARQUET, first_bytes
+
+    start = first_bytes(file)
+    if start != PARQUET:
+        return file.stat().st_size >= (LARGE_GZIP if start.startswith(GZIP) else LARGE_TEXT)
+    try:
+        opened = pa.parquet.ParquetFile(file)
+    except (OSError, pa.ArrowException):
+        return False  # the reader says what is wrong
+    names = opened.schema_arrow.names
+    if reading.format == "wide" or (reading.format == "auto" and find_id_columns(names, reading.columns) is None):
+        return bool(opened.metadata.num_rows >= LARGE_FILE)
+    return bool(opened.metadata.num_rows >= LARGE_LONG_FILE)
 
 
 def say_what_follows(known: ItemBank, n_respondents: int, bank: Path, responses: Path, folder: Path) -> None:
@@ -330,3 +446,27 @@ def show_explanation(explained: Explanation, scores: pd.DataFrame, folder: Path)
             names = own.loc[own["surprise"] == kind, "item_id"].tolist()
             if names:
                 say(f"{who} on {scale} {words}: {name_first(names, most=MOST_SURPRISES)}")
+
+
+def show_groups(groups: pd.DataFrame, scores: pd.DataFrame, rest: Path | None) -> None:
+    """Print the percentile in each group of those whose percentile may be told."""
+    told = scores.loc[scores["percentile_flags"] == "", ["respondent_id", "scale"]]
+    found = told.merge(groups, on=["respondent_id", "scale"])
+    shown = top_and_bottom(found)
+    if shown.empty:
+        return
+    places = interval_texts(shown, "percentile", "percentile_lower", "percentile_upper", ".0f")
+    show_table(
+        pd.DataFrame(
+            {
+                "who": shown["respondent_id"],
+                "scale": shown["scale"],
+                "among people with": shown["column"] + " " + shown["value"],
+                "people": shown["n_people"],
+                "better than": [place.replace(" ", "% ", 1) for place in places],
+            }
+        ),
+        title="Within groups of the norm sample",
+        rest=rest,
+        of=len(found),
+    )

@@ -24,10 +24,11 @@ from irtbench.data.readers.long_table import find_id_columns
 from irtbench.data.readers.recognise import mostly_responses
 from irtbench.data.readers.table_blocks import LongFile, RowsScattered, long_blocks, ordered_blocks, wide_blocks
 from irtbench.data.readers.wide_table import likely_respondent_column
-from irtbench.data.response_blocks import blocks_of
+from irtbench.data.response_blocks import Blocks, blocks_of
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.stored_responses import StoredResponses
-from irtbench.scoring.part_scores import Processes, ScoresWanted, score_blocks
+from irtbench.scoring.group_percentiles import percentiles_by_group, with_groups
+from irtbench.scoring.part_scores import BlockScores, Processes
 from irtbench.scoring.scores import ScoringSettings, check_known, grading_of, item_ids_of, keys_of, scales_of
 
 Layout = Literal["auto", "long", "wide"]
@@ -51,13 +52,13 @@ def score_file(
     progress: Callable[[str], None] = lambda message: None,
     together: Processes | None = None,
     allow_address: Sequence[str] = (),
+    norm_groups: Sequence[str] = (),
 ) -> int:
     """Score a table of responses or answers, long or wide, into a table with the columns of scores.csv.
 
     Both are CSV (also gzipped) or Parquet; the table may be a folder of Parquet files, or one at an address. Only a few
-    parts of the table are in memory at a time. EAP with known items works in single precision; other methods, and
-    several trials of an item, part by part as ``score_responses`` does. Respondents stand in the order of their first
-    row.
+    parts of the table are in memory at a time, each scored as ``score_responses`` does. Respondents stand in the order
+    of their first row.
 
     Parameters
     ----------
@@ -96,6 +97,8 @@ def score_file(
         writes the file. They need ``unfinished``.
     allow_address
         Beginnings of addresses that are read besides those that are read anyway, see `LargeTable.open`.
+    norm_groups
+        Columns of the norm samples, within whose groups there are percentiles too, in the last columns.
 
     Returns
     -------
@@ -137,6 +140,14 @@ def score_file(
         raise InputError(f"{table.in_words if is_wide else source}: {NOT_TOGETHER}")
     rules = grading or grading_of(bank)
 
+    def more(scores: pd.DataFrame, block: ResponseMatrix) -> pd.DataFrame:
+        return with_groups(scores, percentiles_by_group(bank, block, norm_groups, settings))
+
+    def write(blocks: Blocks, *, trials: bool = False, place: Path | None = None) -> int:
+        finish = more if norm_groups else None
+        scores = BlockScores(bank, blocks, settings, Path(target), finish, unfinished=place, trials=trials)
+        return scores.write(progress, together)
+
     def wide(*, as_text: bool) -> int:
         respondent = likely_respondent_column(list(table.names), columns)
         items = [name for name in table.names if name != respondent]
@@ -148,10 +159,10 @@ def score_file(
 
         def identity() -> dict[str, Any]:
             graded = None if keys is None else repr(rules)
-            return {"source": table.identity, "columns": [respondent, *items], "grading": graded}
+            named = {"source": table.identity, "columns": [respondent, *items], "grading": graded}
+            return {**named, "norm groups": [*norm_groups]}
 
-        wanted = ScoresWanted(target, unfinished=unfinished)
-        return score_blocks(bank, replace(blocks, identity=identity), settings, wanted, progress, together)
+        return write(replace(blocks, identity=identity), place=unfinished)
 
     def long(*, as_text: bool) -> int:
         found = long_layout(table.names, columns, content)
@@ -160,12 +171,11 @@ def score_file(
             raise InputError(f"{table.in_words}: expected columns of respondents, items and {what} for a long table")
         own, keys = items_left_out(bank.scales), keys_of(bank, rules) if found[1] else None
         file = LongFile(table, found[0], item_ids_of(bank), unknown_items, keys, as_text, own.keys())
-        wanted = ScoresWanted(target, trials=found[0].has_trials)
         try:
-            n = score_blocks(bank, long_blocks(file), settings, wanted, progress)
+            n = write(long_blocks(file), trials=found[0].has_trials)
         except RowsScattered:
             progress("the rows of a respondent do not stand together: bringing them into order first")
-            n = score_blocks(bank, ordered_blocks(file), settings, wanted, progress)
+            n = write(ordered_blocks(file), trials=found[0].has_trials)
         left_out[:] = among(own, sorted(file.seen_left_out))
         return n
 
@@ -223,7 +233,7 @@ def score_matrix(
     """
     whole, columns = ItemBank(scales_of(bank)), columns if before is None else list(before.columns)
 
-    def finish(scores: pd.DataFrame) -> pd.DataFrame:
+    def finish(scores: pd.DataFrame, block: ResponseMatrix) -> pd.DataFrame:
         told = scores.assign(role=role) if role else scores
         return told if columns is None else told.reindex(columns=list(columns))
 
@@ -232,8 +242,8 @@ def score_matrix(
         own = None if responses.places is None else hashlib.sha256(responses.places.tobytes()).hexdigest()
         depends_on = {"n": responses.n_respondents, "respondents": own, "columns": columns, "role": role}
         unfinished, blocks = responses.folder / SCORES, replace(blocks, identity=lambda: depends_on)
-    wanted = ScoresWanted(target, before, finish, unfinished)
-    n = score_blocks(whole, blocks, settings or ScoringSettings(), wanted, progress, together)
+    scores = BlockScores(whole, blocks, settings or ScoringSettings(), Path(target), finish, before, unfinished)
+    n = scores.write(progress, together)
     if unfinished is not None and together is not None and together.is_first:
         unfinished.rmdir()
     return n

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
@@ -66,6 +65,8 @@ class CompletePatterns:
 
     def posteriors(self, population: Quadrature, level: float) -> Array:
         """As `Posterior.summary`, shape (n, 5): the posterior is proportional to w exp(s theta) prod_j (1 - P_j)."""
+        from scipy.interpolate import CubicSpline  # a tenth of a second
+
         slope, grid = self.items.discrimination, grid_for_any_pattern(self.items, population)
         first, last = slope.clip(max=0).sum(), slope.clip(min=0).sum()
         n = int(np.ceil((last - first) * PLACES_OF_ONE * max(1.0, population.deviation))) + 4
@@ -80,6 +81,8 @@ class CompletePatterns:
         With v and k as of `PatternTerms`, lz* = sum_j (x_j - P_j) v_j / sqrt(sum_j P_j (1 - P_j) v_j^2), of which the
         responses give sum_j x_j v_j = (theta - k) s + sum_j d_j x_j.
         """
+        from scipy.interpolate import CubicSpline
+
         places = np.linspace(theta.min(), theta.max() + 1e-6, PLACES)
         spline = CubicSpline(
             places, np.concatenate([self._by_theta(places[p]) for p in row_batches(PLACES, self.items.n_items)])

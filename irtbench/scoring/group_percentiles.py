@@ -119,3 +119,12 @@ def percentiles_by_group(
                 )
     found = [table for table in tables if len(table)]
     return in_order_of_respondents(found) if found else tables[0]
+
+
+def with_groups(scores: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
+    """scores.csv with the percentiles in each group at its end: ``percentile:country=de``, and its two ends."""
+    keys, found = ["respondent_id", "scale"], scores
+    for (column, value), rows in groups.groupby(["column", "value"], sort=False):
+        names = {name: f"{name}:{column}={value}" for name in ("percentile", "percentile_lower", "percentile_upper")}
+        found = found.merge(rows[[*keys, *names]].rename(columns=names), on=keys, how="left", validate="one_to_one")
+    return found

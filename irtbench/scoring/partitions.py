@@ -16,8 +16,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
 from irtbench.data.responses import ResponseMatrix, demand_unique, name_first
 from irtbench.data.shown import counted
-from irtbench.scoring.part_scores import BlockScorer
-from irtbench.scoring.scores import ScoringSettings, check_known
+from irtbench.scoring.scores import ScoringSettings, check_known, score_responses
 
 #: Types of the columns of scores in Spark's words, by those of pandas.
 SPARK_TYPES = {"int64": "bigint", "float64": "double"}
@@ -35,8 +34,7 @@ class PartitionScorer:
     bank
         The scales, or the file that they are in.
     settings
-        As for `score_responses`. EAP with known items works on one grid for all patterns, as `score_file` does: theta
-        is right to 1e-4, the ends of its interval to .02 of a standard error. Other methods go by respondent.
+        As for `score_responses`.
     respondent
         The column of names.
     unknown_items
@@ -76,14 +74,9 @@ class PartitionScorer:
         self.bank = bank if isinstance(bank, ItemBank) else load_bank(bank)
         self.settings = with_keywords(settings or ScoringSettings(), keywords)
         self.respondent, self.unknown_items = respondent, unknown_items
-        self._scorers: dict[tuple[str, ...], BlockScorer] = {}
 
     def __repr__(self) -> str:
         return f"<PartitionScorer: {counted(len(self.bank.scales), 'scale')}, {self.settings.method}>"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but what is computed anew where it arrives."""
-        return {**vars(self), "_scorers": {}}
 
     def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Scores of the respondents of one frame, columns of scores.csv, a row for each respondent and scale."""
@@ -94,9 +87,8 @@ class PartitionScorer:
         items = [str(name) for name in frame.columns if name != self.respondent]
         check_known(items, self.bank.scales, self.unknown_items)
         items = [item for item in items if item in known]
-        scorer = self._scorers.get(tuple(items)) or BlockScorer(self.bank, items, self.settings)
-        self._scorers[tuple(items)] = scorer  # made once for each set of columns
-        return scorer(ResponseMatrix.from_coded(self._coded(frame, items, ids), ids, tuple(items)))
+        responses = ResponseMatrix.from_coded(self._coded(frame, items, ids), ids, tuple(items))
+        return score_responses(self.bank, responses, self.settings)
 
     def empty(self) -> pd.DataFrame:
         """No scores, with the columns and types that there are: Dask's ``meta``."""

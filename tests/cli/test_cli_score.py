@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench.cli.score as by_parts
 from builders.command_line import refused, run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
-from irtbench.cli import score_large as by_parts
 from irtbench.cli.reading import Reading
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix

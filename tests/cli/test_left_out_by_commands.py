@@ -63,7 +63,7 @@ def test_the_same_of_other_commands(folder: Path, tmp_path: Path, command: str) 
 
 
 def test_a_large_file_says_the_same(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irtbench.cli.score_large.LARGE_TEXT", 1)
+    monkeypatch.setattr("irtbench.cli.score.LARGE_TEXT", 1)
     ended = run_main("score", "bank.json", "more.csv", "-o", tmp_path / "s.csv", "--json", cwd=folder)
     assert ended.status == 0, ended.err
     assert {item["item_id"] for item in json.loads(ended.out)["items_left_out"]} == {"check", "removed"}

@@ -17,7 +17,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring import part_scores
 from irtbench.scoring.bulk import score_file
 from irtbench.scoring.kept_scores import IDENTITY, SEAL, KeptScores
-from irtbench.scoring.part_scores import BlockScorer
+from irtbench.scoring.scores import ScoringSettings
 
 BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
 
@@ -52,13 +52,13 @@ def rows_kept(place: Path) -> int:
 def scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Sizes of the parts that are scored from now on."""
     sizes: list[int] = []
-    score = BlockScorer.__call__
+    score = part_scores.score_responses
 
-    def counting(self: BlockScorer, block: ResponseMatrix) -> pd.DataFrame:
+    def counting(bank: ItemBank, block: ResponseMatrix, settings: ScoringSettings) -> pd.DataFrame:
         sizes.append(block.n_respondents)
-        return score(self, block)
+        return score(bank, block, settings)
 
-    monkeypatch.setattr(BlockScorer, "__call__", counting)
+    monkeypatch.setattr(part_scores, "score_responses", counting)
     return sizes
 
 
