@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logit, softmax
+from scipy.special import logit
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -298,16 +298,13 @@ class CategoryParameters(Shown):
         The columns are these items', in any order where they have names; responses that no item has a category for are
         an error.
         """
+        from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of  # which has categories
+
         scores = CodedScores.of(table, self.item_ids, self.categories)
         values = np.where(scores.codes == MISSING, np.nan, scores.codes)
-        joint = SCORING_NODES.log_weights + self.log_likelihood(values, SCORING_NODES.nodes)
-        posterior = softmax(joint, axis=1)
-        theta = posterior @ SCORING_NODES.nodes
-        variance = posterior @ SCORING_NODES.nodes**2 - theta**2
+        theta, se = posterior_of(values, self.as_items(), STANDARD_NORMAL).summary(0.95)[:, :2].T
         ids = list(scores.respondent_ids)
-        return pd.DataFrame(
-            {"respondent_id": ids, "theta": theta, "se": np.sqrt(variance), "n_items": scores.n_by_respondent}
-        )
+        return pd.DataFrame({"respondent_id": ids, "theta": theta, "se": se, "n_items": scores.n_by_respondent})
 
     def simulate(self, theta: ArrayLike, *, rng: np.random.Generator) -> pd.DataFrame:
         """Draw responses of respondents with these abilities, a column an item, as the data had them."""

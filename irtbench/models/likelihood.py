@@ -55,11 +55,12 @@ def log_likelihood(
         return items.categories.log_likelihood(values, theta)
     log_p, log_q = curves(theta, items)
     observed = ~np.isnan(values)
-    correct, n_trials = np.where(observed, values, 0.0), observed if trials is None else trials
+    complete = trials is None and observed.all()
+    all_wrong = log_q.sum(axis=1) if complete else (observed if trials is None else trials) @ log_q.T
+    correct = values if complete else np.where(observed, values, 0.0)
     if curves is log_icc and not items.has_asymptotes:  # log P - log(1 - P) is a theta + d
-        sums = correct @ np.stack([items.discrimination, items.intercept], axis=1)
-        return np.hstack([n_trials, sums]) @ np.hstack([log_q, np.ravel(theta)[:, None], np.ones((len(log_q), 1))]).T
-    return correct @ log_p.T + (n_trials - correct) @ log_q.T
+        return np.outer(correct @ items.discrimination, theta) + (correct @ items.intercept)[:, None] + all_wrong
+    return correct @ (log_p - log_q).T + all_wrong
 
 
 def some_rows(trials: Trials, rows: slice | NDArray[np.intp]) -> Trials:

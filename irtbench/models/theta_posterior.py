@@ -285,9 +285,11 @@ def step_needed(values: NDArray[np.float64], items: ItemParameters, coarse: Post
     """
     if values.size == 0:
         return np.inf
-    observed = (~np.isnan(values) if trials is None else trials).astype(np.float32)
-    test_information = observed @ information(coarse.nodes, items).T.astype(np.float32)
-    largest = np.einsum("ij,ij->i", coarse.mass, test_information).max()
+    observed = ~np.isnan(values) if trials is None else trials
+    each = information(coarse.nodes, items)
+    complete = trials is None and observed.all()
+    test_information = each.sum(axis=1) if complete else observed.astype(np.float64) @ each.T
+    largest = (coarse.mass * test_information).sum(axis=1).max()
     steepest = np.abs(items.discrimination[observed.any(axis=0)]).max(initial=0.0)
     return min(step_at(largest), np.divide(1.0, steepest) if steepest > 0 else np.inf)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and is loaded beside the res
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.joint_error import JointError
 
-MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
+MANY_RESPONDENTS = 20_000  # from which on scores are written block by block
 MANY_PER_ITEM = 300  # responses in categories, from which on maximum likelihood needs no prior
 
 Given = TypeVar("Given", bound="AnyResponses | pd.DataFrame")
