@@ -114,7 +114,7 @@ INNER_FILES = {
     "bank": "item_file left_out schema",
     "building": "accuracy_form binary_program checkpoint form_program infeasible_form item_pool link_error "
     "pruning_round reliability_cuts removals",
-    "scoring": "category_error comparability complete_patterns item_selection modal eap_sum part_scores",
+    "scoring": "comparability complete_patterns item_selection modal eap_sum part_scores",
     "evaluation": "categorical_draws exact_sums pairing",
     "study": "biased_items diagnosis division explained_items screened_crowd "
     "shares_of_points shifted_items suspected_keys "

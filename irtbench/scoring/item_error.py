@@ -15,6 +15,7 @@ from irtbench.bank.scale_line import ScaleLine
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, demand_single, name_first
+from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import by_ability, curve, information, item_curves, weighted_by_outcome
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.joint_error import JointError
@@ -23,7 +24,6 @@ from irtbench.models.parameter_table import ParametersLike, as_parameters, respo
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL, known_items, posterior_of, row_batches
 from irtbench.scoring.ability import Abilities, Estimator, counts_of, eap, estimate_ability, posterior_means
-from irtbench.scoring.category_error import error_share, error_variance
 
 ItemError = Literal["auto", "none", "delta", "draw", "integrate"]
 
@@ -137,10 +137,6 @@ def _carried(
     population: Quadrature,
 ) -> Abilities:
     """Abilities with the error of the items, independent of each other, by ``integrate`` or ``delta``."""
-    if items.categories is not None:
-        by_prior = population if abilities.method == "eap" else None
-        variance = error_variance(responses.correct, items, abilities.theta, abilities.standard_error, by_prior)
-        return widen(abilities, variance)
     if item_error == "integrate":
         return _integrated(abilities, responses, items, population)
     return widen(abilities, _delta_variance(abilities, responses, items, population))
@@ -210,7 +206,7 @@ def item_error_share(items: ParametersLike, population: Quadrature | None = None
     """
     items = as_parameters(items, upper_asymptotes=True, categories=True)
     if items.categories is not None:
-        return error_share(items.categories, population or STANDARD_NORMAL)
+        return _category_error_share(items.categories, population or STANDARD_NORMAL)
     if items.covariance is None:
         return 0.0
     density, covariance = population or STANDARD_NORMAL, np.nan_to_num(items.covariance)
@@ -424,7 +420,9 @@ def _shared_variance(
 
 
 def _alone(gradient: NDArray[np.float64], items: ItemParameters) -> NDArray[np.float64]:
-    covariance = np.zeros((items.n_items, 3, 3)) if items.covariance is None else np.nan_to_num(items.covariance)
+    """V by the covariance of each item alone, 0 where that is not known, shape (n_rows,)."""
+    known = items.covariance if items.categories is None else items.categories.covariance
+    covariance = np.zeros((items.n_items, 3, 3)) if known is None else np.nan_to_num(known)
     alone: NDArray[np.float64] = np.einsum("kij,jkl,lij->i", gradient, covariance, gradient, optimize=True)
     return alone
 
@@ -432,14 +430,23 @@ def _alone(gradient: NDArray[np.float64], items: ItemParameters) -> NDArray[np.f
 def _gradients(
     abilities: Abilities, responses: ResponseMatrix, items: ItemParameters, population: Quadrature
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """Derivatives of theta by (a, d, c) of each item, shape (3, n_rows, n_items), some respondents at a time."""
+    """Derivatives of theta by (a, d, c), or the parameters of its categories, of each item, some respondents at a time.
+
+    Shape (3, n_rows, n_items), or that of all parameters of an item in place of 3; 0 where a response is missing.
+    """
     values = responses.correct
     for rows in row_batches(len(values), items.n_items):
-        trials = some_rows(responses.trials, rows)
-        if abilities.method == "eap":
+        trials, theta, standard_error = (
+            some_rows(responses.trials, rows),
+            abilities.theta[rows],
+            abilities.standard_error[rows],
+        )
+        if items.categories is not None:
+            by_prior = population if abilities.method == "eap" else None
+            yield rows, _category_gradient(values[rows], items, items.categories, theta, standard_error, by_prior)
+        elif abilities.method == "eap":
             yield rows, _eap_gradient(values[rows], trials, items, population)
         else:
-            theta, standard_error = abilities.theta[rows], abilities.standard_error[rows]
             yield rows, _mode_gradient(values[rows], trials, items, theta, standard_error)
 
 
@@ -485,3 +492,48 @@ def _mode_gradient(
     a, d = ((scores(name, STEP) - scores(name, -STEP)) / (2 * STEP) for name in ("discrimination", "intercept"))
     c = (scores("guessing", STEP) - scores("guessing", 0.0)) / STEP
     return np.stack([a, d, c]) * np.where(settled, standard_error, 0.0)[:, None] ** 2
+
+
+def _category_gradient(
+    values: NDArray[np.float64],
+    items: ItemParameters,
+    categories: CategoryParameters,
+    theta: NDArray[np.float64],
+    standard_error: NDArray[np.float64],
+    population: Quadrature | None,
+) -> NDArray[np.float64]:
+    """The same of items in categories: with a population that of EAP, without that of a root."""
+    if population is None:
+        low, high = (categories.parameter_derivatives(theta + step) for step in (-STEP, STEP))
+        by_item = ((b - a) / (2 * STEP) * standard_error[:, None, None] ** 2 for a, b in zip(low, high, strict=True))
+    else:
+        posterior = posterior_of(values, items, population)
+        lean = posterior.mass * (posterior.nodes - posterior.mean()[:, None])
+        rates = categories.parameter_derivatives(posterior.nodes)
+        by_item = (np.einsum("nq,qkp->nkp", lean, of_item) for of_item in rates)
+    gradient = np.zeros((categories.steps_at.shape[1], *values.shape))
+    for j, of_category in enumerate(by_item):
+        given = np.flatnonzero(~np.isnan(values[:, j]))
+        chosen = of_category[given, values[given, j].astype(np.int64)]
+        gradient[: chosen.shape[1], given, j] = chosen.T
+    return gradient
+
+
+def _category_error_share(items: CategoryParameters, population: Quadrature) -> float:
+    """`item_error_share` of items in categories.
+
+    An error e of an item's parameters moves theta by c'e / (1 + I), c = sum_k P_k f_k d log P_k / d parameters with f_k
+    the derivative of log P_k by theta, so that V / (1 / (1 + I)) = sum_j c_j' S_j c_j / (1 + I).
+    """
+    if items.covariance is None:
+        return 0.0
+    at, added = CategoryDerivatives.at(items, population.nodes), np.zeros(population.nodes.size)
+    for rates, own, covariance in zip(
+        items.parameter_derivatives(population.nodes),
+        np.split(at.p * at.slope, items.first[1:], axis=1),
+        np.nan_to_num(items.covariance),
+        strict=True,
+    ):
+        c, width = np.einsum("qk,qkp->qp", own, rates), rates.shape[2]
+        added += ((c @ covariance[:width, :width]) * c).sum(axis=1)
+    return float(population.weights @ (added / (1 + at.information.sum(axis=1))))
