@@ -16,12 +16,11 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import counted
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.factors import SeveralAbilities
+from irtbench.estimation.factors import SeveralAbilities, moments, scores_table
 from irtbench.estimation.fit import check_estimable, choose_device, choose_precision, with_names
 from irtbench.estimation.settings import Device, Precision
-from irtbench.estimation.several_abilities.bifactor_mode import bifactor_problem, find_bifactor_mode
-from irtbench.estimation.several_abilities.bifactor_problem import grid_for
-from irtbench.estimation.several_abilities.factor_mode import ROOM
+from irtbench.estimation.several_abilities.bifactor_problem import bifactor_problem, grid_for
+from irtbench.estimation.several_abilities.mode import ROOM, find_mode_of_abilities
 from irtbench.estimation.status import Stop
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.bifactor_row import ALONE, ItemGroups
@@ -286,7 +285,9 @@ def fit_bifactor(
             responses, numbered_groups(names), equal=equal, device=choose_device(device),
             dtype=choose_precision(dtype),
         )  # fmt: skip
-        found = find_bifactor_mode(problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
+        found = find_mode_of_abilities(
+            problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors
+        )
     items = found.mode.items
     return BifactorModel(
         item_ids=responses.item_ids,
@@ -368,17 +369,7 @@ def bifactor_scores(fitted: BifactorModel, responses: ResponsesLike, *, device: 
     """
     data = as_responses(responses, item_ids=fitted.item_ids).select_items(fitted.item_ids)
     mean, deviation = general_abilities(fitted, data, choose_device(device))
-    table = pd.DataFrame(
-        {
-            "respondent_id": data.respondent_ids,
-            "n_items": data.n_items_by_respondent,
-            "n_correct": data.n_correct_by_respondent,
-            "accuracy": np.nan_to_num(data.accuracy()),
-            "theta": mean,
-            "se": deviation,
-        }
-    )
-    return table if data.trials is None else table.assign(n_trials=data.n_by_respondent)
+    return scores_table(data, {"theta": mean, "se": deviation})
 
 
 @torch.no_grad()
@@ -390,10 +381,4 @@ def general_abilities(
     items, together = ItemTensors(slope, intercept, torch.zeros_like(intercept)), numbered_groups(fitted.testlets)
     nodes = grid_for(items, together.to(device), room=ROOM)
     problem = bifactor_problem(responses, together, nodes=nodes, device=device)
-    theta = problem.grid.general
-    means, squares = [], []
-    for found in problem.posteriors(items):
-        means.append(found.general @ theta)
-        squares.append(found.general @ theta**2)
-    mean, square = (torch.cat(parts).cpu().numpy() for parts in (means, squares))
-    return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+    return moments((found.general for found in problem.posteriors(items)), problem.grid.general)

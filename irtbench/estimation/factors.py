@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
@@ -26,18 +27,24 @@ from irtbench.estimation.fit import (
     more_than_patterns_tell,
     with_names,
 )
-from irtbench.estimation.settings import Device, Precision
-from irtbench.estimation.several_abilities.factor_mode import (
-    FactorMode,
-    factor_problem,
-    find_factor_mode,
-    on_right_nodes,
+from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
+from irtbench.estimation.marginal.nodes import (
+    describe_nodes,
+    find_posteriors,
+    integration_error,
+    with_right_nodes,
 )
-from irtbench.estimation.several_abilities.factor_start import NORMAL_OGIVE
+from irtbench.estimation.marginal.observed_information import sampling_covariance
+from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.settings import Device, Precision
+from irtbench.estimation.several_abilities.factor_problem import NORMAL_OGIVE, FactorProblem, factor_problem
+from irtbench.estimation.several_abilities.mode import ROOM, AbilitiesMode, find_mode_of_abilities
 from irtbench.estimation.several_abilities.rotation_freedom import Block, independent_blocks, number_of_turns
 from irtbench.estimation.status import Status
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
+
+ONE_ABILITY_TOLERANCE = 1e-5  # of `fit_model`
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -325,9 +332,8 @@ def fit_factors(
                 answers_to(responses, block), len(block.factors), block.zero_loadings, seed,
                 device=where, dtype=precision,
             )  # fmt: skip
-            part = find_factor_mode(
-                problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors, seed=seed
-            )
+            find = find_one_ability if problem.n_factors == 1 else find_mode_of_abilities
+            part = find(problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
             n_free = problem.free.sum() - number_of_turns(problem.free[:, : problem.n_factors].cpu().numpy())
             if part.mode.status.converged and problem.rows.most_trials is None:
                 too_many = more_than_patterns_tell(n_free, torch.tensor(len(block.items)))
@@ -336,6 +342,28 @@ def fit_factors(
                 part = replace(part, mode=replace(part.mode, status=status), covariance=covariance)
             found.append(part)
     return combined(responses, n_factors, zero_loadings, blocks, found)
+
+
+def find_one_ability(
+    problem: FactorProblem, *, tolerance: float, max_steps: int, standard_errors: bool
+) -> AbilitiesMode:
+    """A block of one ability, estimated as `fit_model` does."""
+    on_line, mode = find_mode_on_right_nodes(
+        problem, starting_values(problem), tolerance=min(tolerance, ONE_ABILITY_TOLERANCE), max_steps=max_steps
+    )
+    covariance, error, items = None, float("nan"), mode.items
+    if mode.status.converged:
+        assert mode.counts is not None
+        error = integration_error(on_line, items, mode.counts, find_posteriors(on_line, items))
+        blocks, loose = sampling_covariance(on_line, items)
+        mode = replace(mode, status=mode.status.unless_loose(loose.tolist()))
+        if mode.status.converged and standard_errors:
+            covariance = torch.from_numpy(blocks[:, LINEAR, LINEAR]).to(problem.rows.device)
+    if float(items.slope.sum()) < 0:
+        mode = replace(mode, items=items.turned())
+        if covariance is not None:
+            covariance = covariance * covariance.new_tensor([[1.0, -1.0], [-1.0, 1.0]])
+    return AbilitiesMode(mode, covariance, describe_nodes(on_line.nodes), error)
 
 
 def checked_pattern(n_items: int, n_factors: int, zero_loadings: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
@@ -365,7 +393,7 @@ def combined(
     n_factors: int,
     zero_loadings: NDArray[np.bool_] | None,
     blocks: Sequence[Block],
-    found: Sequence[FactorMode],
+    found: Sequence[AbilitiesMode],
 ) -> FactorModel:
     """The model of all items from those of the blocks."""
     n_items = responses.n_items
@@ -449,24 +477,36 @@ def factor_scores(
     0            r1        6          3      0.50    -0.20  0.53
     1            r2        6          4      0.67     0.56  0.57
     """
-    responses = as_responses(responses, item_ids=fitted.item_ids)
-    data = responses.select_items(fitted.item_ids)
+    data = as_responses(responses, item_ids=fitted.item_ids).select_items(fitted.item_ids)
+    mean, deviation = (np.empty((data.n_respondents, fitted.n_factors)) for _ in range(2))
+    where = choose_device(device)
+    for block in independent_blocks(len(fitted.item_ids), fitted.n_factors, fitted.zero_loadings):
+        mean[:, block.factors], deviation[:, block.factors] = block_scores(fitted, data, block, seed, where)
+    abilities = {}
+    for k in range(fitted.n_factors):
+        abilities |= {f"theta_{k + 1}": mean[:, k], f"se_{k + 1}": deviation[:, k]}
+    return scores_table(data, abilities)
+
+
+def scores_table(data: ResponseMatrix, abilities: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
+    """One row a respondent: numbers of items and of right ones, abilities, and with several trials their number."""
     table = pd.DataFrame(
         {
             "respondent_id": data.respondent_ids,
             "n_items": data.n_items_by_respondent,
             "n_correct": data.n_correct_by_respondent,
             "accuracy": np.nan_to_num(data.accuracy()),
+            **abilities,
         }
     )
-    mean, deviation = (np.empty((data.n_respondents, fitted.n_factors)) for _ in range(2))
-    where = choose_device(device)
-    for block in independent_blocks(len(fitted.item_ids), fitted.n_factors, fitted.zero_loadings):
-        mean[:, block.factors], deviation[:, block.factors] = block_scores(fitted, data, block, seed, where)
-    for k in range(fitted.n_factors):
-        table[f"theta_{k + 1}"] = mean[:, k]
-        table[f"se_{k + 1}"] = deviation[:, k]
     return table if data.trials is None else table.assign(n_trials=data.n_by_respondent)
+
+
+def moments(posteriors: Iterable[Tensor], theta: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means and standard deviations of abilities under batches of posteriors at nodes, shape (n_batch, n_nodes)."""
+    parts = [torch.stack([posterior @ theta, posterior @ theta**2]) for posterior in posteriors]
+    mean, square = torch.cat(parts, dim=1).cpu().numpy()
+    return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
 
 
 @torch.no_grad()
@@ -479,12 +519,10 @@ def block_scores(
     intercept = torch.from_numpy(fitted.intercept[block.items]).to(device)
     items = ItemTensors(slope, intercept, torch.zeros_like(intercept))
     problem = factor_problem(some, len(block.factors), block.zero_loadings, seed, device=device)
-    problem = on_right_nodes(problem, items)
-    theta, row = problem.nodes.theta, problem.row(items)
-    means, squares = [], []
-    for batch in problem.batches():
-        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
-        means.append(posterior @ theta)
-        squares.append(posterior @ theta**2)
-    mean, square = (torch.cat(parts).cpu().numpy() for parts in (means, squares))
-    return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+    if problem.n_factors == 1:
+        problem = with_right_nodes(problem, items, problem.counts(items))
+    else:
+        problem = problem.placed(items, room=ROOM)
+    row = problem.row(items)
+    each = (torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1) for batch in problem.batches())
+    return moments(each, problem.nodes.theta)

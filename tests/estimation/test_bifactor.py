@@ -15,8 +15,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
 from irtbench.estimation.factors import fit_factors
-from irtbench.estimation.several_abilities.bifactor_mode import bifactor_problem, estimated
-from irtbench.estimation.several_abilities.bifactor_problem import BifactorProblem
+from irtbench.estimation.several_abilities.bifactor_problem import BifactorProblem, bifactor_problem
 from irtbench.models.pyro_model.bifactor_row import ALONE, BifactorNodes, CollapsedBifactor, ItemGroups
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.sites import trace_sites
@@ -100,7 +99,7 @@ def test_the_model_draws_one_specific_slope_for_a_pair() -> None:
     sites, _ = trace_sites(problem.model, problem.rows, problem.nodes)
     assert sites["specific_slope"]["value"].shape == (1,)
     assert sites["slope"]["value"].shape == (15,)  # 9 general, 6 specific slopes of items of their own
-    assert estimated(problem).shape == (27, 25)
+    assert problem.determined(items).shape == (26, 25)
     values = problem.prior.values_of(items)
     torch.testing.assert_close(problem.prior.items_of(values).matrix, items.matrix)
 

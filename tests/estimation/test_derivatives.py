@@ -21,8 +21,8 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.multiple_groups import group_problem
 from irtbench.estimation.settings import FitSettings
-from irtbench.estimation.several_abilities.bifactor_mode import bifactor_problem
-from irtbench.estimation.several_abilities.factor_mode import factor_problem
+from irtbench.estimation.several_abilities.bifactor_problem import bifactor_problem
+from irtbench.estimation.several_abilities.factor_problem import factor_problem
 from irtbench.models.coded_scores import CodedScores
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model

@@ -21,7 +21,7 @@ from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.multiple_groups import fit_groups
 from irtbench.estimation.settings import Device
-from irtbench.estimation.several_abilities import lattice
+from irtbench.estimation.several_abilities import factor_problem
 
 Numbers = dict[str, NDArray[np.float64]]
 DEVICES: tuple[Device, ...] = ("cpu", "cuda")
@@ -85,7 +85,7 @@ def points(device: Device) -> Numbers:
 
 def by_points(device: Device) -> FactorModel:
     """A model of four abilities without a lattice."""
-    with patch.object(lattice, "MOST_NODES", 100):
+    with patch.object(factor_problem, "MOST_NODES", 100):
         fitted = fit_factors(of_two_abilities(), 4, max_steps=40, standard_errors=False, device=device)
     assert fitted.nodes.startswith("quasi-Monte Carlo")
     return fitted

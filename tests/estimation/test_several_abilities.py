@@ -11,18 +11,11 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.fit import fit_model
-from irtbench.estimation.marginal.nodes import MOST_ERROR
-from irtbench.estimation.several_abilities import factor_mode
-from irtbench.estimation.several_abilities.factor_information import curvature
-from irtbench.estimation.several_abilities.factor_mode import factor_problem
-from irtbench.estimation.several_abilities.factor_start import factor_starts
-from irtbench.estimation.several_abilities.lattice import (
-    ability_modes,
-    integration_error,
-    log_likelihoods,
-    sobol_nodes,
-    with_lattice,
-)
+from irtbench.estimation.marginal.nodes import MOST_ERROR, change_of_likelihood
+from irtbench.estimation.several_abilities import factor_problem as factors_module
+from irtbench.estimation.several_abilities.factor_problem import factor_problem, factor_starts
+from irtbench.estimation.several_abilities.lattice import ability_modes
+from irtbench.estimation.several_abilities.mode import curvature, off_the_saddle
 from irtbench.estimation.several_abilities.rotation_freedom import independent_blocks, number_of_turns, towards_pattern
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
@@ -74,19 +67,15 @@ def test_the_lattice_is_right_for_three_abilities_known_well_and_the_old_grid_is
     slopes, _, responses = steep
     items = as_items(slopes, np.log(responses.values.mean(axis=0) / (1 - responses.values.mean(axis=0))) * 1.8)
     problem = factor_problem(responses, 3, None)
-    coarse = float(log_likelihoods(problem, items, sobol_nodes(3, 0)).sum())
-    right = with_lattice(problem, items, room=1.3)
-    assert right is not None
-    here = float(log_likelihoods(right, items, right.nodes).sum())
-    assert integration_error(right, items, here, room=1.3) < MOST_ERROR
+    coarse = problem.log_likelihood(items)
+    right = problem.placed(items, room=1.3)
+    here = right.log_likelihood(items)
+    assert change_of_likelihood(right, items, here, right.others(items, room=1.3)) < MOST_ERROR
     # nodes .75 apart: far from it, and the check says so
-    assert integration_error(problem, items, coarse, room=1.3) > 100 * MOST_ERROR
+    assert change_of_likelihood(problem, items, coarse, problem.others(items, room=1.3)) > 100 * MOST_ERROR
     # half as far apart: the same
-    finer = with_lattice(problem, items, room=0.8)
-    assert finer is not None
-    assert float(log_likelihoods(finer, items, finer.nodes).sum()) == pytest.approx(
-        here, abs=MOST_ERROR * responses.n_responses
-    )
+    finer = problem.placed(items, room=0.8)
+    assert finer.log_likelihood(items) == pytest.approx(here, abs=MOST_ERROR * responses.n_responses)
 
 
 def test_scores_of_three_steep_scales_cover_their_abilities() -> None:
@@ -139,15 +128,14 @@ def test_blocks_and_the_whole_have_the_same_likelihood() -> None:
     _, responses = drawn(slopes, 200, seed=6)
     problem = factor_problem(responses, 2, slopes == 0)
     items = as_items(slopes, np.linspace(-1, 1, 10))
-    whole = with_lattice(problem, items, room=0.8)
-    assert whole is not None
+    whole = problem.placed(items, room=0.8)
     parts = 0.0
     for block in independent_blocks(10, 2, slopes == 0):
         part = responses.select_items([responses.item_ids[j] for j in block.items])
         alone = factor_problem(part, 1, None)
         own = ItemTensors(items.slope[block.items][:, block.factors], items.intercept[block.items], torch.zeros(5))
-        parts += float(log_likelihoods(alone, own, alone.nodes).sum())
-    assert float(log_likelihoods(whole, items, whole.nodes).sum()) == pytest.approx(parts, abs=2e-3)
+        parts += alone.log_likelihood(own)
+    assert whole.log_likelihood(items) == pytest.approx(parts, abs=2e-3)
 
 
 def test_one_ability_of_items_that_share_no_respondent_is_two_fits() -> None:
@@ -200,7 +188,7 @@ def test_steps_that_end_at_a_saddle_go_on(
         column = start.slope[:, :1].abs()
         return [ItemTensors(torch.cat([column, torch.zeros_like(column)], dim=1), start.intercept, start.guessing)]
 
-    monkeypatch.setattr(factor_mode, "factor_starts", flat)
+    monkeypatch.setattr(factors_module, "factor_starts", flat)
     found = fit_factors(two, 2)
     assert found.converged
     assert found.log_likelihood == pytest.approx(exploratory.log_likelihood, abs=0.01)
@@ -211,27 +199,24 @@ def test_a_saddle_is_known_as_one_and_left_uphill(two: ResponseMatrix, explorato
     assert one.log_likelihood < exploratory.log_likelihood - 50
     # without slopes on a second ability the gradient is zero, and the likelihood rises to either side
     items = as_items(np.column_stack([one.slopes, np.zeros(16)]), one.intercept)
-    problem = with_lattice(factor_problem(two, 2, None), items, room=1.0)
-    assert problem is not None
+    problem = factor_problem(two, 2, None).placed(items, room=1.0)
     found = curvature(problem, items)
     assert found.saddle
     assert not found.definite
-    search = factor_mode.Search(problem, 1e-3, 100, 0)
-    better = search._off_the_saddle(problem, items, found)
-    here, there = (float(log_likelihoods(problem, at, problem.nodes).sum()) for at in (items, better))
+    better = off_the_saddle(problem, items, found)
+    here, there = (problem.log_likelihood(at) for at in (items, better))
     assert there > here + 1
     assert curvature(problem, as_items(exploratory.slopes, exploratory.intercept)).definite
 
 
 def test_the_information_has_no_curvature_where_axes_turn(exploratory: FactorModel, two: ResponseMatrix) -> None:
     items = as_items(exploratory.slopes, exploratory.intercept)
-    problem = with_lattice(factor_problem(two, 2, None), items, room=1.0)
-    assert problem is not None
-    found = curvature(problem, items)
-    assert found.turns.shape == (1, 48)
+    problem = factor_problem(two, 2, None).placed(items, room=1.0)
+    found, turns = curvature(problem, items), problem.turning(items)
+    assert turns.shape == (1, 48)
     assert found.definite
     assert not found.saddle
-    along = found.turns[0] @ found.information @ found.turns[0]
+    along = turns[0] @ found.information @ turns[0]
     assert abs(float(along)) < 0.02 * float(found.sizes[0])
 
 

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import factor_scores, fit_factors
 from irtbench.estimation.marginal.observed_information import observed_information
-from irtbench.estimation.several_abilities.factor_mode import factor_problem
-from irtbench.estimation.several_abilities.lattice import log_likelihoods, sobol_nodes
+from irtbench.estimation.several_abilities.factor_problem import factor_problem
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 SLOPES = np.zeros((12, 2))
@@ -46,8 +45,7 @@ def test_likelihood_and_information_are_those_of_the_trials_one_by_one() -> None
     each = torch.arange(12).repeat_interleave(3)
     apart = ItemTensors(slopes[each], items.intercept[each], items.guessing[each])
     counted, single = factor_problem(responses, 2, None), factor_problem(one_by_one(responses), 2, None)
-    nodes = sobol_nodes(2, 0)
-    torch.testing.assert_close(log_likelihoods(counted, items, nodes), log_likelihoods(single, apart, nodes))
+    assert counted.log_likelihood(items) == pytest.approx(single.log_likelihood(apart), rel=1e-12)
     blocks = observed_information(single, apart).reshape(12, 3, 3, 12, 3, 3)  # item, trial, parameter, twice
     torch.testing.assert_close(observed_information(counted, items), blocks.sum(dim=(1, 4)).reshape(36, 36))
 

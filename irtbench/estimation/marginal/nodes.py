@@ -193,20 +193,14 @@ def integration_error(problem: Problem, items: ItemTensors, counts: Counts, post
     """
     step = min(float(problem.nodes.theta[:, 0].diff().min()), WIDTHS_A_STEP * posteriors.narrowest)
     others = nodes_near(posteriors, step=step, reach=1.5 * REACH, bound=1.5 * BOUND, shifted=True)
-    there = log_likelihood(replace(problem, nodes=others), items)
-    here = counts.log_likelihood
+    return change_of_likelihood(problem, items, counts.log_likelihood, others)
+
+
+def change_of_likelihood(problem: Problem, items: ItemTensors, log_likelihood: float, others: NodeTensors) -> float:
+    """Change of the log-likelihood a response on other nodes; by float64 on both, whatever it was found in."""
     if problem.nodes.dtype != torch.float64:
-        exact = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64))
-        here = log_likelihood(exact, items)
-    return abs(there - here) / problem.rows.n_responses
-
-
-def log_likelihood(problem: Problem, items: ItemTensors) -> float:
-    """Marginal log-likelihood of all respondents."""
-    row, found = problem.row(items), items.intercept.new_zeros(())
-    for batch in problem.batches():
-        found += torch.logsumexp(row.log_joint(batch.correct, batch.observed), dim=1).sum(dtype=torch.float64)
-    return float(total(problem.rows, found)[0])
+        log_likelihood = problem.in_float64().log_likelihood(items)
+    return abs(replace(problem, nodes=others).log_likelihood(items) - log_likelihood) / problem.rows.n_responses
 
 
 def is_usual_grid(nodes: NodeTensors) -> bool:

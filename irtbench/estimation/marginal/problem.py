@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,12 +12,15 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts, batches, expected_counts
+from irtbench.estimation.spans import total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, SLOPES, ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import Batch, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, trace_model
+
+MOST_NODES = 8192  # whose curves are held at a time
 
 
 @dataclass(frozen=True)
@@ -210,6 +214,27 @@ class Problem:
     def in_float64(self) -> Self:
         """The same with sums over respondents in float64."""
         return replace(self, nodes=replace(self.nodes, dtype=torch.float64))
+
+    def log_joints(self, items: ItemTensors) -> Iterator[tuple[slice, slice, Tensor]]:
+        """Log of weight times likelihood of some respondents at some nodes: who, where, shape (n_batch, n_nodes).
+
+        Curves at all of very many nodes need not be held.
+        """
+        nodes = self.nodes
+        for first_node in range(0, len(nodes.theta), MOST_NODES):
+            some = slice(first_node, first_node + MOST_NODES)
+            part = replace(self, nodes=replace(nodes, theta=nodes.theta[some], log_weights=nodes.log_weights[some]))
+            row, first = part.row(items), 0
+            for batch in part.batches():
+                yield slice(first, first + len(batch)), some, row.log_joint(batch.correct, batch.observed)
+                first += len(batch)
+
+    def log_likelihood(self, items: ItemTensors) -> float:
+        """Marginal log-likelihood of all respondents."""
+        found = items.intercept.new_full((len(self.rows),), -math.inf)
+        for rows, _, joint in self.log_joints(items):
+            found[rows] = torch.logaddexp(found[rows], torch.logsumexp(joint, dim=1).to(found))
+        return float(total(self.rows, found.sum())[0])
 
     def batches(self, cells: int = 0, *, dtype: torch.dtype | None = None) -> Iterator[Batch]:
         """Batches of respondents such that matrices of respondents x nodes, items (or `cells`) stay small."""

@@ -12,6 +12,11 @@ testlets are independent, so that with m_j the mean of an item's score given it,
     E[s_j s_k'] = E[m_j m_k'] for items of two testlets,
 
 and only items of one testlet ask for sums over the grid of both abilities.
+
+Where all slopes on a specific ability are 0 the likelihood has no gradient by them, whatever the data; so the steps
+start from slopes of one sign and from those that the correlations of a testlet's residuals ask for. A testlet of few
+items says little of its ability, so that EM is slow at the end; once the observed information is positive definite
+Newton steps go first.
 """
 
 from __future__ import annotations
@@ -19,17 +24,40 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
 
 import torch
 from torch import Tensor
 
+from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.marginal.e_step import Counts
+from irtbench.estimation.marginal.m_step import LARGEST_STEP, item_derivatives, moved
 from irtbench.estimation.marginal.nodes import STEEPEST
-from irtbench.estimation.marginal.observed_information import observed_information
-from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.bifactor_row import GENERAL, SPECIFIC, BifactorNodes, CollapsedBifactor, ItemGroups
+from irtbench.estimation.marginal.observed_information import invert, observed_information
+from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.several_abilities.factor_problem import (
+    CHECKED_FINER,
+    CHECKED_OFFSET,
+    CHECKED_WIDER,
+    CPU,
+    NORMAL_OGIVE,
+    item_correlations,
+    loadings_of,
+    replace_slopes,
+)
+from irtbench.estimation.several_abilities.mode import COARSE_ROOM, AbilitiesProblem, along, flat_model
+from irtbench.models.pyro_model.bifactor_row import (
+    ALONE,
+    GENERAL,
+    SPECIFIC,
+    BifactorNodes,
+    CollapsedBifactor,
+    ItemGroups,
+)
 from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
-from irtbench.models.pyro_model.rows import Batch
+from irtbench.models.pyro_model.rows import Batch, encode_responses
+from irtbench.models.pyro_model.shared import SharedParameters
 
 MOST_CELLS = {"cpu": 2**18, "cuda": 2**26}  # respondents x testlets x nodes held at once
 LEAST_ROWS = 64  # at once, however many nodes there are
@@ -37,6 +65,8 @@ LEAST_EXPONENT = {torch.float64: -700.0, torch.float32: -80.0}  # exp() of less 
 BOUND = 6.0  # abilities beyond are left out
 COARSEST = 0.5  # spacing of nodes
 MOST_NODES = 301  # on an axis
+START_SLOPE = 0.5  # on a specific ability
+MOST_NEWTON_STEPS, MOST_HALVINGS = 20, 6
 
 
 @dataclass(frozen=True)
@@ -66,7 +96,7 @@ class BifactorPosterior:
 
 
 @dataclass(frozen=True)
-class BifactorProblem(Problem):
+class BifactorProblem(AbilitiesProblem):
     """A problem whose items have a slope on a general ability and one on that of their testlet.
 
     Parameters
@@ -76,6 +106,7 @@ class BifactorProblem(Problem):
     """
 
     testlets: ItemGroups | None = None
+    coarse_first = False
 
     @property
     def grid(self) -> BifactorNodes:
@@ -111,6 +142,81 @@ class BifactorProblem(Problem):
             log_likelihood = log_general.logsumexp(dim=1)
             general = (log_general - log_likelihood[:, None]).clamp_(min=least).exp_()
             yield BifactorPosterior(batch, log_likelihood, general, tuple(given_general))
+
+    def starts(self) -> list[ItemTensors]:
+        """Slopes of one sign on each specific ability; where free also those that residual correlations say."""
+        items = starting_values(self)
+        free = self.free[:, SPECIFIC] if self.prior.shared is None else self.prior.shared.own[:, SPECIFIC]
+        alike = items.slope.clone()
+        alike[self.items_together.of_item != ALONE, SPECIFIC] = START_SLOPE
+        if not bool(free.any()):
+            return [replace(items, slope=alike)]
+        general = items.slope[:, GENERAL]
+        loading = general / (NORMAL_OGIVE**2 + general**2).sqrt()
+        residual = item_correlations(self) - torch.outer(loading, loading)
+        by_residuals = alike.clone()
+        for members in self.items_together.members:
+            if bool(free[members].all()):
+                own = loadings_of(residual[members][:, members], 1)
+                by_residuals[members, SPECIFIC] = replace_slopes(items, own).slope[:, 0]
+        return [replace(items, slope=slope) for slope in (alike, by_residuals)]
+
+    def placed(self, items: ItemTensors, *, room: float) -> Self:
+        """On a grid close enough for anybody's posterior."""
+        grid = grid_for(items, self.items_together, room=room)
+        return replace(self, nodes=replace(grid, dtype=self.nodes.dtype))
+
+    def others(self, items: ItemTensors, *, room: float) -> BifactorNodes:
+        """A grid that is finer, wider and moved."""
+        bound = CHECKED_WIDER * BOUND
+        return grid_for(items, self.items_together, room=room, bound=bound, finer=CHECKED_FINER, offset=CHECKED_OFFSET)
+
+    @property
+    def words(self) -> str:
+        """Which nodes these are."""
+        return f"grid of {self.grid.n_general} x {self.grid.n_specific} nodes, a specific ability at a time"
+
+    def log_likelihood(self, items: ItemTensors) -> float:
+        """Marginal log-likelihood of all respondents."""
+        total = sum(float(found.log_likelihood.sum()) for found in self.posteriors(items))
+        return total + float(self.rows.n_correct @ items.intercept)
+
+    def determined(self, items: ItemTensors) -> Tensor:
+        """Slopes and intercepts by the parameters that are estimated, shape (n_free, n_estimated)."""
+        free, shared = self.free[:, LINEAR], self.prior.shared
+        own = free if shared is None else shared.own
+        columns = torch.eye(own.numel(), dtype=torch.float64, device=own.device)[:, own.flatten()]
+        by_free = columns if shared is None else torch.cat([columns, shared.design.flatten(1).T], dim=1)
+        return by_free[free.flatten()]
+
+    def named(self, items: ItemTensors) -> ItemTensors:
+        """Every ability turned so that the sum of the slopes on it is positive."""
+        slope = items.slope.clone()
+        slope[:, GENERAL] *= sign_of_sum(slope[:, GENERAL])
+        for members in self.items_together.members:
+            slope[members, SPECIFIC] *= sign_of_sum(slope[members, SPECIFIC])
+        return replace(items, slope=slope)
+
+    def nearer(self, items: ItemTensors, tolerance: float) -> tuple[ItemTensors, int]:
+        """Go uphill by Newton steps as long as the observed information is positive definite; and how many these are.
+
+        A step is halved until the likelihood rises by it.
+        """
+        problem, by_free = self.in_float64(), self.determined(items)
+        here = problem.evaluate(items)
+        for number in range(MOST_NEWTON_STEPS):
+            gradient = by_free.T @ item_derivatives(problem, items, here.counts).gradient[self.free]
+            inverse, loose = invert(by_free.T @ observed_information(problem, items) @ by_free, most=math.inf)
+            if bool(loose.any()) or float(gradient @ inverse @ gradient) < tolerance**2:
+                return items, number
+            step = along(self, by_free @ inverse @ gradient)
+            step /= (step.abs().max() / LARGEST_STEP).clamp(min=1.0)
+            tried = (problem.evaluate(moved(items, step / 2**halvings)) for halvings in range(MOST_HALVINGS))
+            there = next((found for found in tried if found.log_posterior > here.log_posterior), None)
+            if there is None:
+                return items, number
+            items, here = there.items, there
+        return items, MOST_NEWTON_STEPS
 
     def counts(self, items: ItemTensors, *, at_nodes: bool = False) -> Counts:
         """The E step at these items; items in no testlet have their counts at the first node of a specific ability."""
@@ -182,19 +288,49 @@ def grid_for(
     return BifactorNodes.grid(*axes)
 
 
-def integration_error(problem: BifactorProblem, items: ItemTensors, log_likelihood: float, *, room: float) -> float:
-    """Change of the log-likelihood a response on a grid that is finer, wider and moved."""
-    grid = grid_for(items, problem.items_together, room=room, bound=1.25 * BOUND, finer=0.8, offset=0.37)
-    if problem.nodes.dtype != torch.float64:
-        log_likelihood = log_likelihood_on(problem, items, replace(problem.grid, dtype=torch.float64))
-    return abs(log_likelihood_on(problem, items, grid) - log_likelihood) / problem.rows.n_responses
+def bifactor_problem(
+    responses: ResponseMatrix,
+    testlets: ItemGroups,
+    nodes: BifactorNodes | None = None,
+    *,
+    equal: bool = False,
+    device: torch.device = CPU,
+    dtype: torch.dtype = torch.float64,
+) -> BifactorProblem:
+    """Data of a model with testlets, without a prior.
+
+    Parameters
+    ----------
+    responses, testlets
+        The data.
+    nodes
+        None for some to begin with.
+    equal
+        Whether the items of each testlet have one specific slope; those of a testlet of two always have.
+    device, dtype
+        Where to compute, and the precision of the sums; nodes that are given are there.
+    """
+    testlets = testlets.to(device)
+    slopes_free = torch.ones(responses.n_items, 2, dtype=torch.bool, device=device)
+    slopes_free[testlets.alone, SPECIFIC] = False
+    alike = [members for members in testlets.members if equal or len(members) == 2]
+    model = partial(
+        flat_model(responses, device),
+        slopes_free=None if alike else slopes_free,
+        shared=SharedParameters.alike(slopes_free, SPECIFIC, alike) if alike else None,
+        testlets=testlets,
+    )
+    if nodes is None:
+        zeros = torch.zeros(responses.n_items, dtype=torch.float64, device=device)
+        usual = ItemTensors(slopes_free.to(torch.float64), zeros, zeros)
+        nodes = replace(grid_for(usual, testlets, room=COARSE_ROOM), dtype=dtype)
+    problem = BifactorProblem.of(model, encode_responses(responses, device), nodes)
+    return replace(problem, testlets=testlets)
 
 
-def log_likelihood_on(problem: BifactorProblem, items: ItemTensors, nodes: BifactorNodes) -> float:
-    """Marginal log-likelihood of all respondents by these nodes."""
-    there = replace(problem, nodes=nodes)
-    total = sum(float(found.log_likelihood.sum()) for found in there.posteriors(items))
-    return total + float(problem.rows.n_correct @ items.intercept)
+def sign_of_sum(slopes: Tensor) -> float:
+    """-1 where slopes have a negative sum, else 1."""
+    return -1.0 if float(slopes.sum()) < 0 else 1.0
 
 
 @observed_information.register

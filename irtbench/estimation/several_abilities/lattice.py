@@ -15,28 +15,22 @@ nodes. Of the lattice only the nodes stay that hold some respondent's mass.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.nodes import MOST_ERROR, STEEPEST
+from irtbench.estimation.marginal.nodes import STEEPEST
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.factor_quadrature import factor_quadrature
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 
-CPU = torch.device("cpu")
 VARIMAX_STEPS = 20
 NEWTON_STEPS, LONGEST_STEP = 25, 1.0
 REACH = 8.0  # standard deviations of a posterior on either side of its top that the lattice covers
 RADIUS = math.sqrt(50.0)  # abilities further from 0 have a density of exp(-25) of that at 0
 LEFT_OUT = 1e-7  # respondents, a response, that the nodes left out hold together
-CHUNK = 8192  # nodes at a time
 MOST_ON_LATTICE = 3_000_000  # nodes before those without mass are left out
-MOST_NODES = 60_000  # with more, four abilities and more are integrated by quasi-Monte Carlo
-CHECKED_FINER, CHECKED_WIDER, CHECKED_OFFSET = 0.8, 1.25, 0.37  # the lattice that a result is checked on
 
 
 @dataclass(frozen=True)
@@ -169,30 +163,6 @@ def grid_in_ball(modes: AbilityModes, spacing: Tensor, *, radius: float, offset:
     return NodeTensors(theta, cell - 0.5 * theta.square().sum(dim=1))
 
 
-def chunks(problem: Problem, nodes: NodeTensors) -> Iterator[Problem]:
-    """The same problem on some of the nodes after the other, so that curves at all of them need not be held."""
-    for theta, log_weights in zip(nodes.theta.split(CHUNK), nodes.log_weights.split(CHUNK), strict=True):
-        yield replace(problem, nodes=NodeTensors(theta, log_weights))
-
-
-def log_joints(problem: Problem, items: ItemTensors) -> Iterator[tuple[int, Tensor]]:
-    """Batches of the log of weight times likelihood, shape (n_batch, n_nodes), each with its first respondent."""
-    row, first = problem.row(items), 0
-    for batch in problem.batches():
-        yield first, row.log_joint(batch.correct, batch.observed)
-        first += len(batch)
-
-
-def log_likelihoods(problem: Problem, items: ItemTensors, nodes: NodeTensors) -> Tensor:
-    """Log marginal likelihood of each respondent by these nodes, shape (n_respondents,)."""
-    total = items.intercept.new_full((len(problem.rows),), -math.inf)
-    for part in chunks(problem, nodes):
-        for first, joint in log_joints(part, items):
-            rows = slice(first, first + len(joint))
-            total[rows] = torch.logaddexp(total[rows], torch.logsumexp(joint, dim=1))
-    return total
-
-
 def where_there_is_mass(problem: Problem, items: ItemTensors, nodes: NodeTensors, modes: AbilityModes) -> NodeTensors:
     """Leave out nodes that hold next to no mass of any respondent.
 
@@ -205,74 +175,10 @@ def where_there_is_mass(problem: Problem, items: ItemTensors, nodes: NodeTensors
     modes
         Of their posteriors, for the size of each respondent's likelihood.
     """
-    held = []
-    for part in chunks(problem, nodes):
-        mass = items.intercept.new_zeros(len(part.nodes.theta))
-        for first, joint in log_joints(part, items):
-            mass += (joint - modes.log_likelihood[first : first + len(joint), None]).exp_().sum(dim=0)
-        held.append(mass)
-    mass = torch.cat(held)
+    mass = torch.zeros_like(nodes.log_weights)
+    for rows, some, joint in replace(problem, nodes=nodes).log_joints(items):
+        mass[some] += (joint - modes.log_likelihood[rows, None]).exp_().sum(dim=0)
     ordered, order = mass.sort()
     n_left_out = int((ordered.cumsum(0) < LEFT_OUT * problem.rows.n_responses).sum())
     kept = order[n_left_out:].sort().values
     return NodeTensors(nodes.theta[kept], nodes.log_weights[kept])
-
-
-def with_lattice(problem: Problem, items: ItemTensors, *, room: float) -> Problem | None:
-    """The same problem with nodes placed for the posteriors at these items; None if they would be too many.
-
-    Parameters
-    ----------
-    problem, items
-        Whose posteriors.
-    room
-        Distance of nodes in standard deviations of the narrowest posterior.
-    """
-    nodes = where_there_is_mass(problem, items, *lattice(problem, items, room=room))
-    if problem.n_factors > 3 and len(nodes.theta) > MOST_NODES:
-        return None
-    return replace(problem, nodes=replace(nodes, dtype=problem.nodes.dtype))
-
-
-def integration_error(problem: Problem, items: ItemTensors, log_likelihood: float, *, room: float) -> float:
-    """Error of the log-likelihood a response, against a lattice that is finer, wider and moved.
-
-    Parameters
-    ----------
-    problem, items
-        Where the log-likelihood was found.
-    log_likelihood
-        By the problem's nodes.
-    room
-        As the nodes were placed with.
-    """
-    others, _ = lattice(
-        problem, items, room=room, radius=CHECKED_WIDER * RADIUS, finer=CHECKED_FINER, offset=CHECKED_OFFSET
-    )
-    return change_of_likelihood(problem, items, log_likelihood, others)
-
-
-def sobol_nodes(n_factors: int, seed: int, device: torch.device = CPU) -> NodeTensors:
-    """Scrambled Sobol' points for many abilities, or the usual coarse grid for few."""
-    quadrature = factor_quadrature(n_factors, seed=seed)
-    places, log_weights = (torch.from_numpy(part).to(device) for part in (quadrature.nodes, quadrature.log_weights))
-    return NodeTensors(places, log_weights)
-
-
-def quasi_monte_carlo_error(problem: Problem, items: ItemTensors, log_likelihood: float, *, seed: int) -> float:
-    """Change of the log-likelihood a response with points scrambled otherwise."""
-    others = sobol_nodes(problem.n_factors, seed + 1, problem.rows.device)
-    return change_of_likelihood(problem, items, log_likelihood, others)
-
-
-def change_of_likelihood(problem: Problem, items: ItemTensors, log_likelihood: float, others: NodeTensors) -> float:
-    """Change of the log-likelihood a response on other nodes; by float64 on both, whatever it was found in."""
-    if problem.nodes.dtype != torch.float64:
-        log_likelihood = float(log_likelihoods(problem, items, problem.nodes).sum())
-    there = float(log_likelihoods(problem, items, others).sum())
-    return abs(there - log_likelihood) / problem.rows.n_responses
-
-
-def nodes_are_right(error: float) -> bool:
-    """Whether the log-likelihood is known to a millionth a response."""
-    return error < MOST_ERROR
