@@ -1,5 +1,5 @@
 # isort: skip_file
-from irtbench.estimation.many_scales.fitted_scales import FittedScales as FittedScales
+from irtbench.estimation.many_scales.fit_many import FittedScales as FittedScales
 from irtbench.estimation.driver import maximise as maximise
 from irtbench.estimation.marginal.fisher_scoring import DeltaELBO as DeltaELBO
 from irtbench.estimation.marginal.fisher_scoring import FisherScoring as FisherScoring

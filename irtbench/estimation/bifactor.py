@@ -19,8 +19,8 @@ from irtbench.estimation.driver import fenced
 from irtbench.estimation.factors import SeveralAbilities, moments, scores_table
 from irtbench.estimation.fit import check_estimable, choose_device, choose_precision, with_names
 from irtbench.estimation.settings import Device, Precision
+from irtbench.estimation.several_abilities.abilities_mode import ROOM, find_mode_of_abilities
 from irtbench.estimation.several_abilities.bifactor_problem import bifactor_problem, grid_for
-from irtbench.estimation.several_abilities.mode import ROOM, find_mode_of_abilities
 from irtbench.estimation.status import Stop
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.bifactor_row import ALONE, ItemGroups

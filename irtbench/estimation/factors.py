@@ -37,8 +37,8 @@ from irtbench.estimation.marginal.nodes import (
 from irtbench.estimation.marginal.observed_information import sampling_covariance
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import Device, Precision
+from irtbench.estimation.several_abilities.abilities_mode import ROOM, AbilitiesMode, find_mode_of_abilities
 from irtbench.estimation.several_abilities.factor_problem import NORMAL_OGIVE, FactorProblem, factor_problem
-from irtbench.estimation.several_abilities.mode import ROOM, AbilitiesMode, find_mode_of_abilities
 from irtbench.estimation.several_abilities.rotation_freedom import Block, independent_blocks, number_of_turns
 from irtbench.estimation.status import Status
 from irtbench.models.priors import Priors

@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from irtbench.estimation.many_scales import stack
+from irtbench.estimation.many_scales import stack_problem
 from irtbench.estimation.marginal import e_step
 from irtbench.estimation.several_abilities import bifactor_problem
 
@@ -139,7 +139,7 @@ def pretended_gpu() -> Iterator[list[str]]:
             if "choose_device" in vars(module):
                 held.enter_context(patch.object(module, "choose_device", choose_device))
         held.enter_context(patch.dict(e_step.BATCH_CELLS, {PLACE.type: e_step.BATCH_CELLS["cuda"]}))
-        for by_device in (stack.CHUNK_BYTES, stack.GROUP_CELLS, bifactor_problem.MOST_CELLS):
+        for by_device in (stack_problem.CHUNK_BYTES, stack_problem.GROUP_CELLS, bifactor_problem.MOST_CELLS):
             held.enter_context(patch.dict(by_device, {PLACE.type: by_device["cpu"]}))  # sums in the same order
         held.enter_context(PretendedDevice())
         held.enter_context(MadeThere())

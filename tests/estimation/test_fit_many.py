@@ -17,9 +17,8 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fit_many import fit_many
-from irtbench.estimation.many_scales.stack import GROUP_CELLS, Stack, groups_of
 from irtbench.estimation.many_scales.stack_information import stack_covariances
-from irtbench.estimation.many_scales.stack_problem import StackProblem
+from irtbench.estimation.many_scales.stack_problem import GROUP_CELLS, Stack, StackProblem, groups_of
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic, CollapsedScales
 from irtbench.models.pyro_model.node_tensors import NodeTensors

@@ -34,12 +34,13 @@ def responses() -> irtbench.ResponseMatrix:
 def problem(responses: irtbench.ResponseMatrix, *, rasch: bool = False, log_slope: bool = False) -> Problem:
     n_items = responses.n_items
     named = irtbench.Priors("none", log_slope=(0.1, 0.4) if log_slope else None, slope=None if rasch else (1.0, 0.5))
+    present = torch.ones(1, n_items, dtype=torch.float64)
     model = partial(
         logistic_model,
         priors=named,
         guessing_free=torch.zeros(n_items, dtype=torch.bool),
         guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
-        shared=SharedParameters.common_slope(n_items, CPU, rasch=True) if rasch else None,
+        shared=SharedParameters.common_slope(present, rasch=True) if rasch else None,
         difficulty=DifficultyPrior.of_items(responses.item_ids, EXPECTED, CPU),
     )
     nodes = irtbench.NodeTensors.from_quadrature(irtbench.normal_grid(), dtype=torch.float64, device=CPU)

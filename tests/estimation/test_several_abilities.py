@@ -13,9 +13,9 @@ from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal.nodes import MOST_ERROR, change_of_likelihood
 from irtbench.estimation.several_abilities import factor_problem as factors_module
+from irtbench.estimation.several_abilities.abilities_mode import curvature, off_the_saddle
 from irtbench.estimation.several_abilities.factor_problem import factor_problem, factor_starts
 from irtbench.estimation.several_abilities.lattice import ability_modes
-from irtbench.estimation.several_abilities.mode import curvature, off_the_saddle
 from irtbench.estimation.several_abilities.rotation_freedom import independent_blocks, number_of_turns, towards_pattern
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 

@@ -8,17 +8,17 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
+from irtbench.data.shown import Shown, counted
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fit import (
@@ -31,8 +31,6 @@ from irtbench.estimation.fit import (
     problem_of,
 )
 from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.many_scales.fitted_scales import FittedScales
-from irtbench.estimation.many_scales.stack import Stack, groups_of
 from irtbench.estimation.many_scales.stack_information import StackCovariances, stack_covariances
 from irtbench.estimation.many_scales.stack_mode import (
     StackModes,
@@ -41,7 +39,7 @@ from irtbench.estimation.many_scales.stack_mode import (
     nodes_are_right,
     rises_with_correct,
 )
-from irtbench.estimation.many_scales.stack_problem import StackProblem
+from irtbench.estimation.many_scales.stack_problem import Stack, StackProblem, groups_of
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.nodes import (
     ROOM,
@@ -51,6 +49,7 @@ from irtbench.estimation.marginal.nodes import (
     with_right_nodes,
 )
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
+from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
@@ -65,6 +64,91 @@ logger = logging.getLogger(__name__)
 
 MOST_CELLS = 2**21  # respondents x (nodes or items) of a scale; with more a fit is mostly arithmetic, alone or not
 FEWEST_TOGETHER = 3
+
+
+@dataclass(frozen=True, eq=False)
+class FittedScales(Shown):
+    """Models of scales that were fitted together, in the order in which the scales were given.
+
+    Parameters
+    ----------
+    names
+        Of the scales.
+    fits
+        The model of each; None where its responses do not determine one.
+    reasons
+        Why there is none; empty where there is one.
+    seconds
+        That all of them took.
+    """
+
+    names: tuple[str, ...]
+    fits: tuple[FittedModel | None, ...]
+    reasons: tuple[str, ...]
+    seconds: float
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, name: str) -> FittedModel:
+        """The model of a scale.
+
+        Raises
+        ------
+        InputError
+            If there is no such scale, or its responses do not determine one.
+        """
+        if name not in self.names:
+            raise InputError(f"fitted scales: no scale {name}; expected one of {name_first(self.names)}")
+        place = self.names.index(name)
+        if (fitted := self.fits[place]) is None:
+            raise InputError(f"scale {name}: {self.reasons[place]}")
+        return fitted
+
+    @property
+    def not_converged(self) -> tuple[str, ...]:
+        """Names of the scales without estimates to be used: not fitted, or not converged."""
+        return tuple(
+            name for name, fitted in zip(self.names, self.fits, strict=True) if fitted is None or not fitted.converged
+        )
+
+    def table(self) -> pd.DataFrame:
+        """One row a scale: its size, log-likelihood, whether it converged, and why the iterations ended."""
+        rows = [
+            {
+                "scale": name,
+                "n_items": None if fitted is None else fitted.items.n_items,
+                "n_respondents": None if fitted is None else fitted.n_respondents,
+                "log_likelihood": None if fitted is None else fitted.log_likelihood,
+                "converged": fitted is not None and fitted.converged,
+                "stopped_because": reason if fitted is None else fitted.stopped_because,
+            }
+            for name, fitted, reason in zip(self.names, self.fits, self.reasons, strict=True)
+        ]
+        table = pd.DataFrame(rows, columns=list(rows[0]) if rows else ["scale"])
+        whole = {name: "Int64" for name in ("n_items", "n_respondents") if name in table}
+        return table.astype(whole)
+
+    def items_table(self) -> pd.DataFrame:
+        """The items of all scales that have a model, columns of items.csv with the scale's name first."""
+        parts = [
+            fitted.table().assign(scale=name)
+            for name, fitted in zip(self.names, self.fits, strict=True)
+            if fitted is not None
+        ]
+        if not parts:
+            return pd.DataFrame({"scale": []})
+        table = pd.concat(parts, ignore_index=True)
+        return table[["scale", *(column for column in table if column != "scale")]]
+
+    def in_short(self) -> str:
+        """How many converged, and how many did not or have no model."""
+        none = sum(fitted is None for fitted in self.fits)
+        open_end = len(self.not_converged) - none
+        parts = [counted(len(self), "scale"), f"{len(self) - none - open_end} converged"]
+        parts += [f"{open_end} NOT CONVERGED"] if open_end else []
+        parts += [f"{none} not fitted"] if none else []
+        return ", ".join(parts)
 
 
 def fit_many(
@@ -228,8 +312,7 @@ def fit_group(
             covariance = stack_covariances(problem, modes.items)
             found &= covariance.definite
         seconds = (time.perf_counter() - began) / len(scales)
-        group = Group(scales, settings, seed, grid, problem, modes, covariance, seconds)
-        return [group.fitted(k) if good else None for k, good in enumerate(found.tolist())]
+        return models_of(scales, settings, seed, problem, modes, covariance, found, seconds)
 
 
 def guessing_of(scales: Sequence[ResponseMatrix], settings: FitSettings, stack: Stack) -> tuple[Tensor, Tensor]:
@@ -251,154 +334,105 @@ def started(problem: StackProblem, start: ItemParameters) -> ItemTensors:
     return problem.allowed(ItemTensors(a[:, None], d, c))
 
 
-@dataclass(frozen=True)
-class Group:
-    """Scales whose steps were taken together, and where these led.
+def models_of(
+    scales: Sequence[ResponseMatrix],
+    settings: FitSettings,
+    seed: int,
+    problem: StackProblem,
+    modes: StackModes,
+    covariance: StackCovariances | None,
+    found: Tensor,
+    seconds: float,
+) -> list[FittedModel | None]:
+    """The model of each scale; None where none was found or nodes are not right, to be fitted alone.
 
     Parameters
     ----------
-    scales, settings, seed, grid
+    scales, settings, seed
         What was fitted, and how.
     problem, modes
         The fit.
     covariance
         Of all items of each scale; None if it is not wanted.
+    found
+        Which scales have a maximum, shape (n_scales,).
     seconds
         That a scale took.
     """
-
-    scales: Sequence[ResponseMatrix]
-    settings: FitSettings
-    seed: int
-    grid: Quadrature
-    problem: StackProblem
-    modes: StackModes
-    covariance: StackCovariances | None
-    seconds: float
-
-    @cached_property
-    def matrix(self) -> NDArray[np.float64]:
-        """Slopes, intercepts and guessing, shape (n_scales, width, 3)."""
-        return self.problem.by_scale(self.modes.matrix).cpu().numpy()
-
-    @cached_property
-    def guessing_free(self) -> NDArray[np.bool_]:
-        """Where guessing is estimated, shape (n_scales, width)."""
-        return self.problem.by_scale(self.problem.guessing_free).cpu().numpy()
-
-    @cached_property
-    def statuses(self) -> list[Status]:
-        """How the steps of those that converged ended."""
-        steps, gradients, changes = (
-            part.tolist() for part in (self.modes.steps, self.modes.gradient, self.modes.change)
-        )
-        return [
-            Status(Stop.CONVERGED, n, gradient, change, tolerance=self.settings.tolerance)
-            for n, gradient, change in zip(steps, gradients, changes, strict=True)
-        ]
-
-    @cached_property
-    def log_likelihoods(self) -> list[float]:
-        """Of each scale."""
-        found: list[float] = self.modes.counts.log_likelihoods.tolist()
-        return found
-
-    @cached_property
-    def common_slope_errors(self) -> list[float]:
-        """Standard errors of the slope of all items; NaN where they are not wanted."""
-        if self.covariance is None or self.covariance.common_slope is None:
-            return [math.nan] * len(self.scales)
-        found: list[float] = self.covariance.common_slope.sqrt().tolist()
-        return found
-
-    @cached_property
-    def nodes_are_right(self) -> list[bool]:
-        """Whether the bounds say so of the nodes."""
-        found: list[bool] = nodes_are_right(self.problem, self.modes.items, self.modes.counts).tolist()
-        return found
-
-    @cached_property
-    def is_clearly_ability(self) -> list[bool]:
-        """Whether there is no doubt about what a scale measures."""
-        found: list[bool] = is_clearly_ability(self.problem, self.modes.items, self.modes.counts).tolist()
-        return found
-
-    @cached_property
-    def in_words(self) -> str:
-        """The nodes, which all scales share."""
-        return describe_nodes(self.problem.nodes)
-
-    @cached_property
-    def priors(self) -> Priors:
-        """Those of the settings."""
-        return self.settings.priors
-
-    def estimate(self, k: int) -> Estimate:
-        """What was found of one scale, as of a single fit."""
-        counts, width = self.modes.counts, self.problem.stack.width
-        own = slice(k * width, k * width + self.scales[k].n_items)
-        found = self.log_likelihoods[k]
-        r = None if counts.r is None else counts.r[own]
-        its_counts = Counts(found, counts.n[own], counts.right[own], r, counts.respondents[k])
-        items = ItemTensors.from_matrix(self.modes.matrix[own])
-        return Estimate(items, "mode", found, found, self.statuses[k], its_counts)
-
-    def doubts(self, k: int) -> tuple[str, ...] | None:
-        """What speaks against taking theta for ability; None where the nodes are not right."""
-        if self.nodes_are_right[k] and self.is_clearly_ability[k]:
-            return ()
-        found = self.estimate(k)
-        problem = problem_of(self.scales[k], self.settings, self.grid)
-        assert found.counts is not None
-        if not self.nodes_are_right[k]:
-            # with guessing a single fit places nodes at a rough mode already, and these are finer
-            placed = with_adapted_nodes(problem, found.items, room=ROOM) if problem.guesses else problem
-            if placed is not problem or with_right_nodes(problem, found.items, found.counts) is not problem:
-                return None
-        return find_doubts(problem, found, self.priors)
-
-    def fitted(self, k: int) -> FittedModel | None:
-        """The model of one scale; None where its nodes are not right."""
-        responses, doubts = self.scales[k], self.doubts(k)
-        if doubts is None:
-            return None
-        kind, n_items, joint, own = self.settings.kind, responses.n_items, None, None
-        slope, intercept, guessing = self.matrix[k, :n_items].T
-        if self.covariance is not None:
-            joint = self.covariance.of_scale(k, n_items, guesses=self.problem.guesses).cpu().numpy()
-        population, moments = self.grid, None
-        if kind == "rasch":  # slopes are 1, and their common value by z is the standard deviation of theta
-            moments = NormalMoments(0.0, float(slope[0]), 0.0, self.common_slope_errors[k])
-            population, slope = rescaled(self.grid, 0.0, moments.sd), np.ones(n_items)
+    grid, words = normal_grid(settings.n_nodes), describe_nodes(problem.nodes)
+    width, counts = problem.stack.width, modes.counts
+    matrix, free = (problem.by_scale(part).cpu().numpy() for part in (modes.matrix, problem.guessing_free))
+    right, clear = nodes_are_right(problem, modes.items, counts), is_clearly_ability(problem, modes.items, counts)
+    unknown = torch.full_like(counts.log_likelihoods, math.nan)
+    slope_error = unknown if covariance is None or covariance.common_slope is None else covariance.common_slope.sqrt()
+    numbers = modes.steps, modes.gradient, modes.change, counts.log_likelihoods, slope_error, found, right, clear
+    each = zip(*(part.tolist() for part in numbers), strict=True)
+    models: list[FittedModel | None] = []
+    for k, (responses, of_scale) in enumerate(zip(scales, each, strict=True)):
+        steps, gradient, change, log_likelihood, error_of_slope, is_found, nodes_right, is_ability = of_scale
+        status = Status(Stop.CONVERGED, steps, gradient, change, tolerance=settings.tolerance)
+        n_items = responses.n_items
+        doubts: tuple[str, ...] | None = ()
+        if is_found and not (nodes_right and is_ability):
+            own = slice(k * width, k * width + n_items)
+            r = None if counts.r is None else counts.r[own]
+            its_counts = Counts(log_likelihood, counts.n[own], counts.right[own], r, counts.respondents[k])
+            items = ItemTensors.from_matrix(modes.matrix[own])
+            alone = Estimate(items, "mode", log_likelihood, log_likelihood, status, its_counts)
+            doubts = doubts_alone(
+                problem_of(responses, settings, grid), alone, settings.priors, nodes_right=nodes_right
+            )
+        if not is_found or doubts is None:
+            models.append(None)
+            continue
+        slope, intercept, guessing = matrix[k, :n_items].T
+        population, moments, joint, intervals = grid, None, None, None
+        if covariance is not None:
+            joint = covariance.of_scale(k, n_items, guesses=problem.guesses).cpu().numpy()
+        if settings.kind == "rasch":  # slopes are 1, and their common value by z is the standard deviation of theta
+            moments = NormalMoments(0.0, float(slope[0]), 0.0, error_of_slope)
+            population, slope = rescaled(grid, 0.0, moments.sd), np.ones(n_items)
             if joint is not None:
                 joint[:, 0] = joint[:, :, :, 0] = 0.0
-        if joint is not None:
-            own = joint[np.arange(n_items), :, np.arange(n_items), :]
-        items = ItemParameters(
-            responses.item_ids, slope, intercept, guessing, self.guessing_free[k, :n_items], covariance=own,
-            kind=(kind,) * n_items if kind in ("rasch", "1pl") else None,
+        each_item = np.arange(n_items)
+        fitted_items = ItemParameters(
+            responses.item_ids, slope, intercept, guessing, free[k, :n_items],
+            covariance=None if joint is None else joint[each_item, :, each_item, :],
+            kind=(settings.kind,) * n_items if settings.kind in ("rasch", "1pl") else None,
         )  # fmt: skip
-        intervals = None
-        if joint is not None and self.settings.estimates_guessing:
-            problem = problem_of(responses, self.settings, self.grid)
-            intervals = likelihood_intervals(problem, items, self.settings, joint)
-        return FittedModel(
-            items=items,
-            quadrature=population,
-            nodes=self.in_words,
-            log_likelihood=self.log_likelihoods[k],
-            priors=self.priors,
-            n_respondents=responses.n_respondents,
-            n_responses=responses.n_responses,
-            kind="mode",
-            status=self.statuses[k],
-            doubts=doubts,
-            seconds=self.seconds,
-            seed=self.seed,
-            n_by_item=responses.n_by_item,
-            n_correct_by_item=responses.n_correct_by_item,
-            settings=self.settings,
-            likelihood_intervals=intervals,
-            moments=moments,
-            joint_error=joint_error(joint, population, responses.n_respondents, self.settings),
+        if joint is not None and settings.estimates_guessing:
+            intervals = likelihood_intervals(problem_of(responses, settings, grid), fitted_items, settings, joint)
+        models.append(
+            FittedModel(
+                items=fitted_items,
+                quadrature=population,
+                nodes=words,
+                log_likelihood=log_likelihood,
+                priors=settings.priors,
+                n_respondents=responses.n_respondents,
+                n_responses=responses.n_responses,
+                kind="mode",
+                status=status,
+                doubts=doubts,
+                seconds=seconds,
+                seed=seed,
+                n_by_item=responses.n_by_item,
+                n_correct_by_item=responses.n_correct_by_item,
+                settings=settings,
+                likelihood_intervals=intervals,
+                moments=moments,
+                joint_error=joint_error(joint, population, responses.n_respondents, settings),
+            )
         )
+    return models
+
+
+def doubts_alone(problem: Problem, found: Estimate, priors: Priors, *, nodes_right: bool) -> tuple[str, ...] | None:
+    """What speaks against taking theta of one scale for ability; None where the nodes are not right."""
+    assert found.counts is not None
+    if not nodes_right:
+        # with guessing a single fit places nodes at a rough mode already, and these are finer
+        placed = with_adapted_nodes(problem, found.items, room=ROOM) if problem.guesses else problem
+        if placed is not problem or with_right_nodes(problem, found.items, found.counts) is not problem:
+            return None
+    return find_doubts(problem, found, priors)

@@ -26,8 +26,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from irtbench.estimation.many_scales.stack import Chunk
-from irtbench.estimation.many_scales.stack_problem import StackProblem
+from irtbench.estimation.many_scales.stack_problem import Chunk, StackProblem
 from irtbench.estimation.marginal.observed_information import curve_derivatives, invert
 from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
 
@@ -170,22 +169,14 @@ def stack_covariances(problem: StackProblem, items: ItemTensors) -> StackCovaria
     if problem.prior.shared is None:
         covariance, definite = inverted(information, free)
         return StackCovariances(covariance, None, definite)
-    by_slope = free.to(information)
-    by_slope[:, 1::2] = 0.0
     # by the intercepts and the slope of all items
-    across = torch.einsum("sab,sb->sa", information, by_slope)
-    few = information.new_empty(len(information), problem.stack.width + 1, problem.stack.width + 1)
-    few[:, :-1, :-1] = information[:, 1::2, 1::2]
-    few[:, :-1, -1] = few[:, -1, :-1] = across[:, 1::2]
-    few[:, -1, -1] = (across * by_slope).sum(dim=1)
+    width = problem.stack.width
+    by_few = torch.nn.functional.pad(torch.eye(width).to(information).repeat_interleave(2, dim=0), (0, 1))
+    by_few = by_few.expand(len(information), -1, -1).clone()
+    by_few[:, ::2, :-1], by_few[:, ::2, -1] = 0.0, problem.stack.items
     estimated = torch.nn.functional.pad(problem.stack.items > 0, (0, 1), value=True)
-    inverse, definite = inverted(few, estimated)
-    covariance = torch.empty_like(information)
-    covariance[:, 1::2, 1::2] = inverse[:, :-1, :-1]
-    covariance[:, 1::2, ::2] = inverse[:, :-1, -1:]
-    covariance[:, ::2, 1::2] = inverse[:, -1:, :-1]
-    covariance[:, ::2, ::2] = inverse[:, -1:, -1:]
-    return StackCovariances(covariance, inverse[:, -1, -1], definite)
+    inverse, definite = inverted(by_few.mT @ information @ by_few, estimated)
+    return StackCovariances(by_few @ inverse @ by_few.mT, inverse[:, -1, -1], definite)
 
 
 def inverted(information: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:

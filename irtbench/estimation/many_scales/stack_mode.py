@@ -76,16 +76,14 @@ class Climb:
         refused = torch.zeros_like(which)
         return cls(problem, which, items, counts, posterior, memory, torch.full_like(posterior, math.inf), refused)
 
-    def keep(self, stay: Tensor) -> Tensor:
-        """Go on with some of the scales; which items are theirs, shape (n_scales * width,)."""
-        of_items = stay.repeat_interleave(self.problem.stack.width)
-        self.problem = self.problem.of_scales(stay)
-        self.items = ItemTensors.from_matrix(self.items.matrix[of_items])
-        self.counts = self.counts.of_scales(stay, of_items)
-        self.memory = self.memory.of(torch.nonzero(stay)[:, 0])
-        self.which, self.log_posterior = self.which[stay], self.log_posterior[stay]
-        self.change, self.refused = self.change[stay], self.refused[stay]
-        return of_items
+    def of_scales(self, which: Tensor) -> Climb:
+        """The way of some of the scales, by their positions among these."""
+        matrix = self.problem.by_scale(self.items.matrix)[which].flatten(0, 1)
+        return Climb(
+            self.problem.of_scales(which), self.which[which], ItemTensors.from_matrix(matrix),
+            self.counts.mapped(lambda own: own[which]), self.log_posterior[which], self.memory.of(which),
+            self.change[which], self.refused[which],
+        )  # fmt: skip
 
     def distances(self, derivatives: ItemDerivatives, uphill: Tensor) -> Tensor:
         """How far each scale is from its maximum, see `m_step.distances`, shape (n_scales,)."""
@@ -121,9 +119,12 @@ class Climb:
         if bool(taken.all()):
             self.items, self.counts, self.log_posterior = tried, counts, posterior
         else:
-            of_items = taken.repeat_interleave(problem.stack.width)[:, None]
-            self.items = ItemTensors.from_matrix(torch.where(of_items, tried.matrix, self.items.matrix))
-            self.counts = self.counts.merged(counts, taken)
+
+            def better(own: Tensor, other: Tensor) -> Tensor:
+                return torch.where(taken.view(-1, *[1] * (own.dim() - 1)), other, own)
+
+            matrix = better(problem.by_scale(self.items.matrix), problem.by_scale(tried.matrix))
+            self.items, self.counts = ItemTensors.from_matrix(matrix.flatten(0, 1)), self.counts.mapped(better, counts)
             self.log_posterior = torch.where(taken, posterior, self.log_posterior)
         lengths = problem.by_scale(step.abs().amax(dim=1)).amax(dim=1)
         self.change = torch.where(taken, lengths, self.change)
@@ -154,26 +155,10 @@ class StackModes:
     gradient: Tensor
     change: Tensor
 
-    @classmethod
-    def unknown(cls, way: Climb, steps: Tensor) -> StackModes:
-        """Of scales that are still on their way."""
-        numbers = (torch.full_like(way.log_posterior, math.nan) for _ in range(2))
-        return cls(way.items.matrix, way.counts.copied(), torch.zeros_like(steps, dtype=torch.bool), steps, *numbers)
-
     @property
     def items(self) -> ItemTensors:
         """The items of all scales one after the other."""
         return ItemTensors.from_matrix(self.matrix)
-
-    def note(self, way: Climb, leaving: Tensor, size: Tensor, there: Tensor) -> None:
-        """Where the scales that leave are, and whether they have converged."""
-        width, which = way.problem.stack.width, way.which[leaving]
-        of_items = leaving.repeat_interleave(width)
-        places = (which[:, None] * width + torch.arange(width, device=which.device)).flatten()
-        self.matrix[places] = way.items.matrix[of_items]
-        self.counts.put(way.counts.of_scales(leaving, of_items), which, places)
-        self.converged[which] = there[leaving]
-        self.gradient[which], self.change[which] = size[leaving], way.change[leaving]
 
 
 def find_modes(problem: StackProblem, start: ItemTensors, *, tolerance: float, max_steps: int) -> StackModes:
@@ -203,7 +188,7 @@ def approach(way: Climb, *, most: int) -> Tensor:
 
 def climb(way: Climb, steps: Tensor, *, tolerance: float, max_steps: int) -> StackModes:
     """Take steps until every scale has left: it has converged by the criterion of `FisherScoring`, or is in trouble."""
-    found = StackModes.unknown(way, steps)
+    left: list[tuple[Climb, Tensor, Tensor]] = []
     while len(way.which):
         derivatives = item_derivatives(way.problem, way.items, way.counts)
         uphill = scoring_step(way.problem, derivatives)
@@ -217,12 +202,19 @@ def climb(way: Climb, steps: Tensor, *, tolerance: float, max_steps: int) -> Sta
         there = (size < tolerance) & (way.change < 100 * tolerance) & ~lost
         leaving = there | lost
         if bool(leaving.any()):
-            found.note(way, leaving, size, there)
-            of_items = way.keep(~leaving)
-            derivatives, uphill = derivatives.of_items(of_items), uphill[of_items]
+            gone, stay = (torch.nonzero(which)[:, 0] for which in (leaving, ~leaving))
+            left.append((way.of_scales(gone), there[gone], size[gone]))
+            of_items = way.problem.of_items(~leaving)
+            way, derivatives, uphill = way.of_scales(stay), derivatives.of_items(of_items), uphill[of_items]
         if len(way.which):
             steps[way.which] += way.take(way.step(derivatives, uphill))
-    return found
+    ways, there, size = ([part[k] for part in left] for k in range(3))
+    order = torch.cat([one.which for one in ways]).argsort()
+    matrix = torch.cat([one.problem.by_scale(one.items.matrix) for one in ways])[order].flatten(0, 1)
+    counts = ways[0].counts.mapped(lambda *parts: torch.cat(parts)[order], *(one.counts for one in ways[1:]))
+    numbers = there, size, [one.change for one in ways]
+    converged, gradient, change = (torch.cat(parts)[order] for parts in numbers)
+    return StackModes(matrix, counts, converged, steps, gradient, change)
 
 
 def at_bound(problem: StackProblem, items: ItemTensors) -> Tensor:

@@ -15,7 +15,7 @@ from irtbench.estimation.marginal.e_step import Counts, batches, expected_counts
 from irtbench.estimation.spans import total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, SLOPES, ItemTensors
+from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import Batch, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, trace_model
@@ -110,18 +110,13 @@ class Problem:
         given = self.guessing_free
         free = torch.ones(len(given), self.n_factors + 2, dtype=torch.bool, device=given.device)
         free[:, GUESSING] = given
-        if self.prior.slopes_free is not None:
-            free[:, SLOPES] = self.prior.slopes_free
-        if self.prior.known is not None:
-            free[:, LINEAR] = self.prior.known.free
-        if self.prior.shared is not None:
-            free[:, LINEAR] = self.prior.shared.varies
+        free[:, LINEAR] = self.prior.own_linear if self.prior.shared is None else self.prior.shared.varies
         return free
 
     def thawed(self, items: ItemTensors) -> Self:
         """The same without a prior, with all parameters estimated but those of asymptotes at their bound."""
         guessing_free = self.guessing_free | (items.guessing > 0)
-        prior = replace(self.prior, densities={}, known=None, slopes_free=None, guessing_free=guessing_free)
+        prior = replace(self.prior, densities={}, intercepts_free=None, slopes_free=None, guessing_free=guessing_free)
         return replace(self, prior=prior)
 
     @cached_property

@@ -36,6 +36,7 @@ from irtbench.estimation.marginal.m_step import LARGEST_STEP, item_derivatives, 
 from irtbench.estimation.marginal.nodes import STEEPEST
 from irtbench.estimation.marginal.observed_information import invert, observed_information
 from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.several_abilities.abilities_mode import COARSE_ROOM, AbilitiesProblem, along, flat_model
 from irtbench.estimation.several_abilities.factor_problem import (
     CHECKED_FINER,
     CHECKED_OFFSET,
@@ -46,7 +47,6 @@ from irtbench.estimation.several_abilities.factor_problem import (
     loadings_of,
     replace_slopes,
 )
-from irtbench.estimation.several_abilities.mode import COARSE_ROOM, AbilitiesProblem, along, flat_model
 from irtbench.models.pyro_model.bifactor_row import (
     ALONE,
     GENERAL,

@@ -21,8 +21,8 @@ from torch import Tensor
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.several_abilities.abilities_mode import AbilitiesProblem, Curvature, curvature, flat_model
 from irtbench.estimation.several_abilities.lattice import RADIUS, lattice, where_there_is_mass
-from irtbench.estimation.several_abilities.mode import AbilitiesProblem, Curvature, curvature, flat_model
 from irtbench.estimation.several_abilities.rotation_freedom import (
     positive_sign,
     principal_axes,

@@ -107,33 +107,30 @@ def logistic_model(
     n_items = len(guessing_free)
     n_factors = nodes.theta.shape[1]
     like = nodes.theta.new_zeros
-    if known is not None:
-        slopes_free = known.free[:, :-1]
+    linear, own, by_theta = like((n_items, n_factors + 1)), None, False
     if shared is not None:
-        slope, intercept = shared_items(shared, priors, nodes.theta, difficulty)
-    elif priors.hierarchy is None:
-        if priors.log_slope is not None:
+        linear, own, by_theta = shared.at(draw_shared(shared, priors, nodes.theta)), shared.own, shared.unit_slopes
+    elif known is not None:
+        linear, own = known.values, known.free
+    elif slopes_free is not None:
+        own = torch.nn.functional.pad(slopes_free, (0, 1), value=True)
+    slope, intercept = linear[:, :-1], linear[:, -1]
+    if priors.hierarchy is not None and shared is None:
+        pair = hierarchy_density(priors.hierarchy, nodes.theta, learn_mean=learn_mean)
+        log_slope, intercept = pyro.sample("log_slope_and_intercept", pair.expand((n_items,)).to_event(1)).unbind(-1)
+        slope = signed_slope(log_slope, slope_sign)
+    else:
+        if priors.log_slope is not None and shared is None:
             values = pyro.sample("log_slope", normal_or_flat(priors.log_slope, like(n_items)).to_event(1))
             slope = signed_slope(values, slope_sign)
-        elif slopes_free is None:
+        elif own is None:
             slope = pyro.sample("slope", normal_or_flat(priors.slope, like((n_items, n_factors))).to_event(2))
-        else:
-            slope = like((n_items, n_factors)) if known is None else known.values[:, :-1]
-            if bool(slopes_free.any()):
-                density = normal_or_flat(priors.slope, like(int(slopes_free.sum()))).to_event(1)
-                slope = slope.masked_scatter(slopes_free, pyro.sample("slope", density, infer={FILLS: slopes_free}))
-        if known is not None:
-            own = known.free[:, -1]
-            intercept = torch.where(own, own_intercepts(priors, slope[:, 0], own, difficulty), known.values[:, -1])
-        elif difficulty is None:
-            intercept = pyro.sample("intercept", normal_or_flat(priors.intercept, like(n_items)).to_event(1))
-        else:
-            intercept = own_intercepts(priors, slope[:, 0], torch.ones_like(guessing_free), difficulty)
-    else:
-        pair = hierarchy_density(priors.hierarchy, nodes.theta, learn_mean=learn_mean)
-        values = pyro.sample("log_slope_and_intercept", pair.expand((n_items,)).to_event(1))
-        log_slope, intercept = values.unbind(-1)
-        slope = signed_slope(log_slope, slope_sign)
+        elif bool((slopes_own := own[:, :-1]).any()):
+            density = normal_or_flat(priors.slope, like(int(slopes_own.sum()))).to_event(1)
+            slope = slope.masked_scatter(slopes_own, pyro.sample("slope", density, infer={FILLS: slopes_own}))
+        free = torch.ones_like(guessing_free) if own is None else own[:, -1]
+        drawn = own_intercepts(priors, slope[:, 0], free, difficulty, by_theta=by_theta)
+        intercept = torch.where(free, drawn, intercept)
     log_guessing = torch.log(guessing_fixed) if bool((guessing_free | (guessing_fixed > 0)).any()) else None
     if log_guessing is not None and bool(guessing_free.any()):
         density = guessing_density(priors.guessing, like(int(guessing_free.sum()))).to_event(1)
@@ -168,28 +165,16 @@ def own_intercepts(
     return intercept
 
 
-def shared_items(
-    shared: SharedParameters, priors: Priors, like: Tensor, difficulty: DifficultyPrior | None = None
-) -> tuple[Tensor, Tensor]:
-    """Draw shared parameters and the items' own: slopes, shape (n_items, n_factors), and intercepts, (n_items,)."""
-    prior_of = {COMMON_SLOPE: priors.slope}
-    shape = (shared.n_values,) if shared.together else ()
+def draw_shared(shared: SharedParameters, priors: Priors, like: Tensor) -> Tensor:
+    """Draw the shared values."""
+    prior_of, shape = {COMMON_SLOPE: priors.slope}, (shared.n_values,) if shared.together else ()
     drawn = {
         name: pyro.sample(
             name, normal_or_flat(prior_of.get(name), like.new_zeros(shape)).to_event(len(shape)), infer={SHARED: shared}
         )
         for name in shared.names
     }
-    linear = shared.at(shared.values_at(drawn))
-    slope, intercept = linear[:, :-1], linear[:, -1]
-    own = shared.own[:, :-1], shared.own[:, -1]
-    if bool(own[0].any()):
-        density = normal_or_flat(priors.slope, like.new_zeros(int(own[0].sum()))).to_event(1)
-        slope = slope.masked_scatter(own[0], pyro.sample("slope", density, infer={FILLS: own[0]}))
-    if bool(own[1].any()):
-        drawn_ones = own_intercepts(priors, slope[:, 0], own[1], difficulty, by_theta=shared.unit_slopes)
-        intercept = torch.where(own[1], drawn_ones, intercept)
-    return slope, intercept
+    return shared.values_at(drawn)
 
 
 def normal_or_flat(moments: tuple[float, float] | None, like: Tensor) -> dist.TorchDistribution:

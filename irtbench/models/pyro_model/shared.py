@@ -7,7 +7,7 @@ column for each slope.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -47,6 +47,9 @@ class SharedParameters:
         Whether the shared parameters are all of one site.
     unit_slopes
         Whether slopes by theta are 1 where they are common (Rasch), and difficulties minus the intercepts.
+    n_scales
+        Number of scales, each with as many items and with values of its own, which then have a second dimension; items
+        that fill a scale up have a design of zero.
     """
 
     names: tuple[str, ...]
@@ -54,12 +57,23 @@ class SharedParameters:
     own: Tensor
     together: bool = False
     unit_slopes: bool = False
+    n_scales: int = 1
 
     @classmethod
-    def common_slope(cls, n_items: int, device: torch.device, *, rasch: bool) -> SharedParameters:
-        """One slope for all items, and an intercept for each: Rasch and 1PL."""
-        slopes = torch.tensor([1.0, 0.0], dtype=torch.float64, device=device).expand(n_items, 2)
-        return cls((COMMON_SLOPE,), slopes[None], slopes == 0, unit_slopes=rasch)
+    def common_slope(cls, present: Tensor, *, rasch: bool) -> SharedParameters:
+        """One slope for all items of a scale, and an intercept for each: Rasch and 1PL.
+
+        Parameters
+        ----------
+        present
+            1 for the items of a scale, 0 for what fills it up, float64, shape (n_scales, n_items).
+        rasch
+            Whether slopes by theta are 1.
+        """
+        slopes = torch.nn.functional.pad(present.reshape(-1, 1), (0, 1))
+        own = torch.zeros_like(slopes, dtype=torch.bool)
+        own[:, -1] = True
+        return cls((COMMON_SLOPE,), slopes[None], own, unit_slopes=rasch, n_scales=len(present))
 
     @classmethod
     def alike(cls, free: Tensor, column: int, groups: Sequence[Tensor]) -> SharedParameters:
@@ -95,8 +109,9 @@ class SharedParameters:
         return sites[self.names[0]] if self.together else torch.stack([sites[name] for name in self.names])
 
     def in_parts(self, total: Tensor) -> Tensor:
-        """What a shared value adds up to over items, as equal parts of each of them."""
-        return total / len(self.own)
+        """What a shared value of each scale adds up to over items, as equal parts of these, shape (n_items,)."""
+        number = (self.design != 0).any(dim=2).any(dim=0).view(self.n_scales, -1).sum(dim=1)
+        return (total / number).repeat_interleave(len(self.own) // self.n_scales)
 
     @property
     def varies(self) -> Tensor:
@@ -105,52 +120,12 @@ class SharedParameters:
 
     def at(self, values: Tensor) -> Tensor:
         """Slopes and intercepts at these shared values, the items' own being zero, shape (n_items, n_factors + 1)."""
-        return torch.einsum("k,kjc->jc", values, self.design)
+        each = values.view(self.n_values, self.n_scales).repeat_interleave(len(self.own) // self.n_scales, 1)
+        return (self.design * each[:, :, None]).sum(dim=0)
 
     def nearest(self, linear: Tensor) -> Tensor:
-        """Shared values closest to these slopes and intercepts by least squares, shape (n_shared,)."""
-        design = self.design.flatten(1)
-        return torch.linalg.solve(design @ design.T, design @ linear.flatten())
-
-
-@dataclass(frozen=True)
-class SharedByScale(SharedParameters):
-    """The same of each scale: shared values have a second dimension, that of scales.
-
-    Parameters
-    ----------
-    n_scales
-        Number of scales, each with as many items; those that fill a scale up have a design of zero.
-    """
-
-    n_scales: int = field(kw_only=True)
-
-    @classmethod
-    def common_slopes(cls, present: Tensor) -> SharedByScale:
-        """One slope for all items of a scale, and an intercept for each.
-
-        Parameters
-        ----------
-        present
-            1 for the items of a scale, 0 for what fills it up, shape (n_scales, n_items).
-        """
-        slopes = torch.nn.functional.pad(present.reshape(-1, 1), (0, 1))
-        own = torch.zeros_like(slopes, dtype=torch.bool)
-        own[:, -1] = True
-        return cls((COMMON_SLOPE,), slopes[None], own, n_scales=len(present))
-
-    def in_parts(self, total: Tensor) -> Tensor:
-        """What a shared value of each scale adds up to over items, as equal parts of these, shape (n_items,)."""
-        number = (self.design != 0).any(dim=2).any(dim=0).view(self.n_scales, -1).sum(dim=1)
-        return (total / number).repeat_interleave(len(self.own) // self.n_scales)
-
-    def at(self, values: Tensor) -> Tensor:
-        """Slopes and intercepts at these shared values, shape (n_shared, n_scales), the items' own being zero."""
-        return (self.design * values.repeat_interleave(len(self.own) // self.n_scales, 1)[:, :, None]).sum(0)
-
-    def nearest(self, linear: Tensor) -> Tensor:
-        """Shared values closest to these slopes and intercepts by least squares, shape (n_shared, n_scales)."""
+        """Shared values closest to these slopes and intercepts by least squares, shaped as for `at`."""
         design = self.design.view(self.n_values, self.n_scales, -1)
-        excess = linear.view(self.n_scales, -1)
         products = torch.einsum("ksx,lsx->skl", design, design)
-        return torch.linalg.solve(products, torch.einsum("ksx,sx->sk", design, excess)).T
+        along = torch.einsum("ksx,sx->sk", design, linear.view(self.n_scales, -1))
+        return torch.linalg.solve(products, along).T.squeeze(1)

@@ -35,6 +35,7 @@ ITEM_SITES = (
     "slope", "log_slope", "intercept", "difficulty", "log_slope_and_intercept", "guessing_logit", COMMON_SLOPE,
     SPECIFIC_SLOPE,
 )  # fmt: skip
+SLOPES_OF_LINEAR = slice(None, -1)
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class ItemPrior:
         What slopes and intercepts are made of that are not an item's own; None where all are.
     difficulty_drawn
         Items of which the model draws the difficulty, shape (n_items,); None for none.
-    known
-        Slopes and intercepts that are known; None for none.
+    intercepts_free
+        Items whose intercepts are estimated, shape (n_items,); None for all.
     """
 
     densities: Mapping[str, dist.TorchDistribution]
@@ -68,7 +69,7 @@ class ItemPrior:
     slope_sign: Tensor | None
     shared: SharedParameters | None = field(default=None, kw_only=True)
     difficulty_drawn: Tensor | None = field(default=None, kw_only=True)
-    known: KnownLinear | None = field(default=None, kw_only=True)
+    intercepts_free: Tensor | None = field(default=None, kw_only=True)
 
     @property
     def guessing_is_flat(self) -> bool:
@@ -87,79 +88,64 @@ class ItemPrior:
         """Whether slopes by theta are 1, and difficulties minus the intercepts."""
         return self.shared is not None and self.shared.unit_slopes
 
-    def _difficulty(self, items: ItemTensors) -> Tensor:
-        """Of the items of which the model draws it."""
-        chosen = self.difficulty_drawn
-        return difficulty_of(items.slope[chosen, 0], items.intercept[chosen], by_theta=self.by_theta)
+    @cached_property
+    def own_linear(self) -> Tensor:
+        """Where slopes and intercepts are estimated and not shared, shape (n_items, n_factors + 1)."""
+        if self.shared is not None:
+            return self.shared.own
+        own = torch.ones_like(self.fixed.linear, dtype=torch.bool)
+        for column, free in ((SLOPES_OF_LINEAR, self.slopes_free), (-1, self.intercepts_free)):
+            if free is not None:
+                own[:, column] = free
+        return own
 
-    def _with_drawn(self, slope: Tensor, intercept: Tensor, values: Mapping[str, Tensor]) -> Tensor:
-        """Intercepts with those in place that the model draws, or that follow from difficulties."""
-        if "intercept" in values:
-            intercept = intercept.masked_scatter(self._intercepts_drawn, values["intercept"])
-        chosen = self.difficulty_drawn
-        if chosen is None:
-            return intercept
-        own = intercept_of(slope[chosen, 0], values["difficulty"], by_theta=self.by_theta)
-        return intercept.masked_scatter(chosen, own)
+    @cached_property
+    def intercepts_drawn(self) -> Tensor:
+        """Items of which the model draws the intercept, shape (n_items,)."""
+        own = self.own_linear[:, -1]
+        return own if self.difficulty_drawn is None else own & ~self.difficulty_drawn
 
     def values_of(self, items: ItemTensors) -> dict[str, Tensor]:
         """Values of the item sites at these items, in the order of the sites."""
-        values = {}
-        if self.shared is not None:
-            own, nearest = self.shared.own, self.shared.nearest(items.linear)
-            parts = {"slope": items.slope[own[:, :-1]], "intercept": items.intercept[self._intercepts_drawn]}
-            values = {name: parts[name] for name in self.densities if name in parts}
-            values = self.shared.by_site(nearest) | values
-        for name in self.densities:
-            if name in values:
-                continue
-            if name == "slope":
-                values[name] = items.slope if self.slopes_free is None else items.slope[self.slopes_free]
-            elif name == "log_slope":
-                values[name] = items.slope[:, 0].abs().log()
-            elif name == "intercept":
-                values[name] = items.intercept[self._intercepts_drawn]
-            elif name == "difficulty":
-                values[name] = self._difficulty(items)
-            elif name == "log_slope_and_intercept":
-                values[name] = torch.stack([items.slope[:, 0].abs().log(), items.intercept], dim=1)
-            else:
-                values[name] = torch.logit(items.guessing[self.guessing_free])
-        return values
+        values = {} if self.shared is None else self.shared.by_site(self.shared.nearest(items.linear))
+        return values | {name: self._value(name, items) for name in self.densities if name not in values}
 
-    @property
-    def _intercepts_drawn(self) -> Tensor:
-        """Items of which the model draws the intercept, shape (n_items,)."""
-        own = torch.ones_like(self.guessing_free) if self.shared is None else self.shared.own[:, -1]
-        own = own if self.known is None else self.known.free[:, -1]
-        return own if self.difficulty_drawn is None else own & ~self.difficulty_drawn
+    def _value(self, name: str, items: ItemTensors) -> Tensor:
+        """That of a site whose values are single items'."""
+        match name:
+            case "slope":
+                whole = self.slopes_free is None and self.shared is None
+                return items.slope if whole else items.slope[self.own_linear[:, :-1]]
+            case "log_slope":
+                return items.slope[:, 0].abs().log()
+            case "log_slope_and_intercept":
+                return torch.stack([items.slope[:, 0].abs().log(), items.intercept], dim=1)
+            case "intercept":
+                return items.intercept[self.intercepts_drawn]
+            case "difficulty":
+                chosen = self.difficulty_drawn
+                return difficulty_of(items.slope[chosen, 0], items.intercept[chosen], by_theta=self.by_theta)
+        return torch.logit(items.guessing[self.guessing_free])
 
     def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
         """Items at these values of the item sites."""
-        if self.shared is not None:
-            slope, intercept = self._shared_items(self.shared, values)
-        elif "log_slope_and_intercept" in values:
+        linear = self.fixed.linear if self.shared is None else self.shared.at(self.shared.values_at(values))
+        slope, intercept, guessing = linear[:, :-1], linear[:, -1], self.fixed.guessing
+        if "log_slope_and_intercept" in values:
             log_slope, intercept = values["log_slope_and_intercept"].unbind(-1)
             slope = signed_slope(log_slope, self.slope_sign)
-        else:
-            if "log_slope" in values:
-                slope = signed_slope(values["log_slope"], self.slope_sign)
-            else:
-                slope = values.get("slope", self.fixed.slope)
-            if self.slopes_free is not None and "slope" in values:
-                slope = self.fixed.slope.masked_scatter(self.slopes_free, slope)
-            intercept = self._with_drawn(slope, self.fixed.intercept, values)
-        guessing = self.fixed.guessing
+        elif "log_slope" in values:
+            slope = signed_slope(values["log_slope"], self.slope_sign)
+        elif "slope" in values:
+            slope = slope.masked_scatter(self.own_linear[:, :-1], values["slope"])
+        if "intercept" in values:
+            intercept = intercept.masked_scatter(self.intercepts_drawn, values["intercept"])
+        if (drawn := self.difficulty_drawn) is not None:
+            own = intercept_of(slope[drawn, 0], values["difficulty"], by_theta=self.by_theta)
+            intercept = intercept.masked_scatter(drawn, own)
         if "guessing_logit" in values:
             guessing = guessing.masked_scatter(self.guessing_free, torch.sigmoid(values["guessing_logit"]))
         return ItemTensors(slope, intercept, guessing)
-
-    def _shared_items(self, shared: SharedParameters, values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        linear = shared.at(shared.values_at(values))
-        slope, intercept = linear[:, :-1], linear[:, -1]
-        if "slope" in values:
-            slope = slope.masked_scatter(shared.own[:, :-1], values["slope"])
-        return slope, self._with_drawn(slope, intercept, values)
 
     def log_density(self, items: ItemTensors) -> Tensor:
         """Log prior density on the scale of the model's sites: of a, d or log |a|, d, and of logit c."""
@@ -208,18 +194,11 @@ class ItemPrior:
             elif name == COMMON_SLOPE:  # in equal parts, whose sum is the shared parameter's
                 assert self.shared is not None
                 gradient[:, 0], curvature[:, 0] = self.shared.in_parts(first), self.shared.in_parts(second)
-            elif self.shared is not None:
-                column = SLOPES if name == "slope" else slice(INTERCEPT, GUESSING)
-                own = self.shared.own[:, :-1] if name == "slope" else self._intercepts_drawn[:, None]
-                gradient[:, column][own], curvature[:, column][own] = first, second
-            elif name == "intercept":
-                chosen = self._intercepts_drawn
-                gradient[chosen, INTERCEPT], curvature[chosen, INTERCEPT] = first, second
             else:
-                if self.slopes_free is not None:
-                    zeros = torch.zeros_like(items.slope)
-                    first, second = (zeros.masked_scatter(self.slopes_free, part) for part in (first, second))
-                gradient[:, SLOPES], curvature[:, SLOPES] = first, second
+                slopes = name == "slope"
+                column = SLOPES if slopes else slice(INTERCEPT, GUESSING)
+                own = self.own_linear[:, :-1] if slopes else self.intercepts_drawn[:, None]
+                gradient[:, column][own], curvature[:, column][own] = first.flatten(), second.flatten()
         if positive:
             curvature = curvature.clamp(min=0)
         information = torch.diag_embed(curvature)
@@ -391,7 +370,7 @@ def item_prior(
         slope_sign=items.slope[:, 0].detach().sign() if of_logarithm & set(drawn) else None,
         shared=shared,
         difficulty_drawn=drawn["difficulty"]["infer"].get(FILLS) if "difficulty" in drawn else None,
-        known=known,
+        intercepts_free=None if known is None else known.free[:, -1],
     )
 
 

@@ -172,12 +172,13 @@ def find_mode_of_abilities(
     standard_errors
         Whether a covariance is wanted.
     """
-    first = (
+    first = [
         find_mode(problem, start=start, tolerance=FIRST_TOLERANCE, max_steps=min(FIRST_STEPS, max_steps))
         for start in problem.starts()
-    )
+    ]
     start = max(first, key=lambda mode: mode.log_posterior).items
-    room, steps, saddles, error = COARSE_ROOM if problem.coarse_first else ROOM, 0, 0, float("nan")
+    steps, saddles, error = sum(mode.status.steps for mode in first), 0, float("nan")
+    room = COARSE_ROOM if problem.coarse_first else ROOM
     for _ in range(1 + MOST_PLACINGS + MOST_SADDLES):
         problem = problem.placed(start, room=room)
         rough = room == COARSE_ROOM and problem.bounded
