@@ -14,8 +14,7 @@ from torch import Tensor
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import choose_device
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.group_mode import BOUND, group_nodes
-from irtbench.estimation.marginal.group_problem import GroupProblem
+from irtbench.estimation.marginal.group_problem import BOUND, GroupProblem, group_nodes
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.multiple_groups import group_problem

@@ -38,7 +38,7 @@ from irtbench.estimation.few_respondents.item_grid import hermite_axis
 from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.few_respondents.learnt_prior import SEEN_DEVIATION
 from irtbench.estimation.fit import problem_of, with_positive_direction
-from irtbench.estimation.fixed_point import FixedPoint
+from irtbench.estimation.marginal.acceleration import FixedPoint
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import (

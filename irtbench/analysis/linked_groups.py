@@ -12,13 +12,11 @@ from torch.nn.functional import pad
 
 from irtbench.analysis.compared_items import ComparedItems, RightOrWrongItems
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
-from irtbench.estimation.marginal.group_mode import find_group_mode
-from irtbench.estimation.marginal.group_problem import GroupProblem
+from irtbench.estimation.marginal.group_problem import GroupProblem, find_group_mode
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import information
-from irtbench.estimation.marginal.problem import Evaluation
+from irtbench.estimation.marginal.problem import Estimate, Evaluation
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Stop
 from irtbench.estimation.threads import threads_for

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from irtbench.data.shown import counted
-from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.missing_information import posteriors
+from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.spans import total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
@@ -152,8 +151,6 @@ def correlation_with_score(problem: Problem, items: ItemTensors) -> float:
     (sum x - sum p) / sqrt(sum p (1 - p)) over the items answered, p the items' proportions correct: with missing
     responses people answer items of different difficulty. 1 where nothing varies.
     """
-    nodes = replace(problem.nodes, dtype=torch.float64)
-    row = replace(problem, nodes=nodes).row(items)
     n_right = problem.of_columns(problem.rows.n_correct)
     n_observed = torch.zeros_like(n_right)
     for batch in problem.batches(dtype=torch.float64):
@@ -161,9 +158,8 @@ def correlation_with_score(problem: Problem, items: ItemTensors) -> float:
     (n_observed,) = total(problem.rows, n_observed)
     p = n_right / n_observed
     moments = p.new_zeros(5)
-    for batch in problem.batches(dtype=torch.float64):
-        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
-        mean = posterior @ nodes.theta[:, 0]
+    for batch, posterior in posteriors(problem, items, 0):
+        mean = posterior @ problem.nodes.theta[:, 0]
         right = batch.correct @ problem.column_scores - batch.observed_sums(p)
         score = right / batch.observed_sums(p * (1 - p)).clamp(min=1e-12).sqrt()
         moments += torch.stack([mean.sum(), score.sum(), mean @ mean, score @ score, mean @ score])
@@ -177,12 +173,10 @@ def dispersion_of_trials(problem: Problem, items: ItemTensors) -> float:
     1 in expectation, or a little less, where trials are independent given theta. Above it respondents find items easier
     or harder than their ability says, at every trial again. 1 where nothing was tried twice.
     """
-    nodes = replace(problem.nodes, dtype=torch.float64)
-    row = replace(problem, nodes=nodes).row(items)
     square = variance = 0.0
-    for batch in problem.batches(dtype=torch.float64):
+    for batch, posterior in posteriors(problem, items, 0):
         assert batch.observed is not None
-        theta = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1) @ nodes.theta
+        theta = posterior @ problem.nodes.theta
         k, n = batch.correct.to_dense(), batch.observed.to_dense()
         p = problem.probability_right(items, theta)
         repeated = n > 1

@@ -27,6 +27,7 @@ from irtbench.estimation.fit import (
     more_than_patterns_tell,
     with_names,
 )
+from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import (
     describe_nodes,
@@ -523,6 +524,4 @@ def block_scores(
         problem = with_right_nodes(problem, items, problem.counts(items))
     else:
         problem = problem.placed(items, room=ROOM)
-    row = problem.row(items)
-    each = (torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1) for batch in problem.batches())
-    return moments(each, problem.nodes.theta)
+    return moments((posterior for _, posterior in posteriors(problem, items, 0)), problem.nodes.theta)

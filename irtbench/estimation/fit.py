@@ -22,7 +22,6 @@ from irtbench.data.stored_responses import AnyResponses, StoredResponses
 from irtbench.estimation.distributed.ranks import Ranks
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode, joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.item_quantiles import turned
@@ -38,7 +37,7 @@ from irtbench.estimation.marginal.observed_information import (
     sampling_covariance,
 )
 from irtbench.estimation.marginal.population import find_mode_with_population
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.marginal.shared_scale import ability_vanishes
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device, FitSettings, Precision, fit_settings
 from irtbench.estimation.shared_items import (

@@ -19,7 +19,6 @@ from irtbench.data.shown import Drawn, counted
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fit import (
     choose_device,
     choose_precision,
@@ -38,14 +37,14 @@ from irtbench.estimation.marginal.beside_anchors import (
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import DesignedProblem, equal_parameters
 from irtbench.estimation.marginal.designed_problem import rating_scale as rating_scale_design
-from irtbench.estimation.marginal.group_mode import (
+from irtbench.estimation.marginal.group_problem import (
     BOUND,
+    GroupProblem,
     designed_in_groups,
     find_group_mode,
     group_nodes,
     groups_of,
 )
-from irtbench.estimation.marginal.group_problem import GroupProblem
 from irtbench.estimation.marginal.mode import RoughStart, find_mode, rough_start
 from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import (
@@ -53,7 +52,7 @@ from irtbench.estimation.marginal.observed_information import (
     joint_sampling_covariance,
     sampling_covariance,
 )
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.multiple_groups import group_names, populations_told

@@ -24,14 +24,14 @@ from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable, choose_device, precision, problem_of, with_names
 from irtbench.estimation.fitted import software_versions
 from irtbench.estimation.marginal.designed_problem import common_slope
-from irtbench.estimation.marginal.group_mode import (
+from irtbench.estimation.marginal.group_problem import (
     BOUND,
+    GroupProblem,
     designed_in_groups,
     find_group_mode,
     group_nodes,
     groups_of,
 )
-from irtbench.estimation.marginal.group_problem import GroupProblem
 from irtbench.estimation.marginal.observed_information import joint_sampling_covariance
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values

@@ -21,8 +21,8 @@ from irtbench.estimation.few_respondents.learnt_prior import (
 )
 from irtbench.estimation.few_respondents.messages import outweigh_the_odds
 from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.item_quantiles import normal_points, weighted_quantiles
+from irtbench.estimation.marginal.acceleration import FixedPoint
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors

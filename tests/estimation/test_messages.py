@@ -9,7 +9,6 @@ import torch
 
 from builders.problem import make_problem
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents import messages
 from irtbench.estimation.few_respondents.empirical_bayes import joint_abilities
 from irtbench.estimation.few_respondents.item_grid import ItemGrid
@@ -17,6 +16,7 @@ from irtbench.estimation.few_respondents.item_posteriors import Surroundings, cu
 from irtbench.estimation.few_respondents.learnt_prior import LEAST_DEVIATION
 from irtbench.estimation.few_respondents.messages import Beliefs
 from irtbench.estimation.fit import fit_model, with_positive_direction
+from irtbench.estimation.marginal.problem import Estimate
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.item_parameters import ItemParameters

@@ -7,8 +7,8 @@ import torch
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fixed_point import FixedPoint
-from irtbench.estimation.marginal.normal_mixture import LEAST_DEVIATION, NormalMixture
+from irtbench.estimation.marginal.acceleration import FixedPoint
+from irtbench.estimation.marginal.population import LEAST_DEVIATION, NormalMixture
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.item_tensors import ItemTensors

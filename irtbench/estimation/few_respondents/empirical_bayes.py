@@ -20,7 +20,6 @@ from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.estimation.driver import alternate
-from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.item_grid import ItemGrid, weighted_moments
 from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.few_respondents.learnt_prior import (
@@ -32,7 +31,7 @@ from irtbench.estimation.few_respondents.learnt_prior import (
     unpacked,
 )
 from irtbench.estimation.few_respondents.messages import Beliefs, settled
-from irtbench.estimation.fixed_point import FixedPoint
+from irtbench.estimation.marginal.acceleration import FixedPoint
 from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import (
     COARSEST,
@@ -48,7 +47,7 @@ from irtbench.estimation.marginal.observed_information import (
     own_information,
     parameter_covariance,
 )
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.pyro_model.item_tensors import INTERCEPT, ItemTensors

@@ -20,7 +20,6 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
 from irtbench.data.shown import Shown, counted
 from irtbench.estimation.doubts import find_doubts
-from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fit import (
     check_estimable,
     choose_device,
@@ -49,7 +48,7 @@ from irtbench.estimation.marginal.nodes import (
     with_right_nodes,
 )
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop

@@ -20,10 +20,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
-from irtbench.estimation.marginal.group_mode import BOUND, designed_in_groups, find_group_mode, group_nodes, groups_of
-from irtbench.estimation.marginal.group_problem import GroupProblem, scores
+from irtbench.estimation.marginal.group_problem import (
+    BOUND,
+    GroupProblem,
+    designed_in_groups,
+    find_group_mode,
+    group_nodes,
+    groups_of,
+    scores,
+)
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import (
     invert,
@@ -31,7 +37,7 @@ from irtbench.estimation.marginal.observed_information import (
     own_information,
     told_scale,
 )
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.marginal.shared_scale import LEAST_SD, NormalMoments
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.models.item_parameters import ItemParameters

@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from scipy.special import chdtri, ndtr
 from torch import Tensor
 
-from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.item_likelihood import ItemLikelihoods
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
@@ -36,7 +35,7 @@ from irtbench.estimation.marginal.observed_information import (
     on_guessing_scale,
     own_information,
 )
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors, curve
 

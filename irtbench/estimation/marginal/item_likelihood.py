@@ -10,13 +10,13 @@ cells are for what its logarithm has beyond that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.curve_formulas import Curve
 from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors, curve
@@ -295,7 +295,9 @@ def responses_in_cells(problem: Problem, items: ItemTensors, cells: Tensor, post
     number: dict[tuple[float, float], Tensor] = {}
     exact: dict[tuple[float, float], Tensor] = {}
     first = 0
-    for correct, asked, own in posteriors(problem, items):
+    for batch, own in posteriors(problem, items, 0):
+        correct = batch.correct.to_dense()
+        asked = torch.ones_like(correct) if batch.observed is None else batch.observed.to_dense()
         mine = cells[first : first + len(own)]
         first += len(own)
         for pair in right_and_wrong(correct, asked - correct):
@@ -317,15 +319,6 @@ def right_and_wrong(right: Tensor, wrong: Tensor) -> list[tuple[float, float]]:
     return [(k, m) for k, m in pairs if k + m > 0]
 
 
-def posteriors(problem: Problem, items: ItemTensors) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Batches of numbers right and asked, shape (n_batch, n_items), with posteriors of theta, (n_batch, n_nodes)."""
-    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(items)
-    for batch in problem.batches(dtype=torch.float64):
-        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
-        correct = batch.correct.to_dense()
-        yield correct, torch.ones_like(correct) if batch.observed is None else batch.observed.to_dense(), posterior
-
-
 def posterior_cells(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
     """The cell of each respondent's posterior mean and standard deviation, and the mean posterior in each cell.
 
@@ -333,7 +326,7 @@ def posterior_cells(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tenso
     """
     theta = problem.nodes.theta[:, 0]
     means, deviations = [], []
-    for _, _, posterior in posteriors(problem, items):
+    for _, posterior in posteriors(problem, items, 0):
         mean = posterior @ theta
         means.append(mean)
         deviations.append((posterior @ theta.square() - mean.square()).clamp(min=1e-12).sqrt())
@@ -344,7 +337,7 @@ def posterior_cells(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tenso
     cells = torch.arange(len(mean), device=mean.device) if alone else torch.unique(pairs, dim=0, return_inverse=True)[1]
     number = torch.bincount(cells)
     total, first = mean.new_zeros(len(number), len(theta)), 0
-    for _, _, posterior in posteriors(problem, items):
+    for _, posterior in posteriors(problem, items, 0):
         total.index_add_(0, cells[first : first + len(posterior)], posterior)
         first += len(posterior)
     return cells, total / number[:, None]

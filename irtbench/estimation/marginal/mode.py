@@ -19,11 +19,10 @@ from pyro.infer import SVI
 from torch import Tensor
 
 from irtbench.estimation.driver import maximise, own_parameters
-from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.fisher_scoring import DeltaELBO, FisherScoring
 from irtbench.estimation.marginal.nodes import with_right_nodes
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, joint_parameter_covariance
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.status import Stop
 from irtbench.models.pyro_model.item_tensors import ItemTensors

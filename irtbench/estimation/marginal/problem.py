@@ -1,4 +1,4 @@
-"""What a fit works on: a Pyro model of items, traced once, with its responses and its population."""
+"""What a fit works on, a Pyro model of items traced once, with responses and population; and what it returns."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts, batches, expected_counts
 from irtbench.estimation.spans import total
+from irtbench.estimation.status import Status
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
@@ -40,6 +41,55 @@ class Evaluation:
     items: ItemTensors
     counts: Counts
     log_posterior: float
+
+
+#: What an estimate is of the items' posterior (without a prior: of the likelihood).
+EstimateKind = Literal["mode", "mean"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Items, and how sure they are.
+
+    Parameters
+    ----------
+    items
+        The estimates.
+    kind
+        Whether they are modes or posterior means.
+    log_likelihood
+        Marginal log-likelihood there.
+    log_posterior
+        The same plus the log prior density; with the items integrated out, the log-likelihood of the abilities.
+    status
+        Whether the iterations converged, and how they ended.
+    counts
+        Expected counts at the items, where the estimator keeps them.
+    covariance
+        Posterior covariance of each item's (a, d, c) where the estimator gives it, shape (n_items, 3, 3).
+    quantiles
+        The 2.5, 50 and 97.5% posterior quantiles of each item's (a, b, c) where the estimator gives them, shape
+        (3, n_items, 3).
+    abilities
+        Of the respondents with their covariance, where they were estimated too, shapes (n_respondents,) and
+        (n_respondents, n_respondents).
+    mode
+        Where the posterior is highest, if the items are its means; None where it was not found, or where they are it.
+    n_density_parameters
+        Number of parameters of an estimated density of ability.
+    """
+
+    items: ItemTensors
+    kind: EstimateKind
+    log_likelihood: float
+    log_posterior: float
+    status: Status
+    counts: Counts | None = None
+    covariance: Tensor | None = None
+    quantiles: Tensor | None = None
+    abilities: tuple[Tensor, Tensor] | None = None
+    mode: ItemTensors | None = None
+    n_density_parameters: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,6 +162,20 @@ class Problem:
         free[:, GUESSING] = given
         free[:, LINEAR] = self.prior.own_linear if self.prior.shared is None else self.prior.shared.varies
         return free
+
+    @property
+    def by_estimated(self) -> Tensor:
+        """Derivatives of all parameters by those that are estimated: the items' own, and then the shared ones.
+
+        Shape (n_items (n_factors + 2), n_estimated).
+        """
+        own, shared = self.free.clone(), self.prior.shared
+        if shared is not None:
+            own[:, LINEAR] = shared.own
+        columns = torch.eye(own.numel(), dtype=torch.float64, device=own.device)[:, own.flatten()]
+        if shared is None:
+            return columns
+        return torch.cat([columns, torch.nn.functional.pad(shared.design, (0, 1)).flatten(1).T], dim=1)
 
     def thawed(self, items: ItemTensors) -> Self:
         """The same without a prior, with all parameters estimated but those of asymptotes at their bound."""

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.estimation.marginal.m_step import item_derivatives, shared_solver
-from irtbench.estimation.marginal.observed_information import invert, observed_information
+from irtbench.estimation.marginal.observed_information import invert, observed_information, told_scale
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 MOST_COUPLED_ITEMS = 1000  # with more the standard errors of what they share are approximate
 LEAST_SD = 1e-3  # of ability: below it the likelihood is highest where ability does not vary
@@ -96,36 +96,13 @@ def shared_errors(problem: Problem, items: ItemTensors) -> SharedErrors:
         derivatives = item_derivatives(problem, items, problem.counts(items))
         assert derivatives.missing is not None
         return SharedErrors(*shared_solver(problem, derivatives).covariance(derivatives.missing))
-    n_items, width = problem.free.shape
-    by_free = free_parameters(problem)
-    varying = by_free[: n_items * width][problem.free.flatten()]
-    inverse, loose = invert(varying.T @ observed_information(problem, items) @ varying)
-    scale = torch.ones(n_items, width, dtype=torch.float64, device=by_free.device)
-    scale[:, GUESSING] = items.guessing * (1 - items.guessing)  # dc = c (1 - c) dlogit
-    by_free[: n_items * width] *= scale.flatten()[:, None]
-    below = by_free[n_items * width :].expand(n_items, -1, -1)
-    each = torch.cat([by_free[: n_items * width].reshape(n_items, width, -1), below], dim=1)
-    not_told = (each[:, :width, loose] != 0).flatten(1).any(dim=1)
-    flat = each[:, :width].flatten(0, 1)
-    whole = (flat @ inverse @ flat.T).view(n_items, width, n_items, width)
-    return SharedErrors(each @ inverse @ each.transpose(1, 2), not_told, whole)
-
-
-def free_parameters(problem: Problem) -> Tensor:
-    """Derivatives of (a, d, logit c) of every item, and below of the common slope, by all that is estimated.
-
-    Shape (3 n_items + 1, n_estimated); the common slope is estimated last.
-    """
-    shared = problem.prior.shared
-    assert shared is not None
-    n_items, width = problem.free.shape
-    own = torch.zeros(n_items, width, dtype=torch.bool, device=problem.free.device)
-    own[:, LINEAR], own[:, GUESSING] = shared.own, problem.guessing_free
-    n_own, n_shared = int(own.sum()), len(shared.names)
-    by_free = torch.zeros(n_items * width + n_shared, n_own + n_shared, dtype=torch.float64, device=own.device)
-    by_free[torch.nonzero(own.flatten())[:, 0], torch.arange(n_own, device=own.device)] = 1.0
-    design = torch.zeros(n_items, width, n_shared, dtype=torch.float64, device=own.device)
-    design[:, LINEAR] = shared.design.permute(1, 2, 0)
-    by_free[: n_items * width, n_own:] = design.flatten(0, 1)
-    by_free[n_items * width :, n_own:] = torch.eye(n_shared, dtype=torch.float64, device=own.device)
-    return by_free
+    free, by_estimated = problem.free, problem.by_estimated
+    determined = by_estimated[free.flatten()]
+    inverse, loose = invert(determined.T @ observed_information(problem, items) @ determined)
+    each = told_scale(problem, items) @ by_estimated.view(*free.shape, -1)
+    not_told = (each[:, :, loose] != 0).flatten(1).any(dim=1)
+    whole = (each.flatten(0, 1) @ inverse @ each.flatten(0, 1).T).view(*free.shape, *free.shape)
+    slope = torch.zeros_like(each[:, :1])
+    slope[:, :, -1] = 1.0  # the common slope is estimated last
+    with_slope = torch.cat([each, slope], dim=1)
+    return SharedErrors(with_slope @ inverse @ with_slope.mT, not_told, whole)

@@ -20,12 +20,11 @@ import torch
 from torch import Tensor
 
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.m_step import moved
 from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode
 from irtbench.estimation.marginal.nodes import MOST_ERROR, change_of_likelihood
 from irtbench.estimation.marginal.observed_information import MOST_INFLATION, observed_information
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.status import Stop
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors

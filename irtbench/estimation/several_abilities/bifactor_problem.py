@@ -183,11 +183,7 @@ class BifactorProblem(AbilitiesProblem):
 
     def determined(self, items: ItemTensors) -> Tensor:
         """Slopes and intercepts by the parameters that are estimated, shape (n_free, n_estimated)."""
-        free, shared = self.free[:, LINEAR], self.prior.shared
-        own = free if shared is None else shared.own
-        columns = torch.eye(own.numel(), dtype=torch.float64, device=own.device)[:, own.flatten()]
-        by_free = columns if shared is None else torch.cat([columns, shared.design.flatten(1).T], dim=1)
-        return by_free[free.flatten()]
+        return self.by_estimated[self.free.flatten()]
 
     def named(self, items: ItemTensors) -> ItemTensors:
         """Every ability turned so that the sum of the slopes on it is positive."""

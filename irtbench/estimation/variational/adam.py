@@ -12,9 +12,8 @@ from pyro.optim import ClippedAdam
 from torch import Tensor
 
 from irtbench.estimation.driver import maximise, own_parameters
-from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.m_step import distance, item_derivatives, scoring_step
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.variational.loss import MarginalELBO
 from irtbench.models.pyro_model.item_tensors import ItemTensors

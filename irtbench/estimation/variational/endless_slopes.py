@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
+from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
@@ -44,14 +45,13 @@ def change_with_others_fixed(problem: Problem, items: ItemTensors) -> Tensor:
     Tensor
         Shape (n_items, 2, n_places): rising and falling steps.
     """
-    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(items)
+    row = problem.in_float64().row(items)
     rising = SLOPE_BOUND * (problem.nodes.theta[:, 0][:, None] - step_places(problem))
     logits = torch.cat([rising, -rising], dim=1)
     log_guessing = items.guessing.log()
     log_p = torch.log(-torch.expm1(row.log_q))
     change = items.intercept.new_zeros(len(items), logits.shape[1])
-    for batch in problem.batches(logits.shape[1], dtype=torch.float64):
-        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
+    for batch, posterior in posteriors(problem, items, logits.shape[1]):
         for j in range(len(items)):
             right = batch.correct[:, j]
             wrong = (1 if batch.observed is None else batch.observed[:, j]) - right

@@ -17,9 +17,10 @@ from pyro.distributions.util import scale_and_mask
 from pyro.infer import ELBO
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import Counts, expected_counts
+from irtbench.estimation.marginal.e_step import expected_counts
+from irtbench.estimation.marginal.m_step import sums_over_nodes
 from irtbench.models.pyro_model.categories import CollapsedCategories
-from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, SLOPES
 from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import mask_of, observed_sites, without_mask
 
@@ -88,11 +89,13 @@ def likelihood_of_rows(site: dict[str, Any]) -> tuple[float, Tensor]:
         surrogate = (counts.r * row.log_odds).sum() + (counts.n * row.log_q).sum()
     else:
         with torch.no_grad():
-            counts, by_slope, by_intercept, by_log_guessing = likelihood_gradient(row, rows)
-        surrogate = (by_slope * row.slope).sum() + by_intercept @ row.intercept
+            counts, items = expected_counts(rows, row), row.items
+            gradient, _, _ = sums_over_nodes(row.nodes, items, counts, slice(None), binned=False)
+        surrogate = (gradient[:, SLOPES] * row.slope).sum() + gradient[:, INTERCEPT] @ row.intercept
         if row.log_guessing is not None and row.log_guessing.requires_grad:
             guessed = torch.isfinite(row.log_guessing)
-            surrogate = surrogate + by_log_guessing[guessed] @ row.log_guessing[guessed]
+            by_logarithm = gradient[:, GUESSING] * items.guessing
+            surrogate = surrogate + by_logarithm[guessed] @ row.log_guessing[guessed]
     if row.nodes.log_weights.requires_grad:  # of a population that is estimated
         surrogate = surrogate + counts.respondents @ row.nodes.log_weights
     return scale * counts.log_likelihood, scale * surrogate
@@ -125,23 +128,3 @@ def rows_of(site: dict[str, Any]) -> ResponseRows:
             f"({len(rows)},) (a response that is missing is -1)"
         )
     return rows.where(mask.expand(len(rows)).to(rows.device))
-
-
-def likelihood_gradient(row: CollapsedLogistic, rows: ResponseRows) -> tuple[Counts, Tensor, Tensor, Tensor]:
-    """Expected counts of all rows, and the gradient of their likelihood by slopes, intercepts and log c.
-
-    With s the logistic function of z and t = 1 - s, by z the gradient is the sum over nodes of r s / P - n s, by c of
-    r t / P - (n - r) / (1 - c)  (`marginal.m_step`).
-    """
-    items = row.items
-    counts = expected_counts(rows, row)
-    basis = row.nodes.basis
-    s = torch.sigmoid(items.logits(basis))
-    if counts.r is None:
-        by_linear = counts.right - (counts.n * s) @ basis
-        return counts, by_linear[:, :-1], by_linear[:, -1], torch.zeros_like(items.intercept)
-    c, t = items.guessing[:, None], 1 - s
-    ratio = counts.r / (c + (1 - c) * s)
-    by_linear = (s * (ratio - counts.n)) @ basis
-    by_c = (ratio * t).sum(dim=1) - (counts.n - counts.r).sum(dim=1) / (1 - c[:, 0])
-    return counts, by_linear[:, :-1], by_linear[:, -1], by_c * items.guessing

@@ -24,8 +24,18 @@ LINEAR = slice(None, -1)  # slopes and intercept
 
 
 @dataclass(frozen=True)
-class _ItemColumns:
-    """Slopes, intercept and a third column that says how items are guessed."""
+class ItemTensors:
+    """Parameters of the curves P = c + (1 - c) / (1 + exp(-(a theta + d))).
+
+    Parameters
+    ----------
+    slope
+        a, shape (n_items, n_factors).
+    intercept
+        d, shape (n_items,).
+    guessing
+        c, shape (n_items,): 0 for a 2PL item.
+    """
 
     slope: Tensor
     intercept: Tensor
@@ -49,20 +59,6 @@ class _ItemColumns:
     def __len__(self) -> int:
         return len(self.intercept)
 
-
-class ItemTensors(_ItemColumns):
-    """Parameters of the curves P = c + (1 - c) / (1 + exp(-(a theta + d))).
-
-    Parameters
-    ----------
-    slope
-        a, shape (n_items, n_factors).
-    intercept
-        d, shape (n_items,).
-    guessing
-        c, shape (n_items,): 0 for a 2PL item.
-    """
-
     def logits(self, basis: Tensor) -> Tensor:
         """Log odds without guessing, z = a theta + d, shape (n_items, n_nodes)."""
         return self.linear @ basis.T
@@ -72,10 +68,6 @@ class ItemTensors(_ItemColumns):
         """Whether any item has a lower asymptote."""
         return bool((self.guessing > 0).any())
 
-    def unbounded(self) -> UnboundedItems:
-        """The same with logit c, minus infinity where c = 0."""
-        return UnboundedItems(self.slope, self.intercept, torch.logit(self.guessing))
-
     def turned(self) -> ItemTensors:
         """The same items for abilities of the opposite sign."""
         return ItemTensors(-self.slope, self.intercept, self.guessing)
@@ -83,14 +75,6 @@ class ItemTensors(_ItemColumns):
     def rescaled(self, mean: float, deviation: float) -> ItemTensors:
         """The same curves for theta' with theta = mean + deviation theta': a' = deviation a, d' = d + mean a."""
         return ItemTensors(deviation * self.slope, self.intercept + mean * self.slope[:, 0], self.guessing)
-
-
-class UnboundedItems(_ItemColumns):
-    """Parameters on the scale on which posteriors are described: a, d and logit c, in the column `guessing`."""
-
-    def bounded(self) -> ItemTensors:
-        """The same with c itself."""
-        return ItemTensors(self.slope, self.intercept, torch.sigmoid(self.guessing))
 
 
 def logistic(z: Tensor) -> Tensor:
