@@ -483,7 +483,7 @@ def factor_scores(
     where = choose_device(device)
     for block in independent_blocks(len(fitted.item_ids), fitted.n_factors, fitted.zero_loadings):
         mean[:, block.factors], deviation[:, block.factors] = block_scores(fitted, data, block, seed, where)
-    abilities = {}
+    abilities: dict[str, NDArray[np.float64]] = {}
     for k in range(fitted.n_factors):
         abilities |= {f"theta_{k + 1}": mean[:, k], f"se_{k + 1}": deviation[:, k]}
     return scores_table(data, abilities)
@@ -519,9 +519,7 @@ def block_scores(
     slope = torch.from_numpy(fitted.slopes[np.ix_(block.items, block.factors)]).to(device)
     intercept = torch.from_numpy(fitted.intercept[block.items]).to(device)
     items = ItemTensors(slope, intercept, torch.zeros_like(intercept))
-    problem = factor_problem(some, len(block.factors), block.zero_loadings, seed, device=device)
-    if problem.n_factors == 1:
-        problem = with_right_nodes(problem, items, problem.counts(items))
-    else:
-        problem = problem.placed(items, room=ROOM)
+    own = factor_problem(some, len(block.factors), block.zero_loadings, seed, device=device)
+    one = own.n_factors == 1
+    problem = with_right_nodes(own, items, own.counts(items)) if one else own.placed(items, room=ROOM)
     return moments((posterior for _, posterior in posteriors(problem, items, 0)), problem.nodes.theta)

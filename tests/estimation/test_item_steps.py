@@ -12,7 +12,7 @@ from builders.simulated import drawn
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import (
-    distance,
+    distances,
     item_derivatives,
     scoring_step,
     with_missing_information,
@@ -125,7 +125,7 @@ def test_the_distance_is_that_in_standard_errors_away_from_bounds() -> None:
     natural = torch.linalg.solve(derivatives.information, derivatives.gradient)
     expected = float((derivatives.gradient * natural).sum(dim=1).max().sqrt())
     step = scoring_step(problem, derivatives)
-    assert distance(derivatives, step) == pytest.approx(expected, rel=1e-5)
+    assert float(distances(problem, derivatives, step)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_an_item_without_guessing_stays_at_no_guessing_and_one_with_it_leaves() -> None:

@@ -85,11 +85,6 @@ class Climb:
             self.change[which], self.refused[which],
         )  # fmt: skip
 
-    def distances(self, derivatives: ItemDerivatives, uphill: Tensor) -> Tensor:
-        """How far each scale is from its maximum, see `m_step.distances`, shape (n_scales,)."""
-        problem = self.problem
-        return distances(derivatives, uphill, shared=problem.prior.shared is not None, n_scales=problem.n_scales)
-
     def step(self, derivatives: ItemDerivatives, uphill: Tensor) -> Tensor:
         """The step of each scale: the accelerated one, that without memory where it was no good, shorter and shorter.
 
@@ -179,7 +174,7 @@ def approach(way: Climb, *, most: int) -> Tensor:
     for _ in range(most):
         derivatives = item_derivatives(way.problem, way.items, way.counts)
         uphill = scoring_step(way.problem, derivatives)
-        near = way.distances(derivatives, uphill) < COARSE_TOLERANCE
+        near = distances(way.problem, derivatives, uphill) < COARSE_TOLERANCE
         if float(near.double().mean()) >= NEARLY_ALL:
             break
         steps += way.take(way.step(derivatives, uphill))
@@ -192,7 +187,7 @@ def climb(way: Climb, steps: Tensor, *, tolerance: float, max_steps: int) -> Sta
     while len(way.which):
         derivatives = item_derivatives(way.problem, way.items, way.counts)
         uphill = scoring_step(way.problem, derivatives)
-        size = way.distances(derivatives, uphill)
+        size = distances(way.problem, derivatives, uphill)
         lost = (
             ~(size < math.inf)
             | at_bound(way.problem, way.items)
@@ -208,11 +203,11 @@ def climb(way: Climb, steps: Tensor, *, tolerance: float, max_steps: int) -> Sta
             way, derivatives, uphill = way.of_scales(stay), derivatives.of_items(of_items), uphill[of_items]
         if len(way.which):
             steps[way.which] += way.take(way.step(derivatives, uphill))
-    ways, there, size = ([part[k] for part in left] for k in range(3))
+    ways = [way for way, _, _ in left]
     order = torch.cat([one.which for one in ways]).argsort()
     matrix = torch.cat([one.problem.by_scale(one.items.matrix) for one in ways])[order].flatten(0, 1)
     counts = ways[0].counts.mapped(lambda *parts: torch.cat(parts)[order], *(one.counts for one in ways[1:]))
-    numbers = there, size, [one.change for one in ways]
+    numbers = [there for _, there, _ in left], [size for _, _, size in left], [one.change for one in ways]
     converged, gradient, change = (torch.cat(parts)[order] for parts in numbers)
     return StackModes(matrix, counts, converged, steps, gradient, change)
 

@@ -28,7 +28,7 @@ from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import (
     ItemDerivatives,
-    distance,
+    distances,
     item_derivatives,
     moved,
     scoring_step,
@@ -189,7 +189,7 @@ class FisherScoring(PyroOptim):
         """Judge where we are; unless this is the end, the steps to try from here."""
         derivatives = item_derivatives(problem, here.items, here.counts)
         uphill = scoring_step(problem, derivatives)
-        self._size = distance(derivatives, uphill, shared=problem.prior.shared is not None)
+        self._size = float(distances(problem, derivatives, uphill))
         small = self.tolerance if problem.nodes.dtype == torch.float64 else max(self.tolerance, FINEST_FLOAT32)
         if not self._size < math.inf:
             self.status = self._ended(Stop.NOT_FINITE)

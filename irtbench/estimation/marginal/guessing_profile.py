@@ -166,7 +166,7 @@ def guessing_intervals(
     estimate = np.stack([items.discrimination, items.difficulty, items.guessing], axis=1)
     error = np.sqrt(variances(items))
     ends = np.stack([estimate - CUT**0.5 * error, estimate + CUT**0.5 * error])
-    tensors = item_tensors(items, problem.guessing_free.device)
+    tensors = problem.given(items)
     own = own_items(problem, items, tensors, joint)
     shared = np.maximum(np.nan_to_num(variances(items) - variances(own)), 0.0)
     likelihoods = ItemLikelihoods.of(problem, tensors)
@@ -188,12 +188,6 @@ def variances(items: ItemParameters) -> Array:
     found = np.stack([errors[name] for name in ("discrimination", "difficulty", "guessing")], axis=1) ** 2
     found[:, 2] = np.nan_to_num(found[:, 2])
     return found
-
-
-def item_tensors(items: ItemParameters, device: torch.device) -> ItemTensors:
-    """The same on a device."""
-    a, d, c = (torch.tensor(part, device=device) for part in (items.discrimination, items.intercept, items.guessing))
-    return ItemTensors(a[:, None], d, c)
 
 
 def own_items(problem: Problem, items: ItemParameters, tensors: ItemTensors, joint: Array | None) -> ItemParameters:

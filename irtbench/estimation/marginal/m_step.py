@@ -327,27 +327,14 @@ def within_bounds(problem: Problem, items: ItemTensors, step: Tensor) -> Tensor:
     return step if problem.all_free else torch.where(problem.free, step, 0.0)
 
 
-def distance(derivatives: ItemDerivatives, step: Tensor, *, shared: bool = False) -> float:
-    """How far the furthest item of one scale is from its maximum, see `distances`."""
-    return float(distances(derivatives, step, shared=shared)[0])
-
-
-def distances(derivatives: ItemDerivatives, step: Tensor, *, shared: bool, n_scales: int = 1) -> Tensor:
+def distances(problem: Problem, derivatives: ItemDerivatives, step: Tensor) -> Tensor:
     """How far the furthest item of each scale is from its maximum, in its own standard errors, shape (n_scales,).
 
-    sqrt(2 gain), the gain being that of the quadratic g'x - x'Ix / 2; away from bounds it is sqrt(g' I^-1 g).
-
-    Parameters
-    ----------
-    step
-        `scoring_step` from there.
-    shared
-        Whether items share parameters: the distance is then that of all together.
-    n_scales
-        Number of scales, each with as many items.
+    sqrt(2 gain), the gain of a `scoring_step` being that of the quadratic g'x - x'Ix / 2; away from bounds it is
+    sqrt(g' I^-1 g). Where items share parameters the distance is that of all together.
     """
-    by_item = gains(derivatives, step).view(n_scales, -1)
-    if shared:  # an item alone may lose by what all gain
+    by_item = gains(derivatives, step).view(problem.n_scales, -1)
+    if problem.prior.shared is not None:  # an item alone may lose by what all gain
         by_item = by_item.sum(dim=1, keepdim=True)
     return by_item.clamp(min=0).amax(dim=1).sqrt()
 

@@ -119,7 +119,7 @@ class Problem:
     fixed_directions: Tensor | None = None
 
     @classmethod
-    def of(cls, model: ItemModel, rows: Tensor | ResponseRows, nodes: NodeTensors) -> Problem:
+    def of(cls, model: ItemModel, rows: Tensor | ResponseRows, nodes: NodeTensors) -> Self:
         """Trace the model once."""
         prior, _ = trace_model(model, rows, nodes)
         return cls(model, as_rows(rows), nodes, prior)

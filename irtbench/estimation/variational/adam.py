@@ -12,7 +12,7 @@ from pyro.optim import ClippedAdam
 from torch import Tensor
 
 from irtbench.estimation.driver import maximise, own_parameters
-from irtbench.estimation.marginal.m_step import distance, item_derivatives, scoring_step
+from irtbench.estimation.marginal.m_step import distances, item_derivatives, scoring_step
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.variational.loss import MarginalELBO
@@ -75,9 +75,7 @@ class GradientRule:
         items = self.problem.prior.items_of({name: value.detach() for name, value in self.point().items()})
         here = self.problem.evaluate(items)
         derivatives = item_derivatives(self.problem, items, here.counts)
-        gradient = distance(
-            derivatives, scoring_step(self.problem, derivatives), shared=self.problem.prior.shared is not None
-        )
+        gradient = float(distances(self.problem, derivatives, scoring_step(self.problem, derivatives)))
         matrix = items.matrix
         change = float("inf") if self._before is None else float((matrix - self._before).abs().max())
         self._before = matrix

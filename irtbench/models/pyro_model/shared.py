@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -118,14 +119,19 @@ class SharedParameters:
         """Where slopes and intercept are not constants, shape (n_items, n_factors + 1)."""
         return self.own | (self.design != 0).any(dim=0)
 
+    @cached_property
+    def _by_scale(self) -> tuple[Tensor, Tensor]:
+        """The design, shape (n_shared, n_scales, n_entries), and its products, (n_scales, n_shared, n_shared)."""
+        design = self.design.view(self.n_values, self.n_scales, -1)
+        return design, torch.einsum("ksx,lsx->skl", design, design)
+
     def at(self, values: Tensor) -> Tensor:
         """Slopes and intercepts at these shared values, the items' own being zero, shape (n_items, n_factors + 1)."""
-        each = values.view(self.n_values, self.n_scales).repeat_interleave(len(self.own) // self.n_scales, 1)
-        return (self.design * each[:, :, None]).sum(dim=0)
+        each = self._by_scale[0] * values.view(self.n_values, self.n_scales, 1)
+        return each.sum(dim=0).view(self.own.shape)
 
     def nearest(self, linear: Tensor) -> Tensor:
         """Shared values closest to these slopes and intercepts by least squares, shaped as for `at`."""
-        design = self.design.view(self.n_values, self.n_scales, -1)
-        products = torch.einsum("ksx,lsx->skl", design, design)
-        along = torch.einsum("ksx,sx->sk", design, linear.view(self.n_scales, -1))
+        design, products = self._by_scale
+        along = (design * linear.reshape(self.n_scales, -1)).sum(dim=2).T
         return torch.linalg.solve(products, along).T.squeeze(1)

@@ -198,7 +198,8 @@ class ItemPrior:
                 slopes = name == "slope"
                 column = SLOPES if slopes else slice(INTERCEPT, GUESSING)
                 own = self.own_linear[:, :-1] if slopes else self.intercepts_drawn[:, None]
-                gradient[:, column][own], curvature[:, column][own] = first.flatten(), second.flatten()
+                gradient[:, column].masked_scatter_(own, first)
+                curvature[:, column].masked_scatter_(own, second)
         if positive:
             curvature = curvature.clamp(min=0)
         information = torch.diag_embed(curvature)
