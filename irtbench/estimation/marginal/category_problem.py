@@ -18,14 +18,15 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.marginal import nodes
-from irtbench.estimation.marginal.e_step import Counts, at, expected_counts
+from irtbench.estimation.marginal.e_step import Counts, expected_counts
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
+from irtbench.estimation.marginal.missing_information import score_covariances
 from irtbench.estimation.marginal.observed_information import observed_information, own_information, told_scale
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.spans import summed, total
+from irtbench.estimation.spans import total
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.categories import Alike, CategoryItems, CollapsedCategories
+from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import FILLS
 from irtbench.models.pyro_model.node_tensors import NodeTensors
@@ -41,7 +42,6 @@ from irtbench.models.pyro_model.sites import (
     without_independent,
 )
 
-SORTED, ALIKE = 8192, 512  # respondents who are sorted by ability, and taken together
 LEAST_ROOM = 1e-3  # of an asymptote that is given, to its bound
 NEGLIGIBLE = 1e-12  # the same of one that is known to be at it
 
@@ -297,46 +297,21 @@ def starting_categories(problem: CategoryProblem) -> ItemTensors:
     return ItemTensors.from_matrix(torch.where(problem.free, matrix, problem.prior.fixed.matrix))
 
 
-NOBODY = 1e-14  # share of a batch's respondents at a node, below which it is left out
-
-
-def score_functions(problem: CategoryProblem, items: ItemTensors) -> Tensor:
-    """What a response adds to the score of its item, shape (n_nodes, n_columns + n_items, n_items * width).
-
-    Of a category but the first its derivative less that of the first, and of any response that of the first.
-    """
-    x, theta, scale = items.matrix, problem.nodes.theta.T, problem.scale
-    n_items, width = problem.free.shape
-    n_columns = len(scale.item_of_column)
-    found = x.new_zeros(theta.shape[1], n_columns + n_items, n_items, width)
-    for part in scale.parts:
-        _, first, _ = part.derivatives(x, theta)
-        for k, item in enumerate(part.items.tolist()):
-            rest = first[k, 1:] - first[k, :1]
-            found[:, part.columns[k], item, : part.n_parameters] = rest.transpose(0, 1)
-            found[:, n_columns + item, item, : part.n_parameters] = first[k, 0]
-    return found.flatten(2)
-
-
 @observed_information.register
 def category_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
     """Negative Hessian of the log-posterior in the free parameters, shape (n_free, n_free)."""
     chosen = problem.free.reshape(-1)
-    functions = score_functions(problem, items)[:, :, chosen]
-    if problem.rows.complete:  # all were asked every item: what that adds is one sum
-        of_categories, of_any = functions.split([functions.shape[1] - len(items), len(items)], dim=1)
-        functions = torch.cat([of_categories, of_any.sum(dim=1, keepdim=True)], dim=1)
-    found = torch.block_diag(*complete_information(problem, items))[chosen][:, chosen]
-    place = (*at(problem.in_float64().row(items)), functions)
-    products, means = summed(
-        problem.rows,
-        "products of categories",
-        place,
-        lambda rows: products_of(replace(problem.in_float64(), rows=rows), items, functions),
-    )
-    for own, by_parameter in zip(products, functions, strict=True):
-        found -= by_parameter.T @ own @ by_parameter
-    return found + means
+    complete = complete_information(problem, items)
+    missing = missing_of_categories(problem, items, complete).flatten(2).flatten(0, 1)
+    return (torch.block_diag(*complete) - missing)[chosen][:, chosen]
+
+
+@own_information.register
+def own_category_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
+    """The diagonal blocks of `category_information`, with the identity's row and column for what is no parameter."""
+    complete = complete_information(problem, items)
+    found = complete - missing_of_categories(problem, items, complete, own=True)
+    return torch.where(problem.estimated_pairs, found, problem.identity)
 
 
 def complete_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
@@ -349,69 +324,20 @@ def complete_information(problem: CategoryProblem, items: ItemTensors) -> Tensor
     return complete
 
 
-def products_of(problem: CategoryProblem, items: ItemTensors, functions: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums over respondents of products of their responses at each node, and of products of their mean scores.
-
-    Shapes (n_nodes, n_given, n_given) and (n_free, n_free).
-    """
-    row, (n_nodes, n_given, n_free) = problem.row(items), functions.shape
-    products, means = functions.new_zeros(n_nodes, n_given, n_given), functions.new_zeros(n_free, n_free)
-    column, parameter = torch.nonzero((functions != 0).any(dim=0), as_tuple=True)  # a response tells of its own item
-    own = functions[:, column, parameter]
-    for batch in problem.rows.batches(SORTED, torch.float64):
-        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
-        correct = batch.correct.to_dense()
-        asked = correct.new_ones(len(batch), 1) if batch.observed is None else batch.observed.to_dense()
-        given = torch.cat([correct, asked], dim=1)
-        for alike in (
-            (posterior @ problem.nodes.theta[:, 0]).argsort().split(ALIKE)
-        ):  # whose abilities are near few nodes
-            theirs, mass = given[alike], posterior[alike]
-            mean = means.new_zeros(len(theirs), n_free).index_add_(1, parameter, (mass @ own) * theirs[:, column])
-            means += mean.T @ mean
-            for q in torch.nonzero(mass.sum(dim=0) > NOBODY * len(theirs))[:, 0].tolist():
-                products[q].addmm_((theirs * mass[:, q, None]).T, theirs)
-    return products, means
-
-
-@own_information.register
-def own_category_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
-    """The diagonal blocks of `category_information`, with the identity's row and column for what is no parameter."""
-    found = complete_information(problem, items)
-    functions = score_functions(problem, items).unflatten(2, problem.free.shape)
-    row, scale = problem.in_float64().row(items), problem.scale
-    n_columns = len(scale.item_of_column)
+def missing_of_categories(
+    problem: CategoryProblem, items: ItemTensors, complete: Tensor, *, own: bool = False
+) -> Tensor:
+    """Missing information, see `score_covariances`: a response adds the derivative of its category."""
+    x, theta, scale = items.matrix, problem.nodes.theta.T, problem.scale
+    most, n_columns = max(scale.n_categories), len(scale.item_of_column)
+    added = x.new_zeros(most, theta.shape[1], scale.width, len(scale))
+    column = torch.full((most - 1, len(scale)), n_columns, device=x.device)
     for part in scale.parts:
-        columns = torch.cat([part.columns, n_columns + part.items[:, None]], dim=1)
-        own = torch.stack([functions[:, c, j] for c, j in zip(columns, part.items.tolist(), strict=True)])
-        found[part.items] -= missing_of(problem, row, part, own)
-    return torch.where(problem.estimated_pairs, found, problem.identity)
-
-
-def missing_of(problem: CategoryProblem, row: CollapsedCategories, part: Alike, functions: Tensor) -> Tensor:
-    """Posterior covariances of the items' own scores, summed over respondents, shape (n_alike, width, width).
-
-    `functions` are what categories but the first and any response add, shape (n_alike, n_nodes, n_categories, width).
-    """
-
-    def of_rows(rows: ResponseRows) -> tuple[Tensor, ...]:
-        found = functions.new_zeros(len(part.items), functions.shape[3], functions.shape[3])
-        for batch in replace(problem, rows=rows).batches(dtype=torch.float64):
-            posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
-            correct = batch.correct.to_dense()
-            asked = (
-                correct.new_ones(len(batch), len(problem.free)) if batch.observed is None else batch.observed.to_dense()
-            )
-            for k, (columns, item) in enumerate(zip(part.columns, part.items.tolist(), strict=True)):
-                given = torch.cat([correct[:, columns], asked[:, item, None]], dim=1)
-                own = functions[k].transpose(0, 1)  # by response, node, parameter
-                mean = torch.einsum("ic,iq,cqp->ip", given, posterior, own)
-                products = torch.einsum("ic,id,iq->qcd", given, given, posterior)
-                found[k] += torch.einsum("qcd,cqa,dqb->ab", products, own, own) - mean.T @ mean
-        return (found,)
-
-    place = (*at(row), functions)
-    return summed(problem.rows, f"own products of {part.n_categories} categories", place, of_rows)[0]
+        by_x = part.derivatives(x, theta)[1].permute(1, 2, 3, 0)
+        added[:1, :, : part.n_parameters, part.items] = by_x[:1]
+        added[1 : part.n_categories, :, : part.n_parameters, part.items] = by_x[1:] - by_x[:1]
+        column[: part.n_categories - 1, part.items] = part.columns.T
+    return score_covariances(problem, items, added, column, complete, own=own)
 
 
 @told_scale.register

@@ -19,18 +19,25 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import at, batches
+from irtbench.estimation.marginal.e_step import BATCH_CELLS, at, batches
 from irtbench.estimation.marginal.posterior_table import PosteriorTable, add_powers
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.spans import summed
 from irtbench.estimation.threads import one_thread
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import Batch, ResponseRows
 
 WIDEST = 512  # cells a respondent where functions are interpolated, so that a batch stays in the cache
 FEW_FUNCTIONS = 3  # that span R: theta, or two or three abilities
-MOST_PAIRS = 2**24  # cells of a matrix of two items for each node, held at once
+SORTED = 8192  # respondents who are sorted by ability
 NOBODY = 1e-14  # share of a batch's respondents at a node, below which it is left out
+LEFT_OUT = (
+    1e-6  # share of the information that functions of one degree add, below which those of higher ones are left out
+)
+HARDLY_ANY = 0.1  # the same, below which those of higher degrees are taken in single precision
+FEW_ROWS, NOTHING = 2_000, 1e-11  # respondents up to whom there is time for as good as all, in double precision
+HIGHEST_DEGREE = 40
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class ScoreBasis:
     functions: Tensor
 
 
-def missing_information(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> Tensor:
+def missing_information(problem: Problem, items: ItemTensors, basis: ScoreBasis, complete: Tensor) -> Tensor:
     """Sum over respondents of the posterior covariance of their score, shape (n_items, width, n_items, width).
 
     The score of a respondent is the sum over functions of what correct and what observed responses add, so the sum
@@ -59,7 +66,7 @@ def missing_information(problem: Problem, items: ItemTensors, basis: ScoreBasis)
     are weighted alike for all items.
     """
     if not problem.rows.complete or basis.right.shape[2] > FEW_FUNCTIONS:
-        return missing_information_at_nodes(problem, items, basis)
+        return missing_information_at_nodes(problem, items, basis, complete)
     both_right, mixed, both_base = complete_sums(problem, items, basis)
     each = basis.right.shape[:2]
     shape = (*each, *each)
@@ -168,161 +175,113 @@ def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
     return torch.einsum("jasl,lbs->jalb", halfway, right)
 
 
-def missing_information_at_nodes(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> Tensor:
-    """The same with missing responses or with guessing, node by node."""
-    place = (*at(problem.in_float64().row(items)), basis.right, basis.base, basis.functions)
-    (found,) = summed(
-        problem.rows,
-        "missing information by nodes",
-        place,
-        lambda rows: (score_covariances(replace(problem, rows=rows), items, basis),),
-    )
-    return found
+def missing_information_at_nodes(problem: Problem, items: ItemTensors, basis: ScoreBasis, complete: Tensor) -> Tensor:
+    """The same with missing responses, with guessing or with several abilities."""
+    n_right = basis.right.shape[2]
+    base, right = basis.base @ basis.functions[n_right:], basis.right @ basis.functions[:n_right]
+    column = torch.arange(len(items), device=right.device)[None]
+    return score_covariances(problem, items, torch.stack([base, right]).permute(0, 3, 2, 1), column, complete)
 
 
-def score_covariances(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> Tensor:
-    """Posterior covariances of the scores of some respondents, summed, shape (n_items, width, n_items, width)."""
-    n_items, width, n_right = basis.right.shape
-    right, base = basis.right @ basis.functions[:n_right], basis.base @ basis.functions[n_right:]
-    few, n_nodes = n_right <= FEW_FUNCTIONS, right.shape[2]
-    found = right.new_zeros(n_items * width, n_items * width)
-    at_once = max(1, MOST_PAIRS // n_items**2)
-    for first in range(0, n_nodes, at_once):
-        place = slice(first, min(first + at_once, n_nodes))
-        pairs = PairSums(place, n_items, like=right, complete=problem.rows.complete, alone=few)
-        for correct, observed, posterior in dense_posteriors(problem, items):
-            pairs.add(correct, observed, posterior)
-            if first == 0:
-                asked = (posterior @ base.flatten(0, 1).T).unflatten(1, (n_items, width))
-                score = asked if observed is None else asked.mul_(observed[:, :, None])
-                if few:
-                    assert observed is not None
-                    found += covariances_with_right(correct, observed, posterior, basis, base, score)
-                else:
-                    score += correct[:, :, None] * (posterior @ right.flatten(0, 1).T).view_as(score)
-                found.addmm_(score.flatten(1).T, score.flatten(1), alpha=-1)
-        found += pairs.contracted(right[:, :, place], base[:, :, place]).reshape(found.shape)
-    return found.reshape(n_items, width, n_items, width)
-
-
-def dense_posteriors(problem: Problem, items: ItemTensors) -> Iterator[tuple[Tensor, Tensor | None, Tensor]]:
-    """Batches of numbers right and asked (None where 1 everywhere), (n_batch, n_items), and posteriors of theta."""
-    for batch, posterior in posteriors(problem, items, 3 * len(items)):
-        yield batch.correct.to_dense(), None if batch.observed is None else batch.observed.to_dense(), posterior
-
-
-def covariances_with_right(
-    correct: Tensor, observed: Tensor, posterior: Tensor, basis: ScoreBasis, base: Tensor, asked: Tensor
+def score_covariances(
+    problem: Problem, items: ItemTensors, added: Tensor, column: Tensor, complete: Tensor, *, own: bool = False
 ) -> Tensor:
-    """Covariances of what correct responses add with itself and with what any observed response adds, by functions.
+    """Posterior covariances of the respondents' scores, summed, shape (n_items, width, n_items, width).
+
+    With functions P_1, P_2, ... of ability that are orthonormal under a respondent's posterior, his is the sum over
+    them of c c', c = E[P s]. Scores are smooth: polynomials of a few degrees have nearly all, and the last tell how
+    much is left. `own`: of each item's own parameters alone, shape (n_items, width, width).
 
     Parameters
     ----------
-    correct, observed
-        Numbers right and asked, shape (n_batch, n_items).
+    added
+        What a response adds to the score of its item at each node, and what one in the columns of its item adds to
+        that, shape (1 + n_later, n_nodes, width, n_items).
+    column
+        These columns, as many as there are behind the last where an item has no more, shape (n_later, n_items).
+    complete
+        Information of complete data, of which some may be left out, shape (n_items, width, width).
+    """
+    row, theta, (n_items, width) = problem.in_float64().row(items), problem.nodes.theta, problem.free.shape
+    added = torch.where(problem.free.T, added, 0.0)
+    few = problem.rows.n_respondents <= FEW_ROWS
+    size = complete.diagonal(dim1=1, dim2=2).abs().T / problem.rows.n_respondents
+
+    def of_rows(rows: ResponseRows) -> tuple[Tensor, ...]:
+        found = torch.zeros_like(complete) if own else complete.new_zeros(n_items * width, n_items * width)
+        for correct, observed, posterior in dense_posteriors(rows, row, added[:, 0].numel()):
+            there = posterior.sum(dim=0) > NOBODY * len(posterior)
+            functions = added[:, there].flatten(2)
+            given = torch.nn.functional.pad(correct, (0, 1))[:, column]
+            share = 1.0
+            for weighted in orthonormal_functions(posterior[:, there], theta[there]):
+                if share < HARDLY_ANY and not few:  # so little that single precision is enough
+                    functions, given = functions.float(), given.float()
+                scores = []
+                for mass in weighted:
+                    first, *later = ((mass.to(given) @ each).view(-1, width, n_items) for each in functions)
+                    first = first if observed is None else first * observed.to(given)[:, None]
+                    for k, each in enumerate(later):
+                        first.addcmul_(each, given[:, k, None])
+                    scores.append(first)
+                each = torch.cat(scores)
+                if own:
+                    found += each.permute(2, 1, 0) @ each.permute(2, 0, 1)
+                else:
+                    found += each.flatten(1).T @ each.flatten(1)
+                left = each.square().sum(dim=0) / size.clamp(min=1e-300) / len(posterior)
+                share = float(torch.where(problem.free.T, left, 0.0).max())
+                if share < (NOTHING if few else LEFT_OUT):
+                    break
+        return (found,)
+
+    (found,) = summed(problem.rows, f"covariances of scores, own {own}", (*at(row), added, complete), of_rows)
+    return found if own else found.view(width, n_items, width, n_items).permute(1, 0, 3, 2)
+
+
+def orthonormal_functions(posterior: Tensor, theta: Tensor) -> Iterator[list[Tensor]]:
+    """Polynomials of abilities that are orthonormal under each posterior, of degree 1, 2, ..., times the posterior.
+
+    Parameters
+    ----------
     posterior
         Shape (n_batch, n_nodes).
-    basis, base
-        The scores, and what any observed response adds at each node, shape (n_items, width, n_nodes).
-    asked
-        Expected value of what the observed responses add, shape (n_batch, n_items, width).
-
-    Returns
-    -------
-    covariances
-        Shape (n_items * width, n_items * width).
+    theta
+        Shape (n_nodes, n_abilities).
     """
-    n_items, width, n_right = basis.right.shape
-    functions = basis.functions[:n_right]
-    mean = posterior @ functions.T
-    found = base.new_zeros(n_items, width, n_items, width)
-    for k in range(n_right):
-        coefficient = basis.right[:, :, k]
-        with_base = (posterior @ (functions[k] * base).flatten(0, 1).T).view_as(asked) * observed[:, :, None]
-        with_base -= mean[:, k, None, None] * asked
-        across = (correct.T @ with_base.flatten(1)).view(n_items, n_items, width)
-        across = coefficient[:, :, None, None] * across[:, None]
-        found += across + across.permute(2, 3, 0, 1)
-        for m in range(n_right):
-            covariance = posterior @ (functions[k] * functions[m]) - mean[:, k] * mean[:, m]
-            sums = (correct.T * covariance) @ correct
-            found += coefficient[:, :, None, None] * sums[:, None, :, None] * basis.right[None, None, :, :, m]
-    return found.flatten(2).flatten(0, 1)
+    known = [torch.ones_like(posterior)]
+    last = [(known[0], 0)]
+    for _ in range(HIGHEST_DEGREE):
+        of_degree, weighted = [], []
+        for function, first in last:
+            for k in range(first, theta.shape[1]):
+                new = function * theta[:, k]
+                for other in known:
+                    new = torch.addcmul(new, other, (posterior * new * other).sum(dim=1, keepdim=True), value=-1)
+                mass = posterior * new
+                size = (mass * new).sum(dim=1, keepdim=True)
+                unit = torch.where(size > NOBODY, size.rsqrt(), 0.0)
+                known.append(new.mul_(unit))
+                of_degree.append((known[-1], k))
+                weighted.append(mass.mul_(unit))
+        yield weighted
+        last = of_degree
 
 
-class PairSums:
-    """Sums over respondents of products of two items' responses, weighted by the posterior at each of some nodes.
+def dense_posteriors(
+    rows: ResponseRows, row: CollapsedLogistic, cells: int
+) -> Iterator[tuple[Tensor, Tensor | None, Tensor]]:
+    """Batches of numbers right and asked (None where 1 everywhere), (n_batch, n_items), and posteriors of theta.
 
-    Parameters
-    ----------
-    place
-        The nodes.
-    n_items
-        How many items.
-    like
-        Of this kind the sums are.
-    complete
-        Whether everybody was asked every item once: sums over the asked are then the same for all items.
-    alone
-        Whether those over the asked alone are wanted.
-
-    Attributes
-    ----------
-    right_right
-        Of numbers right, shape (n_some, n_items, n_items).
-    right_asked, asked_asked
-        Of numbers right and asked and of numbers asked, of the same shape; with complete rows (n_some, n_items, 1) and
-        (n_some, 1, 1).
+    Respondents of one batch are of like ability, so that few nodes are in it.
     """
-
-    def __init__(self, place: slice, n_items: int, *, like: Tensor, complete: bool, alone: bool) -> None:
-        n, of_right, of_asked = place.stop - place.start, 0 if alone else n_items, 1 if complete else n_items
-        self.place, self.alone = place, alone
-        self.right_right = like.new_zeros(n, of_right, of_right)
-        self.right_asked = like.new_zeros(n, of_right, of_asked)
-        self.asked_asked = like.new_zeros(n, of_asked, of_asked)
-
-    def add(self, correct: Tensor, observed: Tensor | None, posterior: Tensor) -> None:
-        """Add a batch: numbers right and asked, shape (n_batch, n_items), and posteriors, (n_batch, n_nodes)."""
-        there = posterior[:, self.place]
-        respondents = there.sum(dim=0)
-        if observed is None:
-            self.right_asked[:, :, 0] += there.T @ correct
-            self.asked_asked[:, 0, 0] += respondents
-        for k in torch.nonzero(respondents > NOBODY * len(there))[:, 0].tolist():
-            if not self.alone:
-                weighted = correct.T * there[:, k]
-                self.right_right[k].addmm_(weighted, correct)
-                if observed is not None:
-                    self.right_asked[k].addmm_(weighted, observed)
-            if observed is not None:
-                self.asked_asked[k].addmm_(observed.T * there[:, k], observed)
-
-    def contracted(self, right: Tensor, base: Tensor) -> Tensor:
-        """The products of scores that they make, shape (n_items, width, n_items, width).
-
-        Parameters
-        ----------
-        right, base
-            R and B at these nodes, shape (n_items, width, n_some) each.
-        """
-        found = paired(base, self.asked_asked, base)
-        if self.alone:
-            return found
-        across = paired(right, self.right_asked, base)
-        return found + paired(right, self.right_right, right) + across + across.permute(2, 3, 0, 1)
-
-
-def paired(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
-    """Sum over nodes of left[j, a, q] sums[q, j, l] right[l, b, q], shape (n_items, width, n_items, width)."""
-    n_items, width, _ = left.shape
-    found = left.new_empty(n_items, width, n_items, width)
-    sums = sums.permute(1, 2, 0)
-    for a in range(width):
-        weighted = left[:, a, None, :] * sums
-        for b in range(width):
-            found[:, a, :, b] = (weighted * right[None, :, b, :]).sum(dim=2)
-    return found
+    most = max(64, BATCH_CELLS[rows.device.type] // cells)
+    for batch in rows.batches(max(most, SORTED), torch.float64):
+        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
+        asked = None if batch.observed is None else batch.observed.to_dense()
+        correct = batch.correct.to_dense()
+        for alike in (posterior @ row.nodes.theta[:, 0]).argsort().split(most):
+            yield correct[alike], None if asked is None else asked[alike], posterior[alike]
 
 
 def posterior_covariances(problem: Problem, items: ItemTensors, functions: Tensor) -> Iterator[tuple[Batch, Tensor]]:

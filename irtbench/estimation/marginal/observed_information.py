@@ -155,7 +155,7 @@ def observed_information(problem: Problem, items: ItemTensors) -> Tensor:
     """Negative Hessian of the log-posterior in the free parameters, item by item, shape (n_free, n_free)."""
     complete, basis = complete_information(problem, items)
     n_items, width = problem.free.shape
-    information = -missing_information(problem, items, basis)
+    information = -missing_information(problem, items, basis, complete)
     each = torch.arange(n_items, device=items.intercept.device)
     information[each, :, each, :] += complete
     flat = information.reshape(n_items * width, n_items * width)

@@ -232,7 +232,11 @@ def span_ends(n_respondents: int, n: int) -> list[tuple[int, int]]:
 def in_columns(rows: Tensor, categories: tuple[Tensor, Tensor]) -> Tensor:
     """Whether the response to a column's item was its category, shape (n_rows, n_columns)."""
     item, category = categories
-    return rows[:, item] == category
+    n_items = rows.shape[1]
+    later = len(item) // n_items
+    if torch.equal(item, torch.arange(n_items, device=item.device).repeat_interleave(later)):  # as many of each
+        return (rows[:, :, None] == category[:later].to(rows.dtype)).flatten(1)
+    return rows.index_select(1, item) == category.to(rows.dtype)
 
 
 def unpacked(
