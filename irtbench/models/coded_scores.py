@@ -153,7 +153,8 @@ def coded_item(
     item: str, values: pd.Series[Any], known: Sequence[Any] | None, levels: Levels
 ) -> tuple[NDArray[np.int8], tuple[Any, ...]]:
     """Codes of an item's responses, -1 where missing, and its categories."""
-    present = set(values.dropna().unique().tolist())
+    there = values.unique()
+    present = set(there[~pd.isna(there)].tolist())
     every = levels[str(item)] if isinstance(levels, Mapping) else known
     expected = list(every) if every is not None else list(levels) if levels is not None else None
     if expected is None:
@@ -169,6 +170,10 @@ def coded_item(
     own = tuple(value for value in expected if every is not None or value in present)
     if len(own) > MOST_CATEGORIES:
         raise InputError(f"responses: item {item}: {len(own)} categories; expected at most {MOST_CATEGORIES}")
+    if values.dtype.kind in "fiu" and all(isinstance(value, int | float) for value in own):
+        order = np.argsort(np.array(own, dtype=np.float64))  # a good deal quicker than by labels
+        codes = order[np.searchsorted(np.array(own, dtype=np.float64)[order], values).clip(max=len(own) - 1)]
+        return np.where(values.isna(), MISSING, codes).astype(np.int8), own
     return np.asarray(pd.Categorical(values, categories=list(own)).codes, dtype=np.int8), own
 
 

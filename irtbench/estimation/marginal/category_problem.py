@@ -30,7 +30,7 @@ from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCatego
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import FILLS
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.pyro_model.rows import ResponseRows, as_rows
+from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import (
     ItemModel,
     ItemPrior,
@@ -42,6 +42,7 @@ from irtbench.models.pyro_model.sites import (
     without_independent,
 )
 
+MANY_RESPONSES = 2**17  # from which on single precision saves time
 LEAST_ROOM = 1e-3  # of an asymptote that is given, to its bound
 NEGLIGIBLE = 1e-12  # the same of one that is known to be at it
 
@@ -142,6 +143,12 @@ class CategoryProblem(Problem):
         """The same without a prior, with all parameters estimated."""
         assert isinstance(self.prior, CategoryPrior)
         return replace(self, prior=replace(self.prior, densities={}, entries={"all": self.scale.free}))
+
+    @cached_property
+    def rough(self) -> CategoryProblem:
+        """With sums over respondents in single precision, where they are dense and many."""
+        many = isinstance(self.rows, DenseRows) and self.rows.values.numel() > MANY_RESPONSES
+        return replace(self, nodes=replace(self.nodes, dtype=torch.float32)) if many else self
 
     @cached_property
     def identity(self) -> Tensor:

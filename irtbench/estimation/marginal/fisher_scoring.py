@@ -41,6 +41,7 @@ from irtbench.estimation.status import Status, Stop
 from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
 from irtbench.models.pyro_model.sites import without_independent
 
+FAR = 0.3  # standard errors from the mode that passes may be rough
 FINEST_FLOAT32 = 1e-3  # standard errors; in float32 the gradient is hardly known better
 SLOPE_BOUND = 30.0  # |a| beyond this means that the likelihood has no maximum in it
 NEAREST_BOUND = 1e-3  # c closer to 1 than this, or to 0 where a prior keeps it off, has run away
@@ -63,12 +64,15 @@ class DeltaELBO(ELBO):
     ----------
     current
         The log-posterior and the expected counts where the loss was last computed; None before.
+    roughly
+        Whether they may be rough, the mode being far, see `Problem.rough`.
     """
 
     def __init__(self, problem: Problem | None = None) -> None:
         super().__init__()
         self.problem = problem
         self.current: Evaluation | None = None
+        self.roughly = True
         self._sites: dict[str, Tensor] = {}
         self._names: tuple[str, ...] = ()
         self._items: ItemTensors | None = None
@@ -84,7 +88,7 @@ class DeltaELBO(ELBO):
         with torch.no_grad():
             # copies, for steps overwrite the guide's parameters and the best items must stay as they were
             items = self._items or self.problem.prior.items_of({name: at.clone() for name, at in self._sites.items()})
-            self.current = self.problem.evaluate(items)
+            self.current = (self.problem.rough if self.roughly else self.problem).evaluate(items)
         return -self.current.log_posterior
 
     def loss_and_grads(self, model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
@@ -148,6 +152,7 @@ class FisherScoring(PyroOptim):
         self.status: Status | None = None
         self.best: Evaluation | None = None
         self.steps = 0
+        self._rough = False
         self._change = math.inf
         self._memory = StepMemory()
         self._tries: Iterator[Tensor] = iter(())
@@ -163,7 +168,7 @@ class FisherScoring(PyroOptim):
             if self._step is not None:
                 self.steps += 1
                 self._change = float(self._step.abs().max())
-            self.best = here
+            self.best, self._rough = here, self.loss.roughly and problem.rough is not problem
             self._tries = self._from_here(problem, here)
         self._step = next(self._tries, None)
         if self._step is not None:
@@ -180,7 +185,8 @@ class FisherScoring(PyroOptim):
     def _rounding(self, problem: Problem) -> float:
         """A step that lowers the log-posterior by no more than rounding is taken."""
         assert self.best is not None
-        return (1e-12 if problem.nodes.dtype == torch.float64 else 1e-7) * abs(self.best.log_posterior)
+        exact = problem.nodes.dtype == torch.float64 and not self._rough
+        return (1e-12 if exact else 1e-7) * abs(self.best.log_posterior)
 
     def _ended(self, stop: Stop, **numbers: Any) -> Status:
         return Status(stop, self.steps, self._size, self._change, **numbers)
@@ -190,12 +196,13 @@ class FisherScoring(PyroOptim):
         derivatives = item_derivatives(problem, here.items, here.counts)
         uphill = scoring_step(problem, derivatives)
         self._size = float(distances(problem, derivatives, uphill))
+        self.loss.roughly = self._size > FAR
         small = self.tolerance if problem.nodes.dtype == torch.float64 else max(self.tolerance, FINEST_FLOAT32)
         if not self._size < math.inf:
             self.status = self._ended(Stop.NOT_FINITE)
         elif (status := self._at_bound(problem, here.items)) is not None:
             self.status = status
-        elif self._size < small and self._change < 100 * self.tolerance:
+        elif not self._rough and self._size < small and self._change < 100 * self.tolerance:
             self.status = self._ended(Stop.CONVERGED, tolerance=small)
         elif self.steps == self.max_steps:
             self.status = self._ended(Stop.STEP_LIMIT, tolerance=small)

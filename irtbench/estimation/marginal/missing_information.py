@@ -32,12 +32,9 @@ WIDEST = 512  # cells a respondent where functions are interpolated, so that a b
 FEW_FUNCTIONS = 3  # that span R: theta, or two or three abilities
 SORTED = 8192  # respondents who are sorted by ability
 NOBODY = 1e-14  # share of a batch's respondents at a node, below which it is left out
-LEFT_OUT = (
-    1e-6  # share of the information that functions of one degree add, below which those of higher ones are left out
-)
-HARDLY_ANY = 0.1  # the same, below which those of higher degrees are taken in single precision
-FEW_ROWS, NOTHING = 2_000, 1e-11  # respondents up to whom there is time for as good as all, in double precision
-HIGHEST_DEGREE = 40
+FEW_ROWS = 2_000  # respondents up to whom there is time for double precision
+LEFT_OUT, NOTHING = 1e-5, 1e-11  # share of the information added by a degree, below which higher ones are left out
+HIGHEST_DEGREE = 30  # of one ability, of two half of it
 
 
 @dataclass(frozen=True)
@@ -205,6 +202,7 @@ def score_covariances(
     row, theta, (n_items, width) = problem.in_float64().row(items), problem.nodes.theta, problem.free.shape
     added = torch.where(problem.free.T, added, 0.0)
     few = problem.rows.n_respondents <= FEW_ROWS
+    dtype, enough = (torch.float64, NOTHING) if few else (torch.float32, LEFT_OUT)
     size = complete.diagonal(dim1=1, dim2=2).abs().T / problem.rows.n_respondents
 
     def of_rows(rows: ResponseRows) -> tuple[Tensor, ...]:
@@ -213,10 +211,8 @@ def score_covariances(
             there = posterior.sum(dim=0) > NOBODY * len(posterior)
             functions = added[:, there].flatten(2)
             given = torch.nn.functional.pad(correct, (0, 1))[:, column]
-            share = 1.0
+            functions, given = functions.to(dtype), given.to(dtype)
             for weighted in orthonormal_functions(posterior[:, there], theta[there]):
-                if share < HARDLY_ANY and not few:  # so little that single precision is enough
-                    functions, given = functions.float(), given.float()
                 scores = []
                 for mass in weighted:
                     first, *later = ((mass.to(given) @ each).view(-1, width, n_items) for each in functions)
@@ -230,8 +226,7 @@ def score_covariances(
                 else:
                     found += each.flatten(1).T @ each.flatten(1)
                 left = each.square().sum(dim=0) / size.clamp(min=1e-300) / len(posterior)
-                share = float(torch.where(problem.free.T, left, 0.0).max())
-                if share < (NOTHING if few else LEFT_OUT):
+                if float(torch.where(problem.free.T, left, 0.0).max()) < enough:
                     break
         return (found,)
 
@@ -251,7 +246,7 @@ def orthonormal_functions(posterior: Tensor, theta: Tensor) -> Iterator[list[Ten
     """
     known = [torch.ones_like(posterior)]
     last = [(known[0], 0)]
-    for _ in range(HIGHEST_DEGREE):
+    for _ in range(HIGHEST_DEGREE // theta.shape[1]):
         of_degree, weighted = [], []
         for function, first in last:
             for k in range(first, theta.shape[1]):

@@ -295,6 +295,11 @@ class Problem:
             found[rows] = torch.logaddexp(found[rows], torch.logsumexp(joint, dim=1).to(found))
         return float(total(self.rows, found.sum())[0])
 
+    @cached_property
+    def rough(self) -> Self:
+        """The same for passes far from the mode, of which some digits are enough, where that is quicker."""
+        return self
+
     def batches(self, cells: int = 0, *, dtype: torch.dtype | None = None) -> Iterator[Batch]:
         """Batches of respondents such that matrices of respondents x nodes, items (or `cells`) stay small."""
         return batches(self.rows, len(self.nodes.theta), cells, dtype=dtype or self.nodes.dtype)

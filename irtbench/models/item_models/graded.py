@@ -36,6 +36,20 @@ class Graded(SteppedModel):
         between = between + maths.log1p(-maths.exp(-maths.exp(rest[..., 1:, :])))
         return maths.join([maths.log_sigmoid(-z[..., :1, :]), between, maths.log_sigmoid(z[..., -1:, :])])
 
+    def derivatives(self, x: Any, theta: Any, maths: Maths) -> tuple[Any, Any, Any]:
+        """Of log P_k by z_k, s(z_k) s(-z_k) / P_k, and by z_k+1; a distance of intercepts lowers all z behind it."""
+        log_p, (z, rest) = self.log_probabilities(x, theta, maths), by_ability(x, theta)
+        z = z + falling(rest, maths)
+        log_rate, none = maths.log_sigmoid(z) + maths.log_sigmoid(-z), 0 * z[..., :1, :]
+        below = maths.join([-maths.exp(log_rate - log_p[..., :-1, :]), none])
+        by_z = maths.join([none, maths.exp(log_rate - log_p[..., 1:, :])]) + below
+        by_x = [*(by_z[..., None] * along[:, None] for along in theta), by_z[..., None]]
+        for i in range(1, z.shape[-2]):
+            later = maths.join([0 * by_z[..., :i, :], below[..., i : i + 1, :], by_z[..., i + 1 :, :]])
+            by_x.append((-maths.exp(rest[..., i : i + 1, :]) * later)[..., None])
+        by_theta = [by_z[..., None] * x[..., k, :, None, None] for k in range(len(theta))]
+        return log_p, maths.beside(by_x), maths.beside(by_theta)
+
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
         """Intercepts of these shares."""
         d = steps_of_shares(shares, slope)

@@ -27,6 +27,16 @@ class PartialCredit(SteppedModel):
         joined = maths.join(each)
         return joined - maths.log_sum(joined)
 
+    def derivatives(self, x: Any, theta: Any, maths: Maths) -> tuple[Any, Any, Any]:
+        """Of log P_k by a theta, k less its mean, and by each d_m, [k = m] - P_m."""
+        log_p = self.log_probabilities(x, theta, maths)
+        p, n = maths.exp(log_p), log_p.shape[-2]
+        mean = sum(k * p[..., k : k + 1, :] for k in range(1, n))
+        by_z = maths.join([k - mean for k in range(n)])[..., None]
+        by_d = [maths.join([float(k == m) - p[..., m : m + 1, :] for k in range(n)])[..., None] for m in range(1, n)]
+        by_theta = [by_z * x[..., k, :, None, None] for k in range(len(theta))]
+        return log_p, maths.beside([*(by_z * along[:, None] for along in theta), *by_d]), maths.beside(by_theta)
+
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
         """Intercepts of these shares."""
         shares = np.maximum(shares, 0.001)

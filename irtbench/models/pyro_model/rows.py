@@ -434,7 +434,8 @@ def encode_responses(responses: AnyResponses, device: torch.device) -> ResponseR
 def rows_in_categories(codes: NDArray[np.int8], columns: tuple[Tensor, Tensor], device: torch.device) -> DenseRows:
     """Categories 0, 1, ..., -1 where missing, shape (n_respondents, n_items), on the device."""
     values = torch.from_numpy(codes).to(device)
-    n = (values[:, columns[0]] == columns[1]).sum(dim=0).to(torch.float64)
+    by_category = torch.stack([(values == k).sum(dim=0) for k in range(int(columns[1].max()) + 1)])
+    n = by_category[columns[1], columns[0]].to(torch.float64)
     return DenseRows(values, n, bool((values != MISSING).all()), categories=columns)
 
 
