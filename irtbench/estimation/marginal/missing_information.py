@@ -30,10 +30,12 @@ from irtbench.models.pyro_model.rows import Batch, ResponseRows
 
 WIDEST = 512  # cells a respondent where functions are interpolated, so that a batch stays in the cache
 FEW_FUNCTIONS = 3  # that span R: theta, or two or three abilities
+MOST_PAIRS = 2**24  # cells of a matrix of two items for each node, held at once
 SORTED = 8192  # respondents who are sorted by ability
 NOBODY = 1e-14  # share of a batch's respondents at a node, below which it is left out
 FEW_ROWS = 2_000  # respondents up to whom there is time for double precision
 LEFT_OUT, NOTHING = 1e-5, 1e-11  # share of the information added by a degree, below which higher ones are left out
+MOST_FUNCTIONS = 20  # of ability, held at once
 HIGHEST_DEGREE = 30  # of one ability, of two half of it
 
 
@@ -173,11 +175,88 @@ def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
 
 
 def missing_information_at_nodes(problem: Problem, items: ItemTensors, basis: ScoreBasis, complete: Tensor) -> Tensor:
-    """The same with missing responses, with guessing or with several abilities."""
+    """The same with missing responses or with guessing."""
     n_right = basis.right.shape[2]
+    if 1 < n_right <= FEW_FUNCTIONS:
+        what = "covariances of scores by several abilities"
+        place = (*at(problem.in_float64().row(items)), basis.right, basis.base, basis.functions)
+        found = summed(problem.rows, what, place, lambda rows: (covariances_of_few(problem, rows, items, basis),))[0]
+        return found.view(len(items), -1, len(items), basis.right.shape[1])
     base, right = basis.base @ basis.functions[n_right:], basis.right @ basis.functions[:n_right]
     column = torch.arange(len(items), device=right.device)[None]
     return score_covariances(problem, items, torch.stack([base, right]).permute(0, 3, 2, 1), column, complete)
+
+
+def covariances_of_few(problem: Problem, rows: ResponseRows, items: ItemTensors, basis: ScoreBasis) -> Tensor:
+    """Where what correct responses add is linear in a few abilities, and the rest is summed node by node."""
+    (n_items, width, n_right), n_nodes = basis.right.shape, basis.functions.shape[1]
+    base = basis.base @ basis.functions[n_right:]
+    found = base.new_zeros(n_items * width, n_items * width)
+    row, at_once = problem.in_float64().row(items), max(1, MOST_PAIRS // n_items**2)
+    for place in torch.arange(n_nodes).split(at_once):
+        pairs = base.new_zeros(len(place), n_items, n_items)
+        for correct, observed, posterior in dense_posteriors(rows, row, n_nodes):
+            assert observed is not None
+            if place[0] == 0:
+                asked = (posterior @ base.flatten(0, 1).T).unflatten(1, (n_items, width)) * observed[:, :, None]
+                found += covariances_with_right(correct, observed, posterior, basis, base, asked)
+                found.addmm_(asked.flatten(1).T, asked.flatten(1), alpha=-1)
+            there = posterior[:, place]
+            for k in torch.nonzero(there.sum(dim=0) > NOBODY * len(there))[:, 0].tolist():
+                pairs[k].addmm_(observed.T * there[:, k], observed)
+        found += paired(base[:, :, place], pairs, base[:, :, place]).reshape(found.shape)
+    return found
+
+
+def covariances_with_right(
+    correct: Tensor, observed: Tensor, posterior: Tensor, basis: ScoreBasis, base: Tensor, asked: Tensor
+) -> Tensor:
+    """Covariances of what correct responses add with itself and with what any observed response adds, by functions.
+
+    Parameters
+    ----------
+    correct, observed
+        Numbers right and asked, shape (n_batch, n_items).
+    posterior
+        Shape (n_batch, n_nodes).
+    basis, base
+        The scores, and what any observed response adds at each node, shape (n_items, width, n_nodes).
+    asked
+        Expected value of what the observed responses add, shape (n_batch, n_items, width).
+
+    Returns
+    -------
+    covariances
+        Shape (n_items * width, n_items * width).
+    """
+    n_items, width, n_right = basis.right.shape
+    functions = basis.functions[:n_right]
+    mean = posterior @ functions.T
+    found = base.new_zeros(n_items, width, n_items, width)
+    for k in range(n_right):
+        coefficient = basis.right[:, :, k]
+        with_base = (posterior @ (functions[k] * base).flatten(0, 1).T).view_as(asked) * observed[:, :, None]
+        with_base -= mean[:, k, None, None] * asked
+        across = (correct.T @ with_base.flatten(1)).view(n_items, n_items, width)
+        across = coefficient[:, :, None, None] * across[:, None]
+        found += across + across.permute(2, 3, 0, 1)
+        for m in range(n_right):
+            covariance = posterior @ (functions[k] * functions[m]) - mean[:, k] * mean[:, m]
+            sums = (correct.T * covariance) @ correct
+            found += coefficient[:, :, None, None] * sums[:, None, :, None] * basis.right[None, None, :, :, m]
+    return found.flatten(2).flatten(0, 1)
+
+
+def paired(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
+    """Sum over nodes of left[j, a, q] sums[q, j, l] right[l, b, q], shape (n_items, width, n_items, width)."""
+    n_items, width, _ = left.shape
+    found = left.new_empty(n_items, width, n_items, width)
+    sums = sums.permute(1, 2, 0)
+    for a in range(width):
+        weighted = left[:, a, None, :] * sums
+        for b in range(width):
+            found[:, a, :, b] = (weighted * right[None, :, b, :]).sum(dim=2)
+    return found
 
 
 def score_covariances(
@@ -207,20 +286,21 @@ def score_covariances(
 
     def of_rows(rows: ResponseRows) -> tuple[Tensor, ...]:
         found = torch.zeros_like(complete) if own else complete.new_zeros(n_items * width, n_items * width)
-        for correct, observed, posterior in dense_posteriors(rows, row, added[:, 0].numel()):
+        for correct, observed, posterior in dense_posteriors(
+            rows, row, max(added[:, 0].numel(), MOST_FUNCTIONS * len(theta))
+        ):
             there = posterior.sum(dim=0) > NOBODY * len(posterior)
             functions = added[:, there].flatten(2)
             given = torch.nn.functional.pad(correct, (0, 1))[:, column]
             functions, given = functions.to(dtype), given.to(dtype)
             for weighted in orthonormal_functions(posterior[:, there], theta[there]):
-                scores = []
-                for mass in weighted:
-                    first, *later = ((mass.to(given) @ each).view(-1, width, n_items) for each in functions)
-                    first = first if observed is None else first * observed.to(given)[:, None]
-                    for k, each in enumerate(later):
-                        first.addcmul_(each, given[:, k, None])
-                    scores.append(first)
-                each = torch.cat(scores)
+                shape = -1, weighted.shape[1], width, n_items
+                each, *later = ((weighted.to(dtype) @ of_level).view(shape) for of_level in functions)
+                if observed is not None:
+                    each *= observed.to(dtype)[:, None, None]
+                for k, of_level in enumerate(later):
+                    each.addcmul_(of_level, given[:, k, None, None])
+                each = each.flatten(0, 1)
                 if own:
                     found += each.permute(2, 1, 0) @ each.permute(2, 0, 1)
                 else:
@@ -234,8 +314,10 @@ def score_covariances(
     return found if own else found.view(width, n_items, width, n_items).permute(1, 0, 3, 2)
 
 
-def orthonormal_functions(posterior: Tensor, theta: Tensor) -> Iterator[list[Tensor]]:
-    """Polynomials of abilities that are orthonormal under each posterior, of degree 1, 2, ..., times the posterior.
+def orthonormal_functions(posterior: Tensor, theta: Tensor) -> Iterator[Tensor]:
+    """Polynomials of abilities that are orthonormal under each posterior, times the posterior.
+
+    Those of degree 1, of degree 2, ..., shape (n_batch, n_of_degree, n_nodes) each.
 
     Parameters
     ----------
@@ -244,23 +326,21 @@ def orthonormal_functions(posterior: Tensor, theta: Tensor) -> Iterator[list[Ten
     theta
         Shape (n_nodes, n_abilities).
     """
-    known = [torch.ones_like(posterior)]
-    last = [(known[0], 0)]
-    for _ in range(HIGHEST_DEGREE // theta.shape[1]):
-        of_degree, weighted = [], []
-        for function, first in last:
-            for k in range(first, theta.shape[1]):
-                new = function * theta[:, k]
-                for other in known:
-                    new = torch.addcmul(new, other, (posterior * new * other).sum(dim=1, keepdim=True), value=-1)
-                mass = posterior * new
-                size = (mass * new).sum(dim=1, keepdim=True)
-                unit = torch.where(size > NOBODY, size.rsqrt(), 0.0)
-                known.append(new.mul_(unit))
-                of_degree.append((known[-1], k))
-                weighted.append(mass.mul_(unit))
-        yield weighted
-        last = of_degree
+    weight, n_abilities = posterior[:, None], theta.shape[1]
+    known = new = torch.ones_like(weight)
+    last = [0]  # ability by which each of the new ones was multiplied
+    for _ in range(HIGHEST_DEGREE // n_abilities):
+        which, last = zip(*((k, d) for k, first in enumerate(last) for d in range(first, n_abilities)), strict=True)
+        new = new[:, which] * theta.T[last, :]
+        new = new - ((new * weight) @ known.mT) @ known
+        products = (new * weight) @ new.mT
+        products.diagonal(dim1=1, dim2=2).add_(NOBODY)
+        if len(which) == 1:
+            new = new * products.rsqrt()
+        else:
+            new = torch.linalg.solve_triangular(torch.linalg.cholesky_ex(products).L, new, upper=False)
+        known = torch.cat([known, new], dim=1)
+        yield new * weight
 
 
 def dense_posteriors(
@@ -270,7 +350,7 @@ def dense_posteriors(
 
     Respondents of one batch are of like ability, so that few nodes are in it.
     """
-    most = max(64, BATCH_CELLS[rows.device.type] // cells)
+    most = max(32, BATCH_CELLS[rows.device.type] // cells)
     for batch in rows.batches(max(most, SORTED), torch.float64):
         posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
         asked = None if batch.observed is None else batch.observed.to_dense()
