@@ -10,7 +10,7 @@ responses in them, times functions of ability; its posterior covariances are sum
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -101,6 +101,7 @@ class CategoryProblem(Problem):
     """
 
     items: CategoryItems | None = None
+    _latest: list[tuple[Tensor, Counts]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, model: ItemModel, rows: Tensor | ResponseRows, nodes: NodeTensors) -> CategoryProblem:
@@ -214,8 +215,10 @@ class CategoryProblem(Problem):
         return CollapsedCategories(items.matrix, self.scale, self.nodes)
 
     def counts(self, items: ItemTensors, *, at_nodes: bool = True) -> Counts:
-        """The E step at these items."""
-        return expected_counts(self.rows, self.row(items), at_nodes=True)
+        """The E step at these items; the latest is kept, for standard errors begin where steps end."""
+        if not self._latest or not torch.equal(self._latest[0][0], items.matrix):
+            self._latest[:] = [(items.matrix, expected_counts(self.rows, self.row(items), at_nodes=True))]
+        return self._latest[0][1]
 
 
 @nodes.information.register
