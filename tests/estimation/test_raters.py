@@ -134,11 +134,11 @@ def test_curves_are_those_of_the_item_models_without_categories_that_are_not_the
     own = CURVES[curve]
     points = own(np.arange(4), np.tile(d, (4, 1)), along)
     x = np.array([1.0, 0.9, np.log(0.8), np.log(1.2)]) if curve == "grm" else np.array([1.0, 0.9, 0.1, -1.1])
-    log_p = own.model().log_probabilities(x[:, None], along[:, None], NUMPY)  # of each row as nodes
-    expected = np.stack([own.model().log_probabilities(x[:, None], [row], NUMPY)[k] for k, row in enumerate(along)])
+    log_p = own.model.log_probabilities(x[:, None], along[:, None], NUMPY)  # of each row as nodes
+    expected = np.stack([own.model.log_probabilities(x[:, None], [row], NUMPY)[k] for k, row in enumerate(along)])
     assert log_p is not None
     np.testing.assert_allclose(points.log_likelihood, expected, atol=1e-12)
-    p = np.stack([np.exp(own.model().log_probabilities(x[:, None], [row], NUMPY)) for row in along])
+    p = np.stack([np.exp(own.model.log_probabilities(x[:, None], [row], NUMPY)) for row in along])
     mean, variance = points.moments()
     np.testing.assert_allclose(mean, np.einsum("k,nkq->nq", np.arange(4), p), atol=1e-12)
     np.testing.assert_allclose(variance, np.einsum("k,nkq->nq", np.arange(4) ** 2, p) - mean**2, atol=1e-12)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
 from irtbench.models.item_models.graded import Graded
-from irtbench.models.item_models.item_model import ItemModel, steps_of_shares
+from irtbench.models.item_models.item_model import NUMPY, ItemModel
 from irtbench.models.item_models.partial_credit import PartialCredit
 
 Floats = NDArray[np.float64]
@@ -32,17 +32,12 @@ class CurvePoints(ABC):
     scores: NDArray[np.int64]
     intercepts: Floats
     along: Floats
-    model: ClassVar[type[ItemModel]]
+    model: ClassVar[ItemModel]
 
     @staticmethod
     @abstractmethod
     def weights(n_steps: int) -> Floats:
         """What u counts in each predictor, w, shape (K,)."""
-
-    @staticmethod
-    @abstractmethod
-    def start(shares: Floats) -> Floats:
-        """Intercepts with these shares of categories, about."""
 
     @property
     @abstractmethod
@@ -54,29 +49,36 @@ class CurvePoints(ABC):
     def by_predictors(self) -> Floats:
         """Derivatives of log P by the predictors, shape (n, K, n_nodes)."""
 
-    @property
-    @abstractmethod
-    def by_ability(self) -> Floats:
-        """Derivatives of log P by u, shape (n, n_nodes)."""
-
     @abstractmethod
     def information(self, weights: Floats) -> Floats:
         """Negative second derivatives by the predictors, summed over the nodes with weights, shape (n, K, K)."""
 
     @abstractmethod
-    def moments(self) -> tuple[Floats, Floats]:
-        """Mean and variance of the score at each node, shape (n, n_nodes) each."""
-
-    @abstractmethod
     def expected(self, values: Floats) -> tuple[Floats, Floats]:
         """Mean of what categories 0..K are worth at each node, and its derivatives by the predictors, as above."""
+
+    @classmethod
+    def start(cls, shares: Floats) -> Floats:
+        """Intercepts with these shares of categories, about."""
+        return np.asarray(cls.model.told(cls.model.start(shares, 1.0)[:, None], 1, NUMPY)[1:, 0])
+
+    @cached_property
+    def by_ability(self) -> Floats:
+        """Derivatives of log P by u, shape (n, n_nodes)."""
+        return np.asarray(self.weights(self.intercepts.shape[1]) @ self.by_predictors)
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance of the score at each node, shape (n, n_nodes) each."""
+        k = np.arange(self.intercepts.shape[1] + 1.0)
+        mean, square = self.expected(k)[0], self.expected(k**2)[0]
+        return mean, square - mean**2
 
 
 @dataclass(frozen=True, eq=False)
 class PartialCreditPoints(CurvePoints):
     """Derivatives are those of a multinomial: [k = x] - P_k, and diag P - PP'."""
 
-    model: ClassVar[type[ItemModel]] = PartialCredit
+    model: ClassVar[ItemModel] = PartialCredit()
 
     @cached_property
     def _curves(self) -> tuple[Floats, Floats]:
@@ -96,11 +98,6 @@ class PartialCreditPoints(CurvePoints):
         """w, see `CurvePoints`."""
         return np.arange(1.0, n_steps + 1)
 
-    @staticmethod
-    def start(shares: Floats) -> Floats:
-        """Intercepts with these shares, about."""
-        return PartialCredit().start(shares, 1.0)[1:]
-
     @property
     def log_likelihood(self) -> Floats:
         """Log P of the scores given."""
@@ -114,12 +111,6 @@ class PartialCreditPoints(CurvePoints):
         found[rows, self.scores[rows] - 1] += 1.0
         return np.asarray(found)
 
-    @property
-    def by_ability(self) -> Floats:
-        """Derivatives by u."""
-        p = self._curves[0]
-        return np.asarray(self.scores[:, None] - self.weights(p.shape[1]) @ p)
-
     def information(self, weights: Floats) -> Floats:
         """Negative second derivatives, summed with weights."""
         p = self._curves[0]
@@ -128,13 +119,6 @@ class PartialCreditPoints(CurvePoints):
         steps = np.arange(p.shape[1])
         found[:, steps, steps] += weighted.sum(axis=2)
         return np.asarray(found)
-
-    def moments(self) -> tuple[Floats, Floats]:
-        """Mean and variance of the score."""
-        p = self._curves[0]
-        k = self.weights(p.shape[1])
-        mean = k @ p
-        return mean, k**2 @ p - mean**2
 
     def expected(self, values: Floats) -> tuple[Floats, Floats]:
         """Mean worth, and its derivatives by the predictors."""
@@ -147,7 +131,7 @@ class PartialCreditPoints(CurvePoints):
 class GradedPoints(CurvePoints):
     """P_x is a difference of two logistic curves: only their two predictors have derivatives."""
 
-    model: ClassVar[type[ItemModel]] = Graded
+    model: ClassVar[ItemModel] = Graded()
 
     @cached_property
     def _ends(self) -> tuple[Floats, Floats]:
@@ -161,12 +145,6 @@ class GradedPoints(CurvePoints):
     def weights(n_steps: int) -> Floats:
         """w, see `CurvePoints`."""
         return np.ones(n_steps)
-
-    @staticmethod
-    def start(shares: Floats) -> Floats:
-        """Intercepts with these shares, about."""
-        found = steps_of_shares(shares, 1.0)
-        return found - 0.01 * np.arange(len(found))  # apart, where shares are next to nothing
 
     @cached_property
     def log_likelihood(self) -> Floats:
@@ -196,9 +174,9 @@ class GradedPoints(CurvePoints):
         self._placed(found, -second, 0)
         return found
 
-    @property
+    @cached_property
     def by_ability(self) -> Floats:
-        """Derivatives by u."""
+        """Derivatives by u: of two predictors, without all others."""
         first, second = self._slopes
         return first - second
 
@@ -218,13 +196,6 @@ class GradedPoints(CurvePoints):
         found[both, x - 1, x] += across
         found[both, x, x - 1] += across
         return found
-
-    def moments(self) -> tuple[Floats, Floats]:
-        """Mean and variance of the score."""
-        at_least = expit(self.along[:, None] + self.intercepts[..., None])
-        k = 2.0 * np.arange(self.intercepts.shape[1]) + 1  # k^2 - (k - 1)^2
-        mean = at_least.sum(axis=1)
-        return mean, k @ at_least - mean**2
 
     def expected(self, values: Floats) -> tuple[Floats, Floats]:
         """Mean worth, and its derivatives by the predictors."""

@@ -354,15 +354,13 @@ def interactions_found(problem: RatingProblem, mode: Mode, covariance: Covarianc
 
 def items_of(problem: RatingProblem, x: Floats) -> CategoryParameters:
     """The items as an average rater grades them."""
-    ratings, rows = problem.ratings, x[problem.places["items"]]
-    at = np.zeros((len(rows), problem.n_steps + 1))
-    for row, own, n in zip(at, rows, ratings.n_steps, strict=True):
-        row[0], d = own[problem.n_steps] if problem.model.item_slopes else 1.0, own[:n]
-        row[1 : n + 1] = [d[0], *np.log(-np.diff(d))] if problem.model.curve == "grm" else d
-    each = (problem.curve.model(),) * len(rows)
-    return CategoryParameters(
-        ratings.item_ids, each, ratings.categories, at, ratings.n_steps + problem.model.item_slopes
-    )
+    ratings, model, n_steps = problem.ratings, problem.curve.model, problem.n_steps
+    at = np.zeros((len(ratings.item_ids), n_steps + 1))
+    for row, own, n in zip(at, x[problem.places["items"]], ratings.n_steps, strict=True):
+        a = own[n_steps] if problem.model.item_slopes else 1.0
+        row[: n + 1] = model.unbounded(np.array([a, *own[:n]]))
+    each, own_parameters = (model,) * len(at), ratings.n_steps + problem.model.item_slopes
+    return CategoryParameters(ratings.item_ids, each, ratings.categories, at, own_parameters)
 
 
 def items_found(problem: RatingProblem, x: Floats, covariance: Covariance | None, squares: Floats) -> pd.DataFrame:

@@ -175,9 +175,3 @@ def coded_by_item(items: Ints, scores: NDArray[np.float64], n_items: int) -> tup
     there[items, level.reshape(-1)] = True
     place = there.cumsum(axis=1) - 1
     return tuple(tuple(levels[own].tolist()) for own in there), place[items, level.reshape(-1)].astype(np.int64)
-
-
-def part_names(ratings: Ratings) -> list[list[Any]]:
-    """The raters of each connected part, the largest part first."""
-    return [[ratings.rater_ids[r] for r in np.flatnonzero(ratings.parts == part)]
-            for part in range(int(ratings.parts.max()) + 1)]  # fmt: skip
