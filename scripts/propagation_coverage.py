@@ -99,7 +99,7 @@ def main() -> None:
                 happened = truth.counts[0, :, first] > truth.counts[0, :, second]
                 order[name] += zip(stated, happened, strict=True)
         if corpus == 0 and options.figure is not None:
-            from irtbench.report.evaluation_plots import draw_event_counts
+            from irtbench.report.evaluation_figures import draw_event_counts
             from irtbench.report.figure_file import write_figure
 
             table = sampled["calibrated"].table()

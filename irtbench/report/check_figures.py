@@ -1,6 +1,4 @@
-"""Figures of commands that look for what is wrong with items, with their captions: diagnose, keys, bias, dimensions,
-difficulty.
-"""
+"""What is wrong with items, drawn, with captions: diagnose, keys, bias, dimensions, difficulty; nothing is computed."""
 
 from __future__ import annotations
 
@@ -11,27 +9,38 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.empirical_curve import empirical_curve
+from irtbench.diagnostics.empirical_curve import EmpiricalCurve, empirical_curve
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
+from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report import plots
-from irtbench.report.analysis_plots import (
-    MOST_HORIZONS,
-    draw_item_by_group,
-    draw_item_differences,
-    draw_options,
-    draw_scree,
-)
 from irtbench.report.blocks import Block, figure
-from irtbench.report.diagnosis_plots import draw_dependence, draw_person_fit
-from irtbench.report.drawing import in_panels, on_axes
+from irtbench.report.drawing import ABILITY_LABEL, in_panels, on_axes
 from irtbench.report.formatting import p_value, plural
-from irtbench.report.interval_plots import draw_intervals, height_of
-from irtbench.report.scale_figures import numbered
+from irtbench.report.forms import (
+    BLUE,
+    COLOURS,
+    DASHED,
+    GREY,
+    LINE_STYLES,
+    MARKERS,
+    ORANGE,
+    SKY,
+    Series,
+    curve_plot,
+    found_or_not,
+    height_of,
+    histogram,
+    interval_plot,
+    scatter_plot,
+    shortened,
+    square_plot,
+)
+from irtbench.report.scale_figures import ABILITIES, draw_precision, numbered, probability_axes
 
 if TYPE_CHECKING:
     from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
@@ -44,12 +53,193 @@ MOST_ROWS = 25  # items of a chart, the most conspicuous
 MOST_CURVES = 6  # items whose fit is drawn, the worst
 MOST_PANELS, COLUMNS = 24, 3  # items whose curves by group are drawn
 MOST_PAIRED = 400  # items between which dependence is drawn
+MOST_HORIZONS = 40
+MOST_OPTIONS = 5  # of an item, the key first
+UNLIKELY = -1.645  # lz* that one person in twenty is below
 MEASURES = {
     "shift": "shift for the systems (logits), negative is harder",
     "delta": "difference on the delta scale, negative is harder for the focal group",
     "rms_difference": "difference of the curves (root mean square)",
     "r2_change": "change of R² by group",
 }
+
+
+def draw_fit(ax: Axes, curve: EmpiricalCurve) -> Axes:
+    """The estimated curve of an item (solid) against the smoothed actual one (dotted) with its band: Figure 2."""
+    dotted = {"color": ORANGE, "linestyle": ":", "linewidth": 2.2}
+    actual = Series("actual, with band", curve.theta, curve.proportion, curve.lower, curve.upper, dotted)
+    lines = [Series("estimated", curve.theta, curve.expected), actual]
+    return probability_axes(curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct"))
+
+
+def draw_item_by_group(ax: Axes, grouped: GroupedModel, item: str) -> Axes:
+    """The characteristic curve of an item in each group."""
+    lines = [
+        Series(group, ABILITIES, icc(ABILITIES, items.select([item]))[:, 0])
+        for group, items in zip(grouped.groups, grouped.items, strict=True)
+    ]
+    probability_axes(curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct"))
+    drawn = ax.get_legend()
+    if drawn is not None:
+        drawn.set(title=item, alignment="left")
+        drawn.get_title().set_parse_math(False)
+    return ax
+
+
+def draw_expected_scores(ax: Axes, found: DifferentialTestFunctioning) -> Axes:
+    """Expected score on the whole test in each group, with the band of the difference about the reference's."""
+    lower, upper = (found.expected[0] + end for end in (found.difference_lower, found.difference_upper))
+    lines = [
+        Series(group, found.theta, found.expected[k], *((lower[k - 1], upper[k - 1]) if k else ()))
+        for k, group in enumerate(found.groups)
+    ]
+    return curve_plot(ax, lines, x=ABILITY_LABEL, y=f"expected score of {found.n_items}")
+
+
+def measure_of(table: pd.DataFrame) -> str | None:
+    """The measure of bias that a table of items has."""
+    return next((name for name in MEASURES if name in table and table[name].notna().any()), None)
+
+
+def draw_bias(ax: Axes, table: pd.DataFrame, *, alpha: float) -> Axes:
+    """How far each item differs between groups, those of least p; bounds of the ETS classes dotted.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    table
+        Rows of bias.csv.
+    alpha
+        Adjusted p up to which a difference is drawn as found.
+    """
+    measure = measure_of(table)
+    if measure is None:
+        raise InputError("no item could be compared between the groups, so that there is nothing to draw")
+    shown = table[table["p"].notna()].sort_values("p", kind="stable").head(MOST_ROWS)
+    every = Series("", shown[measure], None, shown.get(f"{measure}_lower"), shown.get(f"{measure}_upper"))
+    words = f"adjusted p < {alpha:g}", f"adjusted p ≥ {alpha:g}"
+    parts = found_or_not(every, shown["p_adjusted"] < alpha, words)
+    interval_plot(ax, list(shown["item_id"]), parts, label=MEASURES[measure], reference=0.0)
+    for bound in (-1.5, -1.0, 1.0, 1.5) if measure == "delta" else ():
+        ax.axvline(bound, color=GREY, linestyle=":", linewidth=0.8)
+    ax.margins(x=0.05)
+    return ax
+
+
+def draw_wrong_keys(ax: Axes, ranked: pd.DataFrame) -> Axes:
+    """How probably each key is wrong, of the most suspicious items."""
+    shown = ranked.head(MOST_ROWS)
+    wrong, words = shown["p_wrong_key"], ("more likely wrong than right", "more likely right")
+    parts = found_or_not(Series("", wrong), wrong > 0.5, words)
+    interval_plot(ax, list(shown["item_id"]), parts, label="probability that the key is wrong", reference=0.0)
+    ax.set_xlim(-0.02, 1.02)
+    return ax
+
+
+def draw_predictions(ax: Axes, found: ExplainedDifficulty) -> Axes:
+    """Each item's difficulty against its prediction from a fit without it, with the interval of the prediction."""
+    x, b, se = found.predicted, found.difficulty, found.se_difficulty
+    ax.vlines(x, found.predicted_lower, found.predicted_upper, color=SKY, linewidth=2, alpha=0.4)
+    dots = Series("", x, b, b - se, b + se)
+    x_label, y_label = "difficulty predicted from the features", "difficulty b as estimated"
+    return scatter_plot(ax, [dots], x=x_label, y=y_label, diagonal=True)
+
+
+def draw_effects(ax: Axes, table: pd.DataFrame) -> Axes:
+    """The effect of each feature on difficulty, with its interval."""
+    effects = Series("", table["effect"], None, table["lower"], table["upper"])
+    return interval_plot(ax, list(table["term"]), [effects], label="effect on difficulty b", reference=0.0)
+
+
+def draw_horizons(ax: Axes, found: TimeHorizon) -> Axes:
+    """Horizons of the systems, the longest on top, with intervals; those without an end go to the border."""
+    order = np.argsort(-found.horizon[:, 0])[:MOST_HORIZONS]
+    every = np.stack([found.lower, found.horizon, found.upper])[:, order]
+    known = every[np.isfinite(every) & (every > 0)]
+    least, most = (known.min(), known.max()) if known.size else (found.shortest, found.longest)
+    every = np.clip(every, least / 2, most * 2)
+    sets = [
+        Series(f"{share:.0%}", every[1, :, k], None, every[0, :, k], every[2, :, k])
+        for k, share in enumerate(found.shares)
+    ]
+    names = [found.respondent_ids[place] for place in order]
+    interval_plot(ax, names, sets, label=f"length of tasks solved so often ({found.unit})")
+    ax.axvspan(found.shortest, found.longest, color=GREY, alpha=0.12, linewidth=0)
+    ax.set(xscale="log")
+    return ax
+
+
+def draw_options(ax: Axes, options: pd.DataFrame) -> Axes:
+    """Share of the lower, middle and upper third by score that chose each option of an item: the key drawn thick.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    options
+        Rows of distractors.csv of one item, the key first.
+    """
+    lines = []
+    for k, row in enumerate(options.head(MOST_OPTIONS).to_dict("records")):
+        look = {"color": COLOURS[1 + (k - 1) % 4], "linestyle": LINE_STYLES[1 + (k - 1) % 6], "linewidth": 1.3}
+        look |= {"marker": MARKERS[k % len(MARKERS)], "markerfacecolor": "white"}
+        if row["is_key"]:
+            look |= {"color": BLUE, "linestyle": "-", "linewidth": 2.4, "markerfacecolor": BLUE}
+        name = f"{shortened(row['option'], most=18)}{' (key)' if row['is_key'] else ''}"
+        lines.append(Series(name, range(3), [row[f"share_{third}"] for third in ("low", "middle", "high")], look=look))
+    curve_plot(ax, lines, x="third by score", y="share choosing it")
+    ax.set_xticks(range(3), labels=["lower", "middle", "upper"])
+    ax.set(ylim=(-0.02, 1.02), xlim=(-0.1, 2.1))
+    return ax
+
+
+def draw_scree(ax: Axes, analysis: ParallelAnalysis, *, most: int = 15) -> Axes:
+    """Draw the first eigenvalues, those that speak for an ability filled, and the limit of chance.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    analysis
+        Result of `parallel_analysis`.
+    most
+        Number of eigenvalues shown.
+    """
+    shown = analysis.table().head(most)
+    number, eigenvalue, ability = (shown[name].to_numpy() for name in ("number", "eigenvalue", "ability"))
+    dot = {"color": BLUE, "linestyle": "none", "marker": "o", "markersize": 6}
+    lines = [
+        Series("", number, eigenvalue, look={"linewidth": 1.0}),
+        Series("abilities", number[ability], eigenvalue[ability], look=dot),
+        Series("not above chance", number[~ability], eigenvalue[~ability], look=dot | {"markerfacecolor": "white"}),
+        Series(f"independent items, {analysis.percentile:g}th percentile", number, shown["chance_limit"], look=DASHED),
+    ]
+    curve_plot(ax, lines, x="number", y="eigenvalue").set_ylim(bottom=0)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return ax
+
+
+def draw_dependence(ax: Axes, pairs: pd.DataFrame) -> Axes:
+    """Residual correlation Q3 of every two items, less the mean of all, from rows of local_dependence.csv."""
+    names = list(dict.fromkeys([*pairs["item_1"], *pairs["item_2"]]))
+    place = {name: k for k, name in enumerate(names)}
+    q3 = np.full((len(names), len(names)), np.nan)
+    first, second = (pairs[name].map(place).to_numpy() for name in ("item_1", "item_2"))
+    q3[second, first] = pairs["q3_centred"].to_numpy(dtype=np.float64)
+    square_plot(ax, q3, names, names, label="distance of Q3 from its mean").set_aspect("equal")
+    ax.set_xlabel(ax.get_xlabel() or "item")
+    return ax
+
+
+def draw_person_fit(ax: Axes, lz_star: NDArray[np.float64]) -> Axes:
+    """Histogram of lz*; one person in twenty is expected left of the dashed line."""
+    known = lz_star[np.isfinite(lz_star)]
+    low, high = (min(-3.0, float(known.min(initial=0))), max(3.0, float(known.max(initial=0))))
+    edges = np.arange(np.floor(4 * low), np.ceil(4 * high) + 1) / 4
+    share = (known < UNLIKELY).mean() if known.size else 0.0
+    mark = UNLIKELY, f"{share:.1%} below −1.645 (5% expected)"
+    return histogram(ax, [Series("", known)], edges, x="person fit lz*", mark=mark)
 
 
 def diagnosis_figures(
@@ -81,7 +271,7 @@ def diagnosis_figures(
         panels = [
             on_axes(
                 numbered("item_fit", k, len(worst)),
-                partial(plots.draw_fit, curve=empirical_curve(data, items, row["item_id"], theta)),
+                partial(draw_fit, curve=empirical_curve(data, items, row["item_id"], theta)),
                 heading=f"{row['item_id']}: p {p_value(row['p'])}, adjusted {p_value(row['p_adjusted'])}",
                 description=f"Estimated and actual curve of item {row['item_id']}.",
             )
@@ -93,27 +283,22 @@ def diagnosis_figures(
             "answers, smoothed over estimated ability (dotted), with its pointwise 95% band.",
         )
     if not pairs.empty and len(set(pairs["item_1"]) | set(pairs["item_2"])) <= MOST_PAIRED:
-        drawing = on_axes(
-            "local_dependence",
-            lambda ax: draw_dependence(ax, pairs),
-            description=f"Residual correlations of {plural(len(pairs), 'pair')} of items.",
-            height=4.6,
-        )
+        said = f"Residual correlations of {plural(len(pairs), 'pair')} of items."
         blocks += figure(
-            [drawing],
+            on_axes("local_dependence", partial(draw_dependence, pairs=pairs), description=said, height=4.6),
             "Local dependence: residual correlation Q3 of every two items, less the mean of all. Dark squares are "
             "pairs that share more than ability; a dash marks those below the mean.",
         )
     if lz_star is not None:
-        drawing = on_axes("person_fit", lambda ax: draw_person_fit(ax, lz_star), description="Histogram of lz*.")
         blocks += figure(
-            [drawing],
+            on_axes("person_fit", partial(draw_person_fit, lz_star=lz_star), description="Histogram of lz*."),
             "Person fit lz*: clearly negative where easy items are missed and hard ones solved. One person in twenty "
             "is expected left of the dashed line.",
         )
-    drawing = on_axes("test_information", precision.plot, description="Test information along ability.")
+    draw = partial(draw_precision, found=precision)
     return blocks + figure(
-        [drawing], "Test information along ability; on the right the standard error of ability that it stands for."
+        on_axes("test_information", draw, description="Test information along ability."),
+        "Test information along ability; on the right the standard error of ability that it stands for.",
     )
 
 
@@ -126,56 +311,29 @@ def key_figures(ranked: pd.DataFrame, options: pd.DataFrame) -> list[Block]:
         Contents of keys.csv and distractors.csv.
     """
     wrong = int((ranked["p_wrong_key"] > 0.5).sum())
-    drawing = on_axes(
-        "wrong_keys",
-        partial(draw_wrong_keys, ranked=ranked),
-        description=f"Of {plural(len(ranked), 'key')}, {wrong} more likely wrong than right.",
-        height=height_of(min(len(ranked), MOST_ROWS)),
-    )
     some = f" The {MOST_ROWS} most suspicious of {len(ranked):,} items." if len(ranked) > MOST_ROWS else ""
-    blocks = figure([drawing], f"Probability that each key is wrong.{some}")
     by_item = {str(item): rows for item, rows in options.groupby("item_id", sort=False)}
     worst = [item for item in ranked["item_id"].head(MOST_CURVES) if item in by_item]
     panels = [
         on_axes(
-            numbered("options", k, len(worst)),
-            partial(draw_options, options=by_item[item]),
+            numbered("options", k, len(worst)), partial(draw_options, options=by_item[item]), heading=shortened(item),
             description=f"Who chose which option of {item}, by thirds of the score.",
-            height=2.8,
         )
         for k, item in enumerate(worst)
-    ]
-    return blocks + figure(
+    ]  # fmt: skip
+    return figure(
+        on_axes(
+            "wrong_keys", partial(draw_wrong_keys, ranked=ranked),
+            description=f"Of {plural(len(ranked), 'key')}, {wrong} more likely wrong than right.",
+            height=height_of(min(len(ranked), MOST_ROWS)),
+        ),
+        f"Probability that each key is wrong.{some}",
+    ) + figure(
         panels,
         "Options of the most suspicious items: shares of the lower, middle and upper third of the respondents by "
         "score. The key (thick) should rise and the others fall; an option that rises in its place may be the right "
         "one.",
-    )
-
-
-def measure_of(table: pd.DataFrame) -> str | None:
-    """The measure of bias that a table of items has."""
-    return next((name for name in MEASURES if name in table and table[name].notna().any()), None)
-
-
-def draw_bias(ax: Axes, table: pd.DataFrame, *, alpha: float) -> Axes:
-    """How far each item differs, those of least p."""
-    measure = measure_of(table)
-    if measure is None:
-        raise InputError("no item could be compared between the groups, so that there is nothing to draw")
-    shown = table[table["p"].notna()].sort_values("p", kind="stable").head(MOST_ROWS)
-    return draw_item_differences(ax, shown, measure=measure, label=MEASURES[measure], alpha=alpha)
-
-
-def draw_wrong_keys(ax: Axes, ranked: pd.DataFrame) -> Axes:
-    """How probably each key is wrong, of the most suspicious items."""
-    shown = ranked.head(MOST_ROWS)
-    draw_intervals(
-        ax, list(shown["item_id"]), shown["p_wrong_key"], label="probability that the key is wrong",
-        found=shown["p_wrong_key"] > 0.5, legend=("more likely wrong than right", "more likely right"), reference=0.0,
     )  # fmt: skip
-    ax.set_xlim(-0.02, 1.02)
-    return ax
 
 
 def bias_figures(table: pd.DataFrame, *, alpha: float) -> list[Block]:
@@ -191,19 +349,16 @@ def bias_figures(table: pd.DataFrame, *, alpha: float) -> list[Block]:
     measure, known = measure_of(table), table[table["p"].notna()]
     if measure is None or known.empty:
         return []
-    differ = int((table["p_adjusted"] < alpha).sum())
-    drawing = on_axes(
-        "item_differences",
-        partial(draw_bias, table=table, alpha=alpha),
-        description=f"{differ} of {plural(len(table), 'item')} differ.",
-        height=height_of(min(len(known), MOST_ROWS)),
-    )
     bounds = " Dotted lines part the classes A, B and C of ETS." if measure == "delta" else ""
     some = f" The {MOST_ROWS} items of least p of {len(known):,}." if len(known) > MOST_ROWS else ""
     return figure(
-        [drawing],
+        on_axes(
+            "item_differences", partial(draw_bias, table=table, alpha=alpha),
+            description=f"{int((table['p_adjusted'] < alpha).sum())} of {plural(len(table), 'item')} differ.",
+            height=height_of(min(len(known), MOST_ROWS)),
+        ),
         f"Difference of each item between the groups, filled where its adjusted p is below {alpha:g}.{bounds}{some}",
-    )
+    )  # fmt: skip
 
 
 def effect_figures(
@@ -223,34 +378,25 @@ def effect_figures(
         Whether the curves of each item are a figure of their own, for a page, and not one file.
     """
     draws = [partial(draw_item_by_group, grouped=grouped, item=item) for item in items[:MOST_PANELS]]
-    if apart:
-        curves = [
-            on_axes(numbered("item_curves", k, len(draws)), draw, description=f"Curves of {item} in each group.")
-            for k, (item, draw) in enumerate(zip(items, draws, strict=False))
-        ]
-    else:
+    curves = [
+        on_axes(numbered("item_curves", k, len(draws)), draw, description=f"Curves of {item} in each group.")
+        for k, (item, draw) in enumerate(zip(items, draws, strict=False))
+    ]
+    if not apart:
         said = f"Curves of {plural(len(draws), 'item')} in each group."
         curves = [in_panels("item_curves", draws, columns=COLUMNS, width=4.2, height=3.2, description=said)]
-    blocks = figure(curves, "Characteristic curves, in each group, of the items that differ, the worst first.")
-    whole = on_axes("test_curves", test.plot, description="Expected score along ability in each group.",
-                    width=6.4, height=4.4)  # fmt: skip
-    return blocks + figure(
-        [whole],
+    whole = partial(draw_expected_scores, found=test)
+    return figure(curves, "Characteristic curves, in each group, of the items that differ, the worst first.") + figure(
+        on_axes("test_curves", whole, description="Expected score along ability in each group."),
         "Expected score on the whole test of equally able members of the groups, with the band of the difference.",
     )
 
 
 def scree_figures(analysis: ParallelAnalysis) -> list[Block]:
     """Of dimensions: the scree plot."""
-    drawing = on_axes(
-        "scree",
-        lambda ax: draw_scree(ax, analysis),
-        description=f"The first {analysis.n_abilities} eigenvalues lie above the limit of chance.",
-        width=6.4,
-        height=4.4,
-    )
+    said = f"Eigenvalues in descending order; the first {analysis.n_abilities} lie above the limit of chance."
     return figure(
-        [drawing],
+        on_axes("scree", partial(draw_scree, analysis=analysis), description=said),
         "Eigenvalues of the items’ tetrachoric correlations in order: those that speak for an ability filled, the "
         "limit of what independent items show by chance dashed.",
     )
@@ -258,44 +404,27 @@ def scree_figures(analysis: ParallelAnalysis) -> list[Block]:
 
 def difficulty_figures(found: ExplainedDifficulty) -> list[Block]:
     """Of explained difficulty: each item's difficulty against its prediction, and the effects of the features."""
-    drawing = on_axes(
-        "predicted_difficulty",
-        found.plot,
-        description=f"Difficulty of {plural(len(found.item_ids), 'item')} against its prediction.",
-        width=6.4,
-        height=4.4,
-    )
+    table = found.table()
+    table = table[~table["term"].str.contains("intercept", case=False)]
+    effects = on_axes(
+        "effects", partial(draw_effects, table=table),
+        description=f"Effects of {plural(len(table), 'feature')} on difficulty.", height=height_of(len(table)),
+    )  # fmt: skip
+    said = f"Difficulty of {plural(len(found.item_ids), 'item')} against its prediction."
     return figure(
-        [drawing],
+        on_axes("predicted_difficulty", partial(draw_predictions, found=found), description=said),
         "Difficulty of each item, with its standard error, against the prediction from its features by a fit without "
         "it; the bars along the dashed line are the intervals of the predictions.",
-    ) + _effects(found)
+    ) + figure([] if table.empty else effects, "Effect of each feature on difficulty, with its interval.")
 
 
 def horizon_figures(found: TimeHorizon) -> list[Block]:
     """Of time horizons: each system's, with intervals."""
     n = min(len(found.respondent_ids), MOST_HORIZONS)
-    drawing = on_axes(
-        "time_horizon", found.plot, description=f"Horizons of {plural(n, 'system')}.",
-        height=height_of(n, each=len(found.shares)),
-    )  # fmt: skip
     return figure(
-        [drawing], "Length of the tasks that each system solves so often, with its interval; lengths of the tasks grey."
-    )
-
-
-def _effects(found: ExplainedDifficulty) -> list[Block]:
-    table = found.table()
-    table = table[~table["term"].str.contains("intercept", case=False)]
-    if table.empty:
-        return []
-    drawing = on_axes(
-        "effects",
-        lambda ax: draw_intervals(
-            ax, list(table["term"]), table["effect"], table["lower"], table["upper"], label="effect on difficulty b",
-            reference=0.0,
+        on_axes(
+            "time_horizon", partial(draw_horizons, found=found), description=f"Horizons of {plural(n, 'system')}.",
+            height=height_of(n, each=len(found.shares)),
         ),
-        description=f"Effects of {plural(len(table), 'feature')} on difficulty.",
-        height=height_of(len(table)),
+        "Length of the tasks that each system solves so often, with its interval; lengths of the tasks grey.",
     )  # fmt: skip
-    return figure([drawing], "Effect of each feature on difficulty, with its interval.")

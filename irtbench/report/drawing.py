@@ -16,8 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from irtbench.data.harmless_text import printable
-from irtbench.report import plots
+from irtbench.report.forms import STYLE
 
+ABILITY_LABEL = "ability θ"  # its unit depends on the model: who draws for a study adds it
 WIDTH, HEIGHT = 5.2, 3.5  # of a panel, in inches: two fit beside each other on a page, one on a telephone
 
 
@@ -105,13 +106,15 @@ def figure_of(drawing: Drawing, *, headed: bool = False) -> Iterator[Figure]:
     headed
         Whether its heading is in the image too.
     """
-    with matplotlib.style.context(["default", plots.STYLE]), warnings.catch_warnings():
+    with matplotlib.style.context(["default", STYLE]), warnings.catch_warnings():
         # text stays text in an SVG: the reader's viewer has letters that our font lacks
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         figure = Figure(figsize=(drawing.width, drawing.height), layout="constrained")
         drawing.draw(figure)
         if drawing.unit:
-            plots.name_unit(figure, drawing.unit)
+            for ax in figure.axes:
+                if ax.get_xlabel() == ABILITY_LABEL:
+                    ax.set_xlabel(f"{ABILITY_LABEL} ({drawing.unit})")
         if headed and drawing.heading:
             heading = figure.suptitle(drawing.heading, x=0.01, ha="left", fontsize="medium", wrap=True)
             heading.set_parse_math(False)

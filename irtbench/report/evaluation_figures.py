@@ -1,5 +1,5 @@
-"""Figures of the statistics of graded outputs, with their captions: power, breakdown, consistency, calibration,
-human bound, artifacts.
+"""Statistics of graded outputs drawn, with captions: power, breakdown, consistency, calibration, human bound,
+artifacts, event counts.
 """
 
 from __future__ import annotations
@@ -7,39 +7,218 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from irtbench.evaluation.artifacts import Artifacts
 from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
 from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.report.blocks import Block, figure
-from irtbench.report.drawing import on_axes
-from irtbench.report.evaluation_plots import (
-    draw_baselines,
-    draw_crowd_filter,
-    draw_differences,
-    draw_expected_p,
-    draw_human_accuracy,
-    draw_reliability,
-    draw_shares,
-)
+from irtbench.report.drawing import WIDTH, on_axes
 from irtbench.report.formatting import count, plural
+from irtbench.report.forms import (
+    BLUE,
+    DASHED,
+    GREEN,
+    GREY,
+    MARKERS,
+    SKY,
+    Series,
+    bar_plot,
+    curve_plot,
+    found_or_not,
+    height_of,
+    interval_plot,
+)
 
-WIDTH, HEIGHT = 6.4, 4.4  # inches
+LOWEST_P = 1e-4  # shown
+ALPHA = 0.05  # adjusted p up to which a difference is drawn as found
+
+
+def draw_shares(ax: Axes, table: pd.DataFrame, *, rows: str, share: str, label: str) -> Axes:
+    """Shares of each system with their intervals, a group of points for each row.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    table
+        Columns ``respondent_id, lower, upper`` and the two named here, every system with the same rows; the share lies
+        between the two.
+    rows
+        The column that names the rows, such as ``type``.
+    share
+        The column of the share, such as ``accuracy``.
+    label
+        Of the axis of shares.
+    """
+    names = list(pd.unique(table[rows]))
+    sets = [
+        Series(str(system), own[share], None, own["lower"], own["upper"])
+        for system, of in table.groupby("respondent_id", sort=False)
+        for own in [of.set_index(rows).loc[names]]
+    ]
+    interval_plot(ax, names, sets, label=label).set_xlim(-0.02, 1.02)
+    return ax
+
+
+def draw_baselines(ax: Axes, found: Artifacts) -> Axes:
+    """Accuracy of each baseline beside that of a blind guess."""
+    rows, accuracy = -np.arange(len(found.baselines)), [baseline.accuracy for baseline in found.baselines]
+    bar_plot(
+        ax, rows, [Series("accuracy", y=accuracy, look={"color": BLUE})], x="share of items right without the question",
+        y="", width=0.6, lying=True, mark=(found.baselines[0].chance, "chance"),
+    )  # fmt: skip
+    ax.set_yticks(rows, labels=[baseline.name.replace("_", " ") for baseline in found.baselines])
+    for place, baseline in zip(rows, found.baselines, strict=True):
+        ax.annotate(f" adjusted p {baseline.p_adjusted:.2g}", (baseline.accuracy, place), va="center")
+    ax.set(xlim=(0, 1.35), xticks=np.linspace(0, 1, 6))
+    return ax
+
+
+def draw_reliability(ax: Axes, curves: Mapping[str, ReliabilityCurve]) -> Axes:
+    """Observed against stated frequency of each model, a point a bin, with its interval; calibrated is the diagonal.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    curves
+        The curve of each model by its name.
+    """
+    lines = [
+        Series(
+            name if len(curves) > 1 else "", curve.mean_predicted, curve.observed_share, curve.lower, curve.upper,
+            {"marker": MARKERS[k % len(MARKERS)]},
+        )
+        for k, (name, curve) in enumerate(curves.items())
+    ]  # fmt: skip
+    lines.append(Series("", [0, 1], [0, 1], look=DASHED))
+    curve_plot(ax, lines, x="stated probability (mean of bin)", y="observed share")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    return ax
+
+
+def draw_event_counts(ax: Axes, table: pd.DataFrame) -> Axes:
+    """Mean count of each entity's events over the periods, with the band of its interval.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    table
+        As ``EventCounts.table`` gives it.
+    """
+    lines = [
+        Series(str(name), range(len(rows)), rows["mean"], rows["lower"], rows["upper"], {"marker": "o"})
+        for name, rows in table.groupby("entity", sort=False)
+    ]
+    periods = table["period"].drop_duplicates().tolist()
+    curve_plot(ax, lines, x="period", y="events").set_xticks(range(len(periods)), labels=periods, parse_math=False)
+    return ax
+
+
+def draw_expected_p(ax: Axes, table: pd.DataFrame, *, n_items: int, alpha: float) -> Axes:
+    """Expected p against the size of the effect for one set size, a line for each share of items hurt.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    table
+        Columns ``n_items, hurt, effect, p``.
+    n_items
+        The set size to draw.
+    alpha
+        The level, drawn as a horizontal line.
+    """
+    most = 102 * np.max(table["effect"])
+    lines = [
+        Series(f"{100 * float(str(hurt)):g}% hurt", 100 * of["effect"], of["p"], look={"marker": "o", "markersize": 3})
+        for hurt, of in table[table["n_items"] == n_items].groupby("hurt")
+    ]
+    lines.append(Series("", [0, most], [alpha, alpha], look=DASHED))
+    curve_plot(ax, lines, x="difference in accuracy (points)", y="expected p")
+    ax.set(yscale="log", ylim=(LOWEST_P, 1), xlim=(0, most))
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    return ax
+
+
+def draw_crowd_filter(ax: Axes, result: CrowdFilter) -> Axes:
+    """How many items got how many right votes, those that pass dark."""
+    places = np.arange(int(result.n_votes.max(initial=0)) + 1)
+    stacks = [
+        Series(f"{word} ({which.sum()})", y=np.bincount(result.n_correct[which].astype(int), minlength=places.size),
+               look={"color": colour, "edgecolor": "white", "hatch": ""})
+        for word, which, colour in (("kept", result.kept, BLUE), ("not kept", ~result.kept, SKY))
+    ]  # fmt: skip
+    bar_plot(ax, places, stacks, x="right votes", y="items", width=0.85)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlim(-0.6, places[-1] + 0.6)
+    return ax
+
+
+def draw_human_accuracy(ax: Axes, sets: Mapping[str, HumanAccuracy]) -> Axes:
+    """Accuracy on each set of items with Wilson's and the bootstrap's interval, and Hoeffding's lower bound.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    sets
+        The accuracy on each set of items by its name.
+    """
+    found = list(sets.values())
+    accuracy, bound = [one.accuracy for one in found], [one.hoeffding_lower for one in found]
+    series = [
+        Series(
+            name, accuracy, None,
+            *([getattr(one, f"{kind}_{end}") for one in found] for end in ("lower", "upper")),
+        )
+        for name, kind in (("bootstrap over items", "bootstrap"), ("Wilson", "wilson"))
+    ]  # fmt: skip
+    mark = {"color": GREEN, "marker": "|", "markersize": 12, "markeredgewidth": 2}
+    series.append(Series("Hoeffding, lower bound", bound, look=mark))
+    interval_plot(ax, list(sets), series, label="human accuracy")
+    for row, one in enumerate(found):
+        ax.annotate(f"  {100 * one.confidence:.6g}%", (one.hoeffding_lower, -0.2 - row), va="center", color=GREY)
+    return ax
+
+
+def draw_differences(ax: Axes, table: pd.DataFrame, *, names: Sequence[str], label: str) -> Axes:
+    """Differences with their intervals, one under the other; filled where the adjusted p is at most .05.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    table
+        Columns ``difference, lower, upper, p_adjusted``, at least one row.
+    names
+        What stands beside each row.
+    label
+        Of the axis of differences.
+    """
+    every = Series("", table["difference"], None, table["lower"], table["upper"])
+    words = f"adjusted p ≤ {ALPHA:g}", f"adjusted p > {ALPHA:g}"
+    return interval_plot(
+        ax, names, found_or_not(every, table["p_adjusted"] <= ALPHA, words), label=label, reference=0.0
+    )
 
 
 def power_figures(table: pd.DataFrame, *, sizes: Sequence[int], alpha: float) -> list[Block]:
     """Of power: the expected p of a difference, a figure for each set size."""
     panels = [
         on_axes(
-            f"power_{n}",
-            partial(draw_expected_p, table=table, n_items=n, alpha=alpha),
+            f"power_{n}", partial(draw_expected_p, table=table, n_items=n, alpha=alpha), heading=f"{count(n)} items",
             description=f"Expected p of a difference on {count(n)} items.",
-            width=WIDTH,
-            height=HEIGHT,
         )
         for n in dict.fromkeys(sizes)
-    ]
+    ]  # fmt: skip
     return figure(
         panels,
         "Expected p of a difference in accuracy by its size, a line for each share of items that the better system "
@@ -55,16 +234,10 @@ def breakdown_figures(accuracy: pd.DataFrame, advantage: pd.DataFrame | None) ->
     accuracy, advantage
         Contents of breakdown.csv, of as many systems as one figure holds, and of advantage.csv; None without pairs.
     """
-    drawing = on_axes(
-        "breakdown",
-        partial(draw_shares, table=accuracy, rows="type", share="accuracy", label="accuracy"),
-        description=f"Accuracy on {plural(accuracy['type'].nunique(), 'type')} of items.",
-        width=WIDTH,
-        height=1.2 + 0.09 * len(accuracy) + 0.15 * accuracy["type"].nunique(),
+    n_types, pairs = (
+        accuracy["type"].nunique(),
+        [] if advantage is None else advantage.groupby(["first", "second"], sort=False),
     )
-    blocks = figure([drawing], "Accuracy of each system on each type of item, with intervals.")
-    if advantage is None:
-        return blocks
     panels = [
         on_axes(
             f"advantage_{number}",
@@ -74,18 +247,22 @@ def breakdown_figures(accuracy: pd.DataFrame, advantage: pd.DataFrame | None) ->
                 table=rows.rename(columns={"advantage": "difference"}).assign(
                     p_adjusted=rows["permutation_p_adjusted"].fillna(rows["permutation_p"])
                 ),
-                names=list(rows["type"]),
-                label="advantage of {} over {}".format(*pair),
+                names=list(rows["type"]), label="advantage of {} over {}".format(*pair),
             ),
-            description="Advantage of {} over {} by type of item.".format(*pair),
-            width=WIDTH,
-            height=1.2 + 0.24 * len(rows),
+            description="Advantage of {} over {} by type of item.".format(*pair), height=height_of(len(rows)),
         )
-        for number, (pair, rows) in enumerate(advantage.groupby(["first", "second"], sort=False), start=1)
-    ]
-    return blocks + figure(
+        for number, (pair, rows) in enumerate(pairs, start=1)
+    ]  # fmt: skip
+    return figure(
+        on_axes(
+            "breakdown", partial(draw_shares, table=accuracy, rows="type", share="accuracy", label="accuracy"),
+            description=f"Accuracy on {plural(n_types, 'type')} of items.",
+            height=height_of(n_types, each=len(accuracy) // n_types),
+        ),
+        "Accuracy of each system on each type of item, with intervals.",
+    ) + figure(
         panels, "Advantage of one system over another by type, with intervals; filled where it is significant."
-    )
+    )  # fmt: skip
 
 
 def consistency_figures(measures: pd.DataFrame, *, n_measures: int) -> list[Block]:
@@ -98,29 +275,22 @@ def consistency_figures(measures: pd.DataFrame, *, n_measures: int) -> list[Bloc
     n_measures
         How many measures there are.
     """
-    drawing = on_axes(
-        "consistency",
-        lambda ax: draw_shares(ax, measures, rows="measure", share="share", label="share of items"),
-        description=f"{plural(n_measures, 'measure')} of each system.",
-        width=WIDTH,
-        height=1.4 + 0.1 * len(measures) + 0.15 * n_measures,
+    draw = partial(draw_shares, table=measures, rows="measure", share="share", label="share of items")
+    said, height = (
+        f"{plural(n_measures, 'measure')} of each system.",
+        height_of(n_measures, each=len(measures) // n_measures),
     )
     return figure(
-        [drawing], "Accuracy before and after switching, and consistency, of each system, as shares with intervals."
+        on_axes("consistency", draw, description=said, height=height),
+        "Accuracy before and after switching, and consistency, of each system, as shares with intervals.",
     )
 
 
 def calibration_figures(curves: Mapping[str, ReliabilityCurve]) -> list[Block]:
     """Of calibration: the reliability curves."""
-    drawing = on_axes(
-        "reliability",
-        lambda ax: draw_reliability(ax, curves),
-        description=f"Reliability curves of {plural(len(curves), 'system')}.",
-        width=5.2,
-        height=5.2,
-    )
+    said = f"Reliability curves of {plural(len(curves), 'system')}."
     return figure(
-        [drawing],
+        on_axes("reliability", partial(draw_reliability, curves=curves), description=said, height=WIDTH),
         "Reliability curve: the observed share of each bin against its stated probability, with intervals; calibrated "
         "predictions lie on the dashed diagonal.",
     )
@@ -129,23 +299,17 @@ def calibration_figures(curves: Mapping[str, ReliabilityCurve]) -> list[Block]:
 def bound_figures(result: CrowdFilter, people: Mapping[str, HumanAccuracy]) -> list[Block]:
     """Of the human bound: the votes, and human accuracy with its bounds."""
     votes = on_axes(
-        "crowd_filter",
-        lambda ax: draw_crowd_filter(ax, result),
+        "crowd_filter", partial(draw_crowd_filter, result=result),
         description=f"Right votes of the items; {int(result.kept.sum())} pass.",
-        width=WIDTH,
-        height=HEIGHT,
-    )
+    )  # fmt: skip
     bound = on_axes(
-        "human_bound",
-        lambda ax: draw_human_accuracy(ax, dict(people)),
-        description="Human accuracy with its intervals.",
-        width=WIDTH,
-        height=2.6,
-    )
+        "human_bound", partial(draw_human_accuracy, sets=people), description="Human accuracy with its intervals.",
+        height=height_of(len(people), each=3) + 0.4,
+    )  # fmt: skip
     return [
-        *figure([votes], "Items by their number of right votes, those that pass the filter dark."),
+        *figure(votes, "Items by their number of right votes, those that pass the filter dark."),
         *figure(
-            [bound],
+            bound,
             "Human accuracy on all items and on those that pass, with Wilson’s and the bootstrap’s interval, and "
             "Hoeffding’s lower bound with its confidence.",
         ),
@@ -154,11 +318,8 @@ def bound_figures(result: CrowdFilter, people: Mapping[str, HumanAccuracy]) -> l
 
 def artifact_figures(result: Artifacts) -> list[Block]:
     """Of artifacts: what the baselines get right."""
-    drawing = on_axes(
-        "artifacts",
-        lambda ax: draw_baselines(ax, result),
-        description=f"Accuracy of {plural(len(result.baselines), 'baseline')} that do not see the question.",
-        width=WIDTH,
-        height=2.6,
+    said = f"Accuracy of {plural(len(result.baselines), 'baseline')} that do not see the question."
+    return figure(
+        on_axes("artifacts", partial(draw_baselines, found=result), description=said, height=2.6),
+        "Share of the items that a baseline gets right without the question, and that of chance.",
     )
-    return figure([drawing], "Share of the items that a baseline gets right without the question, and that of chance.")

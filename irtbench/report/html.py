@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report import opening, prose, scale_figures, sections
-from irtbench.report.ability_words import unit_of_ability, where_people_are
 from irtbench.report.blocks import Block, Section, figure, table
 from irtbench.report.formatting import count, decimal
 from irtbench.report.page import Page, Tile, render_page
+from irtbench.report.prose import unit_of_ability, where_people_are
+from irtbench.report.scoring_figures import percentile_figures
 from irtbench.study.results import ScaleStudy, Study
 
 
@@ -54,7 +55,12 @@ def opening_blocks(study: Study) -> list[Block]:
         systems = " Below, the systems with their intervals."
         if scores["respondent_id"].nunique() > scale_figures.MOST_POSITIONS:
             systems = f" Below, {scale_figures.MOST_POSITIONS} of the systems, from the most to the least able."
-    blocks = figure(
+    scoring, people = (
+        study.settings.score.scoring(seed=study.settings.study.seed),
+        "" if study.bank is None else study.bank.respondents,
+    )
+    blocks = [] if scores is None else percentile_figures(scores, scoring, people)
+    blocks += figure(
         scale_figures.position_panels(retained, scores, unit_of_ability(scales)),
         f"Estimated abilities of the screened respondents on each scale.{systems} Estimates "
         "crowd together at the right where a scale has few hard items: it cannot tell able people apart.",

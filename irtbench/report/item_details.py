@@ -14,11 +14,11 @@ from irtbench.data.items import ItemTable
 from irtbench.diagnostics.empirical_curve import ObservedShares, observed_shares
 from irtbench.evaluation.proportion import wilson_interval
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report.ability_words import unit_of_ability
-from irtbench.report.addresses import item_anchor
+from irtbench.report.blocks import item_anchor
 from irtbench.report.formatting import decimal, percent
 from irtbench.report.item_analysis_tables import classical_table
 from irtbench.report.paper_tables import item_status_table
+from irtbench.report.prose import unit_of_ability
 from irtbench.scoring.item_error import abilities_of
 from irtbench.study.results import ScaleStudy
 

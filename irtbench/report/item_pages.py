@@ -9,13 +9,11 @@ import pandas as pd
 
 from irtbench.bank.scale import Scale
 from irtbench.data.harmless_text import printable
-from irtbench.report.addresses import Sentence, item_anchor, linked_items
-from irtbench.report.bank_figures import form_figures
-from irtbench.report.blocks import Block, ItemsTable, table
+from irtbench.report.blocks import Block, ItemsTable, Sentence, item_anchor, linked_items, table
 from irtbench.report.check_figures import bias_figures, key_figures
 from irtbench.report.formatting import decimal, listing, percent, plural, write_table
-from irtbench.report.page import Page
-from irtbench.report.result_page import MOST_SENTENCES, first_rows, how_to_read, result_page
+from irtbench.report.page import MOST_SENTENCES, Page, first_rows, how_to_read, result_page
+from irtbench.report.scale_figures import form_figures
 
 if TYPE_CHECKING:
     from irtbench.building.assembly import AssembledForms

@@ -12,11 +12,11 @@ from irtbench.building.removals import Removal
 from irtbench.diagnostics.distractors import MORE_THAN_KEY
 from irtbench.estimation.doubts import named_items
 from irtbench.estimation.settings import FitSettings
-from irtbench.report.addresses import Link, Sentence, linked_items
+from irtbench.report.blocks import Link, Sentence, linked_items
 from irtbench.report.formatting import REASONS, count, decimal, interval, percent, plural
 from irtbench.report.paper_tables import verdict
-from irtbench.report.places import places
 from irtbench.report.prose import cautions, on_sample, screened
+from irtbench.report.scoring_figures import places
 from irtbench.study.results import ScaleStudy, Study
 
 SURELY_GUESSED = 0.05  # adjusted p of an item's test of guessing

@@ -1,4 +1,4 @@
-"""A page: the result first, then what it rests on; one file that needs no other."""
+"""A page: the result first, then what it rests on; one file that needs no other. And the frame of a command's page."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import base64
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 
+import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from irtbench.data.harmless_text import printable
-from irtbench.report.addresses import Sentence
-from irtbench.report.blocks import Block, Section
+from irtbench.report.blocks import Block, Heading, Section, Sentence, Text
+from irtbench.report.formatting import count, plural
+
+MOST_SENTENCES = 12
+MOST_ROWS = 5_000  # of a page's table; the command's own file has all
 
 
 @dataclass(frozen=True)
@@ -115,3 +120,22 @@ def policy(style: str, script: str) -> str:
         f"default-src 'none'; img-src data:; style-src {of_style}; script-src {of_script}; base-uri 'none'; "
         "form-action 'none'"
     )
+
+
+def result_page(command: str, title: str, lead: str, results: Sequence[Sentence], blocks: Sequence[Block]) -> Page:
+    """The page of a command's result; without a date, so that the same input gives the same page."""
+    own = version("irtbench")
+    return Page(title, f"irtbench {command}, version {own}", lead, results, blocks, own)
+
+
+def how_to_read(*paragraphs: str) -> list[Block]:
+    """The end of such a page."""
+    return [Heading("How to read it"), *(Text(paragraph) for paragraph in paragraphs)]
+
+
+def first_rows(rows: pd.DataFrame, noun: str) -> tuple[pd.DataFrame, str]:
+    """As many rows as a page has, and the sentence that says where there are more; empty where these are all."""
+    if len(rows) <= MOST_ROWS:
+        return rows, ""
+    said = f" The first {count(MOST_ROWS)} of {plural(len(rows), noun)}; the table of results has all."
+    return rows.head(MOST_ROWS), said

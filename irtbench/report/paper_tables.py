@@ -244,7 +244,7 @@ def examples_table(scales: Sequence[ScaleStudy], items: ItemTable) -> pd.DataFra
 
 
 def fit_extremes(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
-    """The worst and the best fitting item of the study, by the p of S-X2 in the first fit of each scale.
+    """The worst fitting item of the study, and the best of those not removed, by S-X2 in the first fit of each scale.
 
     Rows ``worst`` and ``best`` of ``scale, item_id, s_x2, df, p, p_adjusted``; among equal p the larger S-X2 per
     degree of freedom is worse. Empty where no item has a p or there is but one.
@@ -255,7 +255,9 @@ def fit_extremes(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     if len(table) < 2:
         return table.iloc[:0]
     table = table.assign(ratio=table["s_x2"] / table["df"]).sort_values(["p", "ratio"], ascending=[True, False])
-    return table.iloc[[0, -1]][columns].set_axis(["worst", "best"])
+    kept = table[~table["item_id"].isin([removal.item_id for scale in scales for removal in scale.pruning.removals])]
+    best = table if kept.empty else kept
+    return pd.concat([table.iloc[[0]], best.iloc[[-1]]])[columns].set_axis(["worst", "best"])
 
 
 def first_rounds(scales: Sequence[ScaleStudy]) -> list[ScaleStudy]:

@@ -17,6 +17,11 @@ from irtbench.report.formatting import NORMALISATIONS, decimal, listing, percent
 from irtbench.report.paper_tables import screening_table
 from irtbench.study.results import ScaleStudy
 
+POPULATION = "standard deviations of the population"
+LOGITS = "logits"
+ANCHORS = "the unit of the anchors’ scale"
+ROUNDING = 0.01  # of mean and standard deviation of a density on nodes
+
 
 def summarise(
     screening: ScreeningOutcomes,
@@ -264,4 +269,34 @@ def _scores(settings: StudyFile) -> str:
         f"error of ability and that of the sample. As to the items, {items}. Person fit is lz* (Snijders, 2001): about "
         "standard normal for people of the population, and clearly negative where easy items are missed and hard ones "
         "solved."
+    )
+
+
+def unit_of_ability(scales: Sequence[ScaleStudy]) -> str:
+    """The unit of the scales' abilities and difficulties, which one study fits all alike.
+
+    A Rasch model has slopes of 1 and estimates the population's standard deviation: its unit is the logit. Anchors
+    bring a unit of their own.
+    """
+    fits = [scale.fitted for scale in scales if scale.fitted is not None]
+    if any(fitted.settings.kind == "rasch" for fitted in fits):
+        return LOGITS
+    moments = [fitted.population for fitted in fits]
+    own = all(abs(m["mean"]) <= ROUNDING and abs(m["sd"] - 1) <= ROUNDING for m in moments)
+    return POPULATION if own else ANCHORS
+
+
+def where_people_are(scales: Sequence[ScaleStudy]) -> str:
+    """One sentence on unit and zero of the scales, with the population's place where it is not 0 and 1."""
+    unit = unit_of_ability(scales)
+    if unit == POPULATION:
+        return f"Abilities and difficulties are in {unit}, 0 at its mean."
+    places = [
+        f"{decimal(moments['mean'])} and {decimal(moments['sd'])} on {scale.name}"
+        for scale in scales
+        if (fitted := scale.fitted) is not None and (moments := fitted.population)
+    ]
+    return (
+        f"Abilities and difficulties are in {unit}; mean and standard deviation of the population are "
+        f"{listing(places)}."
     )

@@ -1,51 +1,29 @@
-"""The figure of a result, for ``result.plot()``: which drawing it is, on which axes; the drawings stand in `plots` and
-its neighbours.
-"""
+"""The figure of a result, for ``result.plot()``: which drawing it is, on which axes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import singledispatch
 from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 
-from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
-from irtbench.analysis.explained_difficulty import ExplainedDifficulty
-from irtbench.analysis.horizons import TimeHorizon
-from irtbench.analysis.item_differences import ItemDifferences
-from irtbench.analysis.parallel_analysis import ParallelAnalysis
-from irtbench.analysis.wrong_keys import WrongKeys
-from irtbench.bank.bank import ItemBank
-from irtbench.bank.item_map import ItemMap
-from irtbench.bank.norms import Norms
-from irtbench.bank.scale import Scale
-from irtbench.data.screening import Screening
-from irtbench.diagnostics.empirical_curve import EmpiricalCurve
-from irtbench.diagnostics.item_fit import ItemFit
-from irtbench.diagnostics.local_dependence import LocalDependence
-from irtbench.diagnostics.measurement_precision import MeasurementPrecision
-from irtbench.diagnostics.person_fit import PersonFit
-from irtbench.estimation.raters.fitted_raters import FittedRaters
-from irtbench.evaluation.agreement import Agreement
-from irtbench.evaluation.agreement_tables import ItemAgreement
-from irtbench.evaluation.artifacts import Artifacts
-from irtbench.evaluation.calibration import Calibration
-from irtbench.evaluation.consistency import SwitchProtocol
-from irtbench.evaluation.event_counts import EventCounts
-from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
-from irtbench.evaluation.reliability import ReliabilityCurve
-from irtbench.evaluation.system_comparison import SystemComparison
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.report.analysis_plots import draw_drift, draw_expected_scores, draw_horizons, draw_predictions, draw_scree
-from irtbench.report.check_figures import draw_bias, draw_wrong_keys
-from irtbench.report.crowd_plots import draw_agreement, draw_expected_errors, draw_item_agreement, draw_reasons
-from irtbench.report.diagnosis_plots import draw_dependence, draw_person_fit
-from irtbench.report.evaluation_plots import (
+from irtbench.report.check_figures import (
+    draw_bias,
+    draw_dependence,
+    draw_expected_scores,
+    draw_fit,
+    draw_horizons,
+    draw_person_fit,
+    draw_predictions,
+    draw_scree,
+    draw_wrong_keys,
+)
+from irtbench.report.crowd_figures import draw_agreement, draw_item_agreement, draw_reasons, draw_severities
+from irtbench.report.evaluation_figures import (
     draw_baselines,
     draw_crowd_filter,
     draw_differences,
@@ -54,24 +32,89 @@ from irtbench.report.evaluation_plots import (
     draw_reliability,
     draw_shares,
 )
-from irtbench.report.interval_plots import draw_intervals
-from irtbench.report.item_map_plots import draw_precision, draw_sum_scores, draw_wright_map
-from irtbench.report.plots import STYLE, draw_curves, draw_fit, draw_information, draw_norm_sample, draw_positions
-from irtbench.report.rater_figures import draw_severities
+from irtbench.report.forms import STYLE, Series, found_or_not, interval_plot
+from irtbench.report.scale_figures import (
+    draw_curves,
+    draw_drift,
+    draw_expected_errors,
+    draw_information,
+    draw_norm_sample,
+    draw_positions,
+    draw_precision,
+    draw_sum_scores,
+    draw_wright_map,
+)
 from irtbench.report.scoring_figures import draw_paths, draw_predicted
-from irtbench.scoring.ability import Abilities
-from irtbench.scoring.ability_comparison import AbilityComparison
-from irtbench.scoring.adaptive_paths import AdaptivePaths
-from irtbench.scoring.prediction import PredictedAccuracy
-from irtbench.scoring.sum_score_table import SumScoreTable
 
 ALPHA = 0.05  # adjusted p below which a finding is filled
 MOST_POSITIONS = 40  # respondents of whom each has a row; of more there is a histogram
 
-#: Drawings of results whose modules load torch, by the names of their types.
-BESIDE_TORCH: Mapping[str, Callable[[Any, Axes], Axes]] = {
-    "CrowdPlan": lambda plan, ax: draw_expected_errors(ax, plan),
-    "Drift": lambda drift, ax: draw_drift(ax, drift.table()),
+
+def _draw_abilities(result: Any, ax: Axes) -> Axes:
+    known = np.isfinite(result.theta)
+    if result.theta.size > MOST_POSITIONS:
+        return draw_norm_sample(ax, result.theta[known])
+    return draw_positions(ax, result.table()[known])
+
+
+def _draw_item_fit(result: Any, ax: Axes) -> Axes:
+    table = result.table().sort_values("rmsea", ascending=False, kind="stable").head(MOST_POSITIONS)
+    words = f"adjusted p < {ALPHA:g}", f"adjusted p ≥ {ALPHA:g}"
+    parts = found_or_not(Series("", table["rmsea"]), table["p_adjusted"] < ALPHA, words)
+    return interval_plot(ax, list(table["item_id"]), parts, label="RMSEA of the item", reference=0.0)
+
+
+def _draw_comparison(result: Any, ax: Axes) -> Axes:
+    table = result.table()
+    names = [f"{first} - {second}" for first, second in zip(table["first"], table["second"], strict=True)]
+    return draw_differences(ax, table, names=names, label="difference of the means")
+
+
+#: The drawing of each type of result, by its name: a figure loads no module of a result that is not there.
+DRAWINGS: Mapping[str, Callable[[Any, Axes], Axes]] = {
+    "ItemParameters": lambda result, ax: draw_curves(ax, result),
+    "Scale": lambda result, ax: draw_curves(ax, result.items),
+    "ItemBank": lambda result, ax: draw_information(ax, {scale.name: scale.items for scale in result.scales}),
+    "ItemMap": lambda result, ax: draw_wright_map(ax, result),
+    "SumScoreTable": lambda result, ax: draw_sum_scores(ax, result),
+    "MeasurementPrecision": lambda result, ax: draw_precision(ax, result),
+    "Norms": lambda result, ax: draw_norm_sample(ax, result.theta),
+    "EmpiricalCurve": lambda result, ax: draw_fit(ax, result),
+    "ParallelAnalysis": lambda result, ax: draw_scree(ax, result),
+    "DifferentialTestFunctioning": lambda result, ax: draw_expected_scores(ax, result),
+    "ExplainedDifficulty": lambda result, ax: draw_predictions(ax, result),
+    "TimeHorizon": lambda result, ax: draw_horizons(ax, result),
+    "Abilities": _draw_abilities,
+    "ItemFit": _draw_item_fit,
+    "PersonFit": lambda result, ax: draw_person_fit(ax, result.lz_star),
+    "LocalDependence": lambda result, ax: draw_dependence(ax, result.table()),
+    "AbilityComparison": lambda result, ax: draw_positions(
+        ax, result.ranking(result.pairs()["theta_p"].to_numpy()).head(MOST_POSITIONS)
+    ),
+    "Calibration": lambda result, ax: draw_reliability(ax, {"": result.curve}),
+    "ReliabilityCurve": lambda result, ax: draw_reliability(ax, {"": result}),
+    "Artifacts": lambda result, ax: draw_baselines(ax, result),
+    "CrowdFilter": lambda result, ax: draw_crowd_filter(ax, result),
+    "HumanAccuracy": lambda result, ax: draw_human_accuracy(ax, {f"{result.n_items} items": result}),
+    "SystemComparison": _draw_comparison,
+    "SwitchProtocol": lambda result, ax: draw_shares(
+        ax, result.table(), rows="measure", share="share", label="share of items"
+    ),
+    "EventCounts": lambda result, ax: draw_event_counts(ax, result.table()),
+    "ItemDifferences": lambda result, ax: draw_bias(ax, result.table(), alpha=ALPHA),
+    "WrongKeys": lambda result, ax: draw_wrong_keys(
+        ax, result.table().sort_values("p_wrong_key", ascending=False, kind="stable")
+    ),
+    "AdaptivePaths": lambda result, ax: draw_paths(ax, result),
+    "PredictedAccuracy": lambda result, ax: draw_predicted(ax, result.table()),
+    "Screening": lambda result, ax: draw_reasons(
+        ax, {"kept": int(result.kept.sum())} | Counter(why for why in result.reason if why)
+    ),
+    "Agreement": lambda result, ax: draw_agreement(ax, {f"{result.n_items} items": result}),
+    "ItemAgreement": lambda result, ax: draw_item_agreement(ax, result.table()),
+    "FittedRaters": lambda result, ax: draw_severities(ax, result.table()),
+    "CrowdPlan": lambda result, ax: draw_expected_errors(ax, result),
+    "Drift": lambda result, ax: draw_drift(ax, result.table()),
 }
 
 
@@ -105,184 +148,9 @@ def in_style() -> Iterator[None]:
         matplotlib.rcParams.update(before)
 
 
-@singledispatch
 def draw(result: object, ax: Axes) -> Axes:
-    """Draw a result on the axes, by its type."""
-    name = type(result).__name__
-    if name not in BESIDE_TORCH:
-        raise TypeError(f"there is no figure of {name}")
-    return BESIDE_TORCH[name](result, ax)
-
-
-@draw.register
-def _(result: ItemParameters, ax: Axes) -> Axes:
-    return draw_curves(ax, result, [], others_are="")
-
-
-@draw.register
-def _(result: Scale, ax: Axes) -> Axes:
-    return draw_curves(ax, result.items, [], others_are="")
-
-
-@draw.register
-def _(result: ItemBank, ax: Axes) -> Axes:
-    return draw_information(ax, {scale.name: scale.items for scale in result.scales})
-
-
-@draw.register
-def _(result: ItemMap, ax: Axes) -> Axes:
-    return draw_wright_map(ax, result)
-
-
-@draw.register
-def _(result: SumScoreTable, ax: Axes) -> Axes:
-    return draw_sum_scores(ax, result)
-
-
-@draw.register
-def _(result: MeasurementPrecision, ax: Axes) -> Axes:
-    return draw_precision(ax, result)
-
-
-@draw.register
-def _(result: Norms, ax: Axes) -> Axes:
-    return draw_norm_sample(ax, result.theta)
-
-
-@draw.register
-def _(result: EmpiricalCurve, ax: Axes) -> Axes:
-    return draw_fit(ax, result)
-
-
-@draw.register
-def _(result: ParallelAnalysis, ax: Axes) -> Axes:
-    return draw_scree(ax, result)
-
-
-@draw.register
-def _(result: DifferentialTestFunctioning, ax: Axes) -> Axes:
-    return draw_expected_scores(ax, result)
-
-
-@draw.register
-def _(result: ExplainedDifficulty, ax: Axes) -> Axes:
-    return draw_predictions(ax, result)
-
-
-@draw.register
-def _(result: TimeHorizon, ax: Axes) -> Axes:
-    return draw_horizons(ax, result)
-
-
-@draw.register
-def _(result: Abilities, ax: Axes) -> Axes:
-    known = np.isfinite(result.theta)
-    if result.theta.size > MOST_POSITIONS:
-        return draw_norm_sample(ax, result.theta[known])
-    return draw_positions(ax, result.table()[known])
-
-
-@draw.register
-def _(result: ItemFit, ax: Axes) -> Axes:
-    table = result.table().sort_values("rmsea", ascending=False, kind="stable").head(MOST_POSITIONS)
-    return draw_intervals(
-        ax, list(table["item_id"]), table["rmsea"], label="RMSEA of the item", found=table["p_adjusted"] < ALPHA,
-        legend=(f"adjusted p < {ALPHA:g}", f"adjusted p ≥ {ALPHA:g}"), reference=0.0,
-    )  # fmt: skip
-
-
-@draw.register
-def _(result: PersonFit, ax: Axes) -> Axes:
-    return draw_person_fit(ax, result.lz_star)
-
-
-@draw.register
-def _(result: LocalDependence, ax: Axes) -> Axes:
-    return draw_dependence(ax, result.table())
-
-
-@draw.register
-def _(result: AbilityComparison, ax: Axes) -> Axes:
-    return draw_positions(ax, result.ranking(result.pairs()["theta_p"].to_numpy()).head(MOST_POSITIONS))
-
-
-@draw.register
-def _(result: Calibration, ax: Axes) -> Axes:
-    return draw_reliability(ax, {"": result.curve})
-
-
-@draw.register
-def _(result: ReliabilityCurve, ax: Axes) -> Axes:
-    return draw_reliability(ax, {"": result})
-
-
-@draw.register
-def _(result: Artifacts, ax: Axes) -> Axes:
-    return draw_baselines(ax, result)
-
-
-@draw.register
-def _(result: CrowdFilter, ax: Axes) -> Axes:
-    return draw_crowd_filter(ax, result)
-
-
-@draw.register
-def _(result: HumanAccuracy, ax: Axes) -> Axes:
-    return draw_human_accuracy(ax, {f"{result.n_items} items": result})
-
-
-@draw.register
-def _(result: SystemComparison, ax: Axes) -> Axes:
-    table = result.table()
-    names = [f"{first} - {second}" for first, second in zip(table["first"], table["second"], strict=True)]
-    return draw_differences(ax, table, names=names, label="difference of the means")
-
-
-@draw.register
-def _(result: SwitchProtocol, ax: Axes) -> Axes:
-    return draw_shares(ax, result.table(), rows="measure", share="share", label="share of items")
-
-
-@draw.register
-def _(result: EventCounts, ax: Axes) -> Axes:
-    return draw_event_counts(ax, result.table())
-
-
-@draw.register
-def _(result: ItemDifferences, ax: Axes) -> Axes:
-    return draw_bias(ax, result.table(), alpha=ALPHA)
-
-
-@draw.register
-def _(result: WrongKeys, ax: Axes) -> Axes:
-    return draw_wrong_keys(ax, result.table().sort_values("p_wrong_key", ascending=False, kind="stable"))
-
-
-@draw.register
-def _(result: AdaptivePaths, ax: Axes) -> Axes:
-    return draw_paths(ax, result)
-
-
-@draw.register
-def _(result: PredictedAccuracy, ax: Axes) -> Axes:
-    return draw_predicted(ax, result.table())
-
-
-@draw.register
-def _(result: Screening, ax: Axes) -> Axes:
-    return draw_reasons(ax, {"kept": int(result.kept.sum())} | Counter(why for why in result.reason if why))
-
-
-@draw.register
-def _(result: Agreement, ax: Axes) -> Axes:
-    return draw_agreement(ax, {f"{result.n_items} items": result})
-
-
-@draw.register
-def _(result: ItemAgreement, ax: Axes) -> Axes:
-    return draw_item_agreement(ax, result.table())
-
-
-@draw.register
-def _(result: FittedRaters, ax: Axes) -> Axes:
-    return draw_severities(ax, result.table())
+    """Draw a result on the axes, by its type or one that it is made from."""
+    kind = next((kind.__name__ for kind in type(result).__mro__ if kind.__name__ in DRAWINGS), None)
+    if kind is None:
+        raise TypeError(f"there is no figure of {type(result).__name__}")
+    return DRAWINGS[kind](result, ax)

@@ -1,25 +1,64 @@
-"""Figures of scales, which know of no study: Wright maps, raw scores, where people and systems are."""
+"""Scales drawn, with captions: curves, information, Wright maps, where people are; fit, items, assemble, link, plan."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from irtbench.bank.item_map import ItemMap, item_map
-from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
-from irtbench.report import plots
-from irtbench.report.drawing import HEIGHT, WIDTH, Drawing, on_axes
+from irtbench.diagnostics.measurement_precision import MeasurementPrecision
+from irtbench.models.curves import icc, information
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.report.blocks import Block, figure
+from irtbench.report.drawing import ABILITY_LABEL, HEIGHT, WIDTH, Drawing, on_axes
 from irtbench.report.formatting import count, decimal, interval, plural
-from irtbench.report.item_map_plots import draw_sum_scores, draw_wright_map
+from irtbench.report.forms import (
+    BLUE,
+    DASHED,
+    GREY,
+    MOST_VECTORS,
+    ORANGE,
+    ROW,
+    Series,
+    bar_plot,
+    curve_plot,
+    histogram,
+    interval_plot,
+    scatter_plot,
+    square_plot,
+)
 from irtbench.scoring.sum_score_table import MOST_ITEMS, SumScoreTable, sum_score_table
 
+if TYPE_CHECKING:
+    from irtbench.analysis.crowd_plan import CrowdPlan
+    from irtbench.building.assembly import AssembledForms
+
+ABILITIES = np.linspace(-4, 4, 321)
+MANY_CURVES = 60
+SHOWN_DIFFICULTY, SHOWN_DISCRIMINATION = (-6.0, 6.0), (-2.0, 6.0)  # items beyond stand at the edge
+MARGIN = 0.5  # about the items of a scatter plot
+BIN = 0.25  # of the histogram of ability
+STANDARD_ERRORS = (1.0, 0.7, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.07, 0.05)
 MAP_HEIGHT = 5.2
+MOST_NAMED = 60  # items whose names are written in a Wright map; of more there are points alone
+MOST_DRIFTED = 12  # items whose names are written where they drifted
 MOST_POSITIONS = 20  # systems in one panel
-ROW = 0.28  # height of a system's row
+MAP = (
+    "Wright map: people to the left, items at their difficulty to the right. Where there are people and no items, the "
+    "scale tells little."
+)
+INFORMATION = (
+    "Test information along ability; on the right the standard error of ability that it stands for. The scale is most "
+    "exact where the curve is high."
+)
 
 
 def numbered(name: str, place: int, n: int) -> str:
@@ -33,75 +72,423 @@ def numbered(name: str, place: int, n: int) -> str:
     return name if n == 1 else f"{name}_{place + 1}"
 
 
-def map_panels(scales: Sequence[Scale]) -> list[Drawing]:
+def probability_axes(ax: Axes) -> Axes:
+    """All probabilities, on an axis that ends where they do."""
+    ax.set(ylim=(-0.02, 1.02), yticks=np.linspace(0, 1, 6))
+    return ax
+
+
+def draw_curves(ax: Axes, kept: ItemParameters, others: Sequence[ItemParameters] = (), *, others_are: str = "") -> Axes:
+    """Item characteristic curves of a scale's items kept (solid) and of the others (dotted): Figure 3.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    kept
+        The items kept, perhaps none.
+    others
+        The other items, a set for each fit.
+    others_are
+        What became of them, such as ``removed``.
+    """
+    words = f"{others_are} ({sum(items.n_items for items in others)})"
+    # hundreds of curves are to show where they are dense
+    solid = {"color": BLUE, "linewidth": 1.1, "alpha": np.clip(40 / max(kept.n_items, 1), 0.15, 0.75)}
+    sets = [(f"kept ({kept.n_items})", kept, solid)]
+    sets += [(words if k == 0 else "", items, {"color": ORANGE, "linestyle": ":"}) for k, items in enumerate(others)]
+    lines = [
+        Series(name, points := ABILITIES[:: 1 if items.n_items <= MANY_CURVES else 5], icc(points, items), look=look)
+        for name, items, look in sets
+        if items.n_items
+    ]
+    y = "probability correct" if kept.categories is None else "expected share of the score"
+    return probability_axes(curve_plot(ax, lines, x=ABILITY_LABEL, y=y))
+
+
+def draw_information(ax: Axes, scales: Mapping[str, ItemParameters]) -> Axes:
+    """Test information of each scale, with the standard error of ability it stands for on the right: Figure 4."""
+    lines = [
+        Series(f"{name} ({items.n_items} items)", ABILITIES, information(ABILITIES, items).sum(axis=1))
+        for name, items in scales.items()
+    ]
+    return _with_standard_errors(ax, lines)
+
+
+def draw_precision(ax: Axes, found: MeasurementPrecision) -> Axes:
+    """Test information along ability, with the standard error of ability it stands for on the right."""
+    shown = (found.theta >= ABILITIES[0]) & (found.theta <= ABILITIES[-1]) if found.theta.size > 2 else slice(None)
+    return _with_standard_errors(ax, [Series("", found.theta[shown], found.information[shown])])
+
+
+def _with_standard_errors(ax: Axes, lines: Sequence[Series]) -> Axes:
+    curve_plot(ax, lines, x=ABILITY_LABEL, y="test information").set_ylim(bottom=0)
+    top = ax.get_ylim()[1]
+    ticks: list[float] = []
+    for error in STANDARD_ERRORS:
+        place = error**-2
+        # a tick needs a fifteenth of the height for its number
+        if place <= top and (not ticks or place - ticks[-1] ** -2 > top / 15):
+            ticks.append(error)
+    right = ax.twinx()
+    right.set(ylim=(0, top), ylabel="standard error of θ")
+    right.set_yticks([error**-2 for error in ticks], labels=[f"{error:g}" for error in ticks])
+    right.grid(visible=False)
+    right.spines["right"].set_visible(True)
+    return ax
+
+
+def _bins(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.arange(np.floor(theta.min() / BIN), np.ceil(theta.max() / BIN) + 1.5) * BIN
+
+
+def draw_norm_sample(ax: Axes, theta: NDArray[np.float64]) -> Axes:
+    """Histogram of the abilities of a norm sample."""
+    edges = _bins(theta)
+    histogram(ax, [Series("", theta)], edges, x=ABILITY_LABEL)
+    ax.set_xlim(min(ABILITIES[0], edges[0]), max(ABILITIES[-1], edges[-1]))
+    return ax
+
+
+def draw_positions(ax: Axes, scores: pd.DataFrame) -> Axes:
+    """Ability of each system with its interval, one under the other: rows of scores.csv of one scale."""
+    theta, lower, upper = (scores[name].to_numpy(dtype=np.float64) for name in ("theta", "theta_lower", "theta_upper"))
+    own = Series("", theta, lower=lower, upper=upper, look={"color": ORANGE, "marker": "o"})
+    interval_plot(ax, list(scores["respondent_id"]), [own], label=ABILITY_LABEL)
+    ax.set_xlim(min(ax.get_xlim()[0], lower.min() - BIN), max(ax.get_xlim()[1], upper.max() + BIN))
+    return ax
+
+
+def draw_parameters(ax: Axes, status: pd.DataFrame, *, axes_for: pd.DataFrame) -> Axes:
+    """Discrimination against difficulty of a scale's items with a standard error either way.
+
+    An item beyond the range shown stands at its edge as an arrowhead, without errors.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    status
+        Rows of `item_status_table` of one scale.
+    axes_for
+        Rows of all the scales whose axes are to be the same.
+    """
+    groups = []
+    for outcome, items in status.dropna(subset=["difficulty", "discrimination"]).groupby("outcome"):  # kept first
+        look = {"color": BLUE} if outcome == "kept" else {"color": ORANGE, "marker": "D", "markerfacecolor": "white"}
+        b, a, se_b, se_a = (
+            items[name].to_numpy(dtype=np.float64)
+            for name in ("difficulty", "discrimination", "se_difficulty", "se_discrimination")
+        )
+        edge_b, edge_a = np.clip(b, *SHOWN_DIFFICULTY), np.clip(a, *SHOWN_DISCRIMINATION)
+        at, many = (b == edge_b) & (a == edge_a), len(items) > MOST_VECTORS
+        ax.hlines(a[at], (b - se_b)[at], (b + se_b)[at], color=look["color"], linewidth=0.8, rasterized=many)
+        groups.append(
+            Series(f"{outcome} ({len(items)})", b[at], a[at], (a - se_a)[at], (a + se_a)[at], {"marker": "o"} | look)
+        )
+        beyond = {
+            "<": b < edge_b,
+            ">": b > edge_b,
+            "v": (b == edge_b) & (a < edge_a),
+            "^": (b == edge_b) & (a > edge_a),
+        }
+        for arrow, which in beyond.items():
+            drawn = {"color": look["color"], "marker": arrow, "markersize": 6, "clip_on": False}
+            groups.append(Series("", edge_b[which], edge_a[which], look=drawn))
+    scatter_plot(ax, groups, x="difficulty b", y="discrimination a").axhline(0, color=GREY, linewidth=0.8)
+    room = [
+        (max(least, min(values.min(), 0.0) - MARGIN), min(most, max(values.max(), 0.0) + MARGIN))
+        for values, (least, most) in (
+            (axes_for["difficulty"], SHOWN_DIFFICULTY), (axes_for["discrimination"], SHOWN_DISCRIMINATION)
+        )
+    ]  # fmt: skip
+    ax.set(xlim=room[0], ylim=room[1])
+    return ax
+
+
+def draw_wright_map(ax: Axes, found: ItemMap) -> Axes:
+    """People to the left, items to the right, on one scale from the easy and the weak to the hard and the able.
+
+    The people are the norm sample, or the population where there is none. Items beyond the range shown stand at its
+    edge as arrowheads.
+    """
+    items, people = found.scale.items, _people(found)
+    known = np.isfinite(items.difficulty)
+    difficulty = items.difficulty[known]
+    place = np.round(np.clip(difficulty, *SHOWN_DIFFICULTY) / BIN) * BIN
+    ends = np.array([-3.0, 3.0, *place, *people])
+    centres = np.arange(np.floor(ends.min() / BIN), np.ceil(ends.max() / BIN) + 1) * BIN
+    share = _share_of_people(found, centres)
+    who = "population" if found.scale.norms is None else f"{found.scale.norms.n} respondents"
+    bar_plot(
+        ax, centres, [Series("", y=-share / share.max())], x=f"{who}   |   {items.n_items} items",
+        y="ability θ, difficulty b", width=BIN, lying=True,
+    )  # fmt: skip
+    names = np.array(items.item_ids, dtype=object)[known]
+    rows, n_here = np.unique(place, return_counts=True)
+    if items.n_items <= MOST_NAMED:
+        for centre in rows:
+            text = " ".join(names[place == centre])
+            ax.text(0.03, centre, text, va="center", fontsize=8, color=BLUE, parse_math=False)
+    else:
+        across = np.concatenate([0.5 + np.arange(n) for n in n_here]) / max(40, *n_here)
+        many = items.n_items > MOST_VECTORS
+        ax.plot(across, np.repeat(rows, n_here), "o", color=BLUE, markersize=3, rasterized=many)
+    for edge, marker, beyond in (
+        (SHOWN_DIFFICULTY[0], "v", difficulty < SHOWN_DIFFICULTY[0]),
+        (SHOWN_DIFFICULTY[1], "^", difficulty > SHOWN_DIFFICULTY[1]),
+    ):
+        if beyond.any():
+            ax.plot(0.0, edge, marker, color=ORANGE, clip_on=False)
+    ax.axvline(0, color="black", linewidth=0.8)
+    ax.grid(visible=True, axis="y")
+    ax.grid(visible=False, axis="x")
+    ax.set(xlim=(-1.05, 1.05), ylim=(centres[0] - BIN, centres[-1] + BIN), xticks=[])
+    return ax
+
+
+def _people(found: ItemMap) -> tuple[float, float]:
+    """Between which abilities the people are."""
+    norms, population = found.scale.norms, found.scale.population
+    if norms is not None:
+        return float(norms.theta.min()), float(norms.theta.max())
+    if population is None:
+        return -3.0, 3.0
+    return population.mean - 3 * population.deviation, population.mean + 3 * population.deviation
+
+
+def _share_of_people(found: ItemMap, centres: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of people near each of these abilities, with one factor for all."""
+    norms, population = found.scale.norms, found.scale.population
+    if norms is not None:
+        edges = np.append(centres - BIN / 2, centres[-1] + BIN / 2)
+        return np.histogram(norms.theta, bins=edges, weights=norms.weights)[0].astype(np.float64)
+    if population is None:
+        return np.asarray(np.exp(-0.5 * centres**2), dtype=np.float64)
+    density = population.weights / np.gradient(population.nodes)
+    return np.asarray(np.interp(centres, population.nodes, density, left=0, right=0), dtype=np.float64)
+
+
+def draw_sum_scores(ax: Axes, found: SumScoreTable) -> Axes:
+    """Ability of each raw score with its interval."""
+    of = found.abilities
+    line = Series("", found.score, of.theta, of.lower, of.upper, {"marker": "o", "markersize": 3})
+    return curve_plot(ax, [line], x="raw score", y="ability θ")
+
+
+def draw_expected_errors(ax: Axes, plan: CrowdPlan) -> Axes:
+    """Standard error of difficulty to expect of each item, by its difficulty; what was wanted dashed."""
+    b, wanted = -plan.items.intercept / plan.items.discrimination, plan.settings.se_difficulty
+    groups = [Series("", b, plan.precision.se_difficulty)]
+    if wanted is not None:
+        words = f"wanted for {plan.settings.share:.0%} of the items"
+        groups.append(Series(words, [b.min(), b.max()], [wanted] * 2, look={**DASHED, "marker": ""}))
+    scatter_plot(ax, groups, x="difficulty b", y="standard error of b to expect").set_ylim(bottom=0)
+    return ax
+
+
+def draw_drift(ax: Axes, table: pd.DataFrame) -> Axes:
+    """Difficulties of the common items on the old scale, as they were and as found now; those that drifted are named.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    table
+        Rows of drift.csv.
+    """
+    old, new = (table[name].to_numpy(dtype=np.float64) for name in ("difficulty_old", "difficulty_new"))
+    gone = table["released"].to_numpy(dtype=np.bool_)
+    looks = {"color": BLUE, "marker": "o"}, {"color": ORANGE, "marker": "D", "markerfacecolor": "white"}
+    groups = [
+        Series(f"{text} ({which.sum()})", old[which], new[which], look=look)
+        for which, text, look in zip((~gone, gone), ("links the scales", "left out of the link"), looks, strict=True)
+        if which.any()
+    ]
+    scatter_plot(
+        ax, groups, x="difficulty b on the old scale, as it was", y="as these people have it, on the old scale",
+        diagonal=True,
+    )  # fmt: skip
+    for name, x, y in zip(table["item_id"][gone].head(MOST_DRIFTED), old[gone], new[gone], strict=False):
+        ax.annotate(str(name), (x, y), (6, 0), textcoords="offset points", va="center", fontsize=8, parse_math=False)
+    ax.set_aspect("equal", adjustable="datalim")
+    return ax
+
+
+def draw_loadings(ax: Axes, items: pd.DataFrame, columns: list[str]) -> Axes:
+    """Loadings, or slopes, of each item on each ability: these columns of a row an item with its ``item_id``."""
+    what = "loading" if columns[0].startswith("loading") else "slope"
+    loadings = items[columns].to_numpy(dtype=np.float64)
+    return square_plot(ax, loadings, list(items["item_id"]), columns, label=f"size of the {what}")
+
+
+def map_panels(maps: Sequence[ItemMap]) -> list[Drawing]:
     """Wright map of each scale."""
-    return [_map_panel(numbered("wright_map", k, len(scales)), item_map(scale)) for k, scale in enumerate(scales)]
-
-
-def _map_panel(file: str, found: ItemMap) -> Drawing:
-    scale = found.scale
-    return on_axes(
-        file,
-        lambda ax: draw_wright_map(ax, found),
-        heading=scale.name,
-        description=f"Wright map of {scale.name}: people and {plural(scale.items.n_items, 'item')} on one scale.",
-        height=MAP_HEIGHT,
-    )
+    return [
+        on_axes(
+            numbered("wright_map", k, len(maps)), partial(draw_wright_map, found=found), heading=found.scale.name,
+            description=f"Wright map of {found.scale.name}: people and {plural(found.scale.items.n_items, 'item')} on "
+            "one scale.", height=MAP_HEIGHT,
+        )
+        for k, found in enumerate(maps)
+    ]  # fmt: skip
 
 
 def raw_score_panels(scales: Sequence[Scale]) -> list[Drawing]:
     """Ability by raw score of each scale that is short enough for a table of it."""
     short = [scale for scale in scales if scale.items.n_items <= MOST_ITEMS]
-    return [
-        _raw_score_panel(numbered("raw_scores", k, len(short)), scale.name, sum_score_table(scale))
-        for k, scale in enumerate(short)
-    ]
-
-
-def _raw_score_panel(file: str, name: str, found: SumScoreTable) -> Drawing:
-    theta = found.abilities.theta
-    description = f"Ability on {name} rises from {decimal(theta[0])} with none right to {decimal(theta[-1])} with all."
-    return on_axes(file, lambda ax: draw_sum_scores(ax, found), heading=name, description=description)
+    panels = []
+    for k, scale in enumerate(short):
+        found = sum_score_table(scale)
+        none, all_right = decimal(found.abilities.theta[0]), decimal(found.abilities.theta[-1])
+        said = f"Ability on {scale.name} rises from {none} with none right to {all_right} with all."
+        draw, name = partial(draw_sum_scores, found=found), numbered("raw_scores", k, len(short))
+        panels.append(on_axes(name, draw, heading=scale.name, description=said))
+    return panels
 
 
 def position_panels(scales: Sequence[Scale], system_scores: pd.DataFrame | None, unit: str) -> list[Drawing]:
-    """Abilities of the norm sample of each scale that has one, with the systems below, ``MOST_POSITIONS`` at most."""
+    """Abilities of the norm sample of each scale that has one, with the systems below, ``MOST_POSITIONS`` at most.
+
+    The panels have the same axes of ability and of respondents, so that a bar is as many people in each.
+    """
     scores = pd.DataFrame({"scale": [], "theta": []}) if system_scores is None else system_scores
     scores = scores[scores["theta"].notna()]
-    shown = [scale for scale in scales if scale.norms is not None]
-    return [
-        _position_panel(
-            numbered("positions", k, len(shown)), scale.name, scale.norms,
-            some_systems(scores[scores["scale"] == scale.name]), unit,
+    shown = [(scale.name, scale.norms) for scale in scales if scale.norms is not None]
+    if not shown:
+        return []
+    systems = [some_systems(scores[scores["scale"] == name]) for name, _ in shown]
+    edges = _bins(np.concatenate([norms.theta for _, norms in shown]))
+    top = 1.05 * max(np.histogram(norms.theta, bins=edges)[0].max() for _, norms in shown)
+    ends = [own[column].to_numpy(dtype=np.float64) for own in systems for column in ("theta_lower", "theta_upper")
+            if len(own)]  # fmt: skip
+    reach = np.concatenate([edges, ABILITIES[[0, -1]], *(side[np.isfinite(side)] for side in ends)])
+
+    def draw(figure: Figure, theta: NDArray[np.float64], own: pd.DataFrame, height: float) -> None:
+        heights = [HEIGHT - 1, height] if height else [HEIGHT]
+        axes = figure.subplots(len(heights), sharex=True, squeeze=False, height_ratios=heights).ravel()
+        draw_norm_sample(axes[0], theta)
+        if height:
+            draw_positions(axes[1], own)
+            axes[0].set_xlabel("")
+        axes[0].set(xlim=(reach.min() - BIN, reach.max() + BIN), ylim=(0, top))
+
+    panels = []
+    for k, ((name, norms), own) in enumerate(zip(shown, systems, strict=True)):
+        height = 0.0 if own.empty else 0.5 + ROW * (len(own) + 1)
+        said = f"Abilities of {count(norms.n)} respondents on {name}." + "".join(
+            f" {row['respondent_id']}: {decimal(row['theta'])}, {interval(row['theta_lower'], row['theta_upper'])}."
+            for row in own.to_dict("records")
         )
-        for k, scale in enumerate(shown)
-        if scale.norms is not None
-    ]  # fmt: skip
+        filled = partial(draw, theta=norms.theta, own=own, height=height)
+        tall = HEIGHT - 1 + height if height else HEIGHT
+        panels.append(Drawing(numbered("positions", k, len(shown)), name, said, filled, WIDTH, tall, unit))
+    return panels
 
 
-def some_systems(scores: pd.DataFrame) -> pd.DataFrame:
-    """The systems on a scale, or where they are many, ``MOST_POSITIONS`` at even ranks, the most able first."""
-    if len(scores) <= MOST_POSITIONS:
+def some_systems(scores: pd.DataFrame, *, by: str = "theta", most: int = MOST_POSITIONS) -> pd.DataFrame:
+    """The systems on a scale, or where they are many, so many at even ranks, the most able first."""
+    if len(scores) <= most:
         return scores
-    ordered = scores.sort_values("theta", ascending=False, kind="stable")
-    return ordered.iloc[np.linspace(0, len(scores) - 1, MOST_POSITIONS).round().astype(int)]
+    ordered = scores.sort_values(by, ascending=False, kind="stable")
+    return ordered.iloc[np.linspace(0, len(scores) - 1, most).round().astype(int)]
 
 
-def _position_panel(file: str, name: str, norms: Norms, systems: pd.DataFrame, unit: str) -> Drawing:
-    description = f"Abilities of {count(norms.n)} respondents on {name}." + "".join(
-        f" {row['respondent_id']}: {decimal(row['theta'])}, {interval(row['theta_lower'], row['theta_upper'])}."
-        for row in systems.to_dict("records")
+def fit_figures(scale: Scale | None, items: pd.DataFrame) -> list[Block]:
+    """Of a fit: curves, information, Wright map and abilities; of several abilities the loadings.
+
+    Parameters
+    ----------
+    scale
+        What went into the bank; None where there is none.
+    items
+        Contents of items.csv.
+    """
+    if scale is None:
+        return loading_figures(items)
+    kept = scale.items
+    curves = on_axes(
+        "curves", partial(draw_curves, kept=kept),
+        description=f"Item characteristic curves of {plural(kept.n_items, 'item')}.",
+    )  # fmt: skip
+    return [
+        *figure(
+            curves,
+            "Item characteristic curves: the probability of a correct response along ability. Steep ones tell people "
+            "apart; where a curve starts is the chance to guess."
+            if kept.categories is None
+            else "Expected share of each item's score along ability. Steep curves tell people apart.",
+        ),
+        *_information({"all": kept}),
+        *figure(map_panels([item_map(scale)]), MAP),
+        *figure(position_panels([scale], None, ""), "Estimated abilities of the respondents, who are the norm sample."),
+    ]
+
+
+def loading_figures(items: pd.DataFrame) -> list[Block]:
+    """Loadings, or slopes where there are no loadings, of items on several abilities."""
+    of_kind = [[str(name) for name in items if str(name).startswith(kind)] for kind in ("loading_", "slope_")]
+    others = [name for name in ("general_slope", "specific_slope", "discrimination") if name in items]
+    columns = next(filter(None, [*of_kind, others]), [])
+    drawing = on_axes(
+        "loadings", partial(draw_loadings, items=items, columns=columns),
+        description=f"Loadings of {plural(len(items), 'item')} in {plural(len(columns), 'column')}.",
+        height=min(12.0, 1.6 + 0.16 * len(items)),
+    )  # fmt: skip
+    return figure(drawing, "Loadings of the items on the abilities: dark where large, a dash where negative.")
+
+
+def _information(scales: Mapping[str, ItemParameters]) -> list[Block]:
+    draw = partial(draw_information, scales=scales)
+    return figure(on_axes("test_information", draw, description="Test information along ability."), INFORMATION)
+
+
+def wright_figures(maps: Mapping[str, ItemMap]) -> list[Block]:
+    """Of a bank: the Wright map of each scale, and test information."""
+    return figure(map_panels(list(maps.values())), MAP) + _information(
+        {name or "all": found.scale.items for name, found in maps.items()}
     )
-    if systems.empty:
-        return on_axes(
-            file, lambda ax: plots.draw_norm_sample(ax, norms.theta), heading=name, description=description, unit=unit
-        )
-    height = 0.5 + ROW * (len(systems) + 1)
 
-    def draw(figure: Figure) -> None:
-        above, below = figure.subplots(2, sharex=True, height_ratios=[HEIGHT - 1, height])
-        plots.draw_norm_sample(above, norms.theta)
-        plots.draw_positions(below, systems)
-        above.set_xlabel("")
 
-    return Drawing(file, name, description, draw, WIDTH, HEIGHT - 1 + height, unit)
+def drift_figures(drift: pd.DataFrame) -> list[Block]:
+    """Of a link: the common items on both sides of it, as drift.csv has them."""
+    said = f"{plural(len(drift), 'common item')}, {int(drift['released'].sum())} left out of the link."
+    return figure(
+        on_axes("drift", partial(draw_drift, table=drift), description=said, height=WIDTH),
+        "Common items: difficulty as the old scale has it and as these people have it, put on that scale. Items on the "
+        "dashed line stayed as they were; those off it drifted.",
+    )
+
+
+def form_figures(scales: Sequence[Scale], found: AssembledForms) -> list[Block]:
+    """Of short forms: their information beside that of all items, on each scale that they were chosen from."""
+    drawings = []
+    shown = [scale for scale in scales if set(scale.items.item_ids) & {item for form in found.forms for item in form}]
+    for k, scale in enumerate(shown):
+        parts = {"all items": scale.items}
+        for number, form in enumerate(found.forms, start=1):
+            own = [item for item in scale.items.item_ids if item in set(form)]
+            if own:
+                parts["form" if len(found.forms) == 1 else f"form {number}"] = scale.items.select(own)
+        drawings.append(
+            on_axes(
+                numbered("form_information", k, len(shown)), partial(draw_information, scales=parts),
+                heading=scale.name if len(shown) > 1 else "", height=HEIGHT + 0.2 * (len(parts) // 2),
+                description=f"Test information of {', '.join(parts)} of {scale.name}.",
+            )
+        )  # fmt: skip
+    return figure(
+        drawings,
+        "Test information of the short form and of all items it was chosen from; on the right the standard error of "
+        "ability that follows.",
+    )
+
+
+def plan_figures(plan: CrowdPlan) -> list[Block]:
+    """Of a plan: the standard error to expect of each item."""
+    said = f"Expected standard errors of difficulty of {plural(plan.n_items, 'item')}."
+    return figure(
+        on_axes("expected_errors", partial(draw_expected_errors, plan=plan), description=said),
+        f"Standard errors of difficulty to expect of {plural(plan.n_respondents, 'respondent')} with {plan.n_each} "
+        "items each. Items at the ends are known less well than those where the people are.",
+    )

@@ -1,45 +1,154 @@
-"""Figures of commands that score, with their captions: score, compare, predict, adapt."""
+"""Systems drawn, and said in sentences: where they are among people, comparisons, predictions, adaptive tests."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from irtbench.bank.scale import Scale
-from irtbench.report import plots, scale_figures
-from irtbench.report.blocks import Block, figure
-from irtbench.report.drawing import Drawing, on_axes
-from irtbench.report.evaluation_plots import draw_differences
+from irtbench.report.blocks import Block, Sentence, figure
+from irtbench.report.drawing import ABILITY_LABEL, Drawing, on_axes
+from irtbench.report.evaluation_figures import draw_differences
 from irtbench.report.formatting import decimal, plural
-from irtbench.report.interval_plots import draw_several_intervals, height_of, shortened
-from irtbench.report.plots import ABILITY_LABEL, BLUE, COLOURS, GREY, LINE_STYLES, SKY
-from irtbench.report.scale_figures import ROW, numbered, some_systems
+from irtbench.report.forms import (
+    COLOURS,
+    DASHED,
+    LINE_STYLES,
+    MARKERS,
+    ROW,
+    Series,
+    curve_plot,
+    height_of,
+    interval_plot,
+    shortened,
+)
+from irtbench.report.scale_figures import MOST_POSITIONS, draw_positions, numbered, position_panels, some_systems
 from irtbench.scoring.adaptive_paths import AdaptivePaths
+from irtbench.scoring.comparability import as_given, why_not_compared
+from irtbench.scoring.scores import ScoringSettings
 
-MOST_PATHS, MARKERS = 3, "osD"
+MOST_PATHS = 3  # respondents
 BAND = (0.1, 0.9)  # quantiles of the standard errors of many
+MOST_ROWS = 40  # pairs in one panel
+MOST_RANKED = 60  # systems in the figure of a ranking: all, or the first so many
+FEW_SENTENCES, MOST_SENTENCES = 3, 12  # a system on a scale each; of more than few there is a figure
+MOST_DESCRIBED = 24  # places in the description of the figure
+AMONG = {
+    "normal": "of the {people}",
+    "empirical": "of the {people} of the norm sample",
+    "smoothed": "of the {people} that the norm sample stands for",
+}
+
+
+def draw_percentiles(ax: Axes, scores: pd.DataFrame, *, label: str) -> Axes:
+    """Percentile of each system on each scale with its interval, a row a system, the highest on top."""
+    values = ["percentile", "percentile_lower", "percentile_upper"]
+    every = scores.pivot_table(index="respondent_id", columns="scale", values=values, sort=False)
+    order = every["percentile"].mean(axis=1).sort_values(ascending=False, kind="stable").index
+    every = every.reindex(some_systems(pd.DataFrame({"place": -np.arange(len(order))}, index=order), by="place").index)
+    sets = [
+        Series(str(scale), *(every[name][scale] if name else None for name in (values[0], "", *values[1:])))
+        for scale in scores["scale"].unique()
+    ]
+    sets = sets if len(sets) > 1 else [replace(sets[0], name="")]
+    interval_plot(ax, list(every.index), sets, label=label).set_xlim(-2, 102)
+    return ax
+
+
+def percentile_figures(scores: pd.DataFrame, scoring: ScoringSettings, people: str = "") -> list[Block]:
+    """Of scores: the percentile of each system on each scale; none of so few that a sentence each says it.
+
+    Parameters
+    ----------
+    scores
+        Rows of scores.csv.
+    scoring, people
+        See `place`.
+    """
+    given = as_given(scores)
+    given = given[given["percentile"].notna()]
+    if len(scores) <= FEW_SENTENCES or given.empty:
+        return []
+    n, n_scales = given["respondent_id"].nunique(), given["scale"].nunique()
+    among = AMONG[scoring.norm].format(people=people or "people") + _group(scoring)
+    drawing = on_axes(
+        "percentiles", partial(draw_percentiles, scores=given, label=f"better than so many percent {among}"),
+        description=" ".join(place(row, scoring, people) for row in given.head(MOST_DESCRIBED).to_dict("records")),
+        height=height_of(min(n, MOST_POSITIONS), each=n_scales),
+    )  # fmt: skip
+    some = f" Shown are {MOST_POSITIONS} of {n} systems, from the highest to the lowest." if n > MOST_POSITIONS else ""
+    return figure(
+        drawing,
+        f"Percentiles: what share {among} each system is better than, on each scale on which that can be told, with "
+        f"its {100 * scoring.level:g}% interval.{some}",
+    )
+
+
+def places(scores: pd.DataFrame, scoring: ScoringSettings, people: str = "") -> list[Sentence]:
+    """A sentence on each system on each scale; where there are more, on those that the figure of percentiles lacks.
+
+    Parameters
+    ----------
+    scores
+        Rows of scores.csv.
+    scoring
+        How they were scored.
+    people
+        What the bank calls its respondents; people unless it does.
+    """
+    told = scores if len(scores) <= FEW_SENTENCES else scores[as_given(scores)["percentile"].isna()]
+    said: list[Sentence] = [(place(row, scoring, people),) for row in told.head(MOST_SENTENCES).to_dict("records")]
+    if len(told) > len(said):
+        more = plural(len(told) - len(said), "other")
+        said.append((f"Nor is a percentile given to {more}; the table of scores says why.",))
+    return said
+
+
+def place(row: Mapping[Any, Any], scoring: ScoringSettings, people: str = "") -> str:
+    """Where a system stands among people, or why no percentile is given.
+
+    Parameters
+    ----------
+    row
+        Of scores.csv.
+    scoring, people
+        See `places`.
+    """
+    who, why = f"{row['respondent_id']} on {row['scale']}", why_not_compared(row)
+    if why:
+        return f"{who}: no percentile is given: {why.replace('lz* -', 'lz* −')}."
+    if np.isnan(row["percentile"]):
+        return f"{who}: ability {decimal(row['theta'])}; no percentile without a norm sample."
+    among = AMONG[scoring.norm].format(people=people or "people")
+    ends = f"[{decimal(row['percentile_lower'], 0)}, {decimal(row['percentile_upper'], 0)}]"
+    return f"{who} is better than {decimal(row['percentile'], 0)}% {ends} {among}{_group(scoring)}."
+
+
+def _group(scoring: ScoringSettings) -> str:
+    return "" if scoring.norm_group is None else f" with {scoring.norm_group[0]} {scoring.norm_group[1]}"
 
 
 def draw_paths(ax: Axes, found: AdaptivePaths) -> Axes:
     """Ability after each item of the first few respondents, with a standard error either way; filled where it rose."""
+    lines = []
     for k, name in enumerate(found.respondent_ids[:MOST_PATHS]):
         path = found.paths[found.paths["respondent_id"] == name]
         step, theta, se = (path[column].to_numpy(dtype=np.float64) for column in ("step", "theta", "se"))
-        right = np.diff(theta, prepend=found.before) > 0
-        colour = COLOURS[k % len(COLOURS)]
-        ax.fill_between(step, theta - se, theta + se, color=colour, alpha=0.1, linewidth=0)
-        ax.plot(step, theta, linestyle=LINE_STYLES[k % len(LINE_STYLES)], color=colour, linewidth=1.2)
-        for which, face in ((right, colour), (~right, "white")):
-            ax.plot(step[which], theta[which], MARKERS[k], color=colour, markerfacecolor=face, markersize=4)
-        if len(step):
-            ax.annotate(name, (step[-1], theta[-1]), (4, 0), textcoords="offset points", va="center", color=colour,
-                        fontsize=8, annotation_clip=False, parse_math=False)  # fmt: skip
-    ax.set(xlabel="items asked", ylabel=ABILITY_LABEL)
-    return ax
+        rose = np.diff(theta, prepend=found.before) > 0
+        line = {"color": COLOURS[k], "linestyle": LINE_STYLES[k], "linewidth": 1.2}
+        dots = {"color": COLOURS[k], "linestyle": "none", "marker": MARKERS[k]}
+        lines += [
+            Series(name, step, theta, theta - se, theta + se, line),
+            Series("", step[rose], theta[rose], look=dots),
+            Series("", step[~rose], theta[~rose], look=dots | {"markerfacecolor": "white"}),
+        ]
+    return curve_plot(ax, lines, x="items asked", y=ABILITY_LABEL)
 
 
 def draw_errors_by_step(ax: Axes, found: AdaptivePaths, *, wanted: float | None = None) -> Axes:
@@ -57,17 +166,22 @@ def draw_errors_by_step(ax: Axes, found: AdaptivePaths, *, wanted: float | None 
     by_step = found.paths.groupby("step")["se"]
     low, middle, high = (by_step.quantile(share).sort_index() for share in (BAND[0], 0.5, BAND[1]))
     steps = middle.index.to_numpy(dtype=np.float64)
-    ax.fill_between(steps, low, high, color=SKY, alpha=0.35, linewidth=0, label="middle 80%")
-    ax.plot(steps, middle, "o-", color=BLUE, markersize=3, label="median")
+    lines = [Series("median, with the middle 80%", steps, middle, low, high, {"marker": "o", "markersize": 3})]
     if wanted:
-        ax.axhline(wanted, color=GREY, linestyle="--", linewidth=1, label=f"end at {wanted:g}")
-    ax.set(xlabel="items asked", ylabel="standard error of θ", ylim=(0, None))
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.01), ncols=3, borderaxespad=0)
+        lines.append(Series(f"end at {wanted:g}", steps[[0, -1]], [wanted] * 2, look=DASHED))
+    curve_plot(ax, lines, x="items asked", y="standard error of θ").set_ylim(bottom=0)
     return ax
 
 
-MOST_ROWS = 40  # pairs in one panel
-MOST_RANKED = 60  # systems in the figure of a ranking: all, or the first so many
+def draw_predicted(ax: Axes, table: pd.DataFrame) -> Axes:
+    """Accuracy on the items seen and predicted on all; of many systems some, at even distances."""
+    shown = some_systems(table, by="predicted_accuracy", most=MOST_ROWS)
+    sets = [
+        Series("predicted on all items", shown["predicted_accuracy"], None, shown["predicted_lower"],
+               shown["predicted_upper"]),
+        Series("on the items seen", shown["accuracy"]),
+    ]  # fmt: skip
+    return interval_plot(ax, list(shown["respondent_id"]), sets, label="accuracy")
 
 
 def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float) -> list[Block]:
@@ -82,16 +196,15 @@ def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float
     level
         Coverage of the intervals.
     """
-    panels = scale_figures.position_panels(scales, scores, "")
+    panels = position_panels(scales, scores, "")
     without = [scale for scale in scales if scale.norms is None]
     for k, scale in enumerate(without):
         own = some_systems(scores[(scores["scale"] == scale.name) & scores["theta"].notna()])
         if len(own):
             panels.append(_positions(numbered("abilities", k, len(without)), scale.name, own))
-    most = scale_figures.MOST_POSITIONS
     some = ""
-    if scores["respondent_id"].nunique() > most:
-        some = f" Shown are {most} of the systems, from the most to the least able."
+    if scores["respondent_id"].nunique() > MOST_POSITIONS:
+        some = f" Shown are {MOST_POSITIONS} of the systems, from the most to the least able."
     below = ", on each scale below those of its norm sample" if len(without) < len(scales) else ""
     return figure(panels, f"Abilities θ with their {100 * level:g}% intervals{below}.{some}")
 
@@ -99,12 +212,9 @@ def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float
 def _positions(name: str, scale: str, own: pd.DataFrame) -> Drawing:
     where = f" on {scale}" if scale else ""
     return on_axes(
-        name,
-        lambda ax: plots.draw_positions(ax, own),
-        heading=scale,
-        description=f"Abilities of {plural(len(own), 'system')}{where}.",
-        height=0.9 + ROW * (len(own) + 1),
-    )
+        name, partial(draw_positions, scores=own), heading=scale,
+        description=f"Abilities of {plural(len(own), 'system')}{where}.", height=0.9 + ROW * (len(own) + 1),
+    )  # fmt: skip
 
 
 def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, level: float) -> list[Block]:
@@ -161,26 +271,9 @@ def _differences(name: str, scale: str, rows: pd.DataFrame, what: str, label: st
         for first, second, value in rows[["first", "second", f"{what}_difference"]].head(12).itertuples(index=False)
     )
     return on_axes(
-        name, lambda ax: draw_differences(ax, table, names=names, label=label), heading="" if alone else scale,
+        name, partial(draw_differences, table=table, names=names, label=label), heading="" if alone else scale,
         description=f"{label[0].upper()}{label[1:]} on {scale}.{some}{said}", height=height_of(len(rows)),
     )  # fmt: skip
-
-
-def draw_predicted(ax: Axes, table: pd.DataFrame) -> Axes:
-    """Accuracy on the items seen and predicted on all; of many systems some, at even distances."""
-    shown = table
-    if len(table) > MOST_ROWS:
-        order = table.sort_values("predicted_accuracy", ascending=False, kind="stable")
-        shown = order.iloc[np.linspace(0, len(order) - 1, MOST_ROWS).round().astype(int)]
-    predicted = shown[["predicted_accuracy", "predicted_lower", "predicted_upper"]]
-    seen = shown[["accuracy", "accuracy", "accuracy"]]
-    names = ["estimate", "lower", "upper"]
-    sets = {
-        "predicted on all items": predicted.set_axis(names, axis=1),
-        "on the items seen": seen.set_axis(names, axis=1),
-    }
-    draw_several_intervals(ax, list(shown["respondent_id"]), sets, label="accuracy")
-    return ax
 
 
 def prediction_figures(table: pd.DataFrame, *, level: float) -> list[Block]:
@@ -193,17 +286,15 @@ def prediction_figures(table: pd.DataFrame, *, level: float) -> list[Block]:
     level
         Coverage of the intervals.
     """
-    drawing = on_axes(
-        "predicted_accuracy",
-        partial(draw_predicted, table=table),
-        description=f"Predicted accuracy of {plural(min(len(table), MOST_ROWS), 'system')}.",
-        height=height_of(min(len(table), MOST_ROWS), each=2),
-    )
+    n = min(len(table), MOST_ROWS)
     return figure(
-        [drawing],
+        on_axes(
+            "predicted_accuracy", partial(draw_predicted, table=table), height=height_of(n, each=2),
+            description=f"Predicted accuracy of {plural(n, 'system')}.",
+        ),
         f"Accuracy predicted on all items of the bank, with {100 * level:g}% intervals, and the accuracy on the "
         "items that were seen.",
-    )
+    )  # fmt: skip
 
 
 def adaptive_figures(found: AdaptivePaths, *, wanted: float | None) -> list[Block]:
@@ -218,19 +309,13 @@ def adaptive_figures(found: AdaptivePaths, *, wanted: float | None) -> list[Bloc
     """
     if found.paths.empty:
         return []
-    blocks = figure(
-        [on_axes("paths", lambda ax: draw_paths(ax, found), description="Ability after each item asked.")],
+    errors, said = partial(draw_errors_by_step, found=found, wanted=wanted), "The standard error falls with each item."
+    return figure(
+        on_axes("paths", partial(draw_paths, found=found), description="Ability after each item asked."),
         "Ability after each item asked, of the first respondents, with a standard error either way; filled dots are "
         "responses that raised it, of right and wrong the right ones.",
-    )
-    return blocks + figure(
-        [
-            on_axes(
-                "errors_by_step",
-                lambda ax: draw_errors_by_step(ax, found, wanted=wanted),
-                description="The standard error of ability falls with each item asked.",
-            )
-        ],
+    ) + figure(
+        on_axes("errors_by_step", errors, description=said),
         "Standard error of ability after each item: the median of the respondents whose test went so far, and the "
         "middle 80% of them.",
     )

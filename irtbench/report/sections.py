@@ -9,6 +9,7 @@ import pandas as pd
 
 from irtbench.analysis.dimensions import Dimensions
 from irtbench.bank.data_card import DataCard
+from irtbench.bank.item_map import item_map
 from irtbench.building.prune_rules import PruneRules
 from irtbench.config import PublishedSettings, StudyFile
 from irtbench.data.grading import GradingSettings
@@ -17,7 +18,6 @@ from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report import (
     explanations,
-    figures,
     item_analysis_tables,
     item_details,
     paper_tables,
@@ -25,11 +25,12 @@ from irtbench.report import (
     pruning_prose,
     pruning_tables,
     scale_figures,
+    study_figures,
 )
-from irtbench.report.ability_words import unit_of_ability, where_people_are
-from irtbench.report.addresses import item_anchor
-from irtbench.report.blocks import Block, Heading, ItemsTable, Section, Text, figure, table
+from irtbench.report.blocks import Block, Heading, ItemsTable, Section, Text, figure, item_anchor, table
+from irtbench.report.check_figures import scree_figures
 from irtbench.report.formatting import write_table
+from irtbench.report.prose import unit_of_ability, where_people_are
 from irtbench.scoring.explanation import Explanation
 from irtbench.scoring.scores import ScoringSettings
 from irtbench.study.results import ScaleStudy
@@ -46,7 +47,7 @@ def method_section(settings: StudyFile) -> Section:
     """How the study was done, and how to read a curve."""
     blocks: list[Block] = [Text(paragraph) for paragraph in prose.method(settings)]
     blocks += figure(
-        figures.example_panels(),
+        study_figures.example_panels(),
         "How to read an item characteristic curve: the probability that a person of ability θ is right. Difficulty b "
         "is where the curve is steepest, discrimination a how steep it is there, guessing c where it starts. The "
         "example has a = 1, b = 0, c = 0.25.",
@@ -107,17 +108,17 @@ def scales_section(scales: Sequence[ScaleStudy], items: ItemTable, rules: PruneR
         "Respondents: those whom M₂ rests on, for it needs people who answered every item.",
     )
     blocks += figure(
-        figures.curve_panels(scales),
+        study_figures.curve_panels(scales),
         "Item characteristic curves of each scale: items kept solid, others dotted. The curve of a removed item comes "
         "from the last fit it was in. Steep curves tell people apart near their difficulty, flat ones hardly at all.",
     )
     blocks += figure(
-        figures.parameter_panels(scales, items),
+        study_figures.parameter_panels(scales, items),
         "Difficulty and discrimination of each item, with one standard error either way. An arrowhead at the edge "
         "stands for an item beyond it.",
     )
     blocks += figure(
-        figures.information_panels(scales),
+        study_figures.information_panels(scales),
         "Test information of each scale, and on the right the standard error of ability it amounts to. A scale "
         "measures well where its curve is high.",
     )
@@ -127,11 +128,7 @@ def scales_section(scales: Sequence[ScaleStudy], items: ItemTable, rules: PruneR
 def dimensions_section(dimensions: Dimensions | None, not_counted: str, scales: Sequence[ScaleStudy]) -> Section:
     """What is asked before any item leaves: how many abilities, one or two to a scale, is guessing needed."""
     blocks: list[Block] = [Text(paragraph) for paragraph in pruning_prose.abilities(dimensions, not_counted)]
-    blocks += figure(
-        figures.scree_panels(dimensions),
-        "Eigenvalues of the items’ tetrachoric correlations in order: those that speak for an ability filled, the "
-        "limit of what independent items show by chance dashed.",
-    )
+    blocks += [] if dimensions is None else scree_figures(dimensions.analysis)
     blocks += table(
         pruning_tables.eigenvalues_table(dimensions),
         "The first eigenvalues, and those of independent items: their mean and the limit.",
@@ -187,7 +184,7 @@ def examples_section(scales: Sequence[ScaleStudy], items: ItemTable) -> Section:
         "Examples: of each scale the easiest and the hardest item kept, and the first item removed for each reason.",
     )
     blocks += figure(
-        figures.fit_panels(scales),
+        study_figures.fit_panels(scales),
         "The worst and the best fitting item of the study, by the p of S-X² in the first fit of their scale: the "
         "estimated curve (solid) against the actual share of right answers, smoothed over estimated ability (dotted) "
         "with its pointwise 95% band. Where the band leaves the estimated curve, the item does not do as the model "
@@ -207,7 +204,7 @@ def analysis_section(scales: Sequence[ScaleStudy]) -> Section:
         "from α and from the test information.",
     )
     blocks += figure(
-        scale_figures.map_panels(retained),
+        scale_figures.map_panels([item_map(scale) for scale in retained]),
         "Wright maps: people to the left, items at their difficulty to the right. Where there are people and no items, "
         "the scale tells little.",
     )

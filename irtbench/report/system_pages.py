@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from irtbench.bank.bank import ItemBank
-from irtbench.report.addresses import Sentence
-from irtbench.report.blocks import Block, ItemsTable, table
+from irtbench.report.blocks import Block, ItemsTable, Sentence, table
 from irtbench.report.formatting import decimal, p_value, plural, write_table
-from irtbench.report.page import Page
-from irtbench.report.places import places
-from irtbench.report.result_page import MOST_ROWS, MOST_SENTENCES, first_rows, how_to_read, result_page
-from irtbench.report.scoring_figures import comparison_figures, score_figures
+from irtbench.report.page import MOST_ROWS, MOST_SENTENCES, Page, first_rows, how_to_read, result_page
+from irtbench.report.scoring_figures import comparison_figures, percentile_figures, places, score_figures
 from irtbench.scoring.comparability import as_given
 from irtbench.scoring.scores import ScoringSettings
-
-if TYPE_CHECKING:
-    pass
 
 BELOW = {
     "normal": "the share of the population below",
@@ -64,7 +58,8 @@ def score_page(bank: ItemBank, scores: pd.DataFrame, scoring: ScoringSettings) -
         "below −1.645.",
     )
     lead = f"{plural(n_systems, 'system')} scored on {plural(len(bank.scales), 'scale')}."
-    figures = score_figures(bank.scales, scores, level=scoring.level)
+    figures = percentile_figures(scores, scoring, bank.respondents)
+    figures += score_figures(bank.scales, scores, level=scoring.level)
     return result_page("score", "Scores", lead, places(scores, scoring, bank.respondents), [*figures, rows, *reading])
 
 

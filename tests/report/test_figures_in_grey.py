@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 
 import irtbench
 from irtbench.evaluation.reliability import ReliabilityCurve
-from irtbench.report import analysis_plots, crowd_plots, evaluation_plots, interval_plots, plots, scoring_figures
-from irtbench.report.analysis_plots import draw_item_by_group
-from irtbench.report.evaluation_plots import draw_differences
+from irtbench.report import check_figures, crowd_figures, evaluation_figures, forms, scale_figures, scoring_figures
+from irtbench.report.check_figures import draw_item_by_group
+from irtbench.report.evaluation_figures import draw_differences
 
 ENOUGH = 0.12  # difference in luminance that is seen in print
 # what deuteranopes and protanopes see of linear RGB (Viénot, Brettel & Mollon, 1999)
@@ -36,10 +36,7 @@ DIFFERENCES = pd.DataFrame(
 DRIFT = pd.DataFrame(
     {"item_id": list("abcd"), "difficulty_old": [-1.0, 0, 1, 2], "difficulty_new": [-1.0, 0, 1, 0]}
 ).assign(released=[False, False, False, True])
-SETS = {
-    kind: pd.DataFrame({"estimate": [0.5, 0.6], "lower": [0.4, 0.5], "upper": [0.6, 0.7]})
-    for kind in ("first", "second", "third")
-}
+SETS = [forms.Series(kind, [0.5, 0.6], lower=[0.4, 0.5], upper=[0.6, 0.7]) for kind in ("first", "second", "third")]
 
 
 def linear(colour: str) -> np.ndarray:
@@ -78,7 +75,7 @@ def reliability(ax: Axes) -> Axes:
         f"s{k}": irtbench.calibration(p, (RNG.random(200) < p).astype(float), rng=RNG, n_samples=20).curve
         for k, p in enumerate(stated)
     }
-    return evaluation_plots.draw_reliability(ax, curves)
+    return evaluation_figures.draw_reliability(ax, curves)
 
 
 def adaptive(ax: Axes) -> Axes:
@@ -93,21 +90,23 @@ def by_group(ax: Axes) -> Axes:
 
 def fit_of_item(ax: Axes) -> Axes:
     theta = irtbench.estimate_ability(RESPONSES, ITEMS).theta
-    return plots.draw_fit(ax, irtbench.empirical_curve(RESPONSES, ITEMS, "item2", theta))
+    return check_figures.draw_fit(ax, irtbench.empirical_curve(RESPONSES, ITEMS, "item2", theta))
 
 
 DRAWN = {
-    "information of seven scales": lambda ax: plots.draw_information(ax, {f"s{k}": ITEMS for k in range(7)}),
-    "curves kept and removed": lambda ax: plots.draw_curves(ax, ITEMS, [ITEMS], others_are="removed"),
+    "information of seven scales": lambda ax: scale_figures.draw_information(ax, {f"s{k}": ITEMS for k in range(7)}),
+    "curves kept and removed": lambda ax: scale_figures.draw_curves(ax, ITEMS, [ITEMS], others_are="removed"),
     "an item's fit": fit_of_item,
     "an item by group": by_group,
-    "options": lambda ax: analysis_plots.draw_options(ax, OPTIONS),
+    "options": lambda ax: check_figures.draw_options(ax, OPTIONS),
     "reliability": reliability,
     "adaptive tests": adaptive,
     "differences": lambda ax: draw_differences(ax, DIFFERENCES, names=["a", "b"], label="d"),
-    "drift": lambda ax: analysis_plots.draw_drift(ax, DRIFT),
-    "several intervals": lambda ax: interval_plots.draw_several_intervals(ax, ["x", "y"], SETS, label="v"),
-    "intervals": lambda ax: interval_plots.draw_intervals(ax, ["x", "y"], [1, 2], label="v", found=[True, False]),
+    "drift": lambda ax: scale_figures.draw_drift(ax, DRIFT),
+    "several intervals": lambda ax: forms.interval_plot(ax, ["x", "y"], SETS, label="v"),
+    "intervals": lambda ax: forms.interval_plot(
+        ax, ["x", "y"], forms.found_or_not(forms.Series("", [1, 2]), [True, False], ("found", "not")), label="v"
+    ),
 }
 
 
@@ -121,31 +120,31 @@ def test_lines_and_dots_differ_in_more_than_colour(name: str) -> None:
 
 def test_bars_differ_in_more_than_colour() -> None:
     ax = Figure().subplots()
-    crowd_plots.draw_reasons(ax, {"kept": 10, "too fast": 3})
+    crowd_figures.draw_reasons(ax, {"kept": 10, "too fast": 3})
     first, second = ax.patches
     assert first.get_hatch() != second.get_hatch()
     table = pd.DataFrame({"share": [0.9, 0.5], "contradicts_key": [False, True]})
     ax = Figure().subplots()
-    crowd_plots.draw_item_agreement(ax, table)
+    crowd_figures.draw_item_agreement(ax, table)
     assert {patch.get_hatch() for patch in ax.patches} == {"", "////"}
 
 
 def test_a_figure_that_colour_alone_explains_is_found() -> None:
     ax = Figure().subplots()
-    ax.plot([0, 1], [0, 1], color=plots.BLUE)
-    ax.plot([0, 1], [1, 0], color=plots.ORANGE)
-    assert mistaken(ax) == [(plots.BLUE.lower(), plots.ORANGE.lower())]
+    ax.plot([0, 1], [0, 1], color=forms.BLUE)
+    ax.plot([0, 1], [1, 0], color=forms.ORANGE)
+    assert mistaken(ax) == [(forms.BLUE.lower(), forms.ORANGE.lower())]
 
 
 @pytest.mark.parametrize("who", SEEN_BY)
 def test_the_colour_blind_tell_the_first_colours_apart(who: str) -> None:
-    seen = {colour: np.clip(np.array(SEEN_BY[who]) @ linear(colour), 0, 1) for colour in plots.COLOURS}
-    for one, other in combinations(plots.COLOURS, 2):
+    seen = {colour: np.clip(np.array(SEEN_BY[who]) @ linear(colour), 0, 1) for colour in forms.COLOURS}
+    for one, other in combinations(forms.COLOURS, 2):
         assert np.abs(seen[one] - seen[other]).max() > 0.08, (one, other)
 
 
 def test_every_colour_of_a_line_stands_out_from_paper() -> None:
-    for colour in (*plots.COLOURS, plots.GREY):
+    for colour in (*forms.COLOURS, forms.GREY):
         assert (1 + 0.05) / (luminance(colour) + 0.05) >= 3  # WCAG 2.1, 1.4.11
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import irtbench
 from irtbench.report import item_analysis_tables
-from irtbench.report.addresses import item_anchor
+from irtbench.report.blocks import item_anchor
 from irtbench.report.html import render_report
 from irtbench.report.item_details import items_of_study
 

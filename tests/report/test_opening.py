@@ -11,9 +11,10 @@ from irtbench.building.removals import Removal
 from irtbench.diagnostics.distractors import MORE_THAN_KEY
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report import opening, places
-from irtbench.report.ability_words import ANCHORS, LOGITS, POPULATION, unit_of_ability, where_people_are
-from irtbench.report.addresses import MOST_NAMED, Link, Sentence, item_anchor, linked_items
+from irtbench.report import opening, scoring_figures
+from irtbench.report.blocks import MOST_NAMED, FigureOfPanels, Link, Sentence, item_anchor, linked_items
+from irtbench.report.drawing import figure_of
+from irtbench.report.prose import ANCHORS, LOGITS, POPULATION, unit_of_ability, where_people_are
 from irtbench.report.scale_figures import MOST_POSITIONS, some_systems
 from irtbench.scoring.scores import ScoringSettings
 from irtbench.study.results import ScaleStudy, Study
@@ -29,13 +30,15 @@ def words(sentence: Sentence) -> str:
 
 
 def test_a_place_among_people_is_told_with_its_interval_and_whom_it_refers_to() -> None:
-    assert places.place(ROW, ScoringSettings()) == "s on x is better than 43% [22, 66] of the people."
+    assert scoring_figures.place(ROW, ScoringSettings()) == "s on x is better than 43% [22, 66] of the people."
     by_group = ScoringSettings(norm="smoothed", norm_group=("country", "de"))
-    said = places.place(ROW, by_group)
+    said = scoring_figures.place(ROW, by_group)
     assert said.endswith("of the people that the norm sample stands for with country de.")
-    without = places.place(ROW | {"percentile": np.nan}, ScoringSettings(norm="empirical"))
+    without = scoring_figures.place(ROW | {"percentile": np.nan}, ScoringSettings(norm="empirical"))
     assert without == "s on x: ability −0.20; no percentile without a norm sample."
-    assert places.place(ROW, ScoringSettings(), "models") == "s on x is better than 43% [22, 66] of the models."
+    assert (
+        scoring_figures.place(ROW, ScoringSettings(), "models") == "s on x is better than 43% [22, 66] of the models."
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +50,7 @@ def test_a_place_among_people_is_told_with_its_interval_and_whom_it_refers_to() 
     ],
 )
 def test_a_place_that_is_refused_is_not_told(flags: str, why: str) -> None:
-    said = places.place(ROW | {"percentile_flags": flags, "person_fit": -2.5}, ScoringSettings())
+    said = scoring_figures.place(ROW | {"percentile_flags": flags, "person_fit": -2.5}, ScoringSettings())
     assert said.startswith(f"s on x: no percentile is given: {why}")
     assert "better" not in said
     assert "43" not in said
@@ -78,27 +81,47 @@ def scale(name: str = "x", removals: tuple[Removal, ...] = (), **parts: Any) -> 
     return cast(ScaleStudy, SimpleNamespace(**(made | parts)))
 
 
-def test_of_many_systems_the_ends_of_each_scale_are_told() -> None:
+def test_of_many_systems_the_percentiles_are_drawn_and_those_without_one_are_told() -> None:
     rng = np.random.default_rng(1)
     rows = [
-        ROW | {"respondent_id": f"s{k}", "scale": name, "theta": theta}
+        ROW | {"respondent_id": f"s{k}", "scale": name, "theta": theta, "percentile": 4 * theta}
+        | {"percentile_lower": 4 * theta - 1, "percentile_upper": 4 * theta + 2}
         for name in ("x", "y")
-        for k, theta in enumerate(rng.permutation(20).tolist())
-    ]
-    scores = pd.DataFrame([*rows, ROW | {"respondent_id": "unknown", "theta": np.nan}])
+        for k, theta in enumerate(rng.permutation(25).tolist())
+    ]  # fmt: skip
+    refused = ROW | {"respondent_id": "unknown", "theta": np.nan, "percentile_flags": "no_items"}
+    scores = pd.DataFrame([*rows, refused]).assign(percentile_empirical=np.nan)
     settings = SimpleNamespace(
         score=SimpleNamespace(scoring=lambda seed: ScoringSettings()), study=SimpleNamespace(seed=0)
     )
     said = [words(sentence) for sentence in opening.results(study(system_scores=scores, settings=settings, bank=None))]
-    ends = [
-        scores[(scores["scale"] == name) & (scores["theta"] == theta)]["respondent_id"].item()
-        for name in ("x", "y")
-        for theta in (19, 0)
-    ]
-    assert said[0] == "Of 21 systems, the most and the least able on each scale:"
-    assert [sentence.split(" on ")[0] for sentence in said[1:]] == ends
-    drawn = some_systems(scores[scores["scale"] == "y"].assign(theta=np.arange(20.0)))
-    assert len(drawn) == MOST_POSITIONS == 20
+    assert said == ["unknown on x: no percentile is given: no item was answered."]
+
+    (block,) = scoring_figures.percentile_figures(scores, ScoringSettings())
+    assert isinstance(block, FigureOfPanels)
+    assert block.caption.startswith("Percentiles: what share of the people each system is better than")
+    assert block.caption.endswith("Shown are 20 of 25 systems, from the highest to the lowest.")
+    (drawing,) = block.panels
+    assert drawing.description.startswith(scoring_figures.place(rows[0], ScoringSettings()))
+    with figure_of(drawing) as figure:
+        (ax,) = figure.axes
+        shown = [label.get_text() for label in ax.get_yticklabels()]
+        means = scores[:-1].groupby("respondent_id")["percentile"].mean().sort_values(ascending=False, kind="stable")
+        assert (means[shown].diff().dropna() <= 0).all()
+        assert (means[shown[0]], means[shown[-1]]) == (means.max(), means.min())
+        known = scores[:-1].set_index(["scale", "respondent_id"])["percentile"]
+        for name, line in zip(("x", "y"), ax.lines, strict=True):
+            assert line.get_xdata() == pytest.approx(known[name][shown].to_numpy())
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == ["x", "y"]
+        assert "unknown" not in shown
+    few = scores.head(3)
+    assert scoring_figures.percentile_figures(few, ScoringSettings()) == []
+    assert len(scoring_figures.places(few, ScoringSettings())) == 3
+
+
+def test_of_many_systems_some_at_even_ranks_are_drawn() -> None:
+    rng = np.random.default_rng(1)
+    assert len(some_systems(pd.DataFrame({"theta": np.arange(20.0)}))) == MOST_POSITIONS == 20
     many = pd.DataFrame({"theta": rng.normal(size=95)})
     drawn = some_systems(many)
     assert len(drawn) == MOST_POSITIONS

@@ -28,8 +28,8 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report import explanations, paper_tables, plots, prose
-from irtbench.report.addresses import item_anchor
+from irtbench.report import explanations, paper_tables, prose, scale_figures
+from irtbench.report.blocks import item_anchor
 from irtbench.report.formatting import (
     COLUMNS,
     NORMALISATIONS,
@@ -627,7 +627,7 @@ def axes():
 def test_curves_are_drawn_as_the_model_says():
     kept = ItemParameters.from_difficulty([1.0, 2.0], [0.0, -1.0])
     removed = ItemParameters.from_difficulty([-0.5], [1.0])
-    ax = plots.draw_curves(axes(), kept, [removed], others_are="removed")
+    ax = scale_figures.draw_curves(axes(), kept, [removed], others_are="removed")
     assert [line.get_linestyle() for line in ax.lines] == ["-", "-", ":"]
     theta, probability = ax.lines[2].get_data()
     np.testing.assert_allclose(probability, icc(theta, removed)[:, 0], atol=1e-15)
@@ -636,7 +636,7 @@ def test_curves_are_drawn_as_the_model_says():
 
 def test_right_axis_of_the_information_is_its_standard_error():
     items = ItemParameters.from_difficulty(np.full(20, 1.5), np.linspace(-2, 2, 20))
-    ax = plots.draw_information(axes(), {r"$\frac$": items, "_other": items})
+    ax = scale_figures.draw_information(axes(), {r"$\frac$": items, "_other": items})
     theta, total = ax.lines[0].get_data()
     np.testing.assert_allclose(total, information(theta, items).sum(axis=1), atol=1e-12)
     (right,) = [other for other in ax.figure.axes if other is not ax]
@@ -658,7 +658,7 @@ def test_items_beyond_the_axes_stand_at_their_edge():
             "se_discrimination": [0.1, 0.1, 0.1],
         }
     )
-    ax = plots.draw_parameters(axes(), status, axes_for=status)
+    ax = scale_figures.draw_parameters(axes(), status, axes_for=status)
     (arrow,) = [line for line in ax.lines if line.get_marker() == "<" and len(line.get_xdata())]
     assert (arrow.get_xdata()[0], arrow.get_ydata()[0]) == (-6.0, 0.05)
     assert ax.get_xlim() == (-6.0, 1.5)
@@ -668,18 +668,18 @@ def test_positions_show_interval_and_name():
     scores = pd.DataFrame(
         {"respondent_id": [r"$\frac$", "b"], "theta": [0.0, 3.0], "theta_lower": [-1.0, 2.0], "theta_upper": [0.5, 6.0]}
     )
-    ax = plots.draw_positions(axes(), scores)
+    ax = scale_figures.draw_positions(axes(), scores)
     ax.figure.draw_without_rendering()  # mathematical text would fail here
     assert [label.get_text() for label in ax.get_yticklabels()] == [r"$\frac$", "b"]
-    (bars,) = ax.containers
-    segments = bars.lines[2][0].get_segments()  # type: ignore[attr-defined]
+    (bars,) = ax.collections
+    segments = bars.get_segments()  # type: ignore[attr-defined]
     assert [(segment[0][0], segment[1][0]) for segment in segments] == [(-1.0, 0.5), (2.0, 6.0)]
     assert ax.get_xlim()[1] > 6.0
 
 
 def test_norm_sample_counts_everyone():
     theta = np.array([-2.3, -0.25, 0.0, 0.0, 2.6, 4.7])
-    ax = plots.draw_norm_sample(axes(), theta)
+    ax = scale_figures.draw_norm_sample(axes(), theta)
     heights = {round(bar.get_x(), 2): bar.get_height() for bar in ax.patches if bar.get_height()}  # type: ignore[attr-defined]
     assert heights == {-2.5: 1, -0.25: 1, 0.0: 2, 2.5: 1, 4.5: 1}
     assert ax.get_xlim()[1] >= 4.75
@@ -687,7 +687,7 @@ def test_norm_sample_counts_everyone():
 
 def test_colours_of_scales_differ_in_line_style_too():
     items = ItemParameters.from_difficulty([1.0], [0.0])
-    ax = plots.draw_information(axes(), {f"s{k}": items for k in range(35)})
+    ax = scale_figures.draw_information(axes(), {f"s{k}": items for k in range(35)})
     # get_linestyle() calls every pattern of our own "--"
     looks = {(to_hex(line.get_color()), str(vars(line)["_dash_pattern"])) for line in ax.lines}
     assert len(looks) == 35

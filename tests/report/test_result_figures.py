@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 import irtbench
 from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.data.shown import Drawn, Shown
-from irtbench.report.plots import STYLE
+from irtbench.report.forms import STYLE
 
 RNG = np.random.default_rng(1)
 ITEMS = irtbench.ItemParameters.from_difficulty([1.0, 1.5, 2.0], [-1.0, 0.0, 1.0])
