@@ -39,7 +39,7 @@ BESIDE_RESULTS = Path("-o")  # what --figures without a folder stands for
 MAYBE_FOLDER = "[DIR]"
 Figures = Annotated[
     Path | None,
-    typer.Option("--figures", metavar="DIR", help="Draw the figures into this folder, each as SVG and as PNG."),
+    typer.Option("--figures", metavar="DIR", help="Draw the figures into this folder, each as SVG, PNG and PDF."),
 ]
 #: The same where the option was there before without a folder.
 FiguresOrBeside = Annotated[
@@ -47,7 +47,15 @@ FiguresOrBeside = Annotated[
     typer.Option(
         "--figures",
         metavar=MAYBE_FOLDER,
-        help="Draw the figures into this folder, each as SVG and as PNG; without DIR as SVG beside the results.",
+        help="Draw the figures into this folder, each as SVG, PNG and PDF; without DIR as SVG beside the results.",
+    ),
+]
+FigureWidth = Annotated[
+    str | None,
+    typer.Option(
+        "--figure-width",
+        metavar="WIDTH",
+        help="How wide the figures are, in inches or millimetres: 3.3in is a journal's column, 6.9in its page.",
     ),
 ]
 Html = Annotated[

@@ -19,6 +19,9 @@ from irtbench.data.harmless_text import printable
 from irtbench.report.forms import STYLE
 
 ABILITY_LABEL = "ability θ"  # its unit depends on the model: who draws for a study adds it
+VECTORS = 500
+DOTS = 160  # an inch, of a picture on a page
+LEAST_LETTERS = 7.0  # points, which journals ask for
 WIDTH, HEIGHT = 5.2, 3.5  # of a panel, in inches: two fit beside each other on a page, one on a telephone
 
 
@@ -40,6 +43,8 @@ class Drawing:
         In inches.
     unit
         Named on axes of ability.
+    vectors
+        Of more lines and dots than this a file holds a picture, or it would have megabytes.
     """
 
     name: str
@@ -49,12 +54,14 @@ class Drawing:
     width: float = WIDTH
     height: float = HEIGHT
     unit: str = ""
+    vectors: int = VECTORS
 
     @cached_property
     def image(self) -> str:
         """The image as a data URI; the same drawing gives the same text every time."""
         with figure_of(self) as figure:
-            return "data:image/svg+xml;base64," + base64.b64encode(svg_of(figure).encode()).decode("ascii")
+            svg = svg_of(figure, transparent=True)  # the ground is the page's, light or dark
+            return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode("ascii")
 
 
 def on_axes(
@@ -66,9 +73,10 @@ def on_axes(
     width: float = WIDTH,
     height: float = HEIGHT,
     unit: str = "",
+    vectors: int = VECTORS,
 ) -> Drawing:
     """A drawing that fills one Axes."""
-    return Drawing(name, heading, description, lambda figure: draw(figure.subplots()), width, height, unit)
+    return Drawing(name, heading, description, lambda figure: draw(figure.subplots()), width, height, unit, vectors)
 
 
 def in_panels(
@@ -96,7 +104,7 @@ def in_panels(
 
 
 @contextmanager
-def figure_of(drawing: Drawing, *, headed: bool = False) -> Iterator[Figure]:
+def figure_of(drawing: Drawing, *, headed: bool = False, width: float | None = None) -> Iterator[Figure]:
     """The figure as drawn, in our style and not in what a user's own matplotlibrc says, which holds as long as this.
 
     Parameters
@@ -105,29 +113,37 @@ def figure_of(drawing: Drawing, *, headed: bool = False) -> Iterator[Figure]:
         What is drawn.
     headed
         Whether its heading is in the image too.
+    width
+        In inches, instead of the drawing's own; in a narrower one letters are smaller, down to ``LEAST_LETTERS``.
     """
-    with matplotlib.style.context(["default", STYLE]), warnings.catch_warnings():
+    width = width or drawing.width
+    scale = min(1.0, max(width / drawing.width, LEAST_LETTERS / STYLE["font.size"]))
+    sizes = {name: value * scale for name, value in STYLE.items() if isinstance(value, float) and "size" in name}
+    with matplotlib.style.context(["default", STYLE, sizes]), warnings.catch_warnings():
         # text stays text in an SVG: the reader's viewer has letters that our font lacks
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        figure = Figure(figsize=(drawing.width, drawing.height), layout="constrained")
+        figure = Figure(figsize=(width, drawing.height * scale), layout="constrained")
         drawing.draw(figure)
-        if drawing.unit:
-            for ax in figure.axes:
-                if ax.get_xlabel() == ABILITY_LABEL:
-                    ax.set_xlabel(f"{ABILITY_LABEL} ({drawing.unit})")
+        for ax in figure.axes:
+            if drawing.unit and ax.get_xlabel() == ABILITY_LABEL:
+                ax.set_xlabel(f"{ABILITY_LABEL} ({drawing.unit})")
+            dots = sum(1 if line.get_marker() in ("None", "") else len(line.get_xdata()) for line in ax.lines)
+            for artist in (*ax.lines, *ax.collections) if dots > drawing.vectors else ():
+                artist.set_rasterized(True)
         if headed and drawing.heading:
             heading = figure.suptitle(drawing.heading, x=0.01, ha="left", fontsize="medium", wrap=True)
             heading.set_parse_math(False)
         yield figure
 
 
-def svg_of(figure: Figure, *, title: str = "", description: str = "") -> str:
+def svg_of(figure: Figure, *, title: str = "", description: str = "", transparent: bool = False) -> str:
     """The figure as SVG: without a date, which would make every file differ, and without control characters.
 
     Title and description are its own (``<title>`` and ``<desc>``), which viewers and screen readers tell.
     """
     image = io.BytesIO()
-    figure.savefig(image, format="svg", metadata={"Date": None, "Creator": None})
+    about = {"Date": None, "Creator": None}
+    figure.savefig(image, format="svg", dpi=DOTS, transparent=transparent, metadata=about)
     svg = image.getvalue().decode()
     if title:
         start = svg.index(">", svg.index("<svg")) + 1

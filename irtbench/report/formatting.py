@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -173,14 +173,16 @@ def yes_or_no(value: bool | float | None) -> str:
     return MISSING if is_missing(value) else ("yes" if value else "no")
 
 
-def listing(words: list[str]) -> str:
-    """Words joined as in a sentence.
+def listing(words: Sequence[str], *, most: int = 40) -> str:
+    """Words joined as in a sentence; of more than so many the first, and how many more.
 
     Examples
     --------
-    >>> listing(["a"]), listing(["a", "b", "c"])
-    ('a', 'a, b and c')
+    >>> listing(["a"]), listing(["a", "b", "c"]), listing(["a", "b", "c", "d"], most=2)
+    ('a', 'a, b and c', 'a, b and 2 others')
     """
+    if len(words) > most + 1:
+        words = [*words[:most], plural(len(words) - most, "other")]
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 

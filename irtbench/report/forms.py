@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -31,13 +32,13 @@ BARS: tuple[Mapping[str, Any], ...] = (
 )
 DASHED: Mapping[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 0.9}
 
-STYLE = {
+STYLE: Mapping[str, Any] = {
     "font.family": "sans-serif",
     # Verdana is as wide as DejaVu Sans, with which the room for text is measured
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Geneva", "sans-serif"],
     "font.size": 9.5,
     "axes.labelsize": 9.5,
-    "legend.fontsize": 9,
+    "legend.fontsize": 9.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.8,
@@ -56,7 +57,6 @@ STYLE = {
 ROOM = 0.6  # of a row's height for several estimates in it
 ROW, FOOT = 0.26, 0.95  # inches of a row, and of the axis and the legend
 LETTER, NAME = 0.07, 0.085  # inches that a letter of a legend takes, and the name of a row of squares
-MOST_VECTORS = 1_000  # lines or dots; more are dots of a picture, or the file would have megabytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +132,7 @@ def curve_plot(ax: Axes, lines: Sequence[Series], *, x: str, y: str) -> Axes:
         look = {"color": COLOURS[k % len(COLOURS)], "linestyle": LINE_STYLES[k % len(LINE_STYLES)]} | line.look
         if line.lower is not None and line.upper is not None:
             ax.fill_between(line.x, line.lower, line.upper, color=look["color"], alpha=0.15, linewidth=0)
-        many = np.ndim(line.y) == 2 and np.shape(line.y)[1] > MOST_VECTORS
-        entries.append((line.name, ax.plot(line.x, line.y, rasterized=many, **{"markersize": 4} | look)[0]))
+        entries.append((line.name, ax.plot(line.x, line.y, **{"markersize": 4} | look)[0]))
     ax.set(xlabel=x, ylabel=y)
     return legend(ax, entries)
 
@@ -148,10 +147,9 @@ def scatter_plot(ax: Axes, groups: Sequence[Series], *, x: str, y: str, diagonal
     for k, one in enumerate(groups):
         assert one.y is not None
         look = {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "markersize": 4.5} | one.look
-        many = np.size(one.x) > MOST_VECTORS
         if one.lower is not None and one.upper is not None:
-            ax.vlines(one.x, one.lower, one.upper, color=look["color"], linewidth=0.8, rasterized=many)
-        entries.append((one.name, *ax.plot(one.x, one.y, rasterized=many, **{"linestyle": "none"} | look)))
+            ax.vlines(one.x, one.lower, one.upper, color=look["color"], linewidth=0.8)
+        entries.append((one.name, *ax.plot(one.x, one.y, **{"linestyle": "none"} | look)))
     ax.set(xlabel=x, ylabel=y)
     return legend(ax, entries)
 
@@ -232,7 +230,8 @@ def legend(ax: Axes, entries: Sequence[tuple[str, Artist]]) -> Axes:
     shown = [entry for entry in entries if entry[0]]
     if shown:
         room = ax.get_window_extent().width / ax.figure.dpi
-        columns = int(room / (0.55 + LETTER * max(len(name) for name, _ in shown)))
+        scale = matplotlib.rcParams["font.size"] / STYLE["font.size"]
+        columns = int(room / scale / (0.55 + LETTER * max(len(name) for name, _ in shown)))
         drawn = ax.legend(
             [artist for _, artist in shown], [str(k) for k in range(len(shown))], loc="lower left",
             bbox_to_anchor=(0, 1.01), ncols=min(max(columns, 1), len(shown)), borderaxespad=0,

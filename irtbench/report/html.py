@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report import opening, prose, scale_figures, sections
-from irtbench.report.blocks import Block, Section, figure, table
+from irtbench.report.blocks import Block, Link, Section, figure, table
 from irtbench.report.formatting import count, decimal
 from irtbench.report.page import Page, Tile, render_page
 from irtbench.report.prose import unit_of_ability, where_people_are
@@ -27,6 +27,8 @@ def study_page(study: Study) -> Page:
     """
     settings, scales = study.settings, study.scales
     version, date = study.provenance["versions"]["irtbench"], study.provenance["date"]
+    removed, warned = opening.removed(study), opening.warnings(scales, settings.model)
+    linked = {part.anchor for sentence in (*removed, *warned) for part in sentence if isinstance(part, Link)}
     return Page(
         title=settings.study.title,
         byline=f"Report of a study with irtbench {version}, {date}",
@@ -34,14 +36,11 @@ def study_page(study: Study) -> Page:
         lead=opening.lead(scales),
         results=opening.results(study),
         blocks=opening_blocks(study),
-        removed=opening.removed(study),
-        warnings=[
-            *((f"Screening: {said}.",) for said in study.exclusions_by_ability),
-            *opening.warnings(scales, settings.model),
-        ],
+        removed=removed,
+        warnings=[*((f"Screening: {said}.",) for said in study.exclusions_by_ability), *warned],
         summary=" ".join(prose.summarise(study.outcomes, study.agreement, scales, study.system_scores)),
         tiles=tiles(study.outcomes, scales, study.agreement),
-        sections=sections_of(study),
+        sections=sections_of(study, linked),
         version=version,
     )
 
@@ -55,11 +54,10 @@ def opening_blocks(study: Study) -> list[Block]:
         systems = " Below, the systems with their intervals."
         if scores["respondent_id"].nunique() > scale_figures.MOST_POSITIONS:
             systems = f" Below, {scale_figures.MOST_POSITIONS} of the systems, from the most to the least able."
-    scoring, people = (
-        study.settings.score.scoring(seed=study.settings.study.seed),
-        "" if study.bank is None else study.bank.respondents,
-    )
-    blocks = [] if scores is None else percentile_figures(scores, scoring, people)
+    blocks: list[Block] = []
+    if scores is not None and study.bank is not None:
+        scoring = study.settings.score.scoring(seed=study.settings.study.seed)
+        blocks += percentile_figures(scores, scoring, study.bank.respondents)
     blocks += figure(
         scale_figures.position_panels(retained, scores, unit_of_ability(scales)),
         f"Estimated abilities of the screened respondents on each scale.{systems} Estimates "
@@ -73,13 +71,13 @@ def opening_blocks(study: Study) -> list[Block]:
     return blocks
 
 
-def sections_of(study: Study) -> list[Section]:
-    """The parts below the opening, those a reader asks for first at the top."""
+def sections_of(study: Study, linked: Set[str]) -> list[Section]:
+    """The parts below the opening, those a reader asks for first at the top; linked are addresses of items above."""
     settings, scales, items = study.settings, study.scales, study.items
     scoring = settings.score.scoring(seed=settings.study.seed)
     card = settings.card if study.bank is None else study.bank.card
     return [
-        sections.items_section(scales, items),
+        sections.items_section(scales, items, linked),
         sections.scores_section(scales, scoring, study.system_scores, study.respondent_scores, study.group_percentiles),
         sections.likeness_section(study.system_scores, study.system_explanation, items),
         sections.scales_section(scales, items, settings.pruning),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from irtbench.study.results import ScaleStudy
 
 N_GROUPS, FEWEST_IN_GROUP = 10, 20  # of respondents, whose shares right stand beside a curve
 MOST_OPTIONS = 8  # of one item: more are free text
+MOST_ITEMS = 1_000  # on a page, which with 12,000 would have tens of megabytes
 ASIDES = (
     "reason", "key", "n_responses", "biserial", "discrimination_index", "alpha_if_dropped", "s_x2", "df", "p",
     "p_adjusted", "observed_shares", "answers_by_third",
@@ -46,12 +47,13 @@ class LastFit:
     fit: pd.DataFrame
 
 
-def last_fits(scale: ScaleStudy) -> Iterator[LastFit]:
+def last_fits(scale: ScaleStudy, shown: Set[str]) -> Iterator[LastFit]:
     """Each fit after which items left, with those, and the last fit with the items that no rule removed."""
     rounds = scale.pruning.rounds
     for r in rounds:
         gone = {removal.item_id for removal in r.removals}
-        ids = r.fitted.items.item_ids if r is rounds[-1] else tuple(i for i in r.fitted.items.item_ids if i in gone)
+        last = r is rounds[-1]
+        ids = tuple(item for item in r.fitted.items.item_ids if item in shown and (last or item in gone))
         if not ids:
             continue
         data = scale.responses.select_items(r.fitted.items.item_ids).answered()
@@ -61,8 +63,22 @@ def last_fits(scale: ScaleStudy) -> Iterator[LastFit]:
         yield LastFit(r.fitted.items.select(ids), observed, r.item_fit.table().set_index("item_id").loc[list(ids)])
 
 
-def items_of_study(scales: Sequence[ScaleStudy], items: ItemTable) -> tuple[pd.DataFrame, dict[str, object]]:
-    """The table of all items given, and what the page's script draws of each: curve, observed shares, options.
+def doubtful_items(scales: Sequence[ScaleStudy], linked: Set[str]) -> Set[str]:
+    """The items that a page shows: all, or of many the ``MOST_ITEMS`` that are linked, removed, or fit worst."""
+    every = [item for scale in scales for item in scale.responses.item_ids]
+    if len(every) <= MOST_ITEMS:
+        return set(every)
+    removed = [removal.item_id for scale in scales for removal in scale.pruning.removals]
+    fits = [scale.pruning.rounds[-1].item_fit.table() for scale in scales if scale.pruning.rounds]
+    worst = list(pd.concat(fits).sort_values("p", kind="stable")["item_id"]) if fits else []
+    first = [item for item in every if item_anchor(item) in linked]
+    return set(list(dict.fromkeys([*first, *removed, *worst, *every]))[:MOST_ITEMS])
+
+
+def items_of_study(
+    scales: Sequence[ScaleStudy], items: ItemTable, shown: Set[str]
+) -> tuple[pd.DataFrame, dict[str, object]]:
+    """The table of the items shown, and what the page's script draws of each: curve, observed shares, options.
 
     Returns
     -------
@@ -75,13 +91,14 @@ def items_of_study(scales: Sequence[ScaleStudy], items: ItemTable) -> tuple[pd.D
         (option, whether it is the key, answers, percent of the lower, middle and upper third, flags), ``more`` options.
     """
     table = item_status_table(scales, items).set_index("item_id", drop=False)
+    table = table[table["item_id"].isin(shown)]
     key = dict(zip(items.item_ids, items.key, strict=True))
     table["key"] = [key[item] or "" for item in table["item_id"]]
     classical = classical_table(scales)
     if not classical.empty:
         table = table.join(classical.set_index("item_id").drop(columns=["scale", "n_responses", "proportion_correct"]))
     drawn: dict[str, dict[str, Any]] = {item: {} for item in table["item_id"]}
-    fits = [fit for scale in scales for fit in last_fits(scale)]
+    fits = [fit for scale in scales for fit in last_fits(scale, shown)]
     if fits:
         fit_columns = pd.concat([fit.fit for fit in fits])
         table = table.join(fit_columns[["s_x2", "df", "p", "p_adjusted"]])
@@ -119,9 +136,8 @@ def _add_options(drawn: dict[str, dict[str, Any]], scale: ScaleStudy) -> None:
     if scale.analysis is None or scale.analysis.options.empty:
         return
     names = ["option", "is_key", "n", "share_low", "share_middle", "share_high", "flags"]
-    for item, options in pd.concat([scale.analysis.options, scale.analysis.removed_options]).groupby(
-        "item_id", sort=False
-    ):
+    every = pd.concat([scale.analysis.options, scale.analysis.removed_options])
+    for item, options in every[every["item_id"].isin(drawn)].groupby("item_id", sort=False):
         found = drawn[str(item)]
         found["options"] = [
             [printable(option), bool(is_key), int(n), *(_whole(share) for share in shares), flags]

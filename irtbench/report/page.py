@@ -133,9 +133,9 @@ def how_to_read(*paragraphs: str) -> list[Block]:
     return [Heading("How to read it"), *(Text(paragraph) for paragraph in paragraphs)]
 
 
-def first_rows(rows: pd.DataFrame, noun: str) -> tuple[pd.DataFrame, str]:
+def first_rows(
+    rows: pd.DataFrame, noun: str, most: int = MOST_ROWS, where: str = "the table of results"
+) -> tuple[pd.DataFrame, str]:
     """As many rows as a page has, and the sentence that says where there are more; empty where these are all."""
-    if len(rows) <= MOST_ROWS:
-        return rows, ""
-    said = f" The first {count(MOST_ROWS)} of {plural(len(rows), noun)}; the table of results has all."
-    return rows.head(MOST_ROWS), said
+    said = f" The first {count(most)} of {plural(len(rows), noun)}; {where} has all." if len(rows) > most else ""
+    return rows.head(most), said

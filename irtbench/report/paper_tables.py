@@ -19,7 +19,7 @@ from irtbench.data.items import ItemTable
 from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.evaluation.agreement import Agreement
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report.formatting import COLUMNS
+from irtbench.report.formatting import COLUMNS, listing
 from irtbench.report.pruning_tables import in_words
 from irtbench.scoring.comparability import as_given
 from irtbench.study.results import ScaleStudy
@@ -170,7 +170,7 @@ def rounds_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
                 "steps": fitted.steps,
                 "converged": fitted.converged,
                 "stopped_because": fitted.stopped_because,
-                "removed": ", ".join(left.get(name, ())),
+                "removed": listing(left.get(name, ())),
             }
             for name, fitted in scale.fits.items()
         ]

@@ -24,7 +24,6 @@ from irtbench.report.forms import (
     BLUE,
     DASHED,
     GREY,
-    MOST_VECTORS,
     ORANGE,
     ROW,
     Series,
@@ -181,8 +180,8 @@ def draw_parameters(ax: Axes, status: pd.DataFrame, *, axes_for: pd.DataFrame) -
             for name in ("difficulty", "discrimination", "se_difficulty", "se_discrimination")
         )
         edge_b, edge_a = np.clip(b, *SHOWN_DIFFICULTY), np.clip(a, *SHOWN_DISCRIMINATION)
-        at, many = (b == edge_b) & (a == edge_a), len(items) > MOST_VECTORS
-        ax.hlines(a[at], (b - se_b)[at], (b + se_b)[at], color=look["color"], linewidth=0.8, rasterized=many)
+        at = (b == edge_b) & (a == edge_a)
+        ax.hlines(a[at], (b - se_b)[at], (b + se_b)[at], color=look["color"], linewidth=0.8)
         groups.append(
             Series(f"{outcome} ({len(items)})", b[at], a[at], (a - se_a)[at], (a + se_a)[at], {"marker": "o"} | look)
         )
@@ -232,8 +231,7 @@ def draw_wright_map(ax: Axes, found: ItemMap) -> Axes:
             ax.text(0.03, centre, text, va="center", fontsize=8, color=BLUE, parse_math=False)
     else:
         across = np.concatenate([0.5 + np.arange(n) for n in n_here]) / max(40, *n_here)
-        many = items.n_items > MOST_VECTORS
-        ax.plot(across, np.repeat(rows, n_here), "o", color=BLUE, markersize=3, rasterized=many)
+        ax.plot(across, np.repeat(rows, n_here), "o", color=BLUE, markersize=3)
     for edge, marker, beyond in (
         (SHOWN_DIFFICULTY[0], "v", difficulty < SHOWN_DIFFICULTY[0]),
         (SHOWN_DIFFICULTY[1], "^", difficulty > SHOWN_DIFFICULTY[1]),

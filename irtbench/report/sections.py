@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import pandas as pd
@@ -30,12 +30,14 @@ from irtbench.report import (
 from irtbench.report.blocks import Block, Heading, ItemsTable, Section, Text, figure, item_anchor, table
 from irtbench.report.check_figures import scree_figures
 from irtbench.report.formatting import write_table
+from irtbench.report.page import first_rows
 from irtbench.report.prose import unit_of_ability, where_people_are
 from irtbench.scoring.explanation import Explanation
 from irtbench.scoring.scores import ScoringSettings
 from irtbench.study.results import ScaleStudy
 from irtbench.study.screening_effect import ScreeningEffect
 
+MOST_REMOVALS = 1_000  # rows
 BELOW = {
     "normal": "share of the population",
     "empirical": "share of the screened respondents",
@@ -160,19 +162,20 @@ def dimensions_section(dimensions: Dimensions | None, not_counted: str, scales: 
 
 def pruning_section(scales: Sequence[ScaleStudy], rules: PruneRules) -> Section:
     """What left before any model was fitted, then round by round."""
-    before = pruning_tables.before_fit_table(scales)
-    blocks: list[Block] = table(before, "Items that left before any model was fitted.")
+    before, more = first_rows(pruning_tables.before_fit_table(scales), "item", MOST_REMOVALS, "pruning.csv")
+    blocks: list[Block] = table(before, f"Items that left before any model was fitted.{more}")
     if before.empty:
         blocks.append(
             Text(
                 "Before any model was fitted no item left: none was excluded, each was answered, and none by all alike."
             )
         )
+    removals, more = first_rows(pruning_tables.removals_table(scales), "row", MOST_REMOVALS, "pruning.csv")
     blocks += table(
-        pruning_tables.removals_table(scales),
+        removals,
         "Rounds of pruning, in order. Each row says which item left after the fit of its round and on what grounds: "
         f"the statistic, p and p adjusted {pruning_prose.adjustment(rules)}. CFI is "
-        "that of the items that were in.",
+        f"that of the items that were in.{more}",
     )
     return Section("pruning", "Pruning, round by round", blocks)
 
@@ -299,12 +302,19 @@ def fits_section(scales: Sequence[ScaleStudy]) -> Section:
     return Section("fits", "Fits", table(paper_tables.rounds_table(scales), caption))
 
 
-def items_section(scales: Sequence[ScaleStudy], items: ItemTable) -> Section:
-    """Every item given, each with an address of its own."""
-    found, details = item_details.items_of_study(scales, items)
+def items_section(scales: Sequence[ScaleStudy], items: ItemTable, linked: Set[str]) -> Section:
+    """Every item given, each with an address of its own; of many the doubtful ones, with those at linked addresses."""
+    shown, n_given = item_details.doubtful_items(scales, linked), sum(scale.responses.n_items for scale in scales)
+    found, details = item_details.items_of_study(scales, items, shown)
     written = write_table(found)
+    which = (
+        "All items given."
+        if len(found) == n_given
+        else f"Of {n_given:,} items given {len(found):,}: those removed, those named above, and those that fit worst. "
+        "items.csv has all items kept, pruning.csv all removed."
+    )
     caption = (
-        "All items given. Parameters and item fit are from the last fit the item was in, with standard errors in "
+        f"{which} Parameters and item fit are from the last fit the item was in, with standard errors in "
         "brackets; item-rest and biserial correlations, upper less lower 27% and α without the item are of the items "
         "kept. Right by group of ability: percentages right of groups of respondents of equal size."
     )

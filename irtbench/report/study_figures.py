@@ -12,7 +12,7 @@ from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.check_figures import draw_fit
-from irtbench.report.drawing import ABILITY_LABEL, HEIGHT, Drawing, on_axes
+from irtbench.report.drawing import ABILITY_LABEL, HEIGHT, VECTORS, Drawing, on_axes
 from irtbench.report.formatting import decimal, p_value, plural
 from irtbench.report.forms import BLUE, DASHED, GREY, ORANGE, Series, curve_plot
 from irtbench.report.paper_tables import fit_extremes, item_status_table, remaining_parameters, removed_parameters
@@ -76,6 +76,11 @@ def fit_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
     return panels
 
 
+def _vectors(scales: Sequence[ScaleStudy]) -> int:
+    """Lines and dots of a panel, where all scales have one."""
+    return min(VECTORS, max(60, 3 * VECTORS // max(len(scales), 1)))
+
+
 def curve_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
     """Item characteristic curves of each scale on which anything was fitted."""
     fitted = [scale for scale in scales if scale.pruning.rounds]
@@ -86,8 +91,12 @@ def curve_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
             kept, others, word = kept.select([]), (*others, kept), "scale rejected"
         said = f"Item characteristic curves of {scale.name}: {plural(kept.n_items, 'item')} kept."
         draw = partial(draw_curves, kept=kept, others=others, others_are=word)
-        name = numbered("curves", k, len(fitted))
-        panels.append(on_axes(name, draw, heading=scale.name, description=said, unit=unit_of_ability(scales)))
+        panels.append(
+            on_axes(
+                numbered("curves", k, len(fitted)), draw, heading=scale.name, description=said,
+                unit=unit_of_ability(scales), vectors=_vectors(scales),
+            )
+        )  # fmt: skip
     return panels
 
 
@@ -99,7 +108,7 @@ def parameter_panels(scales: Sequence[ScaleStudy], items: ItemTable) -> list[Dra
         on_axes(
             numbered("parameters", k, len(fitted)),
             partial(draw_parameters, status=status[status["scale"] == name], axes_for=status), heading=name,
-            description=f"Difficulty and discrimination of the items of {name}.",
+            description=f"Difficulty and discrimination of the items of {name}.", vectors=_vectors(scales),
         )
         for k, name in enumerate(fitted)
     ]  # fmt: skip

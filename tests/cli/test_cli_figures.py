@@ -1,6 +1,7 @@
 """``--figures``: every command that has something to draw draws it, as SVG and PNG that say what they show."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -77,7 +78,7 @@ def test_figures_are_svg_and_png_and_say_what_they_show(inputs: Path, tmp_path: 
     names = {figure["name"] for figure in listed}
     assert names >= DRAWN[command]
     assert {path.name for path in folder.iterdir()} == {"figures.json"} | {
-        f"{name}.{ending}" for name in names for ending in ("svg", "png")
+        f"{name}.{ending}" for name in names for ending in ("svg", "png", "pdf")
     }
     for figure in listed:
         assert figure["title"]
@@ -91,6 +92,7 @@ def test_figures_are_svg_and_png_and_say_what_they_show(inputs: Path, tmp_path: 
         png = (folder / f"{figure['name']}.png").read_bytes()
         assert png.startswith(b"\x89PNG")
         assert b"Description" in png
+        assert (folder / f"{figure['name']}.pdf").read_bytes().startswith(b"%PDF")
 
 
 @pytest.mark.slow
@@ -98,12 +100,26 @@ def test_the_figures_of_the_last_run_make_way_and_other_files_stay(inputs: Path,
     folder = tmp_path / "figures"
     assert run_main("evaluate", "power", "-n", "100", "-n", "200", "--figures", folder, "-q").status == 0
     (folder / "notes.txt").write_text("mine")
-    before = (folder / "power_100.svg").read_bytes(), (folder / "power_100.png").read_bytes()
+    before = [(folder / f"power_100.{ending}").read_bytes() for ending in ("svg", "png", "pdf")]
     assert run_main("evaluate", "power", "-n", "100", "--figures", folder, "-q").status == 0
     assert sorted(path.name for path in folder.iterdir()) == [
-        "figures.json", "notes.txt", "power_100.png", "power_100.svg",
+        "figures.json", "notes.txt", "power_100.pdf", "power_100.png", "power_100.svg",
     ]  # fmt: skip
-    assert ((folder / "power_100.svg").read_bytes(), (folder / "power_100.png").read_bytes()) == before
+    assert [(folder / f"power_100.{ending}").read_bytes() for ending in ("svg", "png", "pdf")] == before
+
+
+@pytest.mark.parametrize(("width", "inches"), [("3.3in", 3.3), ("6.9", 6.9), ("84mm", 84 / 25.4)])
+def test_figures_are_as_wide_as_a_journal_asks(tmp_path: Path, width: str, inches: float) -> None:
+    ended = run_main("evaluate", "power", "-n", "100", "--figures", tmp_path, "--figure-width", width, "-q")
+    assert ended.status == 0, ended.err
+    drawn = ET.parse(tmp_path / "power_100.svg").getroot()
+    assert float(drawn.attrib["width"].removesuffix("pt")) == pytest.approx(72 * inches, abs=0.1)
+    png = (tmp_path / "power_100.png").read_bytes()
+    assert int.from_bytes(png[16:20], "big") == pytest.approx(300 * inches, abs=1)
+    letters = {
+        float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", (tmp_path / "power_100.svg").read_text())
+    }
+    assert min(letters) >= 6.6
 
 
 def test_a_list_of_figures_removes_nothing_else(tmp_path: Path) -> None:
@@ -134,6 +150,12 @@ def test_where_the_option_was_a_flag_it_still_is_one(inputs: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "saying"),
     [
+        (["evaluate", "power", "-n", "100", "--figure-width", "3in"], "--figure-width: expected the figures too"),
+        (
+            ["items", "show", "bank.json", "--figures", "{out}", "--figure-width", "wide"],
+            "such as 3.3in or 84mm, but got 'wide'",
+        ),
+        (["items", "show", "bank.json", "--figures", "{out}", "--figure-width", "90in"], "expected 2 to 40 inches"),
         (["fit", "responses.csv", "-o", "out", "--figures"], "--figures"),
         (["items", "show", "bank.json", "--figures"], "--figures: expected a folder for them, --figures DIR or -o DIR"),
         (["fit", "responses.csv", "-o", "{out}", "--figures", "bank.json"], "bank.json: is not a folder"),
