@@ -12,6 +12,7 @@ from functools import cached_property
 from html import escape
 
 import matplotlib.style
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -127,7 +128,7 @@ def figure_of(drawing: Drawing, *, headed: bool = False, width: float | None = N
         for ax in figure.axes:
             if drawing.unit and ax.get_xlabel() == ABILITY_LABEL:
                 ax.set_xlabel(f"{ABILITY_LABEL} ({drawing.unit})")
-            dots = sum(1 if line.get_marker() in ("None", "") else len(line.get_xdata()) for line in ax.lines)
+            dots = sum(1 if line.get_marker() in ("None", "") else np.size(line.get_xdata()) for line in ax.lines)
             for artist in (*ax.lines, *ax.collections) if dots > drawing.vectors else ():
                 artist.set_rasterized(True)
         if headed and drawing.heading:

@@ -85,8 +85,12 @@ class Series:
 
     def at(self, which: NDArray[np.bool_], name: str, look: Mapping[str, Any]) -> Series:
         """Some of the estimates of an interval plot, each in its row."""
-        ends = (None if end is None else np.asarray(end)[which] for end in (self.lower, self.upper))
-        return Series(name, np.asarray(self.x)[which], np.flatnonzero(which), *ends, look)
+        lower, upper = (None if end is None else np.asarray(end)[which] for end in (self.lower, self.upper))
+        return Series(name, np.asarray(self.x)[which], np.flatnonzero(which), lower, upper, look)
+
+    def drawn(self, k: int, **usual: Any) -> dict[str, Any]:
+        """How the k-th series is drawn: its own look, and what is usual for the rest."""
+        return {"color": COLOURS[k % len(COLOURS)], **usual, **self.look}
 
 
 def found_or_not(every: Series, found: ArrayLike, words: tuple[str, str]) -> list[Series]:
@@ -112,12 +116,12 @@ def interval_plot(
         rows = np.arange(len(names)) if one.y is None else np.asarray(one.y)
         height = (len(series) - 1) / 2 * step - k * step - rows
         face = {"markerfacecolor": "white"} if k % 2 and not one.look else {}
-        look = {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "markersize": 5} | one.look
+        look = one.drawn(k, marker=MARKERS[k % len(MARKERS)], markersize=5, linestyle="none", **face)
         if one.lower is not None and one.upper is not None:
             ax.hlines(height, one.lower, one.upper, color=look["color"], linewidth=1.2)
         elif reference is not None:
             ax.hlines(height, np.full(height.size, reference), one.x, color=look["color"], linewidth=1.2)
-        entries.append((one.name, *ax.plot(one.x, height, **{"linestyle": "none"} | look | face)))
+        entries.append((one.name, ax.plot(one.x, height, **look)[0]))
     ax.set_yticks(-np.arange(len(names)), labels=[shortened(name) for name in names], parse_math=False)
     ax.set(xlabel=label, ylim=(0.3 - len(names), 0.7))
     ax.grid(visible=False, axis="y")
@@ -128,11 +132,10 @@ def curve_plot(ax: Axes, lines: Sequence[Series], *, x: str, y: str) -> Axes:
     """Curves, each with its colour and line style, and with its band if it has one."""
     entries: list[tuple[str, Artist]] = []
     for k, line in enumerate(lines):
-        assert line.y is not None
-        look = {"color": COLOURS[k % len(COLOURS)], "linestyle": LINE_STYLES[k % len(LINE_STYLES)]} | line.look
+        look = line.drawn(k, linestyle=LINE_STYLES[k % len(LINE_STYLES)], markersize=4)
         if line.lower is not None and line.upper is not None:
             ax.fill_between(line.x, line.lower, line.upper, color=look["color"], alpha=0.15, linewidth=0)
-        entries.append((line.name, ax.plot(line.x, line.y, **{"markersize": 4} | look)[0]))
+        entries.append((line.name, ax.plot(line.x, np.asarray(line.y), **look)[0]))
     ax.set(xlabel=x, ylabel=y)
     return legend(ax, entries)
 
@@ -140,16 +143,15 @@ def curve_plot(ax: Axes, lines: Sequence[Series], *, x: str, y: str) -> Axes:
 def scatter_plot(ax: Axes, groups: Sequence[Series], *, x: str, y: str, diagonal: bool = False) -> Axes:
     """Dots, each group with its colour and marker, with intervals along the vertical axis; on request the diagonal."""
     if diagonal:
-        every = np.concatenate([np.ravel(values) for one in groups for values in (one.x, one.y)])
+        every = np.concatenate([np.asarray(values) for one in groups for values in (one.x, one.y)])
         ends = np.nanmin(every), np.nanmax(every)
         ax.plot(ends, ends, **DASHED)
     entries: list[tuple[str, Artist]] = []
     for k, one in enumerate(groups):
-        assert one.y is not None
-        look = {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "markersize": 4.5} | one.look
+        look = one.drawn(k, marker=MARKERS[k % len(MARKERS)], markersize=4.5, linestyle="none")
         if one.lower is not None and one.upper is not None:
             ax.vlines(one.x, one.lower, one.upper, color=look["color"], linewidth=0.8)
-        entries.append((one.name, *ax.plot(one.x, one.y, **{"linestyle": "none"} | look)))
+        entries.append((one.name, ax.plot(one.x, np.asarray(one.y), **look)[0]))
     ax.set(xlabel=x, ylabel=y)
     return legend(ax, entries)
 

@@ -102,7 +102,7 @@ def test_options_of_removed_items_are_shown_where_their_row_is_opened(tmp_path: 
     assert analysis is not None
     assert set(analysis.options["item_id"]) == {f"i{k}" for k in range(9)}
     assert set(analysis.removed_options["item_id"]) == {"i9"}
-    table, details = items_of_study(found.scales, found.items)
+    table, details = items_of_study(found.scales, found.items, set(found.items.item_ids))
     drawn = details["items"][item_anchor("i9")]["options"]  # type: ignore[index]
     assert [row[0] for row in drawn][:2] == ["a", "b"]
     assert "able" in drawn[1][-1]

@@ -28,8 +28,9 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report import explanations, paper_tables, prose, scale_figures
+from irtbench.report import explanations, item_details, paper_tables, prose, scale_figures
 from irtbench.report.blocks import item_anchor
+from irtbench.report.drawing import on_axes
 from irtbench.report.formatting import (
     COLUMNS,
     NORMALISATIONS,
@@ -191,6 +192,30 @@ def test_every_item_has_a_row_with_its_address(study, page):
     assert rows["f9<&>"]["Reason"] == "negative slope"
     targets = [a["href"][1:] for tag, a in page.tags if tag == "a"]
     assert targets.count("item-f9~3c~26~3e") == 2  # from what was removed, and of the row itself
+
+
+def test_of_many_items_the_doubtful_ones_have_a_row(study, monkeypatch):
+    removed = {removal.item_id for scale in study.scales for removal in scale.pruning.removals}
+    monkeypatch.setattr(item_details, "MOST_ITEMS", len(removed) + 3)
+    read = Page(render_report(study))
+    rows = [
+        row["Item"] for row in read.table(f"Of 20 items given {len(removed) + 3}: those removed, those named above")
+    ]
+    assert removed < set(rows)
+    linked = {a["href"] for tag, a in read.tags if tag == "a"}
+    anchors = {attributes["id"] for tag, attributes in read.tags if "id" in attributes}
+    assert {href[1:] for href in linked} <= anchors
+    (block,) = [text for kind, text in read.scripts if kind == "application/json"]
+    assert json.loads(block)["items"].keys() <= {item_anchor(item) for item in rows}
+    assert "items.csv has all items kept, pruning.csv all removed." in read.text
+
+
+def test_thousands_of_curves_are_a_picture():
+    def size(n):
+        items = ItemParameters.from_difficulty(np.ones(n), np.linspace(-2, 2, n))
+        return len(on_axes("curves", lambda ax: scale_figures.draw_curves(ax, items)).image)
+
+    assert size(5_000) < size(490)
 
 
 def test_links_of_the_contents_lead_somewhere(page):
@@ -539,9 +564,15 @@ def test_examples_are_the_easiest_the_hardest_and_one_for_each_reason(study):
 
 def test_worst_and_best_fit_are_those_of_the_first_round(study):
     table = table_of(paper_tables.fit_extremes, study)
-    p = np.concatenate([scale.pruning.rounds[0].item_fit.p for scale in study.scales])
-    assert table.loc["worst", "p"] == p.min()
-    assert table.loc["best", "p"] == p.max()
+    fits = pd.concat([scale.pruning.rounds[0].item_fit.table() for scale in study.scales])
+    removed = [removal.item_id for scale in study.scales for removal in scale.pruning.removals]
+    assert table.loc["worst", "p"] == fits["p"].min()
+    assert table.loc["best", "p"] == fits["p"][~fits["item_id"].isin(removed)].max()  # no removed item is best
+    (best,) = fits.nlargest(1, "p")["item_id"]
+    pruning = study.scales[0].pruning
+    removals = (*pruning.removals, replace(pruning.removals[0], item_id=best))
+    without = replace(study.scales[0], pruning=replace(pruning, removals=removals))
+    assert paper_tables.fit_extremes((without, study.scales[1])).loc["best", "item_id"] != best
 
 
 def test_files_tables(study, plain_study):
