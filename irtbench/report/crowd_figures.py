@@ -103,8 +103,8 @@ def draw_severities(ax: Axes, raters: pd.DataFrame) -> Axes:
 def draw_fair_scores(ax: Axes, scores: pd.DataFrame) -> Axes:
     """Fair scores against the mean scores that were given: off the diagonal where raters were severe or lenient."""
     given, fair, few = scores["mean_score"], scores["fair_score"], len(scores) <= MOST_RATERS
-    ends = (scores["fair_lower"], scores["fair_upper"]) if few else (None, None)
-    dots = Series("", given, fair, *ends, look={"markersize": 5 if few else 2})
+    lower, upper = (scores["fair_lower"], scores["fair_upper"]) if few else (None, None)
+    dots = Series("", given, fair, lower, upper, {"markersize": 5 if few else 2})
     return scatter_plot(ax, [dots], x="mean score given", y="fair score", diagonal=True)
 
 

@@ -175,12 +175,10 @@ def draw_human_accuracy(ax: Axes, sets: Mapping[str, HumanAccuracy]) -> Axes:
     found = list(sets.values())
     accuracy, bound = [one.accuracy for one in found], [one.hoeffding_lower for one in found]
     series = [
-        Series(
-            name, accuracy, None,
-            *([getattr(one, f"{kind}_{end}") for one in found] for end in ("lower", "upper")),
-        )
+        Series(name, accuracy, None, lower, upper)
         for name, kind in (("bootstrap over items", "bootstrap"), ("Wilson", "wilson"))
-    ]  # fmt: skip
+        for lower, upper in [[[getattr(one, f"{kind}_{end}") for one in found] for end in ("lower", "upper")]]
+    ]
     mark = {"color": GREEN, "marker": "|", "markersize": 12, "markeredgewidth": 2}
     series.append(Series("Hoeffding, lower bound", bound, look=mark))
     interval_plot(ax, list(sets), series, label="human accuracy")
@@ -234,10 +232,8 @@ def breakdown_figures(accuracy: pd.DataFrame, advantage: pd.DataFrame | None) ->
     accuracy, advantage
         Contents of breakdown.csv, of as many systems as one figure holds, and of advantage.csv; None without pairs.
     """
-    n_types, pairs = (
-        accuracy["type"].nunique(),
-        [] if advantage is None else advantage.groupby(["first", "second"], sort=False),
-    )
+    n_types = accuracy["type"].nunique()
+    pairs = [] if advantage is None else list(advantage.groupby(["first", "second"], sort=False))
     panels = [
         on_axes(
             f"advantage_{number}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -49,14 +48,15 @@ AMONG = {
 def draw_percentiles(ax: Axes, scores: pd.DataFrame, *, label: str) -> Axes:
     """Percentile of each system on each scale with its interval, a row a system, the highest on top."""
     values = ["percentile", "percentile_lower", "percentile_upper"]
-    every = scores.pivot_table(index="respondent_id", columns="scale", values=values, sort=False)
-    order = every["percentile"].mean(axis=1).sort_values(ascending=False, kind="stable").index
-    every = every.reindex(some_systems(pd.DataFrame({"place": -np.arange(len(order))}, index=order), by="place").index)
+    mean = scores.groupby("respondent_id")["percentile"].mean().to_frame()
+    order = some_systems(mean.sort_values("percentile", ascending=False, kind="stable"), by="percentile").index
+    every = scores.pivot_table(index="respondent_id", columns="scale", values=values).reindex(order)
+    scales = scores["scale"].unique()
     sets = [
-        Series(str(scale), *(every[name][scale] if name else None for name in (values[0], "", *values[1:])))
-        for scale in scores["scale"].unique()
+        Series(str(scale) if len(scales) > 1 else "", own[0], None, own[1], own[2])
+        for scale in scales
+        for own in [[every[name][scale] for name in values]]
     ]
-    sets = sets if len(sets) > 1 else [replace(sets[0], name="")]
     interval_plot(ax, list(every.index), sets, label=label).set_xlim(-2, 102)
     return ax
 
