@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pandas as pd
 import typer
@@ -265,6 +265,7 @@ def score_by_parts(
     assert run.place is not None
     ranks = ranks_of_run.get()
     left_out: list[LeftOut] = []
+    layout: Any = reading.format if reading.format in ("long", "wide") else "auto"
     follows = ranks is not None and not ranks.is_first
     told = nullcontext(Path(ranks.told_text(""))) if ranks is not None and follows else unfinished_folder(run.output)
     with told as unfinished:
@@ -274,7 +275,7 @@ def score_by_parts(
             ranks.told_text(str(unfinished))
         n = score_file(
             bank, address_of(file) or file, run.place, settings,
-            layout="auto" if reading.format not in ("long", "wide") else reading.format, content=content,
+            layout=layout, content=content,
             columns=reading.columns, unknown_items=graded.unknown_items,
             grading=grading_of(bank, mapped(graded.answers_map)), left_out=left_out, unfinished=unfinished,
             progress=run.progress, together=ranks, allow_address=allow_address, norm_groups=people.norm_groups,

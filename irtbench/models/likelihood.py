@@ -59,7 +59,11 @@ def log_likelihood(
     all_wrong = log_q.sum(axis=1) if complete else (observed if trials is None else trials) @ log_q.T
     correct = values if complete else np.where(observed, values, 0.0)
     if curves is log_icc and not items.has_asymptotes:  # log P - log(1 - P) is a theta + d
-        return np.outer(correct @ items.discrimination, theta) + (correct @ items.intercept)[:, None] + all_wrong
+        return (
+            np.outer(correct @ items.discrimination, np.asarray(theta))
+            + (correct @ items.intercept)[:, None]
+            + all_wrong
+        )
     return correct @ (log_p - log_q).T + all_wrong
 
 

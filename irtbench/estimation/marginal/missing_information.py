@@ -328,7 +328,7 @@ def orthonormal_functions(posterior: Tensor, theta: Tensor) -> Iterator[Tensor]:
     """
     weight, n_abilities = posterior[:, None], theta.shape[1]
     known = new = torch.ones_like(weight)
-    last = [0]  # ability by which each of the new ones was multiplied
+    last: tuple[int, ...] = (0,)  # ability by which each of the new ones was multiplied
     for _ in range(HIGHEST_DEGREE // n_abilities):
         which, last = zip(*((k, d) for k, first in enumerate(last) for d in range(first, n_abilities)), strict=True)
         new = new[:, which] * theta.T[last, :]
