@@ -63,7 +63,7 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
             item_hash=_hash(sample),
             tags=tags,
         )
-    choice.demand(f"file {head.path}")
+    choice.demand()
 
 
 def _of_run(evaluation: Fields, name: str) -> str:

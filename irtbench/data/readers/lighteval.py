@@ -57,7 +57,7 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
             item_hash=content,
             tags={"task": task},
         )
-    choice.demand(f"file {head.path}")
+    choice.demand()
 
 
 def _model(path: Path) -> str:

@@ -164,7 +164,7 @@ class MetricChoice:
 
     def __init__(self, wanted: Wanted, word: str = "score") -> None:
         self.seen: dict[str, None] = {}
-        self._wanted, self._word, self._taken = wanted, word, ""
+        self._wanted, self._word, self._taken, self._first = wanted, word, "", ""
 
     def of(self, names: Sequence[str], place: str) -> str | None:
         """The one to take of a record's; None if it has not the one that the user named, or another has.
@@ -175,6 +175,7 @@ class MetricChoice:
             If there are several, and the user named none, or has named another that came before.
         """
         self.seen.update(dict.fromkeys(names))
+        self._first = self._first or place
         metrics = self._wanted.metrics
         if not self.seen or (metrics and not any(name in self.seen for name in metrics)):
             return None
@@ -184,10 +185,10 @@ class MetricChoice:
             Wanted().choose([self._taken, chosen], place, word=self._word)
         return chosen if chosen in names else None
 
-    def demand(self, place: str) -> None:
-        """Refuse a file that never had what the user named."""
-        if self._wanted.metrics:
-            self._wanted.choose(list(self.seen), place, word=self._word)
+    def demand(self, place: str = "") -> None:
+        """Refuse a file that never had what the user named, by the place of its first record unless another is said."""
+        if self._wanted.metrics and self.seen:
+            self._wanted.choose(list(self.seen), place or self._first, word=self._word)
 
 
 @dataclass(frozen=True)
