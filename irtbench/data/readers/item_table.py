@@ -13,7 +13,15 @@ from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.column_names import likely_column, with_known_names
-from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, field_places, read_table, to_responses
+from irtbench.data.readers.table import (
+    MISSING,
+    demand_columns,
+    demand_filled,
+    demand_known,
+    field_places,
+    read_table,
+    to_responses,
+)
 from irtbench.data.responses import name_first
 
 #: The columns in which each property is looked for, in this order, unless the user names one.
@@ -65,9 +73,7 @@ def read_items(
     (('yes', 'no', 'yes'), {'a': ('i1',), 'b': ('i2',)})
     """
     columns, where = columns or {}, where or {}
-    unknown = [name for name in columns if name not in COLUMNS_OF_ITEMS]
-    if unknown:
-        raise InputError(f"columns: unknown name {name_first(unknown)}; expected some of {', '.join(COLUMNS_OF_ITEMS)}")
+    demand_known(columns, COLUMNS_OF_ITEMS)
     frame = read_table(path)
     chosen = {
         name: columns.get(name) or next((alias for alias in aliases if alias in frame.columns), None)

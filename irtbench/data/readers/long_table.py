@@ -22,6 +22,7 @@ from irtbench.data.readers.table import (
     MISSING,
     demand_columns,
     demand_filled,
+    demand_known,
     field_places,
     refuse_first,
     to_numbers,
@@ -156,9 +157,7 @@ def find_counts(names: Sequence[str], columns: Mapping[str, str]) -> tuple[str, 
 
 
 def _choose_columns(frame: pd.DataFrame, path: str | Path, want: Want, columns: Mapping[str, str]) -> dict[str, str]:
-    unknown = [name for name in columns if name not in _OUR_NAMES]
-    if unknown:
-        raise InputError(f"columns: unknown name {name_first(unknown)}; expected some of {', '.join(_OUR_NAMES)}")
+    demand_known(columns, _OUR_NAMES)
     demand_columns(frame, list(columns.values()), path)
     names = list(frame.columns)
     pair = find_id_columns(names, columns)

@@ -10,7 +10,15 @@ import pandas as pd
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.column_names import LIKELY, plain
-from irtbench.data.readers.table import demand_columns, demand_filled, field_places, read_table, to_numbers, to_scores
+from irtbench.data.readers.table import (
+    demand_columns,
+    demand_filled,
+    demand_known,
+    field_places,
+    read_table,
+    to_numbers,
+    to_scores,
+)
 from irtbench.data.responses import name_first
 
 #: Columns of ours by what people call them; who rates is no respondent here.
@@ -77,8 +85,7 @@ def read_ratings(
     1            m1      p1      bob    1.0
     """
     frame, known = read_table(path), dict(columns or {})
-    if strange := [name for name in known if name not in NAMES]:
-        raise InputError(f"columns: unknown name {name_first(strange)}; expected some of {', '.join(NAMES)}")
+    demand_known(known, NAMES)
     demand_columns(frame, [*known.values(), *([] if interaction is None else [interaction])], path)
     theirs = {plain(name): name for name in reversed(list(frame.columns)) if name not in known.values()}
     for ours, usual in NAMES.items():
@@ -98,9 +105,6 @@ def read_ratings(
     if interaction is not None:
         demand_filled(frame, interaction, path)
         found[interaction] = frame[interaction]
-    place = field_places(path, known["score"])
-    if levels:
-        numbers = to_scores(found["score"], place=place, levels=levels)
-    else:
-        numbers = to_numbers(found["score"], place=place)
+    texts, place = found["score"], field_places(path, known["score"])
+    numbers = to_scores(texts, place=place, levels=levels) if levels else to_numbers(texts, place=place)
     return found.assign(score=numbers)[np.isfinite(numbers)].reset_index(drop=True)

@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -79,6 +79,13 @@ def demand_columns(frame: pd.DataFrame, names: Sequence[str], path: str | Path) 
             raise InputError(
                 f"file {path}: column '{name}' missing; it has: {name_first(list(frame.columns), most=12)}"
             )
+
+
+def demand_known(columns: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse columns named by the user under names that are none of ours."""
+    unknown = [name for name in columns if name not in known]
+    if unknown:
+        raise InputError(f"columns: unknown name {name_first(unknown)}; expected some of {', '.join(known)}")
 
 
 def demand_filled(frame: pd.DataFrame, name: str, path: str | Path) -> None:
