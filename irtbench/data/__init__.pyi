@@ -22,4 +22,4 @@ from irtbench.data.item_sampling import AnnotatedItems as AnnotatedItems
 from irtbench.data.item_sampling import annotated_items as annotated_items
 from irtbench.data.booklets import deal_items as deal_items
 from irtbench.data.booklets import make_booklets as make_booklets
-from irtbench.data.crowd_sheets import crowd_sheets as crowd_sheets
+from irtbench.data.sheets import crowd_sheets as crowd_sheets

@@ -70,7 +70,7 @@ def test_the_results_are_those_in_memory(layout: str, tmp_path: Path, monkeypatc
     one = place.parent / "one.parquet"
     frame.to_parquet(one, index=False)
     fit(one, tmp_path / "memory")
-    monkeypatch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("read as a large table"))
+    monkeypatch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("read as a large table"))
     fit(one, tmp_path / "memory")
     monkeypatch.undo()
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
@@ -114,7 +114,7 @@ def test_a_cache_is_kept_used_again_and_removed(
     first = fit(place, tmp_path / "a", "--cache", cache)
     assert len(list(cache.glob("*/responses.bin"))) == 1
     with monkeypatch.context() as patch:
-        patch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("read again"))
+        patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("read again"))
         again = fit(place, tmp_path / "b", "--cache", cache, "--remove-cache")
     assert again["log_likelihood"] == first["log_likelihood"]
     assert list(cache.iterdir()) == []
@@ -166,7 +166,7 @@ def test_what_needs_all_responses_has_them_in_memory(
 ) -> None:
     place = tmp_path / "one.parquet"
     wide_frame(drawn(80, 6)).to_parquet(place)
-    monkeypatch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("read as a large table"))
+    monkeypatch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("read as a large table"))
     ended = run_main("fit", place, "-o", tmp_path / "out", "--quiet", "--allow-unconverged", *options)
     assert ended.status == 0
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from irtbench.data.booklets import make_booklets
-from irtbench.data.crowd_sheets import SheetFormat, crowd_sheets
+from irtbench.data.sheets import SheetFormat, crowd_sheets
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import read_answers
 
