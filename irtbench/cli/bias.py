@@ -167,7 +167,7 @@ def bias(
     if between.groups is None:
         raise InputError("bias: expected --groups G, or --bank BANK for a few systems against a bank's people")
     from irtbench.study.biased_items import Compared, compare_items, compared_groups, ids_of
-    from irtbench.study.calibration import demand_varied_items
+    from irtbench.study.fitted_scale import demand_varied_items
 
     how = tests_of(test, model)
     given = reading.scores(responses, how.levels or ()) if model.of_grades else reading.matrix(responses)

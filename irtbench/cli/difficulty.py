@@ -101,7 +101,6 @@ def difficulty(
     logistic test model, whose test is in difficulty.json. With RESPONSES and --horizon also horizon.csv: the
     length at which each system solves half (80%) of the tasks; that column then is a feature by its logarithm.
     """
-    from irtbench.study.calibration import demand_varied_items
     from irtbench.study.explained_items import (
         Lengths,
         answered_with_features,
@@ -110,6 +109,7 @@ def difficulty(
         holds_items,
         varied_of,
     )
+    from irtbench.study.fitted_scale import demand_varied_items
 
     known, lengths, of_items = table.read(), None, holds_items(source)
     if table.horizon is not None and of_items:

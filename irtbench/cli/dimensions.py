@@ -42,7 +42,7 @@ def dimensions(
     got wrong say nothing here: they are left out and named.
     """
     from irtbench.building.removals import constant_items
-    from irtbench.study.calibration import demand_varied_items
+    from irtbench.study.fitted_scale import demand_varied_items
 
     known, given = items.read(), reading.matrix(responses)
     given = given if known is None else given.select_items(known.scale_items)

@@ -11,7 +11,7 @@ import typer
 
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.fit_results import say_calibration
+from irtbench.cli.fit_results import say_fit
 from irtbench.cli.large import OnDisk, given_responses, hashed, large_table
 from irtbench.cli.options import IN_CATEGORIES, Levels, PriorItems, Responses, chosen_scale, item_priors, levels_of
 from irtbench.cli.ranks import ranks_of_run
@@ -23,7 +23,7 @@ from irtbench.estimation.settings import FitSettings, ModelKind
 
 if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
-    from irtbench.study.calibration import InCategories, RightOrWrong
+    from irtbench.study.fitted_scale import InCategories, RightOrWrong
 
 RIGHT_OR_WRONG = get_args(ModelKind)
 #: Fields of `FitSettings` that go with items in categories too.
@@ -255,7 +255,7 @@ def fit(
     from irtbench.bank.bank import ItemBank, save_bank
     from irtbench.bank.data_card import DataCard
     from irtbench.config import read_card
-    from irtbench.study.calibration import RightOrWrong
+    from irtbench.study.fitted_scale import RightOrWrong
 
     ranks, table = ranks_of_run.get(), None
     kind: Any = kind_asked(which, settings, single, people, beside, kept, disk, responses, reading, run.seed)
@@ -293,7 +293,7 @@ def fit(
             "ability_on.csv": results.ability_on, "items.csv": results.items, "fit.json": found,
         },
         figures=lambda: report.fit_figures(results.scale, results.items),
-        tell=lambda: say_calibration(replace(results, found=found), trials, run, why),
+        tell=lambda: say_fit(replace(results, found=found), trials, run, why),
         doubts=found.get("doubts", []),
         unconverged=[] if found["converged"] else [str(found["stopped_because"])],
     )  # fmt: skip
@@ -319,7 +319,7 @@ def kind_asked(
         Naming the first option that does not go with another, or as the readers of these files.
     """
     from irtbench.models.parameter_table import read_constraints, read_model_names, read_models
-    from irtbench.study.calibration import InCategories, RightOrWrong, ScatteredTrials, SeveralAbilities, Testlets
+    from irtbench.study.fitted_scale import InCategories, RightOrWrong, ScatteredTrials, SeveralAbilities, Testlets
 
     if people.reference is not None and people.groups is None:
         raise InputError("--reference: expected --groups with it")

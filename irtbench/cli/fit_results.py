@@ -11,7 +11,7 @@ from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
     from irtbench.cli.declared import Run
-    from irtbench.study.calibration import Calibration
+    from irtbench.study.fitted_scale import FittedScale
 
 MOMENTS = ("mean", "sd")
 ANCHORS_IN_WORDS = {
@@ -37,7 +37,7 @@ def with_errors(shown: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
     return named.assign(**texts)
 
 
-def say_calibration(results: Calibration, most_trials: int, run: Run, why_prior: str = "") -> None:
+def say_fit(results: FittedScale, most_trials: int, run: Run, why_prior: str = "") -> None:
     """Print the items, how well the model fits, what is to be known of the estimates, and what comes next."""
     from irtbench.estimation.doubts import named_items
 

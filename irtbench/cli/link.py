@@ -79,7 +79,7 @@ class NewItems:
             If the bank has items of several models and none is said.
         """
         from irtbench.estimation.settings import FitSettings
-        from irtbench.study.calibration import InCategories, RightOrWrong
+        from irtbench.study.fitted_scale import InCategories, RightOrWrong
 
         known = old.items.categories
         models = dict.fromkeys([self.model] if self.model else old.items.model if known else ["2pl"])
@@ -299,7 +299,7 @@ def on_old_scale(
 
 def given(kind: Any, responses: Path, reading: Reading) -> Any:
     """The responses of a file: right and wrong, or scores in categories."""
-    from irtbench.study.calibration import RightOrWrong
+    from irtbench.study.fitted_scale import RightOrWrong
 
     if isinstance(kind, RightOrWrong):
         return reading.response_matrix(responses)

@@ -86,7 +86,7 @@ def test_many_respondents_have_the_scores_of_the_same_scorer(
 ) -> None:
     """Where both paths score in single precision with a drawn norm sample, all columns agree."""
     place = write_parts(wide_frame(drawn(240, 6)), tmp_path / "in")
-    monkeypatch.setattr("irtbench.study.calibration.MANY_RESPONDENTS", 100)
+    monkeypatch.setattr("irtbench.study.fitted_scale.MANY_RESPONDENTS", 100)
     monkeypatch.setattr(norms, "MOST_NORMS", 80)
     fit(place, tmp_path / "large", "--seed", 3)
     monkeypatch.setattr(large, "MOST_FIELDS", 10**9)

@@ -13,7 +13,7 @@ from builders.valid_inputs import write_valid_inputs
 from irtbench.cli import result_files
 from irtbench.cli.result_files import output_file, output_folder, unfinished_folder
 from irtbench.data.input_error import InputError
-from irtbench.study.calibration import Calibration
+from irtbench.study.fitted_scale import FittedScale
 
 FILES = ("a.csv", "b.csv", "extra.csv")
 
@@ -277,7 +277,7 @@ def test_a_fit_whose_items_nobody_could_be_scored_on_leaves_no_bank(slope: float
     found = {
         name: None for name in ("settings", "prior", "stopped_because", "n_respondents", "doubts", "seed", "versions")
     }
-    results = Calibration(found | {"converged": slope < 2}, scale.items.table(), scale=scale).of_data({"r.csv": "1"})
+    results = FittedScale(found | {"converged": slope < 2}, scale.items.table(), scale=scale).of_data({"r.csv": "1"})
     assert (results.scale is not None) == (slope < 2)
     assert results.scale is None or results.scale.provenance["data"] == {"r.csv": "1"}
     said = [] if slope < 2 else ["no bank.json is written: item q2: discrimination 150; expected at most 100 in size"]

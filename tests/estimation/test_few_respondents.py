@@ -20,7 +20,7 @@ from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.sites import ItemPrior
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.item_error import abilities_of, with_item_error
-from irtbench.study.calibration import RightOrWrong
+from irtbench.study.fitted_scale import RightOrWrong
 
 
 def few(n_respondents: int, n_items: int, *, seed: int) -> tuple[FittedModel, dict[str, float]]:

@@ -42,7 +42,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Calibration:
+class FittedScale:
     """What a fit has found.
 
     Parameters
@@ -241,7 +241,7 @@ class RightOrWrong(Fit):
         file: Path | None = None,
         progress: Progress = lambda message: None,
         ranks: Ranks | None = None,
-    ) -> Calibration:
+    ) -> FittedScale:
         """The items, the abilities and the scale.
 
         Parameters
@@ -266,22 +266,22 @@ class RightOrWrong(Fit):
             scale = scale_of_many(fitted, data)
             if file is not None:
                 score_matrix(scale, data, file, together=ranks, progress=progress)
-            return Calibration(found, table, scale=scale, data=data)
+            return FittedScale(found, table, scale=scale, data=data)
         scale = scale_of(fitted.items, fitted.estimated_population, fitted.joint_error)
         if fitted.abilities is None or not isinstance(data, ResponseMatrix):
-            return calibration(scale, data, found, table)
+            return with_abilities(scale, data, found, table)
         abilities = abilities_of(fitted, data)
         scale = replace(scale, norms=Norms(abilities.theta, standard_error=abilities.standard_error))
         # items so uncertain fit the answers that they were estimated from all too well
         scores = score_table(scale, abilities, np.full(abilities.theta.shape, np.nan), ScoringSettings())
-        return Calibration(found | {"item_error": "joint"}, table, scores, scale, data=data)
+        return FittedScale(found | {"item_error": "joint"}, table, scores, scale, data=data)
 
     def _fitted(self, data: AnyResponses, ranks: Ranks | None = None) -> FittedModel:
         from irtbench.estimation.fit import fit_model
 
         return fit_model(data, self.settings, anchors=self.anchors, seed=self.seed, ranks=ranks)
 
-    def _fit_groups(self, data: AnyResponses) -> Calibration:
+    def _fit_groups(self, data: AnyResponses) -> FittedScale:
         """Concurrent calibration: the items of all, and the reference group's norms."""
         from irtbench.estimation.multiple_groups import fit_groups
 
@@ -290,7 +290,7 @@ class RightOrWrong(Fit):
         labels = self.labels(data.respondent_ids) or []
         fitted = fit_groups(data, labels, self.settings, reference=self.reference, seed=self.seed)
         scale = scale_of(fitted.items[0], None, fitted.joint_error)
-        return calibration(scale, data, fitted.summary(), fitted.common_table(), labels, fitted.table())
+        return with_abilities(scale, data, fitted.summary(), fitted.common_table(), labels, fitted.table())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,7 +309,7 @@ class SeveralAbilities(RightOrWrong):
     pattern: Path | None = None
     needs_memory = "several abilities"
 
-    def fit(self, data: AnyResponses, **_: Any) -> Calibration:
+    def fit(self, data: AnyResponses, **_: Any) -> FittedScale:
         """The items, and abilities on each axis."""
         from irtbench.estimation.factors import factor_scores, fit_factors
         from irtbench.models.parameter_table import read_pattern
@@ -325,7 +325,7 @@ class SeveralAbilities(RightOrWrong):
         fitted = fit_factors(data, n_factors, zero_loadings=zero_loadings, seed=self.seed, device=device)
         scores = factor_scores(fitted, data, seed=self.seed, device=device)
         found = fitted.summary() | {"seed": self.seed}
-        return Calibration(found, fitted.table(), scores, words=[f"standard errors: {found['standard_errors']}"])
+        return FittedScale(found, fitted.table(), scores, words=[f"standard errors: {found['standard_errors']}"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,7 +344,7 @@ class Testlets(RightOrWrong):
     specific_slopes: Literal["free", "equal"] = "free"
     needs_memory = "--testlets"
 
-    def fit(self, data: AnyResponses, **_: Any) -> Calibration:
+    def fit(self, data: AnyResponses, **_: Any) -> FittedScale:
         """The items, and the general ability with and without regard to testlets."""
         from irtbench.analysis.effect_of_testlets import effect_of_testlets
         from irtbench.estimation.bifactor import fit_bifactor
@@ -362,7 +362,7 @@ class Testlets(RightOrWrong):
         if fitted.single:
             words.append(f"alone in a testlet, and so in none: item {name_first(fitted.single)}")
         found = fitted.summary() | effect.summary() | {"seed": self.seed}
-        return Calibration(found, fitted.table(), effect.abilities, words=words)
+        return FittedScale(found, fitted.table(), effect.abilities, words=words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,7 +378,7 @@ class ScatteredTrials(RightOrWrong):
     dispersion: Literal["scale", "item"]
     needs_memory = "--dispersion"
 
-    def fit(self, data: AnyResponses, **_: Any) -> Calibration:
+    def fit(self, data: AnyResponses, **_: Any) -> FittedScale:
         """The items, and abilities as if trials were responses to items of their own."""
         from irtbench.estimation.dispersion import fit_trials
 
@@ -395,7 +395,7 @@ class ScatteredTrials(RightOrWrong):
             f"(p {fitted.p:.3g})",
             "no bank.json is written: score takes trials as independent",
         ]
-        return Calibration(
+        return FittedScale(
             fitted.summary(), fitted.table(), score_responses(scale_of(items, None), by_trials), words=words
         )
 
@@ -477,7 +477,7 @@ class InCategories(Fit):
         fitted = self._fitted(data, None).items
         return fitted.as_right_or_wrong() or fitted.as_items()
 
-    def fit(self, data: pd.DataFrame, **_: Any) -> Calibration:
+    def fit(self, data: pd.DataFrame, **_: Any) -> FittedScale:
         """The items, the abilities and the scale."""
         labels = self.labels([*data.index])
         fitted = self._fitted(data, labels)
@@ -487,7 +487,7 @@ class InCategories(Fit):
             table = items.table().assign(n_responses=fitted.n_by_item)
         scale = scale_of(items or fitted.items.as_items(), fitted.estimated_population)
         settings = {"model": self.model, "prior": self.prior, "levels": list(self.levels)}
-        return calibration(
+        return with_abilities(
             scale, matrix, fitted.summary() | {"settings": settings}, table, labels, fitted.groups
         )  # fmt: skip
 
@@ -543,23 +543,15 @@ def scale_of(items: ItemParameters, population: Quadrature | None, joint_error: 
     return Scale("all", items, ItemTable.plain(items.item_ids), population=population, joint_error=joint_error)
 
 
-def calibration(
+def with_abilities(
     scale: Scale,
     data: ResponseMatrix | SparseResponses,
     found: dict[str, Any],
     table: pd.DataFrame,
     labels: Sequence[str] | None = None,
     groups: pd.DataFrame | None = None,
-) -> Calibration:
-    """Abilities of all, each group's by its own population, with the first group, or everybody, as norms.
-
-    Parameters
-    ----------
-    scale, data, found, table
-        Items, the responses that they were fitted to, and what the fit says of both.
-    labels, groups
-        The group of each respondent, and ``group, mean, sd`` of each group, the reference first; None for one group.
-    """
+) -> FittedScale:
+    """Abilities of all, each group's (its label, and its row of `groups`) by its own population; norms of the first."""
     populations: list[tuple[str, Scale, ResponseMatrix | SparseResponses]] = [("", scale, data)]
     if groups is not None and isinstance(data, ResponseMatrix):
         label: NDArray[Any] = np.array(labels, dtype=object)
@@ -583,7 +575,7 @@ def calibration(
         place = {name: k for k, name in enumerate(data.respondent_ids)}
         scores = scores.sort_values("respondent_id", key=lambda ids: ids.map(place), ignore_index=True)
     carried = item_error_of(scale, several_trials=data.trials is not None)
-    return Calibration(found | carried, table, scores, scale, data=data)
+    return FittedScale(found | carried, table, scores, scale, data=data)
 
 
 def item_error_of(scale: Scale, *, several_trials: bool) -> dict[str, str | float]:
