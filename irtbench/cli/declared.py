@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from pathlib import Path
@@ -14,12 +15,26 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import typer
 
-from irtbench.cli.options import AllowUnconverged, Figures, FiguresOrBeside, Folder, Html, Json, Quiet, Seed
+from irtbench.cli.options import (
+    BESIDE_RESULTS,
+    AllowUnconverged,
+    Figures,
+    FiguresOrBeside,
+    FigureWidth,
+    Folder,
+    Html,
+    Json,
+    Quiet,
+    Seed,
+)
 from irtbench.cli.output import demand_table_name, to_json, write_json, write_table
-from irtbench.cli.presenting import figures_in, maybe_file, maybe_folder, page_in
-from irtbench.cli.progress import demand_converged, reporting, say_doubts
+from irtbench.cli.progress import reporting
 from irtbench.cli.ranks import ranks_of_run
+from irtbench.cli.result_files import output_file, output_folder
 from irtbench.cli.settings_options import expanded
+from irtbench.data.harmless_text import printable
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +42,9 @@ if TYPE_CHECKING:
     from irtbench.data.readers.trials import Trials
     from irtbench.report.blocks import Block
     from irtbench.report.page import Page
+
+
+LEAST_WIDTH, MOST_WIDTH = 2.0, 40.0  # of figures, in inches
 
 
 @dataclass
@@ -145,7 +163,7 @@ class Declared:
         """The function that typer takes: a parameter an option."""
         own = dict(inspect.signature(self.function, eval_str=True).parameters)
         shared = {
-            "output": self.output, "figures": self.figures, "html": Html if self.html else None, "seed": self.seed,
+            "output": self.output, "figures": self.figures, "figure_width": self.figures and FigureWidth, "html": Html if self.html else None, "seed": self.seed,
             "allow_unconverged": AllowUnconverged if self.fits else None, "quiet": Quiet, "json": Json,
         }  # fmt: skip
         shared = {name: hint for name, hint in shared.items() if hint is not None and name not in own}
@@ -180,14 +198,19 @@ class Declared:
         with ExitStack() as stack:
             talk = stack.enter_context(ExitStack())
             progress = talk.enter_context(reporting(quiet=told["quiet"]))
-            place = stack.enter_context(maybe_file(output) if is_file else maybe_folder(output, files=self.files))
+            opened: AbstractContextManager[Path | None] = nullcontext()
+            if output is not None:
+                opened = output_file(output) if is_file else output_folder(output, files=self.files)
+            place = stack.enter_context(opened)
             draw = stack.enter_context(
                 figures_in(
                     told.get("figures"), beside=place if self.figures is FiguresOrBeside else None,
                     unasked=place if self.draws else None, ending=self.draws or "svg",
+                    width=inches(told.get("figure_width")),
                 )
             )  # fmt: skip
-            show = stack.enter_context(page_in(told.get("html")))
+            html = told.get("html")
+            page = html and stack.enter_context(output_file(html))
             ending = stack.enter_context(ExitStack())
             shown = told.get("figures"), told.get("html")
             run = Run(output, told.get("seed", 0), progress, talk.close, place, *shown, ending)
@@ -199,16 +222,100 @@ class Declared:
                 found.write(run.place)
             if draw is not None and found.figures is not None:
                 draw(found.figures())
-            if show is not None and found.page is not None:
-                show(found.page())
+            if page is not None and found.page is not None:
+                from irtbench.report.page import render_page
+
+                page.write_text(render_page(found.page()), encoding="utf-8")
         if told["json"]:
             print(to_json(found.json))
         elif not told["quiet"]:
             found.tell()
-        say_doubts(found.doubts)
-        demand_converged(found.unconverged, allow_unconverged=bool(told.get("allow_unconverged")), quiet=True)
+        for doubt in found.doubts:
+            print(f"irtbench: warning: {printable(doubt)}", file=sys.stderr)
+        if found.unconverged:
+            print(f"irtbench: not converged: {printable(name_first(found.unconverged))}", file=sys.stderr)
+            if not told.get("allow_unconverged"):
+                raise typer.Exit(1)
         if found.status:
             raise typer.Exit(found.status)
+
+
+def inches(width: str | None) -> float | None:
+    """A width in inches: ``3.3in``, ``84mm``, or a number of inches.
+
+    Examples
+    --------
+    >>> inches("3.3in"), inches("254 mm"), inches(None)
+    (3.3, 10.0, None)
+
+    Raises
+    ------
+    InputError
+        If it is no width, or none that a figure can have.
+    """
+    if width is None:
+        return None
+    said = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(in|mm|)\s*", width)
+    found = float(said[1]) / (25.4 if said[2] == "mm" else 1.0) if said else 0.0
+    if not LEAST_WIDTH <= found <= MOST_WIDTH:
+        between = f"{LEAST_WIDTH:g} to {MOST_WIDTH:g} inches"
+        raise InputError(f"--figure-width: expected {between}, such as 3.3in or 84mm, but got {width!r}")
+    return found
+
+
+@contextmanager
+def figures_in(
+    target: Path | None,
+    *,
+    beside: Path | None = None,
+    unasked: Path | None = None,
+    ending: str = "svg",
+    width: float | None = None,
+) -> Iterator[Callable[[Sequence[Block]], None] | None]:
+    """Give a function that writes figures into the folder that ``--figures`` names; None where none are wanted.
+
+    In a folder of their own they are SVG, PNG and PDF, with a list of their captions, and take the place of those of the
+    last run.
+
+    Parameters
+    ----------
+    target
+        The folder; None where the option was not given.
+    beside
+        Where the command is writing its results, among which the figures stand where ``--figures`` names no folder.
+    unasked
+        The same of a command that draws among its results without being asked.
+    ending
+        Of the figures that stand among results.
+    width
+        Of the figures, in inches.
+
+    Raises
+    ------
+    InputError
+        As `output_folder`; or if there is a width and there are no figures.
+    """
+    results = beside if target == BESIDE_RESULTS else unasked
+    if target == BESIDE_RESULTS and results is None:
+        raise InputError("--figures: expected a folder for them, --figures DIR or -o DIR")
+    if target is None and results is None:
+        if width is not None:
+            raise InputError("--figure-width: expected the figures too, --figures DIR")
+        yield None
+        return
+    # matplotlib takes half a second to import, and a run without figures needs none of it
+    from irtbench.report.figure_file import write_figures, written_before
+
+    own = None if target == BESIDE_RESULTS else target
+    with nullcontext() if own is None else output_folder(own, files=written_before(own)) as folder:
+
+        def draw(blocks: Sequence[Block]) -> None:
+            if results is not None:
+                write_figures(blocks, results, formats=(ending,), width=width)
+            if folder is not None:
+                write_figures(blocks, folder, width=width)
+
+        yield draw
 
 
 def command(

@@ -34,7 +34,6 @@ from typer.core import TyperGroup
 
 from irtbench.cli.command import Command
 from irtbench.cli.page import one_screen
-from irtbench.cli.presenting import sizing_figures
 from irtbench.cli.ranks import processes_of_run
 from irtbench.cli.result_files import inputs_of_command, overwriting, remove_unfinished, removed_at_the_end
 from irtbench.data.harmless_text import printable
@@ -179,7 +178,8 @@ def function_of(name: str) -> Callable[..., Any]:
     group, _, own = name.rpartition(" ")
     own = own.replace("-", "_")
     found = getattr(import_module(f"irtbench.cli.{MODULES.get(name, group or own)}"), own)
-    return sizing_figures(found.as_typer() if hasattr(found, "as_typer") else found)
+    typed: Callable[..., Any] = found.as_typer() if hasattr(found, "as_typer") else found
+    return typed
 
 
 def command_in(words: Sequence[str]) -> str:

@@ -1,15 +1,14 @@
-"""What a long command says on standard error while it works, and when a fit did not converge."""
+"""What a long command says on standard error while it works."""
 
 from __future__ import annotations
 
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
@@ -17,7 +16,6 @@ from rich.table import Column
 from irtbench.analysis.time_left import time_left
 from irtbench.data.harmless_text import printable
 from irtbench.data.place import without_credentials
-from irtbench.data.responses import name_first
 
 SILENT_SECONDS = 2.0  # work shorter than this says nothing
 STILL_SECONDS = 60.0  # after which a plain line that has not changed is said again
@@ -126,23 +124,3 @@ def _bar(steps: Steps, ended: Event, console: Console) -> None:
             bar.refresh()
             if ended.wait(REFRESH_SECONDS):
                 return
-
-
-def demand_converged(unconverged: Sequence[str], *, allow_unconverged: bool, quiet: bool) -> None:
-    """End with status 1 if a fit did not converge and that is not allowed; if `quiet`, say so on standard error.
-
-    Parameters
-    ----------
-    unconverged
-        What was fitted without success, with what the fit says of it.
-    """
-    if unconverged and quiet:
-        print(f"irtbench: not converged: {printable(name_first(unconverged))}", file=sys.stderr)
-    if unconverged and not allow_unconverged:
-        raise typer.Exit(1)
-
-
-def say_doubts(doubts: Sequence[str]) -> None:
-    """Say on standard error why a scale may not be one of ability, a line each."""
-    for doubt in doubts:
-        print(f"irtbench: warning: {printable(doubt)}", file=sys.stderr)

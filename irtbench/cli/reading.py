@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -21,14 +21,12 @@ from irtbench.cli.options import (
     Trials,
     named,
 )
-from irtbench.cli.settings_options import expanded
 from irtbench.data.how_to_read import HowToRead
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from irtbench.data.readers.long_table import LongTable
-    from irtbench.data.readers.trials import Trials as HowTrials
     from irtbench.data.responses import ResponseMatrix
     from irtbench.data.sparse_responses import SparseResponses
     from irtbench.models.category_parameters import CategoryParameters
@@ -104,14 +102,3 @@ def labels_of(scales: Iterable[CategoryParameters]) -> list[str]:
     """The scores of these items that are no numbers, the lowest first."""
     values = dict.fromkeys(value for items in scales for own in items.categories for value in own)
     return [value for value in values if isinstance(value, str)]
-
-
-def reads_files(*, trials: HowTrials = "error") -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The command with the options that say how files are read, which it gets as ``reading``.
-
-    Parameters
-    ----------
-    trials
-        What becomes of repeated trials unless said.
-    """
-    return lambda command: expanded(command, trials=trials)

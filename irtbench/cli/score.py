@@ -19,10 +19,9 @@ from irtbench.cli.graded import SystemFile, left_out_of, read_graded, say_left_o
 from irtbench.cli.large import first_parquet, large_table
 from irtbench.cli.options import AllowAddress, mapped, named
 from irtbench.cli.output import say, say_next, show_table, top_and_bottom, write_table
-from irtbench.cli.presenting import maybe_folder
 from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.reading import Reading
-from irtbench.cli.result_files import unfinished_folder
+from irtbench.cli.result_files import output_folder, unfinished_folder
 from irtbench.cli.score_words import (
     interval_texts,
     item_error_in_words,
@@ -191,7 +190,10 @@ def score(
     in_memory = next((f"{name} needs all of them in memory" for name, asked in needs_all.items() if asked), "")
     if goes_by_parts(responses, run.output, reading, in_memory):
         return score_by_parts(known, responses, settings, people, graded, content, allow_address, reading, run)
-    explain_in = run.ending.enter_context(maybe_folder(explanation, files=("surprises.csv", "difficulty.csv")))
+    explain_in = None
+    if explanation is not None:
+        folder = output_folder(explanation, files=("surprises.csv", "difficulty.csv"))
+        explain_in = run.ending.enter_context(folder)
     run.progress("reading")
     given = read_graded(
         known, responses, reading, content=content, unknown_items=graded.unknown_items, answers_mapped=meant

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from irtbench.data.booklets import make_booklets
-from irtbench.data.sheets import SheetFormat, crowd_sheets
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import read_answers
+from irtbench.data.sheets import SheetFormat, crowd_sheets
 
 OPTIONS = ("yes", "no", 'it "depends" <a & b>')
 ITEMS = [f"i{j}" for j in range(8)]
