@@ -163,7 +163,8 @@ class Declared:
         """The function that typer takes: a parameter an option."""
         own = dict(inspect.signature(self.function, eval_str=True).parameters)
         shared = {
-            "output": self.output, "figures": self.figures, "figure_width": self.figures and FigureWidth, "html": Html if self.html else None, "seed": self.seed,
+            "output": self.output, "figures": self.figures, "figure_width": self.figures and FigureWidth,
+            "html": Html if self.html else None, "seed": self.seed,
             "allow_unconverged": AllowUnconverged if self.fits else None, "quiet": Quiet, "json": Json,
         }  # fmt: skip
         shared = {name: hint for name, hint in shared.items() if hint is not None and name not in own}
@@ -274,8 +275,7 @@ def figures_in(
 ) -> Iterator[Callable[[Sequence[Block]], None] | None]:
     """Give a function that writes figures into the folder that ``--figures`` names; None where none are wanted.
 
-    In a folder of their own they are SVG, PNG and PDF, with a list of their captions, and take the place of those of the
-    last run.
+    In a folder of their own they are SVG, PNG and PDF, with a list of captions, and take the place of the last run's.
 
     Parameters
     ----------
