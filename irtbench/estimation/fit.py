@@ -317,7 +317,7 @@ def problem_of(
     free, fixed = settings.guessing_of(responses.item_ids)
     shared = None
     if settings.has_common_slope and anchors is None:
-        present = torch.ones(1, responses.n_items, dtype=torch.float64, device=device)
+        present = torch.ones(responses.n_items, dtype=torch.float64, device=device)
         shared = SharedParameters.common_slope(present, rasch=settings.kind == "rasch")
     if anchors is not None:
         demand_new_items(settings.prior_items, anchors)

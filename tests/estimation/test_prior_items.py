@@ -34,7 +34,7 @@ def responses() -> irtbench.ResponseMatrix:
 def problem(responses: irtbench.ResponseMatrix, *, rasch: bool = False, log_slope: bool = False) -> Problem:
     n_items = responses.n_items
     named = irtbench.Priors("none", log_slope=(0.1, 0.4) if log_slope else None, slope=None if rasch else (1.0, 0.5))
-    present = torch.ones(1, n_items, dtype=torch.float64)
+    present = torch.ones(n_items, dtype=torch.float64)
     model = partial(
         logistic_model,
         priors=named,

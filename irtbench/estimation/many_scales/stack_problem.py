@@ -236,7 +236,7 @@ class StackProblem(Problem):
             priors=settings.priors,
             guessing_free=guessing[0].any().view(1),
             guessing_fixed=torch.zeros(1, dtype=torch.float64, device=device),
-            shared=SharedParameters.common_slope(torch.ones_like(stack.items[:1, :1]), rasch=settings.kind == "rasch")
+            shared=SharedParameters.common_slope(torch.ones_like(stack.items[0, :1]), rasch=settings.kind == "rasch")
             if settings.has_common_slope
             else None,
         )

@@ -50,7 +50,7 @@ class SharedParameters:
         Whether slopes by theta are 1 where they are common (Rasch), and difficulties minus the intercepts.
     n_scales
         Number of scales, each with as many items and with values of its own, which then have a second dimension; items
-        that fill a scale up have a design of zero.
+        that fill a scale up have a design of zero. None of one scale.
     """
 
     names: tuple[str, ...]
@@ -58,7 +58,7 @@ class SharedParameters:
     own: Tensor
     together: bool = False
     unit_slopes: bool = False
-    n_scales: int = 1
+    n_scales: int | None = None
 
     @classmethod
     def common_slope(cls, present: Tensor, *, rasch: bool) -> SharedParameters:
@@ -67,14 +67,15 @@ class SharedParameters:
         Parameters
         ----------
         present
-            1 for the items of a scale, 0 for what fills it up, float64, shape (n_scales, n_items).
+            1 for items, 0 for what fills a scale up, float64, shape (n_items,), or of scales (n_scales, n_items).
         rasch
             Whether slopes by theta are 1.
         """
         slopes = torch.nn.functional.pad(present.reshape(-1, 1), (0, 1))
         own = torch.zeros_like(slopes, dtype=torch.bool)
         own[:, -1] = True
-        return cls((COMMON_SLOPE,), slopes[None], own, unit_slopes=rasch, n_scales=len(present))
+        n_scales = len(present) if present.dim() > 1 else None
+        return cls((COMMON_SLOPE,), slopes[None], own, unit_slopes=rasch, n_scales=n_scales)
 
     @classmethod
     def alike(cls, free: Tensor, column: int, groups: Sequence[Tensor]) -> SharedParameters:
@@ -111,8 +112,8 @@ class SharedParameters:
 
     def in_parts(self, total: Tensor) -> Tensor:
         """What a shared value of each scale adds up to over items, as equal parts of these, shape (n_items,)."""
-        number = (self.design != 0).any(dim=2).any(dim=0).view(self.n_scales, -1).sum(dim=1)
-        return (total / number).repeat_interleave(len(self.own) // self.n_scales)
+        number = (self.design != 0).any(dim=2).any(dim=0).view(self.n_scales or 1, -1).sum(dim=1)
+        return (total / number).repeat_interleave(len(self.own) // len(number))
 
     @property
     def varies(self) -> Tensor:
@@ -122,16 +123,17 @@ class SharedParameters:
     @cached_property
     def _by_scale(self) -> tuple[Tensor, Tensor]:
         """The design, shape (n_shared, n_scales, n_entries), and its products, (n_scales, n_shared, n_shared)."""
-        design = self.design.view(self.n_values, self.n_scales, -1)
+        design = self.design.view(self.n_values, self.n_scales or 1, -1)
         return design, torch.einsum("ksx,lsx->skl", design, design)
 
     def at(self, values: Tensor) -> Tensor:
         """Slopes and intercepts at these shared values, the items' own being zero, shape (n_items, n_factors + 1)."""
-        each = self._by_scale[0] * values.view(self.n_values, self.n_scales, 1)
+        each = self._by_scale[0] * values.view(self.n_values, -1, 1)
         return each.sum(dim=0).view(self.own.shape)
 
     def nearest(self, linear: Tensor) -> Tensor:
         """Shared values closest to these slopes and intercepts by least squares, shaped as for `at`."""
         design, products = self._by_scale
-        along = (design * linear.reshape(self.n_scales, -1)).sum(dim=2).T
-        return torch.linalg.solve(products, along).T.squeeze(1)
+        along = (design * linear.reshape(len(products), -1)).sum(dim=2).T
+        values = torch.linalg.solve(products, along).T
+        return values if self.n_scales is not None else values[:, 0]
