@@ -240,12 +240,12 @@ def posterior_of(
     return Posterior(finer.nodes, mass if finer is population else node_mass(values, items, finer, curves, trials))
 
 
-def grid_for_any_pattern(items: ItemParameters, population: Quadrature) -> Quadrature:
-    """The population on nodes that are fine enough for any responses to these items, one each."""
+def grid_for_complete_patterns(items: ItemParameters, population: Quadrature) -> Quadrature:
+    """The population on nodes that are fine enough for any responses to all of these items, one each."""
     steepest = np.abs(items.discrimination).max(initial=0.0)
     finest = np.divide(1.0, steepest) if steepest > 0 else np.inf
     step = min(step_for_any_pattern(items, population), finest)
-    return _refined(population, step, node_mass(_extremes(items), items, population))
+    return _refined(population, step, node_mass(_extremes(items)[:2], items, population))
 
 
 def _extremes(items: ItemParameters) -> NDArray[np.float64]:

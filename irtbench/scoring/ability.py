@@ -227,12 +227,14 @@ def posterior_means(
 ) -> Columns:
     """Mean, standard deviation, ends of the interval and whether it leans on the grid's end, of each posterior."""
     found, trials = np.empty((responses.n_respondents, 5)), responses.trials
-    like = responses.accuracy().argsort()  # neighbours have posteriors in the same place, for which fewer nodes serve
+    rest = np.arange(len(found))
     if posterior_through is posterior_of and (complete := CompletePatterns.of(responses, items)) is not None:
         found[complete.rows] = complete.posteriors(population, level)
-        like = like[responses.n_items_by_respondent[like] < items.n_items]
-    for part in row_batches(len(like), items.n_items, most_rows=PART):
-        rows = like[part]
+        rest = np.flatnonzero(responses.n_items_by_respondent < items.n_items)
+    if len(rest) > PART:  # neighbours then have posteriors in the same place, for which fewer nodes serve
+        rest = rest[responses.accuracy()[rest].argsort()]
+    for part in row_batches(len(rest), items.n_items, most_rows=PART):
+        rows = rest[part]
         values = decoded(responses.at(rows))
         found[rows] = posterior_through(values, items, population, trials=some_rows(trials, rows)).summary(level)
     theta, standard_error, lower, upper, at_end = found.T

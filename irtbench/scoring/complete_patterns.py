@@ -18,7 +18,7 @@ from irtbench.diagnostics.person_fit import LEAST_VARIANCE_LEFT
 from irtbench.models.curves import item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
-from irtbench.models.theta_posterior import Posterior, grid_for_any_pattern, node_posterior, row_batches
+from irtbench.models.theta_posterior import Posterior, grid_for_complete_patterns, node_posterior, row_batches
 
 Array = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ class CompletePatterns:
         """As `Posterior.summary`, shape (n, 5): the posterior is proportional to w exp(s theta) prod_j (1 - P_j)."""
         from scipy.interpolate import CubicSpline  # a tenth of a second
 
-        slope, grid = self.items.discrimination, grid_for_any_pattern(self.items, population)
+        slope, grid = self.items.discrimination, grid_for_complete_patterns(self.items, population)
         first, last = slope.clip(max=0).sum(), slope.clip(min=0).sum()
         n = int(np.ceil((last - first) * PLACES_OF_ONE * max(1.0, population.deviation))) + 4
         sums, log_wrong = np.linspace(first, last, n), log_icc(grid.nodes, self.items)[1].sum(axis=1)
