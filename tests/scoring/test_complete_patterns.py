@@ -69,7 +69,7 @@ def test_of_patterns_that_the_sum_does_not_tell_there_is_no_table() -> None:
     others = (drawn_items(2, guessing=0.2), replace(flat, discrimination=np.zeros(2)))
     values = np.random.default_rng(0).integers(0, 2, (2000, 2)).astype(float)
     assert CompletePatterns.of(matrix(values, flat), flat) is not None
-    assert CompletePatterns.of(matrix(values[:500], flat), flat) is None
+    assert CompletePatterns.of(matrix(values[:200], flat), flat) is None
     for items in others:
         assert CompletePatterns.of(matrix(values, flat), items) is None
 
