@@ -8,10 +8,12 @@ from typing import Literal
 
 import pandas as pd
 
+from irtbench.data.harmless_text import printable
 from irtbench.report.drawing import Drawing
 from irtbench.report.formatting import WrittenTable, plural, write_table
 
 MOST_NAMED = 8  # items in one sentence
+MOST_OPTIONS = 8  # of an item: more are free text
 
 
 @dataclass(frozen=True)
@@ -149,3 +151,17 @@ def linked_items(item_ids: Sequence[str]) -> Sentence:
     if len(links) > 1:
         parted[-2] = " and "
     return tuple(parted)
+
+
+def drawn_options(options: pd.DataFrame) -> dict[str, object]:
+    """What the page's script shows of the options of an item: rows of distractors.csv as plain JSON values.
+
+    ``options`` are rows of option, whether it is the key, answers, percent of the lower, middle and upper third (None
+    where nobody was asked), flags; ``more`` says how many there are beyond ``MOST_OPTIONS``.
+    """
+    names = ["option", "is_key", "n", "share_low", "share_middle", "share_high", "flags"]
+    rows = [
+        [printable(str(option)), bool(is_key), int(n), *(None if s != s else round(100 * s) for s in shares), flags]
+        for option, is_key, n, *shares, flags in options[names].head(MOST_OPTIONS).itertuples(index=False)
+    ]
+    return {"options": rows, "more": max(len(options) - MOST_OPTIONS, 0)}

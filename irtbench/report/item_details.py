@@ -1,4 +1,4 @@
-"""All items of a study in one table, and of each what is drawn where its row is opened."""
+"""All items of a study in one table, and of each what is drawn where its row is opened; tables of item analysis."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from irtbench.data.harmless_text import printable
 from irtbench.data.items import ItemTable
 from irtbench.diagnostics.empirical_curve import ObservedShares, observed_shares
 from irtbench.evaluation.proportion import wilson_interval
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report.blocks import item_anchor
-from irtbench.report.formatting import decimal, percent
-from irtbench.report.item_analysis_tables import classical_table
+from irtbench.report.blocks import drawn_options, item_anchor
+from irtbench.report.formatting import decimal, percent, plural
 from irtbench.report.paper_tables import item_status_table
 from irtbench.report.prose import unit_of_ability
 from irtbench.scoring.item_error import abilities_of
 from irtbench.study.results import ScaleStudy
 
 N_GROUPS, FEWEST_IN_GROUP = 10, 20  # of respondents, whose shares right stand beside a curve
-MOST_OPTIONS = 8  # of one item: more are free text
 MOST_ITEMS = 1_000  # on a page, which with 12,000 would have tens of megabytes
 ASIDES = (
     "reason", "key", "n_responses", "biserial", "discrimination_index", "alpha_if_dropped", "s_x2", "df", "p",
@@ -36,6 +33,10 @@ COLUMNS_OF_ITEMS = (
     "answers_by_third",
 )  # fmt: skip
 DRAWN = (-4.0, 4.0)  # abilities, unless people are beyond
+
+
+SHOWN = ("proportion_correct", "item_rest", "biserial", "discrimination_index", "alpha_if_dropped")
+MOST_FLAGGED = 40  # rows of options in the page; the rest is in the tables of `irtbench crowd keys`
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,20 +136,9 @@ def _add_curves(drawn: dict[str, dict[str, Any]], fit: LastFit) -> None:
 def _add_options(drawn: dict[str, dict[str, Any]], scale: ScaleStudy) -> None:
     if scale.analysis is None or scale.analysis.options.empty:
         return
-    names = ["option", "is_key", "n", "share_low", "share_middle", "share_high", "flags"]
     every = pd.concat([scale.analysis.options, scale.analysis.removed_options])
     for item, options in every[every["item_id"].isin(drawn)].groupby("item_id", sort=False):
-        found = drawn[str(item)]
-        found["options"] = [
-            [printable(option), bool(is_key), int(n), *(_whole(share) for share in shares), flags]
-            for option, is_key, n, *shares, flags in options[names].head(MOST_OPTIONS).itertuples(index=False)
-        ]
-        found["more"] = max(len(options) - MOST_OPTIONS, 0)
-
-
-def _whole(share: float) -> int | None:
-    """A share in percent; None where nobody was asked."""
-    return None if np.isnan(share) else round(100 * share)
+        drawn[str(item)] |= drawn_options(options)
 
 
 def _shares_in_words(found: dict[str, Any]) -> str:
@@ -163,3 +153,71 @@ def _options_in_words(found: dict[str, Any]) -> str:
     ]
     more = [f"and {found['more']} others"] if found.get("more") else []
     return "; ".join([*options, *more])
+
+
+def reliability_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
+    """How reliable each scale is, and how many items like its own a reliability of .9 needs."""
+    rows = []
+    for scale in scales:
+        if scale.analysis is None:
+            continue
+        found = scale.analysis.reliability
+        rows.append(
+            {
+                "scale": scale.name,
+                "n_items": found.n_items,
+                "alpha": found.alpha,
+                "alpha_lower": found.alpha_lower,
+                "alpha_upper": found.alpha_upper,
+                "omega": found.omega,
+                "marginal": found.marginal,
+                "empirical": found.empirical,
+                "n_items_spearman_brown": np.ceil(found.n_items_spearman_brown),
+                "n_items_information": np.ceil(found.n_items_information),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def classical_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
+    """Classical statistics of the items kept, of each scale the least discriminating first."""
+    parts = [
+        scale.analysis.table().assign(scale=scale.name).sort_values("item_rest", kind="stable")
+        for scale in scales
+        if scale.analysis is not None
+    ]
+    if not parts:
+        return pd.DataFrame()
+    found = pd.concat(parts, ignore_index=True).rename(columns={"n": "n_responses"})
+    return found[["scale", "item_id", "n_responses", *SHOWN]]
+
+
+def options_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
+    """Options that are flagged, with the key of their item above them."""
+    parts = []
+    for scale in scales:
+        if scale.analysis is None or scale.analysis.options.empty:
+            continue
+        options = scale.analysis.options
+        flagged = set(options.loc[options["flags"] != "", "item_id"])
+        shown = options[options["item_id"].isin(flagged) & ((options["flags"] != "") | options["is_key"])]
+        parts.append(shown.assign(scale=scale.name))
+    if not parts:
+        return pd.DataFrame()
+    columns = ["scale", "item_id", "option", "is_key", "n", "share_low", "share_middle", "share_high", "flags"]
+    found: pd.DataFrame = pd.concat(parts, ignore_index=True)[columns].head(MOST_FLAGGED)
+    return found.rename(columns={"n": "n_answers", "flags": "remark"})
+
+
+def said_of_options(scales: Sequence[ScaleStudy]) -> str:
+    """How many items have an option that is flagged; empty without raw answers."""
+    tables = [scale.analysis.options for scale in scales if scale.analysis is not None]
+    options = pd.concat(tables) if tables else pd.DataFrame()
+    if options.empty:
+        return ""
+    flagged = options.loc[options["flags"] != "", "item_id"].nunique()
+    if not flagged:
+        return (
+            "No option of any item is flagged: of none a wrong option draws the able, and each was chosen by somebody."
+        )
+    return f"On {plural(flagged, 'item')} of {options['item_id'].nunique()} an option is flagged."

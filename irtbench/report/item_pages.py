@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from irtbench.bank.scale import Scale
-from irtbench.data.harmless_text import printable
-from irtbench.report.blocks import Block, ItemsTable, Sentence, item_anchor, linked_items, table
+from irtbench.report.blocks import Block, ItemsTable, Sentence, drawn_options, item_anchor, linked_items, table
 from irtbench.report.check_figures import bias_figures, key_figures
 from irtbench.report.formatting import decimal, listing, percent, plural, write_table
 from irtbench.report.page import MOST_SENTENCES, Page, first_rows, how_to_read, result_page
@@ -17,9 +16,6 @@ from irtbench.report.scale_figures import form_figures
 
 if TYPE_CHECKING:
     from irtbench.building.assembly import AssembledForms
-
-OPTION_COLUMNS = ["option", "is_key", "n", "share_low", "share_middle", "share_high", "flags"]
-MOST_OPTIONS = 8  # of an item: more are free text
 
 
 def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[Block], *, alpha: float) -> Page:
@@ -112,21 +108,8 @@ def keys_page(
         for row in wrong.head(MOST_SENTENCES).to_dict("records")
     ]
     first, more = first_rows(ranked, "item")
-    drawn: dict[str, Any] = {}
-    for item, own in options[options["item_id"].isin(first["item_id"])].groupby("item_id", sort=False):
-        drawn[item_anchor(str(item))] = {
-            "options": [
-                [
-                    printable(str(option)),
-                    bool(is_key),
-                    int(n),
-                    *(None if s != s else round(100 * s) for s in shares),
-                    flags,
-                ]
-                for option, is_key, n, *shares, flags in own[OPTION_COLUMNS].head(MOST_OPTIONS).itertuples(index=False)
-            ],
-            "more": max(len(own) - MOST_OPTIONS, 0),
-        }
+    known = options[options["item_id"].isin(first["item_id"])].groupby("item_id", sort=False)
+    drawn = {item_anchor(str(item)): drawn_options(own) for item, own in known}
     shown = first.assign(outcome=["looks wrong" if p > suspicious else "" for p in first["p_wrong_key"]])
     rows = ItemsTable(
         f"Every item, the most suspicious key first. An item’s name opens it: who chose which option.{more}",

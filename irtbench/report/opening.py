@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,39 +103,24 @@ def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]
     found: list[Sentence] = [(caution,) for caution in cautions(scales)]
     for scale in scales:
         found += [(f"Scale {scale.name}: {doubt}.",) for doubt in scale.doubts]
-        guessed = _guessed(scale)
-        if guessed and model.kind == "2pl":
-            found.append(
-                (
-                    f"Scale {scale.name}: a guessing parameter would fit {plural(len(guessed), 'item')} significantly "
-                    "better, and the model has none for each item (see the test of guessing): ",
-                    *linked_items(guessed),
-                    ".",
-                )
-            )
-        found += _hardly_told(scale)
-        misled = _misleading(scale)
-        if misled:
-            found.append(
-                (
-                    f"Scale {scale.name}: a wrong option goes with ability more than the key does, see the key: ",
-                    *linked_items(misled),
-                    ".",
-                )
-            )
-        backwards = _backwards(scale)
-        if backwards:
-            found.append(
-                (f"Scale {scale.name}: kept, though the able miss them more often: ", *linked_items(backwards), ".")
-            )
+        guessed = _guessed(scale) if model.kind == "2pl" else []
+        about = {
+            f"a guessing parameter would fit {plural(len(guessed), 'item')} significantly better, and the model has "
+            "none for each item (see the test of guessing)": guessed,
+            **_hardly_told(scale),
+            "a wrong option goes with ability more than the key does, see the key": _misleading(scale),
+            "kept, though the able miss them more often": _backwards(scale),
+        }
+        found += [
+            (f"Scale {scale.name}: {words}: ", *linked_items(items), ".") for words, items in about.items() if items
+        ]
     return found
 
 
-def _hardly_told(scale: ScaleStudy) -> list[Sentence]:
-    """Items whose estimates the data do not bear out, or the prior decides."""
+def _hardly_told(scale: ScaleStudy) -> Mapping[str, Sequence[str]]:
+    """Items whose estimates the data do not bear out, or the prior decides, by what is to be said of them."""
     fitted = None if scale.scale is None else scale.fitted
-    named = {} if fitted is None else named_items(fitted.summary())
-    return [(f"Scale {scale.name}: {words}: ", *linked_items(items), ".") for words, items in named.items()]
+    return {} if fitted is None else named_items(fitted.summary())
 
 
 def _guessed(scale: ScaleStudy) -> list[str]:

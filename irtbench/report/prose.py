@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -161,36 +162,32 @@ def _grading(settings: StudyFile) -> str:
     return f"An answer is correct if it equals the item’s key{after}. An empty one counts as {settings.grading.empty}."
 
 
+#: What each rule of screening asks of a respondent, given its value and all the rules.
+ASKED: Mapping[str, Callable[[Any, ScreeningSettings], str]] = {
+    "min_responses": lambda n, _: f"at least {plural(n, 'response')}",
+    "min_approval": lambda share, _: f"an approval rate of at least {percent(share, 0)}",
+    "attention_share": lambda share, _: (
+        f"{'all' if share == 1 else f'at least {percent(share, 0)} of the'} attention checks right"
+    ),
+    "min_seconds": lambda seconds, _: f"a median of at least {seconds:g} seconds an item",
+    "fast_quantile": lambda share, _: f"a median time above the crowd's robust {percent(share)} quantile",
+    "min_effort": lambda share, rules: (
+        f"at least {percent(share, 0)} of the answers not rapid guesses ({rules.rapid_method})"
+    ),
+    "max_straight_line": lambda n, _: f"no more than {n} equal answers in a row",
+    "max_pattern": lambda n, _: f"no more than {n} answers in a row foretold by a repeated pattern",
+    "chance_level": lambda share, rules: (
+        f"significantly more right than guessing at {percent(share)} gives (binomial p at most {rules.chance_p:g})"
+    ),
+    "min_agreement": lambda share, _: f"answers that on average {percent(share, 0)} of the others give too",
+    "person_fit_p": lambda p, _: (
+        f"answers that some ability explains (lz* after a first fit, one-sided p at least {p:g})"
+    ),
+}
+
+
 def _screening(rules: ScreeningSettings) -> str:
-    asked = []
-    if rules.min_responses is not None:
-        asked.append(f"at least {plural(rules.min_responses, 'response')}")
-    if rules.min_approval is not None:
-        asked.append(f"an approval rate of at least {percent(rules.min_approval, 0)}")
-    if rules.attention_share is not None:
-        share = "all" if rules.attention_share == 1 else f"at least {percent(rules.attention_share, 0)} of the"
-        asked.append(f"{share} attention checks right")
-    if rules.min_seconds is not None:
-        asked.append(f"a median of at least {rules.min_seconds:g} seconds an item")
-    if rules.fast_quantile is not None:
-        asked.append(f"a median time above the crowd's robust {percent(rules.fast_quantile)} quantile")
-    if rules.min_effort is not None:
-        asked.append(f"at least {percent(rules.min_effort, 0)} of the answers not rapid guesses ({rules.rapid_method})")
-    if rules.max_straight_line is not None:
-        asked.append(f"no more than {rules.max_straight_line} equal answers in a row")
-    if rules.max_pattern is not None:
-        asked.append(f"no more than {rules.max_pattern} answers in a row foretold by a repeated pattern")
-    if rules.chance_level is not None:
-        asked.append(
-            f"significantly more right than guessing at {percent(rules.chance_level)} gives "
-            f"(binomial p at most {rules.chance_p:g})"
-        )
-    if rules.min_agreement is not None:
-        asked.append(f"answers that on average {percent(rules.min_agreement, 0)} of the others give too")
-    if rules.person_fit_p is not None:
-        asked.append(
-            f"answers that some ability explains (lz* after a first fit, one-sided p at least {rules.person_fit_p:g})"
-        )
+    asked = [say(value, rules) for name, say in ASKED.items() if (value := getattr(rules, name)) is not None]
     if not asked:
         return "No rule of screening was set: only respondents without any response were removed."
     return f"To be kept, a respondent needs {listing(asked)}."

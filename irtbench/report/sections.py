@@ -18,7 +18,6 @@ from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report import (
     explanations,
-    item_analysis_tables,
     item_details,
     paper_tables,
     prose,
@@ -200,7 +199,7 @@ def analysis_section(scales: Sequence[ScaleStudy]) -> Section:
     """The items kept as they were answered: reliability, classical statistics, options, people beside items."""
     retained = [scale.scale for scale in scales if scale.scale is not None]
     blocks = table(
-        item_analysis_tables.reliability_table(scales),
+        item_details.reliability_table(scales),
         "Reliability of each scale: coefficient α of the number right with its 95% interval (KR-20), ω of one factor "
         "of the tetrachoric correlations, marginal reliability of θ in the population, and empirical reliability of θ "
         "as estimated here. Beside them, how many items like these a reliability of .9 needs, by Spearman and Brown "
@@ -215,10 +214,10 @@ def analysis_section(scales: Sequence[ScaleStudy]) -> Section:
         scale_figures.raw_score_panels(retained),
         "Ability by the number of right responses to all items of a scale (EAP of the sum score) with 95% intervals.",
     )
-    said = item_analysis_tables.said_of_options(scales)
+    said = item_details.said_of_options(scales)
     blocks += [Text(said)] if said else []
     blocks += table(
-        item_analysis_tables.options_table(scales),
+        item_details.options_table(scales),
         "Options that are flagged, below the key of their item: shares of the lower, middle and upper third by score.",
     )
     return Section("item-analysis", "Items as they were answered", blocks)

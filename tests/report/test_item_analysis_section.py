@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from irtbench.report import item_analysis_tables
+from irtbench.report import item_details
 from irtbench.report.blocks import item_anchor
 from irtbench.report.html import render_report
 from irtbench.report.item_details import items_of_study
@@ -52,12 +52,12 @@ def test_its_figures_are_those_of_the_functions(study: irtbench.Study) -> None:
     assert scale.analysis is not None
     assert scale.scale is not None
     classical = irtbench.classical_statistics(scale.responses)
-    table = item_analysis_tables.classical_table(study.scales).set_index("item_id")
+    table = item_details.classical_table(study.scales).set_index("item_id")
     assert table["item_rest"].is_monotonic_increasing
     assert table.loc[list(classical.item_ids), "biserial"].tolist() == pytest.approx(classical.biserial.tolist())
     abilities = irtbench.estimate_ability(scale.responses, scale.scale.items)
     consistency = irtbench.internal_consistency(scale.responses)
-    row = item_analysis_tables.reliability_table(study.scales).iloc[0]
+    row = item_details.reliability_table(study.scales).iloc[0]
     assert row["alpha"] == consistency.alpha
     assert row["marginal"] == irtbench.measurement_precision(scale.scale.items).marginal_reliability
     assert row["empirical"] == pytest.approx(
@@ -67,12 +67,12 @@ def test_its_figures_are_those_of_the_functions(study: irtbench.Study) -> None:
 
 
 def test_an_option_that_draws_the_able_stands_below_its_key(study: irtbench.Study) -> None:
-    table = item_analysis_tables.options_table(study.scales)
+    table = item_details.options_table(study.scales)
     mine = table[table["item_id"] == "i9"]
     assert mine["option"].tolist() == ["a", "b"]
     assert mine["is_key"].tolist() == [True, False]
     assert "able" in mine["remark"].iloc[1]
-    assert "an option is flagged" in item_analysis_tables.said_of_options(study.scales)
+    assert "an option is flagged" in item_details.said_of_options(study.scales)
 
 
 @pytest.mark.slow
@@ -88,8 +88,8 @@ def test_the_page_has_the_section(study: irtbench.Study) -> None:
 def test_without_raw_answers_there_are_no_options(tmp_path: Path) -> None:
     study = study_of(tmp_path, misleads=False, graded=True)
     assert study.scales[0].analysis is not None
-    assert item_analysis_tables.options_table(study.scales).empty
-    assert item_analysis_tables.said_of_options(study.scales) == ""
+    assert item_details.options_table(study.scales).empty
+    assert item_details.said_of_options(study.scales) == ""
     assert "Upper third" not in render_report(study)
 
 
@@ -108,4 +108,4 @@ def test_options_of_removed_items_are_shown_where_their_row_is_opened(tmp_path: 
     assert "able" in drawn[1][-1]
     assert "a (key)" in table.loc[table["item_id"] == "i9", "answers_by_third"].iloc[0]
     # what is said of the scale is of the items kept
-    assert "i9" not in set(item_analysis_tables.options_table(found.scales).get("item_id", []))
+    assert "i9" not in set(item_details.options_table(found.scales).get("item_id", []))
