@@ -1,10 +1,11 @@
 """What a fit of items of any models works on: parameters as rows of a matrix, and derivatives that steps are made of.
 
-The E step is that of right and wrong, with a column for every category; derivatives of the items' curves come from
-automatic differentiation (`models.item_models`), so that a model is its curve and nothing else.
+The E step is that of right and wrong, with a column for every category; derivatives of the items' curves are those of
+`models.item_models`, by automatic differentiation where a model has none of its own, so that a model is its curve and
+nothing else.
 
 As `observed_information` has it for right and wrong (Louis, 1982). A respondent's score is the sum over columns of the
-responses in them, times functions of ability; its posterior covariances are sums over nodes of products of columns.
+responses in them, times functions of ability; its posterior covariances are those of `missing_information`.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ information of items j and l,
     sum_i E[s_ij s_il' | x_i] - E[s_ij | x_i] E[s_il | x_i]'.
 
 With a response of everybody to every item and without guessing a few functions of theta span R and B, and the sums are
-of the covariances of those. Otherwise the first term is summed node by node: x_j x_l, x_j m_l and m_j m_l, each
-weighted by the posteriors at the node, a matrix product a node.
+of the covariances of those. Otherwise each respondent's score is projected on polynomials of ability that are
+orthonormal under his posterior, and the sums are of products of these projections; in linear models of several
+abilities, of which polynomials are many, m_j m_l are summed node by node.
 """
 
 from __future__ import annotations
