@@ -25,7 +25,7 @@ Record = TypeVar("Record")
 
 def checkpoint_key(responses: ResponseMatrix, *settings: object) -> str:
     """Hash of the responses and of all settings on which the steps depend, by what they print as."""
-    digest = hashlib.sha256(np.ascontiguousarray(responses.correct).tobytes())
+    digest = hashlib.sha256(np.ascontiguousarray(responses.coded_responses))
     if responses.trials is not None:
         digest.update(np.ascontiguousarray(responses.trials).tobytes())
     for part in (responses.respondent_ids, responses.item_ids, *settings):

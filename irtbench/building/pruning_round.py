@@ -41,7 +41,7 @@ TOO_MANY_PAIRS = (
 )
 BETWEEN = f"not computed between the first round and the last of more than {MOST_ITEMS_EACH_ROUND} items"
 
-Fit = Callable[[ResponseMatrix], FittedModel]
+Fit = Callable[..., FittedModel]  # of a ResponseMatrix; of very many items also with ``start``, those of the last round
 Refit = Callable[[ResponseMatrix, ItemParameters], FittedModel]
 RefitMany = Callable[[Sequence[ResponseMatrix], ItemParameters], Sequence[FittedModel | None]]
 
@@ -60,7 +60,8 @@ def prune_once(
     progress: Callable[[str], None],
 ) -> PruningRound:
     """Fit the items left, diagnose, and apply the first rule that finds something."""
-    fitted, data, runaway = _fit_without_runaway(number, data, fit, most_runaway)
+    near = before[-1].fitted.items if before and data.n_items > MOST_ITEMS_IN_PAIRS else None
+    fitted, data, runaway = _fit_without_runaway(number, data, fit, most_runaway, near)
 
     def again(sample: ResponseMatrix) -> FittedModel:
         return fit(sample) if refit is None else refit(sample, fitted.items)
@@ -154,10 +155,10 @@ def _bootstrapped(
 
 
 def _fit_without_runaway(
-    number: int, data: ResponseMatrix, fit: Fit, most: int
+    number: int, data: ResponseMatrix, fit: Fit, most: int, near: ItemParameters | None
 ) -> tuple[FittedModel, ResponseMatrix, list[Removal]]:
-    """Fit, and as long as slopes grow without end, at most so many, fit again without their items."""
-    fitted, gone = fit(data), list[Removal]()
+    """Fit, from items near by if there are any, and without those whose slopes grow without end, at most so many."""
+    fitted, gone = fit(data) if near is None else fit(data, start=near.select(data.item_ids)), list[Removal]()
     while found := runaway_slopes(number, fitted, data):
         gone_now = {removal.item_id for removal in found}
         rest = data.select_items([item for item in data.item_ids if item not in gone_now]).answered()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import add
 from typing import Literal
 
 import numpy as np
@@ -36,7 +37,7 @@ LEAST_SHARE = 0.5  # of the respondents of an item in categories that S-X2 must 
 MOST_GROUPS = 10
 LEAST_VARIANCE = 5.0
 # Items beyond which each is compared within a part of them: every sum score of all would cost their number squared.
-MOST_TOGETHER, ITEMS_OF_A_PART = 1_000, 250
+MOST_TOGETHER, ITEMS_OF_A_PART = 1_000, 125
 LEAST_SIZE = 1e-6  # of a direction in which the groups differ, to the largest
 
 
@@ -117,7 +118,7 @@ def item_fit(
     ``groups`` is S-X2 itself within the respondents who answered the same items: groups of 30 or more, and those who
     answered all the items, each give rows of their own; the others are left out.
 
-    Of more than 1,000 items each is compared within its part, about 250 items drawn at random: sum score, or posterior,
+    Of more than 1,000 items each is compared within its part, about 125 items drawn at random: sum score, or posterior,
     is that of the part.
 
     With several trials of an item the sum scores of S-X2 are not defined, and it is always ``scores``, x being the
@@ -465,35 +466,19 @@ def _collapse(observed: NDArray[np.float64], share: NDArray[np.float64], min_exp
     defined = np.flatnonzero(np.isfinite(share).all(axis=1))
     if defined.size == 0:
         return np.empty((0, n_categories)), np.empty((0, n_categories))
-    place = defined[np.abs(np.arange(n_rows)[:, None] - defined).argmin(axis=1)]
-    if n_categories > 2:
-        ends = min(n_categories - 2, (n_rows - 1) // 2)
-        place = np.clip(place, ends, n_rows - 1 - ends)
-    table = np.zeros((n_rows, 2 * n_categories + 1))  # respondents, then expected and observed counts
-    np.add.at(table, place, np.concatenate([observed.sum(axis=1, keepdims=True), expected, observed], axis=1))
-    rows = [row for row in table.tolist() if row[0] > 0]
-
-    k = 0
-    while k < len(rows) and len(rows) > 1:
-        if rows[k][0] == 1:
-            _merge(rows, k, k + 1 if k + 1 < len(rows) else k - 1)
-        else:
-            k += 1
-
-    def too_small(row: list[float]) -> bool:
-        return min(row[1 : n_categories + 1]) < min_expected
-
-    # Counts only grow, so that the rows passed need no second look.
-    k = 0
-    while n_categories == 2 and k < len(rows) and len(rows) > 1:
-        if not too_small(rows[k]):
-            k += 1
-        elif k == 0 or (k + 1 < len(rows) and rows[k + 1][0] < rows[k - 1][0]):
-            _merge(rows, k, k + 1)
-        else:
-            _merge(rows, k, k - 1)
-    if n_categories == 2 and len(rows) == 1 and too_small(rows[0]):
-        rows = []
+    table = np.concatenate([observed.sum(axis=1, keepdims=True), expected, observed], axis=1)  # respondents first
+    if defined.size < n_rows or n_categories > 2:
+        place = defined[np.abs(np.arange(n_rows)[:, None] - defined).argmin(axis=1)]
+        if n_categories > 2:
+            ends = min(n_categories - 2, (n_rows - 1) // 2)
+            place = np.clip(place, ends, n_rows - 1 - ends)
+        given, table = table, np.zeros_like(table)
+        np.add.at(table, place, given)
+    rows = _merged(table[table[:, 0] > 0].tolist(), alone=True, min_expected=min_expected)
+    if n_categories == 2:
+        rows = _merged(rows, alone=False, min_expected=min_expected)
+        if len(rows) == 1 and min(rows[0][1:3]) < min_expected:
+            rows = []
     found = np.array(rows).reshape(-1, 2 * n_categories + 1)[:, 1:].reshape(-1, 2, n_categories)
     if n_categories > 2:
         found = np.array([_with_categories_joined(row, min_expected) for row in found])
@@ -514,7 +499,22 @@ def _with_categories_joined(row: NDArray[np.float64], min_expected: float) -> ND
     return row
 
 
-def _merge(rows: list[list[float]], source: int, target: int) -> None:
-    """Add one row of the table to another and delete it."""
-    rows[target] = [there + here for there, here in zip(rows[target], rows[source], strict=True)]
-    del rows[source]
+def _merged(rows: list[list[float]], *, alone: bool, min_expected: float) -> list[list[float]]:
+    """Rows, each a number of respondents and counts, with those of one respondent, or of small counts, added to others.
+
+    One respondent joins the next row; of two categories a small expected count that with fewer respondents. Counts only
+    grow, so that the rows passed need no second look.
+    """
+    passed: list[list[float]] = []
+    ahead = rows[::-1]
+    while ahead:
+        row = ahead.pop()
+        if (row[0] != 1) if alone else (row[1] >= min_expected and row[2] >= min_expected):
+            passed.append(row)
+        elif ahead and (alone or not passed or ahead[-1][0] < passed[-1][0]):
+            ahead[-1] = [*map(add, ahead[-1], row)]
+        elif passed:
+            passed[-1] = [*map(add, passed[-1], row)]
+        else:
+            passed.append(row)
+    return passed

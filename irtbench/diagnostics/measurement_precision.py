@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Drawn
 from irtbench.models.curves import icc, information
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.theta_posterior import STANDARD_NORMAL, step_for_any_pattern
@@ -98,7 +99,7 @@ def measurement_precision(
     items = as_parameters(items, upper_asymptotes=True, categories=True)
     if np.count_nonzero(population.weights) < 2:
         raise InputError("precision: ability does not vary in the population; expected more than one node with weight")
-    fine = refine(population, step_for_any_pattern(items, population))
+    fine = fine_for_information(items, population)
     variance = float(fine.weights @ (fine.nodes - fine.weights @ fine.nodes) ** 2)
     at_nodes = information(fine.nodes, items).sum(axis=1)
     theta = np.asarray(theta, dtype=np.float64)
@@ -109,6 +110,17 @@ def measurement_precision(
         variance=variance,
         marginal_reliability=_marginal(at_nodes, fine.weights, variance),
     )
+
+
+def fine_for_information(items: ItemParameters, population: Quadrature) -> Quadrature:
+    """The population on nodes over which functions of the test information are averaged.
+
+    As fine as posteriors of these items ask for, but no finer than a quarter of the width of the steepest curve: the
+    information bends no more than the curves do, however many they are (`step_needed`).
+    """
+    steepest = np.abs(items.discrimination).max(initial=0.0)
+    enough = 1 / (4 * steepest) if steepest > 0 else np.inf
+    return refine(population, max(step_for_any_pattern(items, population), enough))
 
 
 def empirical_reliability(theta: ArrayLike, standard_error: ArrayLike) -> float:

@@ -16,11 +16,13 @@ from irtbench.diagnostics.residuals import mean_squares
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import Trials
+from irtbench.models.likelihood import Trials, some_rows
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
+from irtbench.models.theta_posterior import row_batches
 
 # Share of lz's variance that must remain once theta is estimated; below it only rounding is left.
 LEAST_VARIANCE_LEFT = 1e-10
+CELLS_AT_ONCE = 2**20  # respondents x items
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +105,12 @@ def person_fit(responses: ResponsesLike, items: ParametersLike, theta: NDArray[n
     responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     check_items_agree(responses, items)
     theta = check_theta(theta, responses)
-    lz, lz_star = pattern_fit(responses.correct, items, theta, responses.trials)
+    lz, lz_star, infit, outfit = np.empty((4, len(theta)))
+    correct, most_rows = responses.correct, max(1, CELLS_AT_ONCE // max(1, items.n_items))
+    for rows in row_batches(len(theta), items.n_items, most_rows=most_rows):
+        values, trials = correct[rows], some_rows(responses.trials, rows)
+        lz[rows], lz_star[rows] = pattern_fit(values, items, theta[rows], trials)
+        infit[rows], outfit[rows] = mean_squares(values, theta[rows], items, over="items", trials=trials)
     undefined = int(np.isnan(lz_star).sum())
     if undefined:
         warnings.warn(
@@ -112,7 +119,6 @@ def person_fit(responses: ResponsesLike, items: ParametersLike, theta: NDArray[n
             RuntimeWarning,
             stacklevel=2,
         )
-    infit, outfit = mean_squares(responses.correct, theta, items, over="items", trials=responses.trials)
     return PersonFit(responses.respondent_ids, lz, lz_star, infit, outfit, responses.n_items_by_respondent)
 
 

@@ -12,11 +12,15 @@ from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Figures
 from irtbench.diagnostics.internal_consistency import internal_consistency
-from irtbench.diagnostics.measurement_precision import empirical_reliability, measurement_precision
+from irtbench.diagnostics.measurement_precision import (
+    empirical_reliability,
+    fine_for_information,
+    measurement_precision,
+)
 from irtbench.models.curves import information
 from irtbench.models.parameter_table import ParametersLike, as_parameters, responses_and_items
-from irtbench.models.quadrature import Quadrature, refine
-from irtbench.models.theta_posterior import STANDARD_NORMAL, step_for_any_pattern
+from irtbench.models.quadrature import Quadrature
+from irtbench.models.theta_posterior import STANDARD_NORMAL
 
 MOST_TIMES = 1e6  # a test lengthened more than this is none
 
@@ -78,7 +82,7 @@ def times_as_informative(items: ParametersLike, wanted: float, *, population: Qu
     """
     _demand_reliability(wanted)
     items = as_parameters(items, upper_asymptotes=True, categories=True)
-    fine = refine(population, step_for_any_pattern(items, population))
+    fine = fine_for_information(items, population)
     test = information(fine.nodes, items).sum(axis=1)
     variance = float(fine.weights @ (fine.nodes - fine.weights @ fine.nodes) ** 2)
 

@@ -173,9 +173,8 @@ def _rows(responses: ResponseMatrix) -> dict[str, Any]:
     """A respondent's responses as one text, a character each; with trials as two lists."""
     found: dict[str, Any] = {"respondent_ids": list(responses.respondent_ids), "item_ids": list(responses.item_ids)}
     if responses.trials is None:
-        return found | {
-            "rows": ["".join(RESPONSES.get(value, "-") for value in row) for row in responses.correct.tolist()]
-        }
+        letters = np.array([b"0", b"1", b"-"])[responses.coded_responses]
+        return found | {"rows": [row.tobytes().decode() for row in letters]}
     correct = np.where(np.isnan(responses.correct), 0.0, responses.correct).astype(np.int64)
     return found | {"correct": correct.tolist(), "trials": responses.trials.tolist()}
 

@@ -141,8 +141,8 @@ def prune_scale(
         protect=tuple(item for item in rules.protect if item in here),
     )
 
-    def fit(data: ResponseMatrix) -> FittedModel:
-        return fit_model(data, settings.model, seed=settings.study.seed)
+    def fit(data: ResponseMatrix, start: ItemParameters | None = None) -> FittedModel:
+        return fit_model(data, settings.model, seed=settings.study.seed, start=start)
 
     def refit_many(samples: Sequence[ResponseMatrix], items: ItemParameters) -> tuple[FittedModel | None, ...]:
         return fit_many(samples, settings.model.for_samples(), seed=settings.study.seed, start=items).fits
