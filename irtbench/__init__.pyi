@@ -138,7 +138,7 @@ from irtbench.config import read_study as read_study
 from irtbench.study.examination import examine as examine
 from irtbench.study.results import Study as Study
 from irtbench.study.run import run_study as run_study
-from irtbench.study.crowd_similarity import crowd_similarity as crowd_similarity
+from irtbench.study.person_screening import crowd_similarity as crowd_similarity
 from irtbench.study.screening_effect import screening_effect as screening_effect
 from irtbench.data import *
 from irtbench.models import *

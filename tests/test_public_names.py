@@ -116,9 +116,9 @@ INNER_FILES = {
     "pruning_round reliability_cuts removals",
     "scoring": "comparability complete_patterns item_selection modal eap_sum part_scores",
     "evaluation": "categorical_draws exact_sums pairing",
-    "study": "biased_items diagnosis division explained_items fitted_scale screened_crowd "
+    "study": "biased_items diagnosis explained_items fitted_scale screened_crowd "
     "shares_of_points shifted_items suspected_keys "
-    "kept_respondents norm_columns number_of_abilities proposal provenance reading record "
+    "kept_respondents norm_columns proposal record "
     "scale_study short_forms study_data study_template systems",
 }
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import expit, ndtri
-from scipy.stats import norm
+from scipy.special import expit, ndtr, ndtri
 
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.shown import Drawn, counted
@@ -261,7 +260,7 @@ def _summary(
         return signed, np.nan, np.nan, np.nan, np.nan, unsigned, np.nan, np.nan
     error = float(drawn[0].std(ddof=1))
     reach = error * float(ndtri((1 + level) / 2))
-    p = float(2 * norm.sf(abs(signed) / error)) if error > 0 else np.nan
+    p = float(2 * ndtr(-abs(signed) / error)) if error > 0 else np.nan
     above = max(float(np.quantile(drawn[1], (1 + level) / 2)) - unsigned, 0.0)
     return signed, error, signed - reach, signed + reach, p, unsigned, max(unsigned - above, 0.0), unsigned + above
 

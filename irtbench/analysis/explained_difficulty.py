@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.stats import norm, t
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from irtbench.analysis.meta_regression import Estimates, MetaRegression, meta_regression
 from irtbench.data.input_error import InputError, demand_share
@@ -369,8 +369,8 @@ def explained(
     df = np.inf if shrink else len(columns) - columns.shape[1] - 1
     found = meta_regression(estimates, columns, shrink=shrink, interval=True)
     null = meta_regression(plain, columns[:, :0])
-    r2, normal = share_explained(found, null), float(norm.ppf((1 + level) / 2))
-    reach = float(t.ppf((1 + level) / 2, df)) if np.isfinite(df) else normal
+    r2, normal = share_explained(found, null), float(ndtri((1 + level) / 2))
+    reach = float(stdtrit(df, (1 + level) / 2)) if np.isfinite(df) else normal
     effect, errors = design.effects(found)
     z = np.abs(effect) / errors
     predicted, variance, mean_of_others = _left_out(estimates, plain, columns, found, shrink, rng)
@@ -385,7 +385,7 @@ def explained(
         se=errors,
         lower=effect - reach * errors,
         upper=effect + reach * errors,
-        p=2 * (t.sf(z, df) if np.isfinite(df) else norm.sf(z)),
+        p=2 * (stdtr(df, -z) if np.isfinite(df) else ndtr(-z)),
         residual_sd=found.residual_sd,
         residual_lower=found.residual_lower,
         residual_upper=found.residual_upper,
@@ -474,7 +474,7 @@ def _interval_of_r2(
     below = (np.sum(drawn < r2) + 0.5 * np.sum(drawn == r2)) / drawn.size
     tails = np.array([(1 - level) / 2, (1 + level) / 2])
     if tails[0] < below < tails[1]:
-        lower, upper = np.quantile(drawn, norm.cdf(2 * norm.ppf(below) + norm.ppf(tails)))
+        lower, upper = np.quantile(drawn, ndtr(2 * ndtri(below) + ndtri(tails)))
     else:  # the bias is larger than the scatter: percentiles say nothing, and it is taken off as it is
         lower, upper = (r2 + np.quantile(drawn, tails) - np.median(drawn)).clip(0, 1)
     return float(lower), float(upper)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq, minimize, minimize_scalar
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 Array = NDArray[np.float64]
 SMALLEST, LARGEST = 1e-3, 1e2  # of s and lambda, times the standard deviation of the estimates
@@ -174,7 +174,7 @@ def _ends(level: Callable[[float], float], best: float, bounds: tuple[float, flo
     """Where a likelihood of s has fallen by half the 95% point of chi-square; 0 where it has not on the way down."""
     least, most = np.exp(bounds)
     top = max(best, least)
-    height = level(top) - 0.5 * float(chi2.ppf(0.95, 1))
+    height = level(top) - 0.5 * float(chdtri(1, 0.05))
 
     def above(log: float) -> float:
         return level(float(np.exp(log))) - height

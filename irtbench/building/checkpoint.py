@@ -21,6 +21,7 @@ from irtbench.data.responses import ResponseMatrix
 log = logging.getLogger(__name__)
 
 Record = TypeVar("Record")
+Made = TypeVar("Made")
 
 
 def checkpoint_key(responses: ResponseMatrix, *settings: object) -> str:
@@ -39,22 +40,32 @@ class Checkpoint:
     Parameters
     ----------
     folder
-        Made when the first step is saved.
+        Made when the first step is saved; None where nothing is kept.
     key
         What the steps depend on, see `checkpoint_key`; steps of another key are not taken up.
     """
 
-    def __init__(self, folder: Path, key: str) -> None:
+    def __init__(self, folder: Path | None, key: str) -> None:
         self.folder, self.key = folder, key
 
     def load(self, name: str, cls: type[Record]) -> Record | None:
         """A finished step; None if it is absent, damaged or of another key."""
         try:
-            stored = json.loads(self._file(name).read_text(encoding="utf-8"))
+            if self.folder is None:
+                return None
+            stored = json.loads(self._file(self.folder, name).read_text(encoding="utf-8"))
             whole = stored["key"] == self.key and stored["hash"] == _hash(stored["record"])
             return from_plain(cls, stored["record"]) if whole else None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
+
+    def once(self, name: str, cls: type[Record], make: Callable[[], Made]) -> Record | Made:
+        """A finished step, or what is made now and then kept."""
+        if (finished := self.load(name, cls)) is not None:
+            return finished
+        made = make()
+        self.save(name, made)
+        return made
 
     def load_rounds(self, cls: type[Record]) -> list[Record]:
         """Finished rounds of pruning from the first on, up to the first that cannot be taken up."""
@@ -65,6 +76,8 @@ class Checkpoint:
 
     def save(self, name: str, record: object) -> None:
         """Write one step, whole or not at all; where that fails the work goes on, and a warning says so."""
+        if self.folder is None:
+            return
         part = self.folder / f"{name}.part"
         plain = to_plain(record)
         try:
@@ -72,12 +85,13 @@ class Checkpoint:
             part.unlink(missing_ok=True)
             with part.open("x", encoding="utf-8") as file:  # made anew: no link that stands there is followed
                 json.dump({"key": self.key, "hash": _hash(plain), "record": plain}, file)
-            os.replace(part, self._file(name))
+            os.replace(part, self._file(self.folder, name))
         except OSError as error:
             log.warning("a finished step cannot be kept in %s: %s", self.folder, error.strerror)
 
-    def _file(self, name: str) -> Path:
-        return self.folder / f"{name}.json"
+    @staticmethod
+    def _file(folder: Path, name: str) -> Path:
+        return folder / f"{name}.json"
 
 
 def _hash(plain: object) -> str:

@@ -141,7 +141,8 @@ def prune(
         progress(f"before any fit: {describe_removals(constant)}")
     state.drop(constant)
     checks, several_left = None, False
-    finished = [] if checkpoint is None else checkpoint.load_rounds(PruningRound)
+    checkpoint = checkpoint or Checkpoint(None, "")
+    finished = checkpoint.load_rounds(PruningRound)
     while len(state.items) >= FEWEST_ITEMS:
         number = len(state.rounds) + 1
         data = responses.select_items(state.items).answered()
@@ -151,12 +152,10 @@ def prune(
                 f"only {data.n_respondents} respondents answered it, fewer than {FEWEST_RESPONDENTS}",
             )  # fmt: skip
         if number == 1 and rules.compare_factors:
-            checks = None if checkpoint is None else checkpoint.load("checks", ScaleChecks)
-            if checks is None:
-                progress("one ability or two, and guessing")
-                checks = check_scale(data, seed=seed, device=device)
-                if checkpoint is not None and checks is not None:
-                    checkpoint.save("checks", checks)
+            progress("one ability or two, and guessing")
+            checks = checkpoint.once(
+                "checks", ScaleChecks, lambda data=data: check_scale(data, seed=seed, device=device)
+            )
         if finished:
             state.close(finished.pop(0))
         else:
@@ -176,8 +175,7 @@ def prune(
                     progress,
                 )
             )
-            if checkpoint is not None:
-                checkpoint.save(f"round_{number}", state.rounds[-1])
+            checkpoint.save(f"round_{number}", state.rounds[-1])
         found = list(state.rounds[-1].removals)
         progress(f"round {number}: {data.n_items} items, {describe_removals(found)}")
         several_left |= _several_by_misfit(found, rules)

@@ -95,7 +95,8 @@ def init(
 
 def keys_within(table: LongTable, of_items: dict[str, str]) -> pd.DataFrame | None:
     """What the answers' own columns say of the items; None where they say nothing."""
-    from irtbench.study.proposal import items_from_columns, items_from_keys
+    from irtbench.study.examination import items_from_keys
+    from irtbench.study.proposal import items_from_columns
 
     keys = items_from_keys(table.frame) if "answer" in table.frame else None
     if not of_items:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
@@ -123,7 +123,7 @@ def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:
     with np.errstate(invalid="ignore", divide="ignore"):
         item_total = with_item / np.sqrt(own * np.where(total > 0, total, np.nan))
         item_rest = (with_item - own) / np.sqrt(own * np.where(rest > 0, rest, np.nan))
-        to_biserial = np.sqrt(p * (1 - p)) / norm.pdf(norm.ppf(p))
+        to_biserial = np.sqrt(p * (1 - p)) / (np.exp(-(ndtri(p) ** 2) / 2) / np.sqrt(2 * np.pi))
         dichotomous = responses.trials is None  # a share of several trials was not cut in two
         to_biserial = np.where((p > 0) & (p < 1) & dichotomous, to_biserial, np.nan)
         item_total, item_rest = (np.where(own > 0, r, np.nan) for r in (item_total, item_rest))

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
-from scipy.stats import f as f_distribution
-from scipy.stats import hmean
+from scipy.special import fdtri
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
@@ -104,7 +103,7 @@ def internal_consistency(responses: ResponsesLike, *, level: float = 0.95) -> In
     if n < 2:
         lower = upper = np.nan
     else:
-        quantiles = f_distribution.ppf([(1 + level) / 2, (1 - level) / 2], n - 1, (n - 1) * (k - 1))
+        quantiles = fdtri(n - 1, (n - 1) * (k - 1), [(1 + level) / 2, (1 - level) / 2])
         lower, upper = (float(bound) for bound in 1 - (1 - alpha) * quantiles)
     return InternalConsistency(
         float(alpha), lower, upper, omega, float(np.sqrt(total * max(0.0, 1 - alpha))), n, responses.is_complete, reason
@@ -165,4 +164,4 @@ def _typical_respondents(responses: ResponseMatrix) -> float:
     """Harmonic mean, over the pairs of items answered together, of their respondents."""
     _, n = pairwise_covariance(responses.shares)
     pairs = n[np.triu_indices(responses.n_items, 1)]
-    return float(hmean(pairs[pairs > 0])) if (pairs > 0).any() else 0.0
+    return float(1 / (1 / pairs[pairs > 0]).mean()) if (pairs > 0).any() else 0.0

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import chdtrc, logsumexp
-from scipy.stats import binom
+from scipy.special import chdtrc, comb, logsumexp
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
@@ -222,7 +221,11 @@ def fit_trials(
         return found
     ratio = max(0.0, 2 * (fitted.log_likelihood - without))
     degrees = np.arange(1, found.n_dispersions + 1)
-    p = float(binom.pmf(degrees, found.n_dispersions, 0.5) @ chdtrc(degrees, ratio)) if ratio > SAME else 1.0
+    p = (
+        float(comb(found.n_dispersions, degrees) * 0.5**found.n_dispersions @ chdtrc(degrees, ratio))
+        if ratio > SAME
+        else 1.0
+    )
     covariance = None if covariance is None else covariance[first]
     return replace(
         found, parameters=parameters, covariance=covariance, log_likelihood=fitted.log_likelihood, p=p,

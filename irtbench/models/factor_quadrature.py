@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtri
-from scipy.stats import qmc
 
 from irtbench.data.checked_settings import seeded
 
@@ -70,6 +69,8 @@ def factor_quadrature(
     if n_factors < 1:
         raise ValueError(f"n_factors must be at least 1 but got {n_factors}")
     if n_factors not in NODES_PER_AXIS:
+        from scipy.stats import qmc  # of few abilities it is not needed, and takes half a second
+
         uniform = qmc.Sobol(n_factors, rng=seeded(seed)).random(n_points)
         return FactorQuadrature(ndtri(uniform), np.full(n_points, -np.log(n_points)))
     steps = np.full(n_factors, NODES_PER_AXIS[n_factors] - 1)

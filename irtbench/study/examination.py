@@ -245,7 +245,8 @@ def _graded(
     frame: pd.DataFrame, items: ItemTable | None, grading: GradingSettings, findings: list[Finding]
 ) -> pd.DataFrame | None:
     """Responses from answers, None if they cannot be graded; what is wrong is added to the findings."""
-    known = items if items is not None else _own_keys(frame)
+    own_keys = items_from_keys(frame)
+    known = items if items is not None or own_keys is None else as_items(own_keys)
     if known is None:
         findings.append(
             Finding(
@@ -264,14 +265,12 @@ def _graded(
         return None
 
 
-def _own_keys(frame: pd.DataFrame) -> ItemTable | None:
-    """The right answers that a file of a harness or a platform holds itself; None if it holds none."""
+def items_from_keys(frame: pd.DataFrame) -> pd.DataFrame | None:
+    """Table of the items with the right answers that the file of the answers holds itself; None without any."""
     if "gold" not in frame.columns:
         return None
-    keys = frame.loc[frame["gold"].notna(), ["item_id", "gold"]].drop_duplicates("item_id")
-    if keys.empty:
-        return None
-    return replace(ItemTable.plain(tuple(keys["item_id"])), key=tuple(keys["gold"]))
+    own = frame.loc[frame["gold"].notna(), ["item_id", "gold"]].drop_duplicates("item_id")
+    return None if own.empty else own.rename(columns={"gold": "key"}).reset_index(drop=True)
 
 
 def _unknown_items(frame: pd.DataFrame, items: ItemTable) -> list[Finding]:

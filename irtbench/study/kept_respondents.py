@@ -20,9 +20,8 @@ from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
 from irtbench.scoring.item_error import abilities_of
-from irtbench.study.division import divide
 from irtbench.study.person_screening import ScaleFit, fit_scales, joint_person_fit
-from irtbench.study.study_data import StudyData
+from irtbench.study.study_data import StudyData, divide
 
 ROWS = 2**13  # respondents on disk that are screened at a time
 

@@ -65,14 +65,6 @@ def propose(template: Template, examination: Examination, items: ItemTable | Non
     )
 
 
-def items_from_keys(frame: pd.DataFrame) -> pd.DataFrame | None:
-    """Table of the items with the right answers that the file of the answers holds itself; None without any."""
-    if "gold" not in frame.columns:
-        return None
-    own = frame.loc[frame["gold"].notna(), ["item_id", "gold"]].drop_duplicates("item_id")
-    return None if own.empty else own.rename(columns={"gold": "key"}).reset_index(drop=True)
-
-
 def items_from_columns(table: LongTable, columns: Mapping[str, str]) -> pd.DataFrame:
     """Table of the items with what columns of the answers say of them, such as ``{"label": "benchmark"}``.
 

@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from irtbench.analysis.parallel_analysis import shuffled
+from irtbench.analysis.dimensions import MOST_FACTORS, Dimensions, find_dimensions
+from irtbench.analysis.parallel_analysis import shuffled, why_not_counted
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.left_out import NOT_ON_A_SCALE, on_no_scale
+from irtbench.building.checkpoint import Checkpoint, checkpoint_key
+from irtbench.building.removals import constant_items
 from irtbench.config import StudyFile
+from irtbench.data.file_hash import file_hash
 from irtbench.data.items import ItemTable
 from irtbench.data.respondent_sample import some_respondents
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening
 from irtbench.data.stored_responses import StoredResponses
 from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.fitted import FittedModel, software_versions
+from irtbench.estimation.settings import Device
 from irtbench.estimation.threads import threads_for
 from irtbench.scoring.scores import score_responses
-from irtbench.study.division import check_named_items, check_published, divide
 from irtbench.study.item_analysis import analyse_items
 from irtbench.study.kept_respondents import agreement_of_kept, screen_respondents, screening_of
 from irtbench.study.norm_columns import columns_of_norms
-from irtbench.study.number_of_abilities import study_dimensions
-from irtbench.study.provenance import describe_provenance
 from irtbench.study.results import ScaleStudy, Study, StudySample
 from irtbench.study.scale_study import Everybody, Fit, study_scale
 from irtbench.study.screening_effect import exclusions_by_ability, screening_effect
 from irtbench.study.short_forms import study_forms
-from irtbench.study.study_data import StudyData, read_data
+from irtbench.study.study_data import StudyData, check_named_items, check_published, divide, read_data
 from irtbench.study.systems import read_systems, score_systems
 
 
@@ -234,3 +238,59 @@ def bank_of(scales: Sequence[ScaleStudy], items: ItemTable, settings: StudyFile)
         if scale.scale is not None
     )
     return ItemBank(standing, settings.card) if standing else None
+
+
+def study_dimensions(
+    responses: ResponseMatrix,
+    parts: dict[str, tuple[str, ...]],
+    seed: int,
+    checkpoint_folder: Path | None,
+    progress: Callable[[str], None],
+    factors: int = 0,
+    device: Device = "auto",
+) -> tuple[Dimensions | None, str]:
+    """Number of abilities of all items together, with models of up to so many factors; or None and why not."""
+    label_of = {item: name for name, item_ids in parts.items() for item in item_ids}
+    together = responses.select_items(list(label_of))
+    gone = {removal.item_id for removal in constant_items(together)}
+    data = together.select_items([item for item in together.item_ids if item not in gone]).answered()
+    labels = [label_of[item] for item in data.item_ids]
+    why_not = why_not_counted(data, MOST_FACTORS + 1)
+    if why_not:
+        progress(f"number of abilities: not counted, since {why_not}")
+        return None, why_not
+    checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(data, labels, seed, factors, software_versions()))
+    return checkpoint.once(
+        "dimensions", Dimensions,
+        lambda: find_dimensions(data, labels, max_factors=factors, seed=seed, device=device, progress=progress),
+    ), ""  # fmt: skip
+
+
+def describe_provenance(settings: StudyFile, answers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Where results come from: hashes of the files, settings, versions, date and seed.
+
+    `answers` are the name and hash of the answers, where these are no file.
+    """
+    data, score = settings.data, settings.score
+    others = [file for file in (data.items, data.respondents) if file is not None]
+    return {
+        "data": {
+            **_hashes([settings.path]),
+            **(_hashes([data.answers]) if answers is None else answers),
+            **_hashes(others),
+        },
+        "model": asdict(settings.model),
+        "pruning_rules": asdict(settings.pruning),
+        "screening": asdict(settings.screening),
+        "grading": asdict(settings.grading),
+        "scoring": asdict(score.scoring(seed=settings.study.seed))
+        | {"norm_groups": list(score.norm_columns), "norm_weight": score.norm_weight}
+        | ({"norm_margins": score.norm_margins} if score.norm_margins else {}),
+        "seed": settings.study.seed,
+        "versions": software_versions(),
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+
+
+def _hashes(files: Sequence[Path]) -> dict[str, str]:
+    return {file.name: file_hash(file) for file in files}

@@ -105,8 +105,6 @@ def _fitted(
     data: ResponseMatrix | StoredResponses, everybody: Everybody, fit: Fit, settings: StudyFile, folder: Path | None
 ) -> FittedModel:
     """The fit to everybody, or that which an interrupted run has left."""
-    if folder is None:
-        return fit(data)
     depends_on = settings.model, settings.study.seed, software_versions()
     if isinstance(data, ResponseMatrix):
         key = checkpoint_key(data, *depends_on)
@@ -116,12 +114,7 @@ def _fitted(
             digest.update(b"all" if chosen is None else chosen.tobytes())
         digest.update(repr((data.item_ids, *depends_on)).encode())
         key = digest.hexdigest()
-    checkpoint = Checkpoint(folder, key)
-    found = checkpoint.load(CHECKPOINT, FittedModel)
-    if found is None:
-        found = fit(data)
-        checkpoint.save(CHECKPOINT, found)
-    return found
+    return Checkpoint(folder, key).once(CHECKPOINT, FittedModel, lambda: fit(data))
 
 
 def prune_scale(
@@ -148,10 +141,8 @@ def prune_scale(
         return fit_many(samples, settings.model.for_samples(), seed=settings.study.seed, start=items).fits
 
     groups = {item: group for item, group in zip(items.item_ids, items.group, strict=True) if group is not None}
-    checkpoint = None
-    if checkpoint_folder is not None:
-        depends_on = (rules, settings.model, settings.study.seed, groups, software_versions())
-        checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(responses, *depends_on))
+    depends_on = (rules, settings.model, settings.study.seed, groups, software_versions())
+    checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(responses, *depends_on))
     pruning = prune(
         responses, fit, rules, refit_many=refit_many, groups=groups, seed=settings.study.seed,
         device=settings.model.device, checkpoint=checkpoint,

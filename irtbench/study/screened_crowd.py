@@ -80,8 +80,7 @@ def screen_crowd(
     if rules.person_fit_p is None and also.similar is None and not also.effect:  # what a fit needs is not loaded
         people = screening.table()
         return ScreenedCrowd(screening, people, times, staying(given, screening, times, also), None, None)
-    from irtbench.study.crowd_similarity import crowd_similarity, most_similar
-    from irtbench.study.person_screening import fit_scales, screen_by_fit
+    from irtbench.study.person_screening import crowd_similarity, fit_scales, most_similar, screen_by_fit
     from irtbench.study.screening_effect import screening_effect
 
     progress("first fit")

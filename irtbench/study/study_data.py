@@ -1,4 +1,4 @@
-"""What the files of a study hold: answers, items, and what is known of the respondents."""
+"""What the files of a study hold: how they are read, answers, items and their scales, what is known of respondents."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from pathlib import Path
 
 import pandas as pd
 
-from irtbench.config import StudyFile
+from irtbench.config import DataSettings, StudyFile
 from irtbench.data.approval_rates import APPROVAL_COLUMNS, approval_column, approval_rates
 from irtbench.data.grading import grade
+from irtbench.data.how_to_read import ReadingOptions
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.item_table import read_items
+from irtbench.data.readers.recognise import holds_responses, is_outside, read_answers, read_responses
 from irtbench.data.readers.respondents import is_prolific
 from irtbench.data.readers.table import demand_columns, read_table
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.stored_responses import StoredResponses
 from irtbench.estimation.fit import setting_in_memory
 from irtbench.study.norm_columns import read_columns_of_norms
-from irtbench.study.reading import read_study_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,3 +177,72 @@ def read_approval(settings: StudyFile, table: pd.DataFrame) -> pd.Series[float] 
             f"{settings.path}: screening.min_approval: file {file} has no column {' or '.join(APPROVAL_COLUMNS)}"
         )
     return approval_rates(table, column, place=f"file {file}")
+
+
+def read_study_table(data: DataSettings) -> pd.DataFrame:
+    """The long table of a study's answers or responses, without submissions that Prolific does not count."""
+    participants = data.respondents if data.respondents is not None and is_prolific(look_at(data.respondents)) else None
+    return _read(data.answers, data, data.format, data.content == "answers", data.columns, participants)
+
+
+def read_system_table(path: Path, data: DataSettings) -> pd.DataFrame:
+    """The long table of a system's answers or responses; its format may be another than that of the study's answers."""
+    outside = is_outside(path)
+    columns = {} if outside else data.columns
+    answers = data.content == "answers" and not (outside and holds_responses(path, columns=columns))
+    return _read(path, data, "auto", answers, columns, None)
+
+
+def _read(
+    path: Path, data: DataSettings, format: str, answers: bool, columns: dict[str, str], participants: Path | None
+) -> pd.DataFrame:
+    outside = is_outside(path)
+    how = ReadingOptions(
+        format=format, columns=columns, threshold=data.threshold, trials=data.trials, join=data.join,
+        metric=data.metric if outside else (), errored=data.errored, items=data.item_pattern,
+        exclude=data.exclude_columns, respondents=participants, respondent=data.respondent if outside else "model",
+    )  # fmt: skip
+    return (read_answers(path, **how) if answers else read_responses(path, **how)).frame
+
+
+def divide(items: ItemTable, settings: StudyFile) -> dict[str, tuple[str, ...]]:
+    """Items of each scale."""
+    if settings.scales.by == "none":
+        return {"all": items.scale_items}
+    unlabelled = [i for i, label, check in zip(items.item_ids, items.label, items.attention, strict=True)
+                  if label is None and not check]  # fmt: skip
+    if unlabelled and any(label is not None for label in items.label):
+        raise InputError(f"{settings.path}: scales.by: item {unlabelled[0]} has no label")
+    return items.scales()
+
+
+def check_named_items(parts: Mapping[str, tuple[str, ...]], settings: StudyFile) -> None:
+    """Refuse settings about items that no scale has.
+
+    Raises
+    ------
+    InputError
+        Naming the first of them.
+    """
+    known = {item for item_ids in parts.values() for item in item_ids}
+    stray = [e.item_id for e in settings.pruning.exclude if e.item_id not in known]
+    stray += [item for item in settings.pruning.protect if item not in known]
+    if stray:
+        raise InputError(f"{settings.path}: pruning: unknown item {name_first(stray)}")
+    if stray := sorted(set(settings.model.by_item) - known):
+        raise InputError(f"{settings.path}: model.by_item: unknown item {name_first(stray)}")
+
+
+def check_published(parts: Mapping[str, tuple[str, ...]], settings: StudyFile) -> None:
+    """Refuse published figures of a scale that the study does not have.
+
+    Raises
+    ------
+    InputError
+        Naming the scale, and those there are.
+    """
+    if stray := sorted(set(settings.published.scales) - set(parts)):
+        raise InputError(
+            f"{settings.path}: published.scales: unknown scale {name_first(stray)}; expected some of "
+            f"{name_first(list(parts))}"
+        )

@@ -18,7 +18,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring.explanation import Explanation, explain_all
 from irtbench.scoring.group_percentiles import percentiles_by_group
 from irtbench.scoring.scores import score_responses
-from irtbench.study.reading import read_system_table
+from irtbench.study.study_data import read_system_table
 
 log = logging.getLogger(__name__)
 

@@ -101,7 +101,7 @@ def built(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert {"dimensions.json", "checks.json", "round_1.json"} <= finished
     with pytest.MonkeyPatch.context() as patched:  # whoever does any of it again fails
         for done in (
-            "study.number_of_abilities.find_dimensions",
+            "study.run.find_dimensions",
             "building.pruning.check_scale",
             "study.scale_study.fit_model",
         ):

@@ -19,9 +19,8 @@ from irtbench.report import pruning_prose, pruning_tables
 from irtbench.report.formatting import COLUMNS, decimal, p_value
 from irtbench.report.html import render_report
 from irtbench.report.tables import pruning_table
-from irtbench.study.number_of_abilities import study_dimensions
 from irtbench.study.results import ScaleStudy, Study
-from irtbench.study.run import run_study
+from irtbench.study.run import run_study, study_dimensions
 
 STUDY = """
 [study]

@@ -14,11 +14,10 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.evaluation.agreement import agreement
 from irtbench.scoring.ability import Abilities
-from irtbench.study.division import check_named_items, divide
 from irtbench.study.kept_respondents import agreement_of_kept, screen_respondents
 from irtbench.study.norm_columns import columns_of_norms, norms_of
-from irtbench.study.provenance import describe_provenance
-from irtbench.study.study_data import read_data
+from irtbench.study.run import describe_provenance
+from irtbench.study.study_data import check_named_items, divide, read_data
 
 STUDY = """
 [data]
