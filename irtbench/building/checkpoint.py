@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 
 def checkpoint_key(responses: ResponseMatrix, *settings: object) -> str:
     """Hash of the responses and of all settings on which the steps depend, by what they print as."""
-    digest = hashlib.sha256(np.ascontiguousarray(responses.coded_responses))
+    digest = hashlib.sha256(responses.coded_responses.tobytes())
     if responses.trials is not None:
         digest.update(np.ascontiguousarray(responses.trials).tobytes())
     for part in (responses.respondent_ids, responses.item_ids, *settings):

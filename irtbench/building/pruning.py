@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,11 @@ def prune(
         progress(f"before any fit: {describe_removals(constant)}")
     state.drop(constant)
     checks, several_left = None, False
+
+    def compared(data: ResponseMatrix) -> ScaleChecks | None:
+        progress("one ability or two, and guessing")
+        return check_scale(data, seed=seed, device=device)
+
     checkpoint = checkpoint or Checkpoint(None, "")
     finished = checkpoint.load_rounds(PruningRound)
     while len(state.items) >= FEWEST_ITEMS:
@@ -152,10 +158,7 @@ def prune(
                 f"only {data.n_respondents} respondents answered it, fewer than {FEWEST_RESPONDENTS}",
             )  # fmt: skip
         if number == 1 and rules.compare_factors:
-            progress("one ability or two, and guessing")
-            checks = checkpoint.once(
-                "checks", ScaleChecks, lambda data=data: check_scale(data, seed=seed, device=device)
-            )
+            checks = checkpoint.once("checks", ScaleChecks, partial(compared, data))
         if finished:
             state.close(finished.pop(0))
         else:
