@@ -266,8 +266,8 @@ def score_covariances(
     """Posterior covariances of the respondents' scores, summed, shape (n_items, width, n_items, width).
 
     With functions P_1, P_2, ... of ability that are orthonormal under a respondent's posterior, the covariance is the
-    sum over them of c c', c = E[P s]. Scores are smooth: polynomials of a few degrees have nearly all, and the last tell how
-    much is left. `own`: of each item's own parameters alone, shape (n_items, width, width).
+    sum over them of c c', c = E[P s]. Scores are smooth: polynomials of a few degrees have nearly all, and the last
+    tell how much is left. `own`: of each item's own parameters alone, shape (n_items, width, width).
 
     Parameters
     ----------
