@@ -37,7 +37,6 @@ WINGS = (  # parts of fit_model, fit_many, fit_factors and fit_raters
 #: What is documented in full and yet of use inside only.
 INNER_FUNCTIONS = {
     "scoring.bulk": "score_matrix",
-    "scoring.complete_patterns": "posterior_summaries",
     "data.checked_settings": "with_keywords",
     "data.vocabulary": "demand_meant",
     "data.grading": "normalised_keys",
@@ -114,7 +113,7 @@ INNER_FILES = {
     "bank": "item_file left_out schema",
     "building": "accuracy_form binary_program checkpoint form_program infeasible_form item_pool link_error "
     "pruning_round reliability_cuts removals",
-    "scoring": "comparability complete_patterns item_selection modal eap_sum part_scores",
+    "scoring": "comparability item_selection modal eap_sum",
     "evaluation": "categorical_draws exact_sums pairing",
     "study": "biased_items diagnosis explained_items fitted_scale screened_crowd "
     "shares_of_points shifted_items suspected_keys "

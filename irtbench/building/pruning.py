@@ -84,7 +84,7 @@ def prune(
         Graded responses (a matrix, array or data frame: `as_responses`) of the items of one scale.
     fit
         Estimates the parameters of the items it is given; None for `fit_model`, a 2PL by marginal maximum likelihood.
-        In later rounds of more than 2,000 items it is called with ``start``, these items as the round before left them.
+        If it takes a ``start``, later rounds of more than 2,000 items give it these as the round before left them.
     rules
         When items leave; None for the defaults of `PruneRules`.
     refit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -41,7 +42,7 @@ TOO_MANY_PAIRS = (
 )
 BETWEEN = f"not computed between the first round and the last of more than {MOST_ITEMS_EACH_ROUND} items"
 
-Fit = Callable[..., FittedModel]  # of a ResponseMatrix; of very many items also with ``start``, those of the last round
+Fit = Callable[..., FittedModel]  # of a ResponseMatrix; of very many items with their ``start``, if it takes one
 Refit = Callable[[ResponseMatrix, ItemParameters], FittedModel]
 RefitMany = Callable[[Sequence[ResponseMatrix], ItemParameters], Sequence[FittedModel | None]]
 
@@ -60,7 +61,8 @@ def prune_once(
     progress: Callable[[str], None],
 ) -> PruningRound:
     """Fit the items left, diagnose, and apply the first rule that finds something."""
-    near = before[-1].fitted.items if before and data.n_items > MOST_ITEMS_IN_PAIRS else None
+    many = data.n_items > MOST_ITEMS_IN_PAIRS and "start" in inspect.signature(fit).parameters
+    near = before[-1].fitted.items if before and many else None
     fitted, data, runaway = _fit_without_runaway(number, data, fit, most_runaway, near)
 
     def again(sample: ResponseMatrix) -> FittedModel:

@@ -4,7 +4,9 @@ import os
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from builders.answered_banks import make_scale
@@ -13,7 +15,8 @@ from builders.valid_inputs import write_valid_inputs
 from irtbench.cli import result_files
 from irtbench.cli.result_files import output_file, output_folder, unfinished_folder
 from irtbench.data.input_error import InputError
-from irtbench.study.fitted_scale import FittedScale
+from irtbench.models.simulation import simulate_responses
+from irtbench.study.fitted_scale import FittedScale, RightOrWrong
 
 FILES = ("a.csv", "b.csv", "extra.csv")
 
@@ -282,3 +285,25 @@ def test_a_fit_whose_items_nobody_could_be_scored_on_leaves_no_bank(slope: float
     assert results.scale is None or results.scale.provenance["data"] == {"r.csv": "1"}
     said = [] if slope < 2 else ["no bank.json is written: item q2: discrimination 150; expected at most 100 in size"]
     assert list(results.words) == said
+
+
+@pytest.mark.parametrize("slope", [1.0, 150.0])
+def test_a_fit_that_nobody_could_be_scored_on_writes_all_but_the_bank(
+    slope: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = RightOrWrong.fit
+
+    def fit_of_a_steep_item(self: RightOrWrong, *given: Any, **keywords: Any) -> FittedScale:
+        found = fit(self, *given, **keywords)
+        assert found.scale is not None
+        a = found.scale.items.discrimination.copy()
+        a[2] = slope
+        return replace(found, scale=replace(found.scale, items=replace(found.scale.items, discrimination=a)))
+
+    monkeypatch.setattr(RightOrWrong, "fit", fit_of_a_steep_item)
+    answers = simulate_responses(np.linspace(-2, 2, 200), make_scale("q", 4).items, rng=np.random.default_rng(1))
+    answers.table().to_csv(tmp_path / "r.csv", index=False)
+    ended = run_main("fit", tmp_path / "r.csv", "-o", tmp_path / "out")
+    assert (tmp_path / "out" / "bank.json").exists() == (slope < 2)
+    assert (tmp_path / "out" / "items.csv").exists()
+    assert ("no bank.json is written" in ended.out + ended.err) == (slope > 2)
