@@ -23,7 +23,7 @@ MOST_CONFUSED = 6  # labels, up to which every respondent may mistake each for e
 ABILITY, BIAS, CONFUSION = 0, 1, 2  # what a respondent's parameters are
 ABILITY_MEAN, VARIANCES = 1.5, np.array([1.0, 0.5, 0.25])  # at the start; counted as those of one respondent later
 EASE_SD = 0.5  # at the start, and a priori; counted as of as many items as there are
-SHARES_KNOWN = 0.1  # of the items' number, by which labels are held for equally frequent a priori
+SHARES_KNOWN, ITEMS_KNOWN = 0.1, 5  # labels are equally frequent a priori, of each this share of the items and so many
 FIRST_STEPS, MOST_STEPS, CHANGE = 20, 500, 1e-4  # priors wait for the first; the end, by the labels' probabilities
 NEWTON_STEPS, LONGEST_STEP, NEWTON_END = 3, 1.0, 1e-3
 
@@ -216,7 +216,7 @@ class _LatentClasses:
         self.state = np.exp(log_state - log_state.max(axis=1, keepdims=True))
         self.state /= self.state.sum(axis=1, keepdims=True)
         self.truth = self.state.reshape(len(self.state), self.n_labels, -1).sum(axis=2)
-        equal = SHARES_KNOWN * len(self.truth)
+        equal = ITEMS_KNOWN + SHARES_KNOWN * len(self.truth)
         self.share = (self.truth.sum(axis=0) + equal) / (len(self.truth) + self.n_labels * equal)
         if learn_ease:
             squared = self._of_ease((self.ease_sd * self.nodes) ** 2).mean()

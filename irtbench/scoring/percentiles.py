@@ -83,7 +83,7 @@ def percentiles(
     >>> abilities = irtbench.estimate_ability([[1, 1, 1, 0, 1, 0], [0, 0, 1, 0, 0, 0]], items)
     >>> irtbench.percentiles(abilities).table().round(0)
        percentile  percentile_lower  percentile_upper
-    0        69.0              26.0              95.0
+    0        69.0              27.0              95.0
     1        16.0               1.0              56.0
     """
     if norm not in get_args(Norm):

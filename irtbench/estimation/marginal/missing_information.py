@@ -35,9 +35,9 @@ MOST_PAIRS = 2**24  # cells of a matrix of two items for each node, held at once
 SORTED = 8192  # respondents who are sorted by ability
 NOBODY = 1e-14  # share of a batch's respondents at a node, below which it is left out
 FEW_ROWS = 2_000  # respondents up to whom there is time for double precision
-LEFT_OUT, NOTHING = 1e-5, 1e-11  # share of the information added by a degree, below which higher ones are left out
+LEFT_OUT, NOTHING = 1e-6, 1e-10  # share of the information added by a degree, below which higher ones are left out
 MOST_FUNCTIONS = 20  # of ability, held at once
-HIGHEST_DEGREE = 30  # of one ability, of two half of it
+HIGHEST_DEGREE = 30  # of several abilities, divided by their number; of one all degrees are held if need be
 
 
 @dataclass(frozen=True)
@@ -330,10 +330,13 @@ def orthonormal_functions(posterior: Tensor, theta: Tensor) -> Iterator[Tensor]:
     weight, n_abilities = posterior[:, None], theta.shape[1]
     known = new = torch.ones_like(weight)
     last: tuple[int, ...] = (0,)  # ability by which each of the new ones was multiplied
-    for _ in range(HIGHEST_DEGREE // n_abilities):
+    highest = len(theta) - 1 if n_abilities == 1 else HIGHEST_DEGREE // n_abilities
+    for _ in range(highest):
         which, last = zip(*((k, d) for k, first in enumerate(last) for d in range(first, n_abilities)), strict=True)
         new = new[:, which] * theta.T[last, :]
-        new = new - ((new * weight) @ known.mT) @ known
+        # of one ability all but the last two are nothing but rounding, which a second time takes off
+        for others in (known[:, -2:] if n_abilities == 1 else known, known):
+            new = new - ((new * weight) @ others.mT) @ others
         products = (new * weight) @ new.mT
         products.diagonal(dim1=1, dim2=2).add_(NOBODY)
         if len(which) == 1:
