@@ -113,7 +113,7 @@ INNER_FILES = {
     "bank": "item_file left_out schema",
     "building": "accuracy_form binary_program checkpoint form_program infeasible_form item_pool link_error "
     "pruning_round reliability_cuts removals",
-    "scoring": "comparability item_selection modal eap_sum",
+    "scoring": "comparability item_selection modal eap_sum part_scores",
     "evaluation": "categorical_draws exact_sums pairing",
     "study": "biased_items diagnosis explained_items fitted_scale screened_crowd "
     "shares_of_points shifted_items suspected_keys "

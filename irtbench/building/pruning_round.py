@@ -61,8 +61,8 @@ def prune_once(
     progress: Callable[[str], None],
 ) -> PruningRound:
     """Fit the items left, diagnose, and apply the first rule that finds something."""
-    many = data.n_items > MOST_ITEMS_IN_PAIRS and "start" in inspect.signature(fit).parameters
-    near = before[-1].fitted.items if before and many else None
+    starts = data.n_items > MOST_ITEMS_IN_PAIRS and "start" in inspect.signature(fit).parameters
+    near = before[-1].fitted.items if before and starts else None
     fitted, data, runaway = _fit_without_runaway(number, data, fit, most_runaway, near)
 
     def again(sample: ResponseMatrix) -> FittedModel:

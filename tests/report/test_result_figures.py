@@ -108,7 +108,10 @@ def test_a_result_draws_itself(result) -> None:
 
 def made_from(base: type) -> set[type]:
     """The classes made from this one from which no other is made."""
-    return {kind for own in base.__subclasses__() for kind in made_from(own) or {own}}
+    found: set[type] = set()
+    for own in base.__subclasses__():
+        found |= made_from(own) or {own}
+    return found
 
 
 def test_every_kind_that_has_a_figure_was_drawn() -> None:

@@ -17,7 +17,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring import part_scores
 from irtbench.scoring.bulk import score_file
 from irtbench.scoring.kept_scores import IDENTITY, SEAL, KeptScores
-from irtbench.scoring.scores import ScoringSettings
+from irtbench.scoring.scores import ScoringSettings, score_responses
 
 BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
 
@@ -52,7 +52,7 @@ def rows_kept(place: Path) -> int:
 def scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Sizes of the parts that are scored from now on."""
     sizes: list[int] = []
-    score = part_scores.score_responses
+    score = score_responses
 
     def counting(bank: ItemBank, block: ResponseMatrix, settings: ScoringSettings) -> pd.DataFrame:
         sizes.append(block.n_respondents)
