@@ -109,6 +109,7 @@ def test_a_result_draws_itself(result) -> None:
 def made_from(base: type) -> set[type]:
     """The classes made from this one from which no other is made."""
     found: set[type] = set()
+    own: type
     for own in base.__subclasses__():
         found |= made_from(own) or {own}
     return found
