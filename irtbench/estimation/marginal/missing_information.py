@@ -333,7 +333,8 @@ def orthonormal_functions(posterior: Tensor, theta: Tensor) -> Iterator[Tensor]:
     highest = len(theta) - 1 if n_abilities == 1 else HIGHEST_DEGREE // n_abilities
     for _ in range(highest):
         which, last = zip(*((k, d) for k, first in enumerate(last) for d in range(first, n_abilities)), strict=True)
-        new = new[:, which] * theta.T[last, :]
+        places = torch.tensor([which, last], device=theta.device)
+        new = new[:, places[0]] * theta.T[places[1]]
         # of one ability all but the last two are nothing but rounding, which a second time takes off
         for others in (known[:, -2:] if n_abilities == 1 else known, known):
             new = new - ((new * weight) @ others.mT) @ others
