@@ -189,7 +189,9 @@ def test_items_that_nobody_was_asked_and_person_fit(
     assert_same_bank(tmp_path / "out", tmp_path / "memory")
     people, others = (read(tmp_path / name, "respondents.csv").set_index("respondent_id") for name in ("out", "memory"))
     assert (people["reason"] == "unlike the model").sum() > 10
-    pd.testing.assert_frame_equal(people.loc[others.index], others, rtol=1e-8, atol=1e-10)
+    pd.testing.assert_frame_equal(
+        people.loc[others.index], others, rtol=1e-6, atol=1e-8
+    )  # parts have splines of their own
     assert "unasked0" in set(read(tmp_path / "out", "pruning.csv")["item_id"])
 
 
