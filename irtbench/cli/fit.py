@@ -30,9 +30,14 @@ RIGHT_OR_WRONG = get_args(ModelKind)
 OF_BOTH = ("population", "prior_slope", "prior_intercept", "prior_guessing", "device")
 
 
+def model_names() -> list[str]:
+    """The models that have a name."""
+    return [*RIGHT_OR_WRONG, *IN_CATEGORIES]
+
+
 def known_model(model: str) -> str:
     """The model, if it is one of ours or a file."""
-    names = [*RIGHT_OR_WRONG, *IN_CATEGORIES]
+    names = model_names()
     if model not in names and not Path(model).is_file():
         raise typer.BadParameter(f"'{model}' is not one of {', '.join(map(repr, names))}, nor a table of models.")
     return model
@@ -48,7 +53,7 @@ class ModelOfItems:
             "--model",
             callback=known_model,
             metavar="MODEL",
-            autocompletion=lambda: [*RIGHT_OR_WRONG, *IN_CATEGORIES],
+            autocompletion=model_names,
             help="Of right and wrong rasch, 1pl, 2pl, 3pl, 4pl; of grades and partial credit grm, gpcm, pcm, rsm; "
             "nominal; or a table with each item's: item_id, model.",
         ),
