@@ -2,7 +2,7 @@
 
 Who answered every item of a 2PL without guessing has a posterior of theta that depends on s = sum_j a_j x_j alone
 (Birnbaum, 1968), and so have its mean, standard deviation and quantiles. lz* depends on theta, s and sum_j d_j x_j.
-These functions are smooth, and cubic splines through more places than are needed give them to 1e-6.
+These functions are smooth, and cubic splines through more places than are needed give them to 1e-7.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from irtbench.models.theta_posterior import Posterior, grid_for_complete_pattern
 
 Array = NDArray[np.float64]
 
-PLACES_OF_ONE = 4  # of s, in one
-PLACES = 2**8  # of theta
+PLACES_OF_ONE = 8  # of s, in one
+PLACES = 2**9  # of theta
 PART = 2**12  # respondents whose responses are summed at once
 
 
