@@ -13,9 +13,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
 
 from irtbench.data.choices import ChoiceItems
 from irtbench.data.input_error import InputError, demand_share
@@ -270,6 +267,8 @@ def _cross_validated(
     strength
         Inverse of the ridge penalty of the logistic regression.
     """
+    from sklearn.linear_model import LogisticRegression  # an extra: what shows results is loaded without it
+
     shares = []
     for fold in folds:
         scores = np.empty(options.item.size)
@@ -284,6 +283,8 @@ def _cross_validated(
 
 def _words(options: _Options) -> csr_matrix:
     """Words, marks and pairs of them in each option."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     vectors = TfidfVectorizer(ngram_range=(1, 2), token_pattern=TOKEN, sublinear_tf=True)
     return csr_matrix(vectors.fit_transform(options.texts))
 
@@ -294,6 +295,9 @@ def _relations(options: _Options) -> NDArray[np.float64]:
     Mean and greatest cosine with another option in words, and in triples of letters; length in letters against the
     item's mean; whether another option begins with the same word.
     """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.preprocessing import StandardScaler
+
     columns = []
     for vectors in (
         TfidfVectorizer(token_pattern=TOKEN, use_idf=False),

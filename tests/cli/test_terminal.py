@@ -216,6 +216,24 @@ def test_scoring_and_reading_go_without_what_fits(folder: Path, modules: set[str
     assert done.returncode == 0, done.stderr
 
 
+EVERY_MODULE = """
+import importlib, pkgutil, irtbench
+for found in pkgutil.walk_packages(irtbench.__path__, "irtbench."):
+    if not found.name.endswith("__main__"):
+        importlib.import_module(found.name)
+"""
+
+
+def test_no_module_needs_an_extra_to_be_loaded() -> None:
+    extras = {"sklearn", "crowdkit", "zstandard", "statsmodels", "dask", "mirt", "girth", "hypothesis", "pytest"}
+    program = WITHOUT.format(modules=extras).partition("from irtbench")[0] + EVERY_MODULE
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_two_installs_are_those_of_the_documentation() -> None:
     text = " ".join((ROOT / "docs" / "terminal.md").read_text(encoding="utf-8").split())
     assert f"pip install {' '.join(sorted(LEAN))}" in text
