@@ -165,9 +165,8 @@ def run_missing(modules: set[str], *arguments: str, cwd: Path) -> subprocess.Com
 def test_a_library_that_is_missing_is_named_with_what_installs_it(
     folder: Path, arguments: list[str], name: str
 ) -> None:
-    (folder / "choices.csv").write_text(
-        "item_id,option_A,option_B,gold\n" + "".join(f"i{j},yes,no,A\n" for j in range(20))
-    )
+    rows = "".join(f"i{j},yes {j},no {j},A\n" for j in range(20))
+    (folder / "choices.csv").write_text(f"item_id,option_A,option_B,gold\n{rows}")
     done = run_missing({"torch", "pyro", "sklearn"}, *arguments, cwd=folder)
     assert done.returncode == 2
     said = [line for line in done.stderr.splitlines() if not PROGRESS_LINE.match(line)]  # of a slow machine
