@@ -258,7 +258,7 @@ def show_forms(found: AssembledForms, run: Run) -> None:
     assert run.output is not None
     n, forms = len(found.forms[0]), len(found.forms)
     many = f"{n} items" if forms == 1 else f"{forms} forms of {n} items each"
-    best = "none is better" if found.optimal else f"none is better by more than {found.gap:.2%}"
+    best = "no other choice is better" + ("" if found.optimal else f" by more than {found.gap:.2%}")
     if found.wishes.objective == "accuracy":
         best = f"the accuracy on all items is known to a standard deviation of {found.objective:.3f}"
     say(f"{found.wishes.wanted}: {many}; {best}, {found.seconds:.1f} s; written to {run.output}")

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 
 from irtbench.estimation.raters.fitted_raters import FittedRaters
 from irtbench.evaluation.agreement import Agreement
-from irtbench.report.blocks import Block, Text, figure, table
+from irtbench.report.blocks import Block, ItemsTable, figure, table
 from irtbench.report.drawing import HEIGHT, on_axes
-from irtbench.report.formatting import count, decimal, plural
+from irtbench.report.formatting import count, decimal, plural, write_table
 from irtbench.report.forms import (
     BLUE,
     GREY,
@@ -191,9 +191,9 @@ def rater_page(found: FittedRaters, precision: pd.DataFrame) -> Page:
         of_groups = found.interactions.sort_values("p", kind="stable").head(MOST_RATERS)
         of_groups = of_groups.set_axis(["rater_id", "group", *of_groups.columns[2:]], axis=1)
     blocks = [
-        *(Text(doubt) for doubt in found.doubts),
         *facet_figures(found),
-        *table(chosen(shown, OF_RATERS), f"Raters, the most severe first.{said}"),
+        ItemsTable(f"Raters, the most severe first.{said}", write_table(chosen(shown, OF_RATERS)), noun="rater",
+                   words="rater, remark …"),
         *table(chosen(ranked, OF_RESPONDENTS), f"Respondents by fair score.{more}"),
         *table(chosen(found.item_rows(), OF_ITEMS), "Items, as an average rater grades them."),
         *table(precision, "What so many ratings of a respondent by average raters buy."),
@@ -206,4 +206,4 @@ def rater_page(found: FittedRaters, precision: pd.DataFrame) -> Page:
             "they hardly vary beyond what the model expects.",
         ),
     ]  # fmt: skip
-    return result_page("raters", "Raters", lead, [], blocks)
+    return result_page("crowd raters", "Raters", lead, [], blocks, found.doubts)

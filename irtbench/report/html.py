@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Set
 
-from irtbench.data.screening_outcomes import ScreeningOutcomes
-from irtbench.evaluation.agreement import Agreement
-from irtbench.report import opening, prose, scale_figures, sections
+from irtbench.report import opening, scale_figures, sections
 from irtbench.report.blocks import Block, Link, Section, figure, table
-from irtbench.report.formatting import count, decimal
-from irtbench.report.page import Page, Tile, render_page
+from irtbench.report.page import Page, render_page
 from irtbench.report.prose import unit_of_ability, where_people_are
 from irtbench.report.scoring_figures import percentile_figures
-from irtbench.study.results import ScaleStudy, Study
+from irtbench.study.results import Study
 
 
 def render_report(study: Study) -> str:
@@ -38,8 +35,6 @@ def study_page(study: Study) -> Page:
         blocks=opening_blocks(study),
         removed=removed,
         warnings=[*((f"Screening: {said}.",) for said in study.exclusions_by_ability), *warned],
-        summary=" ".join(prose.summarise(study.outcomes, study.agreement, scales, study.system_scores)),
-        tiles=tiles(study.outcomes, scales, study.agreement),
         sections=sections_of(study, linked),
         version=version,
     )
@@ -93,21 +88,3 @@ def sections_of(study: Study, linked: Set[str]) -> list[Section]:
         sections.fits_section(scales),
         sections.provenance_section(study.provenance),
     ]
-
-
-def tiles(screening: ScreeningOutcomes, scales: Sequence[ScaleStudy], agreement: Agreement | None) -> list[Tile]:
-    """The main numbers."""
-    fits = [fitted for scale in scales for fitted in scale.fits.values()]
-    found = [
-        Tile(count(screening.n_kept), count(screening.n), "respondents kept"),
-        Tile(
-            count(sum(len(scale.pruning.kept) for scale in scales)),
-            count(sum(scale.responses.n_items for scale in scales)),
-            "items kept",
-        ),
-        Tile(count(sum(scale.scale is not None for scale in scales)), count(len(scales)), "scales retained"),
-        Tile(count(sum(fitted.converged for fitted in fits)), count(len(fits)), "fits converged"),
-    ]
-    if agreement is not None:
-        found.append(Tile(decimal(agreement.fleiss_kappa), "", "Fleiss’ kappa"))
-    return found

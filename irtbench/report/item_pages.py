@@ -73,7 +73,8 @@ def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[B
         "negligible, below 1; B moderate; C large, from 1.5 on.",
     )
     title = f"Item bias {who}"
-    return result_page("bias", title, lead, results, [*bias_figures(items, alpha=alpha), *figures, rows, *reading])
+    blocks = [*bias_figures(items, alpha=alpha), *figures, rows, *reading]
+    return result_page("items bias", title, lead, results, blocks)
 
 
 def keys_page(
@@ -121,7 +122,8 @@ def keys_page(
         f"what, and on the share of wrong keys among all items, {percent(share_wrong)} as estimated.",
         "An item that leads the able astray looks the same as one with a wrong key. Read it before changing its key.",
     )
-    return result_page("keys", "Keys that may be wrong", lead, results, [*key_figures(ranked, options), rows, *reading])
+    blocks = [*key_figures(ranked, options), rows, *reading]
+    return result_page("crowd keys", "Keys that may be wrong", lead, results, blocks)
 
 
 def forms_page(scales: Sequence[Scale], found: AssembledForms) -> Page:
@@ -136,7 +138,7 @@ def forms_page(scales: Sequence[Scale], found: AssembledForms) -> Page:
     """
     n, forms = len(found.forms[0]), len(found.forms)
     many = plural(n, "item") if forms == 1 else f"{plural(forms, 'form')} of {plural(n, 'item')} each"
-    best = "none is better" if found.optimal else f"none is better by more than {percent(found.gap, 2)}"
+    best = "no other choice is better" + ("" if found.optimal else f" by more than {percent(found.gap, 2)}")
     reliable = found.precision.drop_duplicates(["form", "scale"])[["form", "scale", "reliability"]]
     results: list[Sentence] = [
         (
@@ -166,10 +168,10 @@ def forms_page(scales: Sequence[Scale], found: AssembledForms) -> Page:
         rows,
     ]
     reading = how_to_read(
-        f"Wanted: {found.wishes.wanted}. The items are the best choice there is for this wish and the limits given, as "
-        "far as the gap says; the parameters are taken as known.",
+        f"Wanted: {found.wishes.wanted}. No other choice of items within the limits given is better for this wish, or "
+        "none by more than the gap; the parameters are taken as known.",
         "The standard error of ability is one over the square root of test information. Reliability is the marginal "
         "one in the population of the bank.",
     )
-    return result_page("assemble", "A short form" if forms == 1 else "Short forms", f"{many}; {best}.", results,
+    return result_page("form assemble", "A short form" if forms == 1 else "Short forms", f"{many}; {best}.", results,
                  [*blocks, *reading])  # fmt: skip

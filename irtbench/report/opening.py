@@ -15,7 +15,7 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.report.blocks import Link, Sentence, linked_items
 from irtbench.report.formatting import REASONS, count, decimal, interval, percent, plural
 from irtbench.report.paper_tables import verdict
-from irtbench.report.prose import cautions, on_sample, screened
+from irtbench.report.prose import cautions, converged, on_sample, screened
 from irtbench.report.scoring_figures import places
 from irtbench.study.results import ScaleStudy, Study
 
@@ -101,6 +101,8 @@ def _scales_rejected(scales: Sequence[ScaleStudy]) -> Sentence:
 def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]:
     """What to know before using the numbers, with the items concerned."""
     found: list[Sentence] = [(caution,) for caution in cautions(scales)]
+    if not all(fitted.converged for scale in scales for fitted in scale.fits.values()):
+        found.insert(0, (converged(scales),))
     for scale in scales:
         found += [(f"Scale {scale.name}: {doubt}.",) for doubt in scale.doubts]
         guessed = _guessed(scale) if model.kind == "2pl" else []

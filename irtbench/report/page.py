@@ -21,15 +21,6 @@ MOST_ROWS = 5_000  # of a page's table; the command's own file has all
 
 
 @dataclass(frozen=True)
-class Tile:
-    """A figure to be seen first."""
-
-    value: str
-    of: str
-    what: str
-
-
-@dataclass(frozen=True)
 class Page:
     """What a page says; the template writes it.
 
@@ -51,8 +42,6 @@ class Page:
         What was removed, and why.
     warnings
         What to beware of.
-    tiles, summary
-        The main numbers, and a paragraph on them.
     sections
         Parts that unfold; those without blocks are left out.
     """
@@ -66,8 +55,6 @@ class Page:
     description: Sequence[str] = ()
     removed: Sequence[Sentence] = ()
     warnings: Sequence[Sentence] = ()
-    tiles: Sequence[Tile] = ()
-    summary: str = ""
     sections: Sequence[Section] = ()
 
     def all_blocks(self) -> Iterator[Block]:
@@ -122,10 +109,18 @@ def policy(style: str, script: str) -> str:
     )
 
 
-def result_page(command: str, title: str, lead: str, results: Sequence[Sentence], blocks: Sequence[Block]) -> Page:
+def result_page(
+    command: str,
+    title: str,
+    lead: str,
+    results: Sequence[Sentence],
+    blocks: Sequence[Block],
+    warnings: Sequence[str] = (),
+) -> Page:
     """The page of a command's result; without a date, so that the same input gives the same page."""
     own = version("irtbench")
-    return Page(title, f"irtbench {command}, version {own}", lead, results, blocks, own)
+    said = [(f"{warning[0].upper()}{warning[1:]}.",) for warning in warnings]
+    return Page(title, f"irtbench {command}, version {own}", lead, results, blocks, own, warnings=said)
 
 
 def how_to_read(*paragraphs: str) -> list[Block]:

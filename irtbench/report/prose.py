@@ -34,11 +34,11 @@ def summarise(
     rejected = [scale for scale in scales if scale.pruning.rejected is not None]
     sentences = [
         screened(screening),
-        _agreed(agreement),
+        agreed(agreement),
         _kept(scales),
         *(f"The scale {scale.name} is rejected as a whole: {scale.pruning.rejected}." for scale in rejected),
-        _converged(scales),
-        _scored(system_scores),
+        converged(scales),
+        scored(system_scores),
     ]
     return [sentence for sentence in sentences if sentence]
 
@@ -55,7 +55,8 @@ def screened(screening: ScreeningOutcomes) -> str:
     return f"Of {plural(int(table.sum()), 'respondent')}, {kept:,} passed screening ({removed})."
 
 
-def _agreed(found: Agreement | None) -> str:
+def agreed(found: Agreement | None) -> str:
+    """Share of correct answers, and agreement beyond chance; empty without answers."""
     if found is None:
         return ""
     key = found.proportion_correct
@@ -78,7 +79,8 @@ def _kept(scales: Sequence[ScaleStudy]) -> str:
     return f"Of {plural(given, 'item')}, {kept:,} are kept{shares}."
 
 
-def _converged(scales: Sequence[ScaleStudy]) -> str:
+def converged(scales: Sequence[ScaleStudy]) -> str:
+    """Which fits did not converge, or that all did."""
     fits = [(f"{scale.name}, {name}", fitted) for scale in scales for name, fitted in scale.fits.items()]
     failed = [name for name, fitted in fits if not fitted.converged]
     if not fits:
@@ -88,7 +90,8 @@ def _converged(scales: Sequence[ScaleStudy]) -> str:
     return f"Of {plural(len(fits), 'fit')}, {len(failed)} did not converge ({listing(failed)})."
 
 
-def _scored(scores: pd.DataFrame | None) -> str:
+def scored(scores: pd.DataFrame | None) -> str:
+    """How many systems are scored, and which do not answer as people do; empty without systems."""
     if scores is None or scores.empty:
         return ""
     n_systems = scores["respondent_id"].nunique()

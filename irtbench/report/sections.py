@@ -77,7 +77,8 @@ def agreement_section(
     overall: Agreement | None, by_label: Mapping[str, Agreement], grading: GradingSettings
 ) -> Section:
     """Tables 2 and 3 of the paper."""
-    blocks = table(
+    blocks: list[Block] = [Text(prose.agreed(overall))] if overall is not None else []
+    blocks += table(
         paper_tables.agreement_table(overall, by_label),
         "Agreement of the screened respondents. Majority: share of items on which more than half of the answers are "
         "the same one, whichever that is; two-thirds majority: at least two thirds are. Majority is the key: more than "
@@ -238,7 +239,9 @@ def scores_section(
         f"the sample: share of the screened respondents{group} below. Intervals have a nominal coverage of "
         f"{100 * scoring.level:g}%. Person fit lz* below −1.645 is seen in one of twenty people."
     )
-    blocks = table(systems, f"Systems on each scale. {read}")
+    said = prose.scored(system_scores)
+    blocks: list[Block] = [Text(said)] if said else []
+    blocks += table(systems, f"Systems on each scale. {read}")
     if systems.empty:
         blocks += table(
             paper_tables.example_respondents_table(respondent_scores),
@@ -298,7 +301,7 @@ def fits_section(scales: Sequence[ScaleStudy]) -> Section:
         "Every fit of every scale, a row a round of pruning, and one of all respondents where the rounds are of a "
         "sample of them. A fit that did not converge says why; its parameters are then no estimates."
     )
-    return Section("fits", "Fits", table(paper_tables.rounds_table(scales), caption))
+    return Section("fits", "Fits", [Text(prose.converged(scales)), *table(paper_tables.rounds_table(scales), caption)])
 
 
 def items_section(scales: Sequence[ScaleStudy], items: ItemTable, linked: Set[str]) -> Section:

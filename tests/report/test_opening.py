@@ -76,7 +76,7 @@ def scale(name: str = "x", removals: tuple[Removal, ...] = (), **parts: Any) -> 
     made = {
         "name": name, "pruning": pruning, "scale": SimpleNamespace(items=items), "analysis": None, "doubts": (),
         "responses": SimpleNamespace(n_items=9, n_respondents=50), "converged": True,
-        "fitted": None, "n_respondents": 50,
+        "fitted": None, "fits": {}, "n_respondents": 50,
     }  # fmt: skip
     return cast(ScaleStudy, SimpleNamespace(**(made | parts)))
 

@@ -254,8 +254,8 @@ def test_same_study_same_page(study, page):
 def test_summary_says_what_happened(study, page):
     kept = len(study.scales[0].pruning.kept)
     assert f"Of 260 respondents, 253 passed screening ({N_CARELESS} failed attention checks)." in page.text
-    assert f"Of 20 items, {kept} are kept: {FINE} {kept} of 10." in page.text
-    assert f"The scale split is rejected as a whole: {study.scales[1].pruning.rejected}." in page.text
+    assert f"1 of 2 scales retained, with {kept} of 20 items" in page.text
+    assert f"1 of 2 scales rejected: split ({study.scales[1].pruning.rejected})." in page.text
     assert f"agreement beyond chance among them is {study.agreement.fleiss_kappa:.3f} (Fleiss’ kappa)" in page.text
     n_fits = sum(len(scale.pruning.rounds) for scale in study.scales)
     assert f"All {n_fits} fits converged." in page.text
@@ -378,7 +378,7 @@ def test_published_figures_stand_beside_ours(study, page):
 def test_study_without_a_scale_systems_or_answers_is_reported(plain_study):
     assert plain_study.bank is None
     read = Page(render_report(plain_study))
-    assert "none is kept: no scale is retained" in read.text
+    assert "No scale is retained." in read.text
     assert plain_study.scales[0].pruning.rejected in read.text
     captions = " ".join(read.tables)
     assert "Agreement" not in captions
@@ -440,7 +440,7 @@ def test_scale_too_small_to_fit_is_reported(study):
     )
     small = replace(study, scales=(study.scales[0], replace(study.scales[1], pruning=pruning)))
     read = Page(render_report(small))
-    assert "rejected as a whole: fewer than 3 items are left." in read.text
+    assert "1 of 2 scales rejected: split (fewer than 3 items are left)." in read.text
     (row,) = [row for row in read.table("All items given") if row["Item"] == "s0"]
     assert (row["Responses"], row["Difficulty\N{NO-BREAK SPACE}b (SE)"]) == ("253", "–")
     alone = replace(small, scales=small.scales[1:], bank=None, respondent_scores=None, system_scores=None)
@@ -478,7 +478,9 @@ def test_fit_that_did_not_converge_is_said_aloud(study, page):
     assert why.startswith("no convergence in 500 steps: largest gradient 1.0e-01 standard errors")
     read = Page(render_report(broken))
     number = len(broken.scales[0].pruning.rounds)
-    assert f"1 did not converge ({FINE}, round {number})" in read.text
+    assert (
+        read.text.count(f"1 did not converge ({FINE}, round {number})") == 2
+    )  # at the top, and above the table of fits
     assert f"Scale {FINE}: the last fit did not converge: {why}." in read.text
     assert read.table("ranges of difficulty")[0]["Outcome"] == f"not converged: {why}"
     assert read.table("Every fit")[number - 1]["Converged"] == "no"

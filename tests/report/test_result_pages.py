@@ -68,7 +68,7 @@ def table_of(page: object) -> ItemsTable:
             ["crowd", "keys", "answers.csv", "--items", "items.csv", "-o", "{out}/k"],
             r"\d+ respondents are too few to call a key wrong",
         ),
-        (["form", "assemble", "bank.json", "--length", "3", "-o", "{out}/f"], r"3 items; none is better"),
+        (["form", "assemble", "bank.json", "--length", "3", "-o", "{out}/f"], r"3 items; no other choice is better"),
         (
             ["form", "assemble", "parameters.csv", "--length", "2", "--forms", "2", "-o", "{out}/f"],
             r"2 forms of 2 items each",
