@@ -480,7 +480,7 @@ def test_fit_that_did_not_converge_is_said_aloud(study, page):
     number = len(broken.scales[0].pruning.rounds)
     assert (
         read.text.count(f"1 did not converge ({FINE}, round {number})") == 2
-    )  # at the top, and above the table of fits
+    )  # at the top, and with the fits
     assert f"Scale {FINE}: the last fit did not converge: {why}." in read.text
     assert read.table("ranges of difficulty")[0]["Outcome"] == f"not converged: {why}"
     assert read.table("Every fit")[number - 1]["Converged"] == "no"
