@@ -478,9 +478,7 @@ def test_fit_that_did_not_converge_is_said_aloud(study, page):
     assert why.startswith("no convergence in 500 steps: largest gradient 1.0e-01 standard errors")
     read = Page(render_report(broken))
     number = len(broken.scales[0].pruning.rounds)
-    assert (
-        read.text.count(f"1 did not converge ({FINE}, round {number})") == 2
-    )  # at the top, and with the fits
+    assert read.text.count(f"1 did not converge ({FINE}, round {number})") == 2  # at the top, and with the fits
     assert f"Scale {FINE}: the last fit did not converge: {why}." in read.text
     assert read.table("ranges of difficulty")[0]["Outcome"] == f"not converged: {why}"
     assert read.table("Every fit")[number - 1]["Converged"] == "no"
