@@ -16,7 +16,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import pandas as pd
 
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import Responses, hash_of
 
 log = logging.getLogger(__name__)
 
@@ -24,14 +24,9 @@ Record = TypeVar("Record")
 Made = TypeVar("Made")
 
 
-def checkpoint_key(responses: ResponseMatrix, *settings: object) -> str:
+def checkpoint_key(responses: Responses, *settings: object) -> str:
     """Hash of the responses and of all settings on which the steps depend, by what they print as."""
-    digest = hashlib.sha256(responses.coded_responses.tobytes())
-    if responses.trials is not None:
-        digest.update(np.ascontiguousarray(responses.trials).tobytes())
-    for part in (responses.respondent_ids, responses.item_ids, *settings):
-        digest.update(repr(part).encode())
-    return digest.hexdigest()
+    return hash_of(responses.content_hash, *settings)
 
 
 class Checkpoint:

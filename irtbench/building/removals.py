@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irtbench.building.prune_rules import PruneRules
-from irtbench.data.responses import ResponseMatrix
-from irtbench.data.stored_responses import AnyResponses
+from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.diagnostics.item_fit import ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence
 from irtbench.estimation.fitted import FittedModel
@@ -56,7 +55,7 @@ def describe_removals(removals: list[Removal]) -> str:
     return "removed " + ", ".join(f"{removal.item_id} ({removal.reason})" for removal in removals)
 
 
-def constant_items(responses: AnyResponses) -> list[Removal]:
+def constant_items(responses: Responses) -> list[Removal]:
     """Items that no fit can use: nobody asked, nobody right, everybody right."""
     reasons: dict[float, Reason] = {0.0: "all_wrong", 1.0: "all_correct"}
     return [

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from irtbench.bank.bank import ItemBank
     from irtbench.config import DataSettings, StudyFile
     from irtbench.data.readers.large_table import LargeTable
-    from irtbench.data.responses import ResponseMatrix
+    from irtbench.data.responses import Responses
     from irtbench.data.screening import Screening
     from irtbench.estimation.distributed.ranks import Ranks
     from irtbench.estimation.fitted import FittedModel
@@ -102,7 +102,7 @@ class StudyToBuild:
         progress
             Called with a line now and then.
         """
-        from irtbench.study.study_data import read_data, stored_data
+        from irtbench.study.study_data import read_data
 
         settings, table = self.settings, self.table
         if table is None:
@@ -110,13 +110,11 @@ class StudyToBuild:
             yield read_data(settings), self.sample
             return
         beside = None if self.cache is not None or unfinished is None else unfinished / ENCODED
-        source = hash_of(table)
-        named = None if settings.data.answers.exists() else {table.place: source}
+        named = None if settings.data.answers.exists() else {table.place: hash_of(table)}
         reading = reading_of(settings.data)
         try:
             with encoded(table, reading, beside or self.cache, progress, is_cache=beside is None) as stored:
-                data = stored_data(settings, stored, source=source, named=named)
-                yield data, self.sample or enough_to_prune(stored)
+                yield read_data(settings, stored, named=named), self.sample or enough_to_prune(stored)
                 self._tell(END, stored)
         except InputError:  # the run will not go on as it is
             if beside is not None:
@@ -141,20 +139,17 @@ class StudyToBuild:
             self.data(unfinished, progress) as (data, sample),
             ScoresFile((folder or Path()) / "respondents.csv") as people,
         ):
-            on_disk = isinstance(data.responses, StoredResponses)
             study, kept = carry_out(
                 self.settings, data, control=control, checkpoints=unfinished,
                 sample=sample,
-                each=write if on_disk and folder is not None else lambda screening: None,
+                each=write if data.responses.on_disk and folder is not None else lambda screening: None,
                 fit=None if self.ranks is None else self._fit, progress=progress,
             )  # fmt: skip
             if folder is not None:
                 self._write_people(study, kept, folder, progress)
         return replace(study, seconds=time.perf_counter() - began)
 
-    def _write_people(
-        self, study: Study, kept: ResponseMatrix | StoredResponses, folder: Path, progress: Callable[[str], None]
-    ) -> None:
+    def _write_people(self, study: Study, kept: Responses, folder: Path, progress: Callable[[str], None]) -> None:
         """Write scores.csv, and respondents.csv where that was not done on the way."""
         from irtbench.report.tables import scores_table
         from irtbench.scoring.scores import score_responses
@@ -164,7 +159,7 @@ class StudyToBuild:
         if not isinstance(kept, StoredResponses):
             write_table(study.screening.table(), folder / "respondents.csv")
             if study.bank is not None and study.sample is not None:
-                scores = score_responses(study.bank, kept, scoring, unknown_items="ignore")
+                scores = score_responses(study.bank, kept.to_matrix(), scoring, unknown_items="ignore")
         if study.bank is None or not isinstance(kept, StoredResponses):
             write_table(scores_table(study.system_scores, scores), file)
             return

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from irtbench.data.readers.long_table import LongTable
-    from irtbench.data.responses import ResponseMatrix
-    from irtbench.data.sparse_responses import SparseResponses
+    from irtbench.data.responses import ResponseMatrix, Responses
     from irtbench.models.category_parameters import CategoryParameters
 
 
@@ -85,7 +84,7 @@ class Reading(HowToRead):
 
         return holds_models(path, **vars(self))
 
-    def response_matrix(self, path: Path) -> ResponseMatrix | SparseResponses:
+    def response_matrix(self, path: Path) -> Responses:
         """Graded responses as a matrix, a sparse one where it is large and mostly empty."""
         from irtbench.data.readers.recognise import read_response_matrix
 

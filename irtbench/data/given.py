@@ -17,9 +17,8 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.item_table import COLUMNS_OF_ITEMS
 from irtbench.data.readers.long_table import COUNTS, LongTable, find_column, find_counts, find_id_columns
-from irtbench.data.responses import ResponseMatrix, name_first, numbered
-from irtbench.data.sparse_responses import SparseResponses, responses_from_long
-from irtbench.data.stored_responses import AnyResponses, StoredResponses
+from irtbench.data.responses import ResponseMatrix, Responses, name_first, numbered
+from irtbench.data.sparse_responses import responses_from_long
 
 #: Graded responses in any form that `as_responses` takes.
 ResponsesLike = ResponseMatrix | LongTable | pd.DataFrame | ArrayLike
@@ -32,7 +31,7 @@ ItemsLike = ItemTable | pd.DataFrame
 
 
 def as_responses(
-    given: ResponsesLike | SparseResponses, *, item_ids: Sequence[str] | None = None, name: str = "responses"
+    given: ResponsesLike | Responses, *, item_ids: Sequence[str] | None = None, name: str = "responses"
 ) -> ResponseMatrix:
     """Graded responses as a matrix.
 
@@ -68,8 +67,9 @@ def as_responses(
     """
     if isinstance(given, ResponseMatrix):
         return given
-    if isinstance(given, SparseResponses):
-        raise InputError(f"{name}: expected a matrix but got a list of sparse responses; its to_matrix() makes one")
+    if isinstance(given, Responses):
+        what = "responses on disk" if given.on_disk else "a list of sparse responses"
+        raise InputError(f"{name}: expected a matrix but got {what}; its to_matrix() makes one")
     if isinstance(given, LongTable):
         return ResponseMatrix.from_long(_long_responses(given.frame, name))
     if isinstance(given, pd.DataFrame):
@@ -79,9 +79,9 @@ def as_responses(
     return _from_array(given, item_ids, name)
 
 
-def as_any_responses(given: ResponsesLike | SparseResponses | StoredResponses) -> AnyResponses:
+def as_any_responses(given: ResponsesLike | Responses) -> Responses:
     """The same where sparse or stored responses serve as well; a large and nearly empty long table becomes sparse."""
-    if isinstance(given, SparseResponses | StoredResponses):
+    if isinstance(given, Responses):
         return given
     if isinstance(given, LongTable):
         return responses_from_long(_long_responses(given.frame, "responses"))

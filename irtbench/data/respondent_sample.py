@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from irtbench.data.responses import ResponseMatrix
-    from irtbench.data.stored_responses import StoredResponses
+    from irtbench.data.responses import ResponseMatrix, Responses
 
 MOST_RESPONDENTS = 20_000  # of a table too large for memory, unless said otherwise
 RESPONSES_TO_AN_ITEM = 2_000  # by which items leave: tests of fit by many more find departures that do not matter
@@ -48,7 +47,7 @@ class Sampled:
         return {} if self.is_all else {"sampled_from": self.of, "sample_seed": self.seed}
 
 
-def enough_to_prune(responses: StoredResponses) -> int:
+def enough_to_prune(responses: Responses) -> int:
     """As many respondents as give an item so many responses on average, at most as many as are drawn of any table.
 
     All of them where there are hardly more.
@@ -77,9 +76,7 @@ def draw_respondents(of: int, most: int, seed: int) -> tuple[Sampled, NDArray[np
     return Sampled(most, of, seed), places
 
 
-def some_respondents(
-    responses: ResponseMatrix | StoredResponses, most: int | None, seed: int
-) -> tuple[Sampled, ResponseMatrix]:
+def some_respondents(responses: Responses, most: int | None, seed: int) -> tuple[Sampled, ResponseMatrix]:
     """At most so many respondents in memory, see `draw_respondents`; all where there is no limit."""
     n = responses.n_respondents
     drawn, places = draw_respondents(n, n if most is None else most, seed)

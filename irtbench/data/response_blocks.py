@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from irtbench.data.responses import ResponseMatrix
-from irtbench.data.stored_responses import StoredResponses
+from irtbench.data.responses import ResponseMatrix, Responses
 
 ROWS = 2**15  # respondents of a block
 
@@ -41,7 +40,7 @@ class Blocks:
     identity: Callable[[], Mapping[str, Any]] = dict
 
 
-def blocks_of(responses: ResponseMatrix | StoredResponses) -> Blocks:
+def blocks_of(responses: Responses) -> Blocks:
     """Responses in memory or on disk, each block a piece."""
     n = responses.n_respondents
 

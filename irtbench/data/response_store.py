@@ -27,12 +27,12 @@ from irtbench.data.coded_responses import MISSING
 from irtbench.data.file_hash import text_hash
 from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
-from irtbench.data.stored_responses import LEFT_OUT, NAMES, RESPONSES, StoredResponses
+from irtbench.data.stored_responses import LEFT_OUT, NAMES, RESPONSES, STATE, StoredResponses
 
 if sys.platform != "win32":
     import fcntl
 
-STATE, LOCK = "encoded.json", "lock"
+LOCK = "lock"
 VERSION = 2
 READ = 2**24  # bytes of a file that are checked at a time
 

@@ -5,10 +5,11 @@ It is held at a byte a response, and given as floating point numbers with NaN fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,14 @@ from irtbench.data.shown import Shown, counted
 from irtbench.data.trial_counts import MOST_TRIALS, trial_counts, wrong_counts
 
 Duplicates = Literal["error", "first", "last"]
+
+
+def hash_of(*parts: Any) -> str:
+    """A hash of arrays and of what else there is, by its repr."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(np.ascontiguousarray(part).data if isinstance(part, np.ndarray) else repr(part).encode())
+    return digest.hexdigest()
 
 
 def name_first(values: Sequence[object], *, most: int = 5) -> str:
@@ -64,37 +73,125 @@ def share_correct(n_correct: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray
     return np.divide(n_correct, n, out=np.full(n.shape, np.nan), where=n > 0)
 
 
-def log_binomial(correct: NDArray[Any], trials: NDArray[np.int64] | None) -> float:
-    """Sum of the logarithms of trials over correct, of like shapes; 0 where trials are None, one each."""
-    if trials is None:
-        return 0.0
-    return float((gammaln(trials + 1) - gammaln(correct + 1) - gammaln(trials - correct + 1)).sum())
+class Responses(Shown):
+    """Graded responses of respondents to items, wherever they are held: in memory, as a list of pairs, or on disk.
 
+    Whoever takes responses asks no more of them than what stands here: names, numbers, and parts of them in memory.
+    """
 
-class Sized(Protocol):
-    """Responses that can be counted."""
+    #: Whether few of them are in memory at once.
+    on_disk: ClassVar[bool] = False
+    #: Respondents who are worked on together where it is all the same; None for all.
+    at_once: ClassVar[int | None] = None
+
+    if TYPE_CHECKING:
+
+        @property
+        def respondent_ids(self) -> tuple[str, ...]: ...  # noqa: D102
+        @property
+        def item_ids(self) -> tuple[str, ...]: ...  # noqa: D102
+        @property
+        def correct(self) -> NDArray[Any]: ...  # noqa: D102
+        @property
+        def trials(self) -> NDArray[np.int64] | None: ...  # noqa: D102
+        @property
+        def n_by_item(self) -> NDArray[np.int64]: ...  # noqa: D102
+        @property
+        def n_by_respondent(self) -> NDArray[np.int64]: ...  # noqa: D102
+        @property
+        def n_correct_by_item(self) -> NDArray[np.int64]: ...  # noqa: D102
+        @property
+        def content_hash(self) -> str: ...  # noqa: D102
+        def select_items(self, item_ids: Sequence[str]) -> Self: ...  # noqa: D102
+        def select_respondents(self, keep: NDArray[np.bool_]) -> Self: ...  # noqa: D102
+        def part(self, start: int, stop: int) -> ResponseMatrix: ...  # noqa: D102
 
     @property
-    def n_respondents(self) -> int: ...  # noqa: D102
-    @property
-    def n_items(self) -> int: ...  # noqa: D102
-    @property
-    def n_responses(self) -> int: ...  # noqa: D102
-    @property
-    def n_pairs(self) -> int: ...  # noqa: D102
-    @property
-    def n_correct_by_item(self) -> NDArray[np.int64]: ...  # noqa: D102
+    def n_respondents(self) -> int:
+        """Number of rows."""
+        return len(self.respondent_ids)
 
+    @property
+    def n_items(self) -> int:
+        """Number of columns."""
+        return len(self.item_ids)
 
-def size_in_short(responses: Sized) -> str:
-    """``1000 respondents x 30 items, 98% observed, 61% correct``."""
-    size = f"{counted(responses.n_respondents, 'respondent')} x {counted(responses.n_items, 'item')}"
-    n_cells, n = responses.n_respondents * responses.n_items, responses.n_responses
-    if n == 0:
-        return f"{size}, none observed"
-    several = f" with {n / responses.n_pairs:.3g} trials" if n > responses.n_pairs else ""
-    right = responses.n_correct_by_item.sum() / n
-    return f"{size}, {responses.n_pairs / n_cells:.0%} observed{several}, {right:.0%} correct"
+    @property
+    def n_responses(self) -> int:
+        """Number of observed responses, each trial being one."""
+        return int(self.n_by_item.sum())
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs of a respondent and an item with a response, or several."""
+        return self.n_responses
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether no response is missing."""
+        return self.n_pairs == self.n_respondents * self.n_items
+
+    @property
+    def unanswered(self) -> NDArray[np.intp]:
+        """Places of the respondents without any response."""
+        return np.flatnonzero(self.n_by_respondent == 0)
+
+    def proportion_correct(self) -> NDArray[np.float64]:
+        """Share of correct among the observed responses of each item, NaN where none was observed, shape (n_items,)."""
+        return share_correct(self.n_correct_by_item, self.n_by_item)
+
+    def log_coefficients(self) -> float:
+        """Sum of the logarithms of the binomial coefficients n over k, 0 without trials.
+
+        A likelihood here is that of the responses one by one. Added to it, this gives that of the numbers right.
+        """
+        if self.trials is None:
+            return 0.0
+        n, k = self.trials, np.nan_to_num(self.correct)
+        return float((gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)).sum())
+
+    def answered(self) -> Self:
+        """Leave out respondents who have no response to any of these items."""
+        without = self.unanswered
+        if not len(without):
+            return self
+        return self.select_respondents(~np.isin(np.arange(self.n_respondents), without))
+
+    def name_of(self, respondent: int) -> str:
+        """The name of the respondent at a place."""
+        return self.respondent_ids[respondent]
+
+    def idle_ids(self) -> tuple[str, ...]:
+        """Names of the respondents without any response to these items."""
+        return tuple(self.respondent_ids[k] for k in self.unanswered)
+
+    def to_matrix(self) -> ResponseMatrix:
+        """The same as a matrix in memory."""
+        return self.part(0, self.n_respondents)
+
+    def sample(self, respondents: NDArray[np.intp]) -> ResponseMatrix:
+        """Some respondents as a matrix in memory, by their places in ascending order."""
+        return self.select_respondents(np.isin(np.arange(self.n_respondents), respondents)).to_matrix()
+
+    def parts(self, n_respondents: int | None = None) -> Iterator[ResponseMatrix]:
+        """All respondents in their order, so many at a time, as matrices in memory; a matrix comes whole."""
+        most = n_respondents or self.at_once or max(1, self.n_respondents)
+        for start in range(0, max(1, self.n_respondents), most):
+            yield self.part(start, min(start + most, self.n_respondents))
+
+    def everybody(self) -> Iterator[ResponseMatrix]:
+        """The same with respondents who are held by their names alone, for they have no response, at the end."""
+        return self.parts()
+
+    def in_short(self) -> str:
+        """``1000 respondents x 30 items, 98% observed, 61% correct``."""
+        size = f"{counted(self.n_respondents, 'respondent')} x {counted(self.n_items, 'item')}"
+        n_cells, n = self.n_respondents * self.n_items, self.n_responses
+        if n == 0:
+            return f"{size}, none observed"
+        several = f" with {n / self.n_pairs:.3g} trials" if n > self.n_pairs else ""
+        right = self.n_correct_by_item.sum() / n
+        return f"{size}, {self.n_pairs / n_cells:.0%} observed{several}, {right:.0%} correct"
 
 
 def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error") -> pd.DataFrame:
@@ -164,7 +261,7 @@ class LongPairs:
 
 
 @dataclass(frozen=True, eq=False)
-class ResponseMatrix(Shown):
+class ResponseMatrix(Responses):
     """Graded responses of respondents (rows) to items (columns), one each or the number right of several trials.
 
     Parameters
@@ -249,16 +346,6 @@ class ResponseMatrix(Shown):
         return self.correct
 
     @property
-    def n_respondents(self) -> int:
-        """Number of rows."""
-        return len(self.respondent_ids)
-
-    @property
-    def n_items(self) -> int:
-        """Number of columns."""
-        return len(self.item_ids)
-
-    @property
     def observed(self) -> NDArray[np.bool_]:
         """Where a response was observed, shape (n_respondents, n_items)."""
         return self.coded_responses != MISSING
@@ -279,11 +366,6 @@ class ResponseMatrix(Shown):
     def is_complete(self) -> bool:
         """Whether no response is missing."""
         return not bool((self.coded_responses == MISSING).any())
-
-    @property
-    def n_responses(self) -> int:
-        """Number of observed responses, each trial being one."""
-        return int(self.n_by_item.sum())
 
     @property
     def n_pairs(self) -> int:
@@ -319,10 +401,6 @@ class ResponseMatrix(Shown):
         """Number of correct responses of each respondent, shape (n_respondents,)."""
         return self.coded_responses.sum(axis=1, dtype=np.int64, where=self.observed)
 
-    def proportion_correct(self) -> NDArray[np.float64]:
-        """Share of correct among the observed responses of each item, NaN where none was observed, shape (n_items,)."""
-        return share_correct(self.n_correct_by_item, self.n_by_item)
-
     def accuracy(self) -> NDArray[np.float64]:
         """Mean over the items a respondent answered of the share right, NaN without any, shape (n_respondents,).
 
@@ -334,12 +412,10 @@ class ResponseMatrix(Shown):
         n_right = np.nansum(self.shares, axis=1)
         return np.divide(n_right, n_items, out=np.full(n_items.shape, np.nan), where=n_items > 0)
 
-    def log_coefficients(self) -> float:
-        """Sum of the logarithms of the binomial coefficients n over k, 0 without trials.
-
-        A likelihood here is that of the responses one by one. Added to it, this gives that of the numbers right.
-        """
-        return 0.0 if self.trials is None else log_binomial(np.nan_to_num(self.correct), self.trials)
+    @property
+    def content_hash(self) -> str:
+        """Hash of the responses and of the names."""
+        return hash_of(self.coded_responses, self.trials, self.respondent_ids, self.item_ids)
 
     def select_items(self, item_ids: Sequence[str]) -> ResponseMatrix:
         """Keep these items, in this order.
@@ -366,29 +442,12 @@ class ResponseMatrix(Shown):
         """Rows of some respondents as `coded_responses`, by their places."""
         return self.coded_responses[respondents]
 
-    def sample(self, respondents: NDArray[np.intp]) -> ResponseMatrix:
-        """Some respondents, by their places in ascending order."""
-        return self.select_respondents(np.isin(np.arange(self.n_respondents), respondents))
-
-    def names(self) -> tuple[str, ...]:
-        """Names of all respondents."""
-        return self.respondent_ids
-
     def part(self, start: int, stop: int) -> ResponseMatrix:
         """Consecutive respondents."""
         if (start, stop) == (0, self.n_respondents):
             return self
         trials = None if self.trials is None else self.trials[start:stop]
         return self._part(self.coded_responses[start:stop], self.respondent_ids[start:stop], self.item_ids, trials)
-
-    def to_matrix(self) -> ResponseMatrix:
-        """These responses, which are in memory."""
-        return self
-
-    def answered(self) -> ResponseMatrix:
-        """Leave out respondents who have no response to any of these items."""
-        any_response = self.n_by_respondent > 0
-        return self if any_response.all() else self.select_respondents(any_response)
 
     @classmethod
     def from_coded(
@@ -479,10 +538,6 @@ class ResponseMatrix(Shown):
         table = pd.DataFrame(self.correct, columns=list(self.item_ids))
         table.insert(0, "respondent_id", self.respondent_ids, allow_duplicates=True)
         return table
-
-    def in_short(self) -> str:
-        """Size, share observed and share correct."""
-        return size_in_short(self)
 
 
 ResponseMatrix.correct = Coded()  # type: ignore[assignment]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,12 +15,10 @@ from irtbench.data.responses import (
     Duplicates,
     LongPairs,
     ResponseMatrix,
-    log_binomial,
+    Responses,
+    hash_of,
     positions_of,
-    share_correct,
-    size_in_short,
 )
-from irtbench.data.shown import Shown
 from irtbench.data.trial_counts import wrong_counts
 
 MOST_DENSE_CELLS = 20_000_000  # a matrix of so many responses is 160 MB
@@ -27,7 +26,7 @@ SPARSE_BELOW = 0.1  # share of cells observed
 
 
 @dataclass(frozen=True, eq=False)
-class SparseResponses(Shown):
+class SparseResponses(Responses):
     """Graded responses of respondents to items, one entry a pair, in order of respondents.
 
     Parameters
@@ -49,25 +48,12 @@ class SparseResponses(Shown):
     item_ids: tuple[str, ...]
     trials: NDArray[np.int64] | None = None
 
-    @property
-    def n_respondents(self) -> int:
-        """Number of respondents."""
-        return len(self.respondent_ids)
-
-    @property
-    def n_items(self) -> int:
-        """Number of items."""
-        return len(self.item_ids)
+    at_once: ClassVar[int] = 1000
 
     @property
     def n_pairs(self) -> int:
         """Number of pairs of a respondent and an item with a response, or several."""
         return len(self.rows)
-
-    @property
-    def n_responses(self) -> int:
-        """Number of observed responses, each trial being one."""
-        return len(self.rows) if self.trials is None else int(self.trials.sum())
 
     @property
     def n_by_respondent(self) -> NDArray[np.int64]:
@@ -84,20 +70,12 @@ class SparseResponses(Shown):
         """Number of correct responses to each item, shape (n_items,)."""
         return _totals(self.columns, self.correct, self.n_items)
 
-    def log_coefficients(self) -> float:
-        """Sum of the logarithms of the binomial coefficients, see `ResponseMatrix.log_coefficients`."""
-        return log_binomial(self.correct, self.trials)
-
-    def where(self, kept: NDArray[np.bool_]) -> SparseResponses:
-        """The pairs where ``kept`` (shape (n_pairs,)) is true, positions and names as they are."""
+    def where(self, kept: NDArray[np.bool_] | slice) -> SparseResponses:
+        """The pairs that are kept (shape (n_pairs,)), positions and names as they are."""
         trials = None if self.trials is None else self.trials[kept]
         return replace(
             self, rows=self.rows[kept], columns=self.columns[kept], correct=self.correct[kept], trials=trials
         )
-
-    def proportion_correct(self) -> NDArray[np.float64]:
-        """Share of correct among the observed responses of each item, NaN where none was observed, shape (n_items,)."""
-        return share_correct(self.n_correct_by_item, self.n_by_item)
 
     def select_items(self, item_ids: Sequence[str]) -> SparseResponses:
         """Keep these items, in this order.
@@ -120,27 +98,35 @@ class SparseResponses(Shown):
         ids = tuple(self.respondent_ids[i] for i in np.flatnonzero(keep))
         return replace(self.where(kept), rows=new[self.rows[kept]], respondent_ids=ids)
 
+    @property
+    def content_hash(self) -> str:
+        """Hash of the responses and of the names."""
+        return hash_of(self.rows, self.columns, self.correct, self.trials, self.respondent_ids, self.item_ids)
+
     def respondents(self, start: int, stop: int) -> SparseResponses:
         """Consecutive respondents, with all items."""
         first, last = np.searchsorted(self.rows, [start, stop])
-        return SparseResponses(
-            self.rows[first:last] - start,
-            self.columns[first:last],
-            self.correct[first:last],
-            self.respondent_ids[start:stop],
-            self.item_ids,
-            None if self.trials is None else self.trials[first:last],
-        )
+        own = self.where(slice(first, last))
+        return replace(own, rows=own.rows - start, respondent_ids=self.respondent_ids[start:stop])
 
-    def to_matrix(self) -> ResponseMatrix:
-        """The same as a matrix of the full size."""
-        correct = np.full((self.n_respondents, self.n_items), np.nan)
-        correct[self.rows, self.columns] = self.correct
+    def part(self, start: int, stop: int) -> ResponseMatrix:
+        """Consecutive respondents as a matrix of all items."""
+        own = self.respondents(start, stop)
+        correct = np.full((own.n_respondents, own.n_items), np.nan)
+        correct[own.rows, own.columns] = own.correct
         trials = None
-        if self.trials is not None:
+        if own.trials is not None:
             trials = np.zeros(correct.shape, dtype=np.int64)
-            trials[self.rows, self.columns] = self.trials
-        return ResponseMatrix(correct, self.respondent_ids, self.item_ids, trials)
+            trials[own.rows, own.columns] = own.trials
+        return ResponseMatrix(correct, own.respondent_ids, own.item_ids, trials)
+
+    def parts(self, n_respondents: int | None = None) -> Iterator[ResponseMatrix]:
+        """So many respondents at a time, each time with the items that they answered."""
+        most = n_respondents or self.at_once
+        for start in range(0, self.n_respondents, most):
+            own = self.respondents(start, start + most)
+            asked = np.flatnonzero(own.n_by_item)
+            yield own.select_items([own.item_ids[j] for j in asked]).to_matrix()
 
     @classmethod
     def from_long(cls, table: pd.DataFrame, *, duplicates: Duplicates = "error") -> SparseResponses:
@@ -187,10 +173,6 @@ class SparseResponses(Shown):
             }
         )
 
-    def in_short(self) -> str:
-        """Size, share observed and share correct."""
-        return size_in_short(self)
-
 
 def _totals(
     positions: NDArray[np.intp], numbers: NDArray[np.int64] | NDArray[np.bool_] | None, n: int
@@ -201,7 +183,7 @@ def _totals(
     return np.bincount(positions, numbers, minlength=n).astype(np.int64)
 
 
-def responses_from_long(table: pd.DataFrame) -> ResponseMatrix | SparseResponses:
+def responses_from_long(table: pd.DataFrame) -> Responses:
     """A matrix, or a list where the matrix would be large and nearly empty; errors as `ResponseMatrix.from_long`.
 
     Examples
@@ -217,14 +199,3 @@ def responses_from_long(table: pd.DataFrame) -> ResponseMatrix | SparseResponses
     if n_cells > MOST_DENSE_CELLS and len(table) < SPARSE_BELOW * n_cells:
         return SparseResponses.from_long(table)
     return ResponseMatrix.from_long(table)
-
-
-def dense_parts(responses: ResponseMatrix | SparseResponses, n_respondents: int = 1000) -> Iterator[ResponseMatrix]:
-    """Matrices of a limited number of respondents and the items they answered; a matrix comes whole."""
-    if isinstance(responses, ResponseMatrix):
-        yield responses
-        return
-    for start in range(0, responses.n_respondents, n_respondents):
-        part = responses.respondents(start, start + n_respondents)
-        asked = np.flatnonzero(part.n_by_item)
-        yield part.select_items([part.item_ids[j] for j in asked]).to_matrix()

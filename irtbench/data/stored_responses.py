@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,18 +19,16 @@ from numpy.typing import NDArray
 from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
-from irtbench.data.responses import ResponseMatrix, positions_of, share_correct, size_in_short
-from irtbench.data.shown import Shown
-from irtbench.data.sparse_responses import SparseResponses
+from irtbench.data.responses import ResponseMatrix, Responses, hash_of, positions_of
 
-RESPONSES, NAMES, LEFT_OUT = "responses.bin", "respondents", "left_out"
+RESPONSES, NAMES, LEFT_OUT, STATE = "responses.bin", "respondents", "left_out", "encoded.json"
 NAMES_READ = 2**20  # at once
 BLOCK = 2**24  # bytes read at once where all are passed through
 FEW_BETWEEN = 2  # respondents read for one that is wanted, up to which all between are read at once
 
 
 @dataclass(frozen=True, eq=False)
-class StoredResponses(Shown):
+class StoredResponses(Responses):
     """Graded responses in a folder, one of a respondent to an item.
 
     Parameters
@@ -59,6 +58,9 @@ class StoredResponses(Shown):
     places: NDArray[np.intp] | None = None
     absent_items: tuple[str, ...] = ()
 
+    on_disk: ClassVar[bool] = True
+    at_once: ClassVar[int] = 2**13
+
     @property
     def item_ids(self) -> tuple[str, ...]:
         """Names of the items."""
@@ -71,26 +73,6 @@ class StoredResponses(Shown):
     def n_respondents(self) -> int:
         """Number of rows."""
         return self.n_stored if self.places is None else len(self.places)
-
-    @property
-    def n_items(self) -> int:
-        """Number of columns."""
-        return len(self.n_by_item)
-
-    @property
-    def n_responses(self) -> int:
-        """Number of observed responses."""
-        return int(self.n_by_item.sum())
-
-    @property
-    def n_pairs(self) -> int:
-        """The same, for there is one response of a respondent to an item."""
-        return self.n_responses
-
-    @cached_property
-    def is_complete(self) -> bool:
-        """Whether no response is missing."""
-        return self.n_responses == self.n_respondents * self.n_items
 
     @cached_property
     def n_by_respondent(self) -> NDArray[np.int64]:
@@ -114,19 +96,11 @@ class StoredResponses(Shown):
     def trials(self) -> None:
         """There is one response of a respondent to an item."""
 
-    def proportion_correct(self) -> NDArray[np.float64]:
-        """Share of correct among the observed responses of each item, NaN where none was observed, shape (n_items,)."""
-        return share_correct(self.n_correct_by_item, self.n_by_item)
-
     def table(self) -> pd.DataFrame:
         """One row an item: ``item_id, n, proportion_correct``."""
         return pd.DataFrame(
             {"item_id": self.item_ids, "n": self.n_by_item, "proportion_correct": self.proportion_correct()}
         )
-
-    def log_coefficients(self) -> float:
-        """Sum of the logarithms of the binomial coefficients: 0, there are no trials."""
-        return 0.0
 
     def rows(self, start: int, stop: int) -> NDArray[np.int8]:
         """Responses 1, 0 and -1 of consecutive respondents, read from the disk, shape (stop - start, n_items)."""
@@ -153,15 +127,20 @@ class StoredResponses(Shown):
         """Rows of some respondents, by their places in ascending order."""
         return self._wanted(self._chosen(respondents if self.places is None else self.places[respondents]))
 
-    def respondent_ids(self, start: int, stop: int) -> tuple[str, ...]:
+    @property
+    def respondent_ids(self) -> tuple[str, ...]:
+        """Names of all respondents, read from the disk."""
+        return self.names(0, self.n_respondents)
+
+    def names(self, start: int, stop: int) -> tuple[str, ...]:
         """Names of consecutive respondents."""
         if self.places is None:
             return tuple(NameFile.within(self.folder, NAMES).read(start, stop).to_pylist())
         return self._names(self.places[start:stop])
 
-    def names(self) -> tuple[str, ...]:
-        """Names of all respondents."""
-        return self.respondent_ids(0, self.n_respondents)
+    def name_of(self, respondent: int) -> str:
+        """The name of the respondent at a place."""
+        return self.names(respondent, respondent + 1)[0]
 
     def _names(self, places: NDArray[np.intp]) -> tuple[str, ...]:
         """Names at places among those stored, ascending; those between are read, some at a time."""
@@ -171,22 +150,26 @@ class StoredResponses(Shown):
                 found += names.read(int(own[0]), int(own[-1]) + 1).take(own - own[0]).to_pylist()
         return tuple(found)
 
-    @property
-    def n_without_response(self) -> int:
-        """Number of respondents of the table who are not stored, for they have no response to any item."""
-        return len(NameFile.within(self.folder, LEFT_OUT))
-
-    def ids_without_response(self, start: int, stop: int) -> tuple[str, ...]:
-        """Names of some of these."""
-        return tuple(NameFile.within(self.folder, LEFT_OUT).read(start, stop).to_pylist())
-
     def idle_ids(self) -> tuple[str, ...]:
-        """Names of respondents who are not among these: those without any response, or none to the items wanted."""
-        found = self.ids_without_response(0, self.n_without_response)
-        if self.places is None:
-            return found
-        others = np.setdiff1d(np.arange(self.n_stored), self.places, assume_unique=True)
-        return found + self._names(others)
+        """Names of the respondents without any response to these items; those to no item stored are the first."""
+        left_out, without = NameFile.within(self.folder, LEFT_OUT), self.unanswered
+        own = self._names(without if self.places is None else self.places[without])
+        return (*left_out.read(0, len(left_out)).to_pylist(), *own)
+
+    def everybody(self) -> Iterator[ResponseMatrix]:
+        """All respondents, some at a time, and last those who have no response to any item stored."""
+        yield from self.parts()
+        left_out = NameFile.within(self.folder, LEFT_OUT)
+        for start in range(0, len(left_out), self.at_once):
+            ids = tuple(left_out.read(start, min(start + self.at_once, len(left_out))).to_pylist())
+            nothing = np.full((len(ids), self.n_items), MISSING, dtype=np.int8)
+            yield ResponseMatrix.from_coded(nothing, ids, self.item_ids)
+
+    @property
+    def content_hash(self) -> str:
+        """Hash of the record of what is stored, and of what of it is wanted."""
+        record = (self.folder / STATE).read_bytes()
+        return hash_of(record, self.item_ids, self.places, self.n_by_item, self.n_correct_by_item)
 
     def select_items(self, item_ids: Sequence[str]) -> StoredResponses:
         """Keep these items, in this order.
@@ -250,22 +233,14 @@ class StoredResponses(Shown):
         own = np.delete(np.arange(self.n_stored) if self.places is None else self.places, without)
         return replace(self, places=own)  # what is left out has no response to count
 
-    def to_matrix(self) -> ResponseMatrix:
-        """The same as a matrix in memory."""
-        return self.part(0, self.n_respondents)
-
     def part(self, start: int, stop: int) -> ResponseMatrix:
         """Consecutive respondents as a matrix in memory."""
-        return ResponseMatrix.from_coded(self.rows(start, stop), self.respondent_ids(start, stop), self.item_ids)
+        return ResponseMatrix.from_coded(self.rows(start, stop), self.names(start, stop), self.item_ids)
 
     def sample(self, respondents: NDArray[np.intp]) -> ResponseMatrix:
         """Some respondents as a matrix in memory, by their places in ascending order."""
         places = respondents if self.places is None else self.places[respondents]
         return ResponseMatrix.from_coded(self.at(respondents), self._names(places), self.item_ids)
-
-    def in_short(self) -> str:
-        """Size, share observed and share correct."""
-        return size_in_short(self)
 
     def _chosen(self, places: NDArray[np.intp]) -> NDArray[np.int8]:
         """Rows at these places, in ascending order; few that lie far apart do not fill memory with those between."""
@@ -291,7 +266,3 @@ class StoredResponses(Shown):
         if len(found) < count:
             raise InputError(f"cache {self.folder}: {RESPONSES} was cut off while it was read; expected it to stay")
         return found.reshape(stop - start, width)
-
-
-#: Graded responses in any form that a model is fitted to.
-AnyResponses = ResponseMatrix | SparseResponses | StoredResponses

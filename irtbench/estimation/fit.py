@@ -16,9 +16,8 @@ from torch import Tensor
 
 from irtbench.data.given import ResponsesLike, as_any_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.data.sparse_responses import SparseResponses
-from irtbench.data.stored_responses import AnyResponses, StoredResponses
 from irtbench.estimation.distributed.ranks import Ranks
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.driver import fenced
@@ -71,7 +70,7 @@ logger = logging.getLogger(__name__)
 
 
 def fit_model(
-    responses: ResponsesLike | SparseResponses | StoredResponses,
+    responses: ResponsesLike | Responses,
     settings: FitSettings | None = None,
     *,
     anchors: AnchorsLike | None = None,
@@ -147,7 +146,7 @@ def fit_model(
     responses = as_any_responses(responses)
     settings = fit_settings(settings, keywords)
     known = None if anchors is None else anchors_among(responses.item_ids, anchors, settings)
-    if isinstance(responses, StoredResponses):
+    if responses.on_disk:
         demand_streamed(settings)
     elif ranks is not None:
         raise InputError("fit: several processes fit responses on disk; expected those of encode_table")
@@ -161,7 +160,7 @@ def fit_model(
 
 
 def estimate(
-    responses: AnyResponses,
+    responses: Responses,
     settings: FitSettings,
     seed: int,
     anchors: KnownItems | None = None,
@@ -306,7 +305,7 @@ def joint_error(
 
 
 def problem_of(
-    responses: AnyResponses,
+    responses: Responses,
     settings: FitSettings,
     quadrature: Quadrature,
     anchors: KnownItems | None = None,
@@ -345,7 +344,7 @@ def problem_of(
     return Problem.of(model, rows, nodes)
 
 
-def precision(responses: AnyResponses, settings: FitSettings) -> torch.dtype:
+def precision(responses: Responses, settings: FitSettings) -> torch.dtype:
     """Precision of the sums; float64 with sparse rows, where nothing is gained by less."""
     return torch.float64 if isinstance(responses, SparseResponses) else choose_precision(settings.dtype)
 
@@ -399,7 +398,7 @@ def shared_quadrature(nodes: NodeTensors) -> Quadrature:
 
 
 def check_estimable(
-    responses: AnyResponses, priors: Priors, anchors: Sequence[str] = (), bounded: Sequence[str] = ()
+    responses: Responses, priors: Priors, anchors: Sequence[str] = (), bounded: Sequence[str] = ()
 ) -> None:
     """Refuse data that do not determine the parameters; see `fit_model` for the errors.
 
@@ -416,11 +415,7 @@ def check_estimable(
             f"fit: {responses.n_items} items and {responses.n_respondents} respondents: with more items than "
             f"respondents prior {which} sets the scale of ability in their place; expected prior hierarchical"
         )
-    if isinstance(responses, StoredResponses):
-        without = responses.unanswered
-    else:
-        without = np.flatnonzero(responses.n_by_respondent == 0)
-    idle = [name_of(responses, int(i)) for i in without]
+    idle = [responses.name_of(int(i)) for i in responses.unanswered]
     if idle:
         raise InputError(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
     p = responses.proportion_correct()
@@ -459,13 +454,6 @@ def setting_in_memory(settings: FitSettings) -> str:
     return next((name for name, asked in needs.items() if asked), "")
 
 
-def name_of(responses: AnyResponses, respondent: int) -> str:
-    """The name at a place."""
-    if isinstance(responses, StoredResponses):
-        return responses.respondent_ids(respondent, respondent + 1)[0]
-    return responses.respondent_ids[respondent]
-
-
 def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     """Turn theta's sign, if need be, so that the expected number of correct responses rises with it."""
     theta, items = problem.nodes.theta, found.items
@@ -484,7 +472,7 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     )
 
 
-def with_names(status: Status, responses: AnyResponses) -> Status:
+def with_names(status: Status, responses: Responses) -> Status:
     """The status with the names of items that have run away or are not determined, and how many were right."""
     n, p, ids = responses.n_by_item, responses.proportion_correct(), responses.item_ids
 

@@ -11,9 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first, numbered
-from irtbench.data.sparse_responses import SparseResponses
-from irtbench.data.stored_responses import StoredResponses
+from irtbench.data.responses import ResponseMatrix, Responses, name_first, numbered
 
 Levels = Sequence[Any] | Mapping[str, Sequence[Any]] | None
 MISSING = -1
@@ -68,10 +66,9 @@ class CodedScores:
         InputError
             If there is nothing, no column of an item, a response that is none of the categories, or more than 100.
         """
-        if isinstance(responses, StoredResponses | SparseResponses):
-            raise InputError("responses: stored and sparse ones are right or wrong; expected a table of scores")
-        if isinstance(responses, ResponseMatrix):
-            of = responses
+        if isinstance(responses, Responses):
+            if not isinstance(of := responses, ResponseMatrix):
+                raise InputError("responses: stored and sparse ones are right or wrong; expected a table of scores")
             responses = pd.DataFrame(of.values, index=list(of.respondent_ids), columns=list(of.item_ids))
         if isinstance(responses, pd.DataFrame) and {*PAIR} <= {*responses.columns}:
             return cls._of_long(responses, levels)

@@ -17,8 +17,7 @@ from irtbench.data.readers.column_names import with_known_names
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.outside_parameters import in_our_columns, read_py_irt_parameters, recognises
 from irtbench.data.readers.table import demand_columns, field_places, read_table, to_numbers
-from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.sparse_responses import SparseResponses
+from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.models.category_parameters import WORDS, CategoryParameters
 from irtbench.models.category_table import in_categories, numeric, read_categories
 from irtbench.models.item_models.named import MODELS
@@ -154,7 +153,7 @@ def kinds_of(models: pd.Series) -> tuple[ItemKind, ...]:
 
 
 def responses_and_items(
-    responses: ResponsesLike | SparseResponses,
+    responses: ResponsesLike | Responses,
     items: ParametersLike,
     *,
     upper_asymptotes: bool = False,
@@ -167,7 +166,7 @@ def responses_and_items(
     return as_responses(responses, item_ids=items.item_ids), items
 
 
-def parameter_table(items: ParametersLike, responses: ResponsesLike | SparseResponses) -> pd.DataFrame:
+def parameter_table(items: ParametersLike, responses: ResponsesLike | Responses) -> pd.DataFrame:
     """Parameters with their standard errors and the classical figures of the same responses, a row an item.
 
     Raises

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from irtbench.data.readers.recognise import mostly_responses
 from irtbench.data.readers.table_blocks import LongFile, RowsScattered, long_blocks, ordered_blocks, wide_blocks
 from irtbench.data.readers.wide_table import likely_respondent_column
 from irtbench.data.response_blocks import Blocks, blocks_of
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.data.stored_responses import StoredResponses
 from irtbench.scoring.group_percentiles import percentiles_by_group, with_groups
 from irtbench.scoring.part_scores import BlockScores, Processes
@@ -203,7 +202,7 @@ def holds_answers(table: LargeTable | TextTable, items: Sequence[str], content: 
 
 def score_matrix(
     bank: ItemBank | Scale,
-    responses: ResponseMatrix | StoredResponses,
+    responses: Responses,
     target: str | Path,
     settings: ScoringSettings | None = None,
     *,
@@ -239,8 +238,7 @@ def score_matrix(
 
     blocks, unfinished = blocks_of(responses), None
     if isinstance(responses, StoredResponses) and together is not None:
-        own = None if responses.places is None else hashlib.sha256(responses.places.tobytes()).hexdigest()
-        depends_on = {"n": responses.n_respondents, "respondents": own, "columns": columns, "role": role}
+        depends_on = {"responses": responses.content_hash, "columns": columns, "role": role}
         unfinished, blocks = responses.folder / SCORES, replace(blocks, identity=lambda: depends_on)
     scores = BlockScores(whole, blocks, settings or ScoringSettings(), Path(target), finish, before, unfinished)
     n = scores.write(progress, together)

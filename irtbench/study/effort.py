@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 
 from irtbench.building.prune_rules import FEWEST_ITEMS
+from irtbench.data.responses import Responses
 from irtbench.data.shown import Figures
-from irtbench.data.stored_responses import AnyResponses
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
 
 FEW_RESPONSES = 10  # to an item, or by a respondent: what they say of either is next to nothing
@@ -97,7 +97,7 @@ def choose_prior(shape: Shape) -> tuple[Prior, str]:
     return "none", f"{shape.per_item:g} responses to the median item suffice for maximum likelihood"
 
 
-def prior_for(responses: AnyResponses) -> tuple[Prior, str]:
+def prior_for(responses: Responses) -> tuple[Prior, str]:
     """The prior of `fit` that suits these responses, and why."""
     n, right = responses.n_by_item, responses.proportion_correct() * responses.n_by_item
     rarer = np.minimum(right, n - right)

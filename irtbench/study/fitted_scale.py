@@ -17,9 +17,7 @@ from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.response_blocks import ROWS
-from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.sparse_responses import SparseResponses, dense_parts
-from irtbench.data.stored_responses import AnyResponses, StoredResponses
+from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.models.item_parameters import ItemParameters, sensible_items
 from irtbench.models.quadrature import Quadrature, normal_population
 from irtbench.scoring.bulk import score_matrix
@@ -37,7 +35,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and is loaded beside the res
 MANY_RESPONDENTS = 20_000  # from which on scores are written block by block
 MANY_PER_ITEM = 300  # responses in categories, from which on maximum likelihood needs no prior
 
-Given = TypeVar("Given", bound="AnyResponses | pd.DataFrame")
+Given = TypeVar("Given", bound="Responses | pd.DataFrame")
 Progress = Callable[[str], None]
 
 
@@ -68,7 +66,7 @@ class FittedScale:
     scores: pd.DataFrame | None = None
     scale: Scale | None = None
     words: Sequence[str] = ()
-    data: AnyResponses | None = None
+    data: Responses | None = None
     ability_on: pd.DataFrame | None = None
 
     def on(self, file: Path) -> Self:
@@ -210,18 +208,13 @@ class RightOrWrong(Fit):
         demand_varied_items(kept, place)
         data = given.select_items(kept)
         reasons = [{"item_id": item, "reason": reason} for item, reason in left_out.items()]
-        if isinstance(data, StoredResponses):
-            data = data.answered()
-            return data, reasons, sorted(data.idle_ids())
-        if not data.n_by_respondent.all():
-            data = data.select_respondents(data.n_by_respondent > 0)
-        return data, reasons, sorted(set(given.respondent_ids) - set(data.respondent_ids))
+        return data.answered(), reasons, sorted(data.idle_ids())
 
-    def in_words(self, data: AnyResponses) -> str:
+    def in_words(self, data: Responses) -> str:
         """What is about to be fitted."""
         return f"{data.n_respondents} respondents x {data.n_items} items"
 
-    def with_prior_for(self, data: AnyResponses) -> tuple[Self, str]:
+    def with_prior_for(self, data: Responses) -> tuple[Self, str]:
         """The same with the prior that suits so many respondents and items, and why, if it is to be chosen."""
         if not self.chooses_prior:
             return self, ""
@@ -230,13 +223,13 @@ class RightOrWrong(Fit):
             prior = "none" if data.n_items > data.n_respondents else "weak"
         return (self, "") if prior == "none" else (replace(self, settings=replace(self.settings, prior=prior)), why)
 
-    def items(self, data: AnyResponses) -> ItemParameters:
+    def items(self, data: Responses) -> ItemParameters:
         """The items' parameters alone."""
         return self._fitted(data).items
 
     def fit(
         self,
-        data: AnyResponses,
+        data: Responses,
         *,
         file: Path | None = None,
         progress: Progress = lambda message: None,
@@ -260,9 +253,7 @@ class RightOrWrong(Fit):
         fitted = self._fitted(data, ranks)
         found, table = fitted.summary(), fitted.table()
         many = data.trials is None and data.n_respondents >= MANY_RESPONDENTS
-        if isinstance(data, StoredResponses) or (
-            many and isinstance(data, ResponseMatrix) and fitted.abilities is None
-        ):
+        if data.on_disk or (many and isinstance(data, ResponseMatrix) and fitted.abilities is None):
             scale = scale_of_many(fitted, data)
             if file is not None:
                 score_matrix(scale, data, file, together=ranks, progress=progress)
@@ -276,12 +267,12 @@ class RightOrWrong(Fit):
         scores = score_table(scale, abilities, np.full(abilities.theta.shape, np.nan), ScoringSettings())
         return FittedScale(found | {"item_error": "joint"}, table, scores, scale, data=data)
 
-    def _fitted(self, data: AnyResponses, ranks: Ranks | None = None) -> FittedModel:
+    def _fitted(self, data: Responses, ranks: Ranks | None = None) -> FittedModel:
         from irtbench.estimation.fit import fit_model
 
         return fit_model(data, self.settings, anchors=self.anchors, seed=self.seed, ranks=ranks)
 
-    def _fit_groups(self, data: AnyResponses) -> FittedScale:
+    def _fit_groups(self, data: Responses) -> FittedScale:
         """Concurrent calibration: the items of all, and the reference group's norms."""
         from irtbench.estimation.multiple_groups import fit_groups
 
@@ -309,7 +300,7 @@ class SeveralAbilities(RightOrWrong):
     pattern: Path | None = None
     needs_memory = "several abilities"
 
-    def fit(self, data: AnyResponses, **_: Any) -> FittedScale:
+    def fit(self, data: Responses, **_: Any) -> FittedScale:
         """The items, and abilities on each axis."""
         from irtbench.estimation.factors import factor_scores, fit_factors
         from irtbench.models.parameter_table import read_pattern
@@ -344,7 +335,7 @@ class Testlets(RightOrWrong):
     specific_slopes: Literal["free", "equal"] = "free"
     needs_memory = "--testlets"
 
-    def fit(self, data: AnyResponses, **_: Any) -> FittedScale:
+    def fit(self, data: Responses, **_: Any) -> FittedScale:
         """The items, and the general ability with and without regard to testlets."""
         from irtbench.analysis.effect_of_testlets import effect_of_testlets
         from irtbench.estimation.bifactor import fit_bifactor
@@ -378,7 +369,7 @@ class ScatteredTrials(RightOrWrong):
     dispersion: Literal["scale", "item"]
     needs_memory = "--dispersion"
 
-    def fit(self, data: AnyResponses, **_: Any) -> FittedScale:
+    def fit(self, data: Responses, **_: Any) -> FittedScale:
         """The items, and abilities as if trials were responses to items of their own."""
         from irtbench.estimation.dispersion import fit_trials
 
@@ -545,14 +536,14 @@ def scale_of(items: ItemParameters, population: Quadrature | None, joint_error: 
 
 def with_abilities(
     scale: Scale,
-    data: ResponseMatrix | SparseResponses,
+    data: Responses,
     found: dict[str, Any],
     table: pd.DataFrame,
     labels: Sequence[str] | None = None,
     groups: pd.DataFrame | None = None,
 ) -> FittedScale:
     """Abilities of all, each group's (its label, and its row of `groups`) by its own population; norms of the first."""
-    populations: list[tuple[str, Scale, ResponseMatrix | SparseResponses]] = [("", scale, data)]
+    populations: list[tuple[str, Scale, Responses]] = [("", scale, data)]
     if groups is not None and isinstance(data, ResponseMatrix):
         label: NDArray[Any] = np.array(labels, dtype=object)
         populations = [
@@ -560,7 +551,7 @@ def with_abilities(
             for name, mean, sd in groups[["group", "mean", "sd"]].itertuples(index=False)
         ]
     settings = ScoringSettings()
-    abilities = [[score_abilities(at, part, settings) for part in dense_parts(own)] for _, at, own in populations]
+    abilities = [[score_abilities(at, part, settings) for part in own.parts()] for _, at, own in populations]
     theta, errors = (
         np.concatenate([getattr(part, name) for part in abilities[0]]) for name in ("theta", "standard_error")
     )
@@ -568,7 +559,7 @@ def with_abilities(
     tables = [
         with_person_fit(scale, part, own).assign(**({"group": name} if name else {}))
         for (name, _, responses), of_group in zip(populations, abilities, strict=True)
-        for part, own in zip(dense_parts(responses), of_group, strict=True)
+        for part, own in zip(responses.parts(), of_group, strict=True)
     ]
     scores = pd.concat(tables, ignore_index=True)
     if len(populations) > 1:
@@ -586,14 +577,11 @@ def item_error_of(scale: Scale, *, several_trials: bool) -> dict[str, str | floa
     return {"item_error": how, "item_error_share": item_error_share(scale.items, scale.population)}
 
 
-def scale_of_many(fitted: FittedModel, data: ResponseMatrix | StoredResponses) -> Scale:
+def scale_of_many(fitted: FittedModel, data: Responses) -> Scale:
     """The scale with some of the respondents, drawn at random, as its norm sample."""
     scale = scale_of(fitted.items, fitted.estimated_population, fitted.joint_error)
-    places = norm_places(data.n_respondents, fitted.seed)
-    rows, ids = data.at(places), tuple(map(str, places))
-    parts = [slice(first, first + ROWS) for first in range(0, len(ids), ROWS)]
-    some = [ResponseMatrix.from_coded(rows[part], ids[part], data.item_ids) for part in parts]
-    abilities = [score_abilities(scale, part, ScoringSettings(item_error="none")) for part in some]
+    some = data.sample(norm_places(data.n_respondents, fitted.seed))
+    abilities = [score_abilities(scale, part, ScoringSettings(item_error="none")) for part in some.parts(ROWS)]
     theta, errors = (
         np.concatenate([getattr(part, name) for part in abilities]) for name in ("theta", "standard_error")
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from irtbench.config import StudyFile
-from irtbench.data.coded_responses import MISSING
 from irtbench.data.grading import as_compared
 from irtbench.data.input_error import InputError
 from irtbench.data.respondent_sample import some_respondents
@@ -22,8 +21,6 @@ from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_lab
 from irtbench.scoring.item_error import abilities_of
 from irtbench.study.person_screening import ScaleFit, fit_scales, joint_person_fit
 from irtbench.study.study_data import StudyData, divide
-
-ROWS = 2**13  # respondents on disk that are screened at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +105,7 @@ def _screened(
 ) -> Screened:
     kept, outcomes, done = [], [], 0
     reasons: Counter[str] = Counter()
-    for block in _blocks(data):
+    for block in data.responses.everybody():
         found = screening_of(block, settings, data, fits)
         each(found)
         kept.append(found.kept)
@@ -125,21 +122,6 @@ def _screened(
             f"expected at least {FEWEST_RESPONDENTS} to estimate items from"
         )
     return Screened(np.concatenate(kept)[: data.responses.n_respondents], whole, found, fits)
-
-
-def _blocks(data: StudyData) -> Iterator[ResponseMatrix]:
-    """All respondents: in memory at once, on disk some at a time, and last those who have no response to any item."""
-    responses = data.responses
-    if isinstance(responses, ResponseMatrix):
-        yield responses
-        return
-    n, idle = responses.n_respondents, responses.n_without_response
-    for start in range(0, n, ROWS):
-        yield responses.part(start, min(start + ROWS, n))
-    for start in range(0, idle, ROWS):
-        ids = responses.ids_without_response(start, min(start + ROWS, idle))
-        nothing = np.full((len(ids), responses.n_items), MISSING, dtype=np.int8)
-        yield ResponseMatrix.from_coded(nothing, ids, responses.item_ids)
 
 
 def _person_fit(part: ResponseMatrix, screening: Screening, fits: Sequence[ScaleFit]) -> NDArray[np.float64]:

@@ -13,8 +13,7 @@ from irtbench.config import StudyFile
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.respondents import is_prolific, read_respondents, respondents_of, weights_of
-from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.stored_responses import StoredResponses
+from irtbench.data.responses import Responses, name_first
 from irtbench.scoring.ability import Abilities
 
 
@@ -42,13 +41,13 @@ def columns_of_norms(
     settings: StudyFile,
     respondents: pd.DataFrame | None,
     respondents_from: Path | None,
-    screened: ResponseMatrix | StoredResponses,
+    screened: Responses,
     progress: Callable[[str], None],
 ) -> pd.DataFrame | None:
     """The same for the screened respondents, in their order, checked before anything is fitted."""
     if respondents is None or respondents_from is None:
         return None
-    of_screened = respondents.reindex(list(screened.names())).astype(object)
+    of_screened = respondents.reindex(list(screened.respondent_ids)).astype(object)
     of_screened = of_screened.where(of_screened.notna(), None)
     for name in settings.score.norm_columns:
         known = of_screened[name].notna()

@@ -22,9 +22,8 @@ from irtbench.config import StudyFile
 from irtbench.data.file_hash import file_hash
 from irtbench.data.items import ItemTable
 from irtbench.data.respondent_sample import some_respondents
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.data.screening import Screening
-from irtbench.data.stored_responses import StoredResponses
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel, software_versions
 from irtbench.estimation.settings import Device
@@ -108,7 +107,7 @@ def carry_out(
     fit: Fit | None = None,
     each: Callable[[Screening], None] = lambda screening: None,
     progress: Callable[[str], None] = lambda message: None,
-) -> tuple[Study, ResponseMatrix | StoredResponses]:
+) -> tuple[Study, Responses]:
     """The study of these data, and the responses of all whom screening kept, to all items.
 
     All are screened; items leave by a sample, if there is one, and what is left is fitted to all. Of responses on disk
@@ -156,14 +155,15 @@ def carry_out(
         settings = replace(settings, pruning=replace(settings.pruning, compare_factors=False))
     provenance = describe_provenance(settings, data.named) | drawn.stated
     some, of_some = data.responses, screened.last
-    if isinstance(some, StoredResponses):
+    if not isinstance(some, ResponseMatrix):
         _, some = some_respondents(some, sample, seed)
         of_some = screening_of(some, settings, data, screened.fits)
     overall, by_label = agreement_of_kept(settings, data, of_some)
     everybody = None
-    if (isinstance(kept, StoredResponses) or not drawn.is_all) and not control:
+    pruned_on_some = kept.on_disk or not drawn.is_all
+    if pruned_on_some and not control:
         of_all = None if drawn.is_all else partial(fit_as_set, settings)
-        everybody = Everybody(kept, data.source, fit or of_all)
+        everybody = Everybody(kept, fit or of_all)
     n_cells = chosen.n_respondents * max(chosen.n_items, settings.model.n_nodes)
     with threads_for(n_cells):
         dimensions, no_dimensions = None, ""
@@ -217,12 +217,12 @@ def carry_out(
         system_explanation=None if systems is None else systems.explanation,
         group_percentiles=None if systems is None else systems.group_percentiles,
         forms=forms,
-        sample=StudySample(drawn, screened.outcomes) if isinstance(kept, StoredResponses) or not drawn.is_all else None,
+        sample=StudySample(drawn, screened.outcomes) if pruned_on_some else None,
     )
     return study, kept
 
 
-def fit_as_set(settings: StudyFile, data: ResponseMatrix | StoredResponses) -> FittedModel:
+def fit_as_set(settings: StudyFile, data: Responses) -> FittedModel:
     """The fit that a study file asks for."""
     with threads_for(data.n_respondents * max(data.n_items, settings.model.n_nodes)):
         return fit_model(data, settings.model, seed=settings.study.seed)

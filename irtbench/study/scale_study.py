@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +16,7 @@ from irtbench.building.pruned import Pruning
 from irtbench.building.pruning import prune
 from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix
-from irtbench.data.stored_responses import StoredResponses
+from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel, software_versions
 from irtbench.estimation.many_scales.fit_many import fit_many
@@ -31,7 +29,7 @@ from irtbench.study.results import FittedToAll, ScaleStudy
 CHECKPOINT = "fit_of_all"
 
 
-Fit = Callable[[Any], FittedModel]  # of ResponseMatrix or StoredResponses
+Fit = Callable[[Any], FittedModel]  # of Responses
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +40,11 @@ class Everybody:
     ----------
     responses
         In memory or on disk, to all items of the study.
-    source
-        A hash of what those on disk were made of.
     fit
         Fits some of their items; None where the sample is all of them, so that its fit stands.
     """
 
-    responses: ResponseMatrix | StoredResponses
-    source: str
+    responses: Responses
     fit: Fit | None
 
 
@@ -82,7 +77,9 @@ def study_scale(
         data = given.select_items(pruning.kept).answered()
         if everybody.fit is not None:
             progress(f"{name}: fitting {data.n_items} items to {data.n_respondents} respondents")
-            fitted = _fitted(data, everybody, everybody.fit, settings, checkpoint_folder)
+            key = checkpoint_key(data, settings.model, settings.study.seed, software_versions())
+            once, fit = Checkpoint(checkpoint_folder, key).once, everybody.fit
+            fitted = once(CHECKPOINT, FittedModel, lambda: fit(data))
         of_all = replace(of_all, fitted=fitted)
         abilities = abilities_of(fitted, own)
         if everybody.fit is None and norm_columns is None:
@@ -94,27 +91,11 @@ def study_scale(
 
 
 def norms_of_everybody(
-    fitted: FittedModel, data: ResponseMatrix | StoredResponses, columns: pd.DataFrame | None, settings: StudyFile
+    fitted: FittedModel, data: Responses, columns: pd.DataFrame | None, settings: StudyFile
 ) -> Norms:
     """The norm sample: the respondents, or so many of them drawn at random as `norm_places` takes."""
     some = data.sample(norm_places(data.n_respondents, fitted.seed))
     return norms_of(abilities_of(fitted, some), columns, settings)
-
-
-def _fitted(
-    data: ResponseMatrix | StoredResponses, everybody: Everybody, fit: Fit, settings: StudyFile, folder: Path | None
-) -> FittedModel:
-    """The fit to everybody, or that which an interrupted run has left."""
-    depends_on = settings.model, settings.study.seed, software_versions()
-    if isinstance(data, ResponseMatrix):
-        key = checkpoint_key(data, *depends_on)
-    else:
-        digest = hashlib.sha256(everybody.source.encode())
-        for chosen in (data.places, data.n_by_item, data.n_correct_by_item):
-            digest.update(b"all" if chosen is None else chosen.tobytes())
-        digest.update(repr((data.item_ids, *depends_on)).encode())
-        key = digest.hexdigest()
-    return Checkpoint(folder, key).once(CHECKPOINT, FittedModel, lambda: fit(data))
 
 
 def prune_scale(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -19,10 +20,12 @@ from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.recognise import holds_responses, is_outside, read_answers, read_responses
 from irtbench.data.readers.respondents import is_prolific
 from irtbench.data.readers.table import demand_columns, read_table
-from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.stored_responses import StoredResponses
+from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.estimation.fit import setting_in_memory
 from irtbench.study.norm_columns import read_columns_of_norms
+
+if TYPE_CHECKING:
+    from irtbench.data.stored_responses import StoredResponses
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,19 +46,16 @@ class StudyData:
         The file that these are from.
     approval
         Approval rates of the respondents, the index holding them; None if no rule asks for them.
-    source
-        A hash of what responses on disk were made of; empty where they are in memory.
     named
         Name and hash of the answers where they are no file of this machine.
     """
 
     answers: pd.DataFrame | None
-    responses: ResponseMatrix | StoredResponses
+    responses: Responses
     items: ItemTable
     respondents: pd.DataFrame | None = None
     respondents_from: Path | None = None
     approval: pd.Series[float] | None = None
-    source: str = ""
     named: Mapping[str, str] | None = None
 
     @property
@@ -64,54 +64,47 @@ class StudyData:
         return self.answers if self.answers is not None and "seconds" in self.answers else None
 
 
-def read_data(settings: StudyFile) -> StudyData:
+def read_data(
+    settings: StudyFile, stored: StoredResponses | None = None, *, named: Mapping[str, str] | None = None
+) -> StudyData:
     """Read the files that a study file names, and grade the answers.
+
+    Parameters
+    ----------
+    settings
+        The study file.
+    stored
+        The graded responses that it names, where they are encoded on disk already.
+    named
+        As of `StudyData`.
 
     Raises
     ------
     InputError
         If a file cannot be read, or the files do not fit together.
     """
-    data, items = settings.data, read_items_given(settings)
-    if data.content == "answers":
-        if items is None:
-            raise InputError(f"{settings.path}: data.items: missing; answers are graded by the key of the items")
-        answers = read_study_table(data)
-        norms, norms_from = read_columns_of_norms(settings, answers)
-        if data.where:
-            answers = answers[answers["item_id"].isin(items.item_ids)]
-        approval = read_approval(settings, answers)
-        responses = grade(answers, items, settings.grading)
-        return StudyData(first_trials(answers), responses, items, norms, norms_from, approval)
-    table = read_study_table(data)
+    data, items, answers = settings.data, read_items_given(settings), None
+    if data.content == "answers" and items is None:
+        raise InputError(f"{settings.path}: data.items: missing; answers are graded by the key of the items")
+    table = read_study_table(data) if stored is None else pd.DataFrame()
     norms, norms_from = read_columns_of_norms(settings, table)
-    if items is not None and data.where:
+    if items is not None and data.where and stored is None:
         table = table[table["item_id"].isin(items.item_ids)]
-    responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
     approval = read_approval(settings, table)
-    return StudyData(None, responses, items or ItemTable.plain(responses.item_ids), norms, norms_from, approval)
-
-
-def stored_data(
-    settings: StudyFile, responses: StoredResponses, *, source: str, named: Mapping[str, str] | None = None
-) -> StudyData:
-    """The same of graded responses that are on disk.
-
-    Raises
-    ------
-    InputError
-        As `read_items_given`, or if there are responses to an item that is not among these.
-    """
-    items = read_items_given(settings) or ItemTable.plain(responses.item_ids)
-    known = set(items.item_ids)
-    unknown = [item for item in responses.item_ids if item not in known]
-    if unknown and not settings.data.where:
-        raise InputError(f"responses: unknown item {name_first(unknown)}")
-    norms, norms_from = read_columns_of_norms(settings, pd.DataFrame())
-    approval = read_approval(settings, pd.DataFrame())
-    return StudyData(
-        None, responses.with_items(items.item_ids), items, norms, norms_from, approval, source=source, named=named
-    )
+    responses: Responses
+    if stored is not None:
+        items = items or ItemTable.plain(stored.item_ids)
+        known = set(items.item_ids)
+        unknown = [item for item in stored.item_ids if item not in known]
+        if unknown and not data.where:
+            raise InputError(f"responses: unknown item {name_first(unknown)}")
+        responses = stored.with_items(items.item_ids)
+    elif data.content == "answers" and items is not None:
+        responses, answers = grade(table, items, settings.grading), first_trials(table)
+    else:
+        responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
+    items = items or ItemTable.plain(responses.item_ids)
+    return StudyData(answers, responses, items, norms, norms_from, approval, named)
 
 
 def needs_memory(settings: StudyFile) -> str:

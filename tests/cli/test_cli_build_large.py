@@ -28,7 +28,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_table, "ROWS_OF_PART", 200)
     monkeypatch.setattr(response_blocks, "ROWS", 131)
     monkeypatch.setattr(table_blocks, "ROWS_READ", 997)
-    monkeypatch.setattr("irtbench.study.kept_respondents.ROWS", 177)
+    monkeypatch.setattr("irtbench.data.stored_responses.StoredResponses.at_once", 177)
 
 
 def build(file: Path, output: Path, *options: object) -> str:
@@ -184,7 +184,7 @@ def test_items_that_nobody_was_asked_and_person_fit(
     file = study(tmp_path, "wide", rules=rules)
     build(file, tmp_path / "memory", "--quiet")
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
-    monkeypatch.setattr("irtbench.study.kept_respondents.ROWS", 177)
+    monkeypatch.setattr("irtbench.data.stored_responses.StoredResponses.at_once", 177)
     build(file, tmp_path / "out", "--quiet")
     assert_same_bank(tmp_path / "out", tmp_path / "memory")
     people, others = (read(tmp_path / name, "respondents.csv").set_index("respondent_id") for name in ("out", "memory"))
@@ -215,7 +215,7 @@ def test_what_is_known_of_respondents_is_known_from_disk(
     build(file, tmp_path / "memory", "--quiet")
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
     monkeypatch.setattr("irtbench.study.study_data.read_study_table", lambda *_: pytest.fail("read whole"))
-    monkeypatch.setattr("irtbench.study.kept_respondents.ROWS", 177)
+    monkeypatch.setattr("irtbench.data.stored_responses.StoredResponses.at_once", 177)
     build(file, tmp_path / "out", "--quiet")
     assert_same_bank(tmp_path / "out", tmp_path / "memory")
     people, others = (read(tmp_path / name, "respondents.csv").set_index("respondent_id") for name in ("out", "memory"))

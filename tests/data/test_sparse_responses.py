@@ -6,7 +6,7 @@ import pytest
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.sparse_responses import SparseResponses, dense_parts, responses_from_long
+from irtbench.data.sparse_responses import SparseResponses, responses_from_long
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
@@ -78,10 +78,10 @@ def test_selecting_items_and_respondents_is_that_of_the_matrix() -> None:
 
 def test_dense_parts_hold_every_response_once() -> None:
     matrix, sparse = both()
-    parts = list(dense_parts(sparse, 90))
+    parts = list(sparse.parts(90))
     assert [name for part in parts for name in part.respondent_ids] == list(matrix.respondent_ids)
     assert sum(part.n_responses for part in parts) == matrix.n_responses
-    assert list(dense_parts(matrix)) == [matrix]
+    assert list(matrix.parts()) == [matrix]
 
 
 def test_a_small_or_full_table_becomes_a_matrix_and_a_large_empty_one_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def test_what_was_stored_is_read_and_counted(tmp_path: Path) -> None:
     assert (found.n_respondents, found.n_items, found.n_responses, found.is_complete) == (3, 3, 8, False)
     assert found.n_by_item.tolist() == [3, 3, 2]
     assert found.n_correct_by_item.tolist() == [2, 1, 2]
-    assert found.respondent_ids(0, 3) == ("ann", "böb", "dee")
+    assert found.names(0, 3) == ("ann", "böb", "dee")
     assert found.idle_ids() == ("cy",)
     assert found.rows(1, 3).tolist() == [[0, 0, 1], [1, 1, 1]]
     assert found.n_by_respondent.tolist() == [2, 3, 3]
@@ -67,14 +67,14 @@ def test_items_and_respondents_are_chosen_without_copies(tmp_path: Path) -> None
     assert found.n_by_item.tolist() == [2, 3]
     last = found.select_items(["i3"])
     kept = last.select_respondents(last.n_by_respondent > 0)
-    assert kept.respondent_ids(0, 2) == ("böb", "dee")
-    assert kept.respondent_ids(1, 1) == ()
+    assert kept.names(0, 2) == ("böb", "dee")
+    assert kept.names(1, 1) == ()
     assert kept.rows(0, 2).tolist() == [[1], [1]]
     assert kept.at(np.array([1])).tolist() == [[1]]
-    assert kept.idle_ids() == ("cy", "ann")
+    assert last.idle_ids() == ("cy", "ann")
     assert kept.is_complete
     some = found.select_respondents(np.array([True, False, True]))
-    assert some.respondent_ids(0, 2) == ("ann", "dee")
+    assert some.names(0, 2) == ("ann", "dee")
     assert (some.n_by_item.tolist(), some.n_correct_by_item.tolist()) == ([1, 2], [1, 2])
     with pytest.raises(InputError, match="unknown item i9"):
         found.select_items(["i9"])
@@ -236,7 +236,7 @@ def test_a_store_that_was_stopped_goes_on_after_its_last_part(tmp_path: Path) ->
     again.end_part()
     again.finish()
     found = again.responses()
-    assert found.respondent_ids(0, 3) == ("ann", "böb", "dee")
+    assert found.names(0, 3) == ("ann", "böb", "dee")
     assert found.n_correct_by_item.tolist() == [2, 1, 2]
     record = json.loads((tmp_path / STATE).read_text())["record"]
     assert record["files"][RESPONSES] == list(checksum(tmp_path / RESPONSES))

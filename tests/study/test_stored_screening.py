@@ -63,7 +63,7 @@ def test_part_by_part_it_is_the_screening_in_memory(
     expected = screen(matrix, items, RULES)
     parts: list[Screening] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("irtbench.study.kept_respondents.ROWS", rows)
+        patch.setattr("irtbench.data.stored_responses.StoredResponses.at_once", rows)
         patch.setattr("irtbench.study.kept_respondents.FEWEST_RESPONDENTS", 1)
         stored = on_disk(matrix, tmp_path_factory.mktemp("store"))
         found = screen_respondents(study, StudyData(None, stored, items), sample=50, each=parts.append)

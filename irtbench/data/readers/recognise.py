@@ -37,8 +37,8 @@ from irtbench.data.readers.wide_table import (
     wide_from_frame,
     without_header_rows,
 )
-from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.sparse_responses import SparseResponses, responses_from_long
+from irtbench.data.responses import Responses, name_first
+from irtbench.data.sparse_responses import responses_from_long
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ def read_responses(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
     return _Files(path, Wanted("response", HowToRead.of(how))).long_table()
 
 
-def read_response_matrix(path: Paths, **how: Unpack[ReadingOptions]) -> ResponseMatrix | SparseResponses:
+def read_response_matrix(path: Paths, **how: Unpack[ReadingOptions]) -> Responses:
     """Read graded responses into what `responses_from_long` makes of them; a wide table is never made long.
 
     Parameters and errors as for ``read_responses``.
@@ -355,7 +355,7 @@ class _Files:
         reader = self.sources.reader
         return self._finished(self._outside(reader) if reader is not None else self._tables(self._frames()))
 
-    def matrix(self) -> ResponseMatrix | SparseResponses:
+    def matrix(self) -> Responses:
         """Responses; a wide table is never made long."""
         added = self.sources.participants or self.how.respondents is not None
         if self.sources.reader is not None or added or self.how.join or self.how.trials in ("mean", "all"):

@@ -19,7 +19,6 @@ from importlib.metadata import version
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.data.response_store import STATE
 from irtbench.data.stored_responses import StoredResponses
 
 FOLDER = "passes"
@@ -39,10 +38,7 @@ class KeptPasses:
 
     def __init__(self, responses: StoredResponses) -> None:
         self.folder = responses.folder / FOLDER
-        self.base = hashlib.sha256((responses.folder / STATE).read_bytes())
-        self.base.update(version("irtbench").encode())
-        for chosen in (responses.columns, responses.places):
-            self.base.update(b"all" if chosen is None else chosen.tobytes())
+        self.base = hashlib.sha256(f"{responses.content_hash} {version('irtbench')}".encode())
 
     def __len__(self) -> int:
         return len(list(self.folder.glob("*.sums")))

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.data.sparse_responses import SparseResponses
-from irtbench.data.stored_responses import AnyResponses, StoredResponses
+from irtbench.data.stored_responses import StoredResponses
 from irtbench.models.coded_scores import CodedScores
 
 MISSING = -1  # in rows of responses 1 and 0
@@ -410,7 +410,7 @@ def as_rows(value: Tensor | ResponseRows) -> ResponseRows:
     return DenseRows(value.to(torch.int8), n_correct, not bool((value == MISSING).any()))
 
 
-def encode_responses(responses: AnyResponses, device: torch.device) -> ResponseRows:
+def encode_responses(responses: Responses, device: torch.device) -> ResponseRows:
     """Copy responses to the device, sparse ones without a matrix of the full size; stored ones stay where they are."""
     n_correct = torch.from_numpy(responses.n_correct_by_item.astype(np.float64)).to(device)
     if isinstance(responses, StoredResponses):
@@ -421,6 +421,7 @@ def encode_responses(responses: AnyResponses, device: torch.device) -> ResponseR
         if responses.trials is None:
             return DenseRows(values, n_correct, responses.is_complete)
         return DenseRows(values, n_correct, False, torch.from_numpy(responses.trials.astype(np.int32)).to(device))
+    assert isinstance(responses, SparseResponses)
     n_respondents = responses.n_respondents
     parts = (responses.respondents(start, start + SPARSE_BATCH) for start in range(0, n_respondents, SPARSE_BATCH))
     most = None

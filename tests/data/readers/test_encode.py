@@ -39,7 +39,7 @@ def encoded(place: Path | str, folder: Path, **choice: object) -> StoredResponse
 def assert_same(found: StoredResponses, responses: ResponseMatrix) -> None:
     """The same responses of the same people to the same items, in any order."""
     answered = responses.select_respondents(responses.n_by_respondent > 0)
-    ids = found.respondent_ids(0, found.n_respondents)
+    ids = found.names(0, found.n_respondents)
     assert set(ids) == set(answered.respondent_ids)
     assert set(found.item_ids) == set(responses.item_ids)
     place = {name: k for k, name in enumerate(answered.respondent_ids)}
@@ -54,7 +54,7 @@ def test_a_wide_table_in_the_order_of_its_rows(missing: float, n_files: int, tmp
     responses = drawn(130, 6, missing=missing)
     found = encoded(write_parts(wide_frame(responses), tmp_path / "in", n_files=n_files), tmp_path / "cache")
     assert found.item_ids == responses.item_ids
-    assert found.respondent_ids(0, 5) == responses.respondent_ids[:5]
+    assert found.names(0, 5) == responses.respondent_ids[:5]
     assert_same(found, responses)
 
 
@@ -93,7 +93,7 @@ def test_responses_of_any_type(kind: str, tmp_path: Path) -> None:
         frame[cells] = frame[cells].astype("Float64" if kind == "float64" else "boolean" if kind == "bool" else "Int64")
     frame["respondent_id"] = frame["respondent_id"].str[1:].astype(int)  # names may be numbers
     found = encoded(write_parts(frame, tmp_path / "in"), tmp_path / "cache")
-    assert found.respondent_ids(0, 2) == ("1", "2")
+    assert found.names(0, 2) == ("1", "2")
     expected = np.where(np.isnan(responses.correct), -1, responses.correct)
     kept = (expected >= 0).any(axis=1)
     np.testing.assert_array_equal(found.rows(0, found.n_respondents), expected[kept])
