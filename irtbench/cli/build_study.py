@@ -114,7 +114,7 @@ class StudyToBuild:
         reading = reading_of(settings.data)
         try:
             with encoded(table, reading, beside or self.cache, progress, is_cache=beside is None) as stored:
-                yield read_data(settings, stored, named=named), self.sample or enough_to_prune(stored)
+                yield read_data(settings, stored, table, named=named), self.sample or enough_to_prune(stored)
                 self._tell(END, stored)
         except InputError:  # the run will not go on as it is
             if beside is not None:

@@ -17,14 +17,19 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.item_table import read_items
+from irtbench.data.readers.long_table import find_id_columns
+from irtbench.data.readers.part_values import as_text, names_of
 from irtbench.data.readers.recognise import holds_responses, is_outside, read_answers, read_responses
 from irtbench.data.readers.respondents import is_prolific
 from irtbench.data.readers.table import demand_columns, read_table
+from irtbench.data.readers.table_blocks import ROWS_READ
+from irtbench.data.readers.trials import PAIR
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.estimation.fit import setting_in_memory
 from irtbench.study.norm_columns import read_columns_of_norms
 
 if TYPE_CHECKING:
+    from irtbench.data.readers.large_table import LargeTable
     from irtbench.data.stored_responses import StoredResponses
 
 
@@ -65,7 +70,11 @@ class StudyData:
 
 
 def read_data(
-    settings: StudyFile, stored: StoredResponses | None = None, *, named: Mapping[str, str] | None = None
+    settings: StudyFile,
+    stored: StoredResponses | None = None,
+    source: LargeTable | None = None,
+    *,
+    named: Mapping[str, str] | None = None,
 ) -> StudyData:
     """Read the files that a study file names, and grade the answers.
 
@@ -73,8 +82,8 @@ def read_data(
     ----------
     settings
         The study file.
-    stored
-        The graded responses that it names, where they are encoded on disk already.
+    stored, source
+        The graded responses that it names, where they are encoded on disk already, and what they were encoded from.
     named
         As of `StudyData`.
 
@@ -86,9 +95,9 @@ def read_data(
     data, items, answers = settings.data, read_items_given(settings), None
     if data.content == "answers" and items is None:
         raise InputError(f"{settings.path}: data.items: missing; answers are graded by the key of the items")
-    table = read_study_table(data) if stored is None else pd.DataFrame()
+    table = read_study_table(data) if source is None else of_respondents(settings, source)
     norms, norms_from = read_columns_of_norms(settings, table)
-    if items is not None and data.where and stored is None:
+    if items is not None and data.where and source is None:
         table = table[table["item_id"].isin(items.item_ids)]
     approval = read_approval(settings, table)
     responses: Responses
@@ -107,23 +116,25 @@ def read_data(
     return StudyData(answers, responses, items, norms, norms_from, approval, named)
 
 
-def needs_memory(settings: StudyFile) -> str:
-    """The first key of a study file that needs all responses, or more than responses, in memory; empty if none does.
+def of_respondents(settings: StudyFile, source: LargeTable) -> pd.DataFrame:
+    """What a large long table says of its respondents that the study asks for, as text, each thing once."""
+    wanted = [*settings.score.norm_columns, settings.score.norm_weight, *APPROVAL_COLUMNS]
+    names = [name for name in dict.fromkeys(wanted) if name in source.names]
+    pair, parts = find_id_columns(source.names, settings.data.columns), []
+    if pair is None or not names or settings.data.respondents is not None:
+        return pd.DataFrame(columns=[*PAIR, "response"] if pair is None else [*source.names])
+    for file, first, batch in source.rows([pair[0], *names], rows=ROWS_READ):
+        texts = {name: as_text(batch.column(name), f"file {file}", name).fill_null("") for name in names}
+        texts["respondent_id"] = names_of(batch.column(pair[0]), file, pair[0], first)
+        parts.append(pd.DataFrame({name: text.to_pylist() for name, text in texts.items()}).drop_duplicates())
+    return pd.concat(parts, ignore_index=True).drop_duplicates()
 
-    What is known of respondents comes from disk as well where it stands in a table of its own.
-    """
-    score, table = settings.score, settings.data.respondents
-    beside = table is not None and not is_prolific(look_at(table))  # else it says whose responses count
-    of_respondents = {
-        "data.respondents": table,
-        "screening.min_approval": settings.screening.min_approval,
-        "score.norm_groups": score.norm_groups,
-        "score.norm_group": score.norm_group,
-        "score.norm_margins": score.norm_margins,
-        "score.norm_weight": score.norm_weight,
-    }
-    if not beside and (named := next((name for name, asked in of_respondents.items() if asked), "")):
-        return named
+
+def needs_memory(settings: StudyFile) -> str:
+    """The first key of a study file that needs all responses, or more than responses, in memory; empty if none does."""
+    table = settings.data.respondents
+    if table is not None and is_prolific(look_at(table)):
+        return "data.respondents"  # it says whose responses count
     of_model = setting_in_memory(settings.model)
     return of_model and f"model.{of_model.replace(' ', ' = ')}"
 

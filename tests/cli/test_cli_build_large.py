@@ -194,24 +194,29 @@ def test_items_that_nobody_was_asked_and_person_fit(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("where", ["beside", "in the long table"])
 def test_what_is_known_of_respondents_is_known_from_disk(
-    in_memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: str, in_memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Approval rates, norm groups, weights and margins of a table of respondents are those of the study in memory."""
+    """Approval rates, norm groups, weights and margins are those of the study in memory, whichever table has them."""
     names = responses().respondent_ids
-    pd.DataFrame(
+    people = pd.DataFrame(
         {
             "respondent_id": names,
             "approval_rate": [0.9 if k % 20 == 0 else 0.99 for k in range(len(names))],
             "country": ["de" if k % 3 else "fr" for k in range(len(names))],
             "w": [1 + k % 4 for k in range(len(names))],
         }
-    ).to_csv(in_memory / "people.csv", index=False)
+    )
+    people.to_csv(in_memory / "people.csv", index=False)
     rules = RULES.replace("min_responses = 6", "min_responses = 6\nmin_approval = 0.95")
     score = (
         '[score]\nnorm_groups = ["country"]\nnorm_weight = "w"\n[score.norm_margins]\ncountry = { de = 0.5, fr = 0.5 }'
     )
     file = study(in_memory, "wide", data='respondents = "people.csv"', rules=rules, more=score)
+    if where != "beside":
+        write_parts(long_frame(responses(), shuffled=1).merge(people), in_memory / "told")
+        file = study(in_memory, "told", rules=rules, more=score)
     build(file, tmp_path / "memory", "--quiet")
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
     monkeypatch.setattr("irtbench.study.study_data.read_study_table", lambda *_: pytest.fail("read whole"))
@@ -226,8 +231,16 @@ def test_what_is_known_of_respondents_is_known_from_disk(
     ):
         assert here.norms is not None
         assert there.norms is not None
-        assert here.norms.groups == there.norms.groups
-        np.testing.assert_allclose(here.norms.weights, there.norms.weights, rtol=1e-6)
+        # a long table is encoded in the order of names
+        found, expected = (
+            pd.DataFrame({"theta": norms.theta, "w": norms.weights, **norms.groups})
+            for norms in (here.norms, there.norms)
+        )
+        if where != "beside":
+            found, expected = (
+                norms.sort_values(["country", "w", "theta"], ignore_index=True) for norms in (found, expected)
+            )
+        pd.testing.assert_frame_equal(found, expected, rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -272,9 +285,7 @@ def test_what_screening_changes_and_a_control_are_of_a_sample(
 @pytest.mark.parametrize(
     ("key", "data", "rules", "more"),
     [
-        ("screening.min_approval", "", "[screening]\nmin_approval = 0.9", ""),
         ("model.prior = hierarchical", "", '[model]\nprior = "hierarchical"', ""),
-        ("score.norm_groups", "", "", '[score]\nnorm_groups = ["country"]'),
         ("data.threshold", "threshold = 0.5", "", ""),
     ],
 )
