@@ -13,6 +13,7 @@ from irtbench.bank.norms import Norms
 from irtbench.bank.scale_line import ScaleLine
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
+from irtbench.data.responses import positions_of
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.joint_error import JointError
@@ -78,14 +79,13 @@ class Scale(Drawn):
 
     def select(self, item_ids: Sequence[str]) -> Scale:
         """The scale with these of its items, in this order."""
-        position = {item: k for k, item in enumerate(self.items.item_ids)}
         items = self.items.select(item_ids)
         error = self.joint_error
         return replace(
             self,
             items=items,
             details=self.details.select(item_ids),
-            joint_error=None if error is None else error.select([position[item] for item in item_ids]),
+            joint_error=None if error is None else error.select(positions_of(item_ids, self.items.item_ids)),
         )
 
     def table(self) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.responses import name_first
+from irtbench.data.responses import name_first, positions_of
 from irtbench.models.curves import information
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature, refine
@@ -51,8 +51,7 @@ class ItemPool:
 
     def positions(self, item_ids: tuple[str, ...]) -> NDArray[np.intp]:
         """Where these items stand."""
-        place = {item: k for k, item in enumerate(self.item_ids)}
-        return np.array([place[item] for item in item_ids], dtype=np.intp)
+        return positions_of(item_ids, self.item_ids)
 
     def spread(self, values: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]:
         """Values of the items of a scale, shape (n, n_items of the scale), as those of all items; 0 for others."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from irtbench.bank.scale import Scale
 from irtbench.bank.scale_line import ScaleLine
 from irtbench.building.linking import ScaleLink
+from irtbench.data.responses import positions_of
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.joint_error import JointError
 
@@ -38,8 +39,7 @@ def moved_joint_error(link: ScaleLink, new: ItemParameters, error: JointError, o
         Joint errors of the new scale and of the old one, whose zero and unit the moved items have.
     """
     assert link.by_new is not None
-    position = {item: k for k, item in enumerate(new.item_ids)}
-    common = np.array([position[item] for item in link.item_ids])
+    common = positions_of(link.item_ids, new.item_ids)
     with_line = np.einsum("kma,manc->knc", link.by_new, error.covariance[common])  # C, shape (2, n_items, 3)
     a, slope, intercept = new.discrimination, link.slope, link.intercept
     by_line = np.zeros((new.n_items, 3, 2))

@@ -17,7 +17,7 @@ from scipy.optimize import least_squares
 
 from irtbench.bank.scale import ScaleLike, as_scale
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first
+from irtbench.data.responses import name_first, positions_of
 from irtbench.data.shown import Shown, counted
 from irtbench.models.category_parameters import DIFFERENCE, STEP, CategoryParameters
 from irtbench.models.curves import linear_predictor, logistic
@@ -252,8 +252,7 @@ def covariance_among(
     items: ItemParameters, item_ids: tuple[str, ...], whole: ArrayLike | None, name: str
 ) -> NDArray[np.float64] | None:
     """Covariance of the parameters of these items with each other, (n, 3, n, 3) of (a, d, c); None if not known."""
-    position = {item: k for k, item in enumerate(items.item_ids)}
-    rows = np.array([position[item] for item in item_ids])
+    rows = positions_of(item_ids, items.item_ids)
     own = items.covariance if items.categories is None else items.categories.covariance
     if whole is not None:
         given, n = np.asarray(whole, dtype=np.float64), items.n_items

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from irtbench.cli.score_words import (
     whole_in_words,
 )
 from irtbench.cli.settings_options import Fields
+from irtbench.data.harmless_text import unguarded
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
 from irtbench.data.readers.recognise import is_outside
@@ -180,20 +181,22 @@ def score(
     settings, meant = people.wanted(settings, run.seed), mapped(graded.answers_map)
     if in_categories(known) and explanation is not None:
         raise InputError("--explain: goes with items that are right or wrong")
+    several = ranks_of_run.get() is not None
     needs_all = {
-        "--explain": explanation is not None,
-        "--figures": run.figures is not None,
-        "--html": run.html is not None,
-        "--plausible": plausible > 0,
+        "--explain": several and explanation is not None,
+        "--figures": several and run.figures is not None,
+        "--html": several and run.html is not None,
         "items in categories": in_categories(known),
     }
     in_memory = next((f"{name} needs all of them in memory" for name, asked in needs_all.items() if asked), "")
-    if goes_by_parts(responses, run.output, reading, in_memory):
-        return score_by_parts(known, responses, settings, people, graded, content, allow_address, reading, run)
-    explain_in = None
+    by_parts, explain_in = goes_by_parts(responses, run.output, reading, in_memory), None
     if explanation is not None:
         folder = output_folder(explanation, files=("surprises.csv", "difficulty.csv"))
         explain_in = run.ending.enter_context(folder)
+    if by_parts:
+        return score_by_parts(
+            known, responses, settings, people, graded, content, allow_address, reading, run, plausible, explain_in
+        )
     run.progress("reading")
     given = read_graded(
         known, responses, reading, content=content, unknown_items=graded.unknown_items, answers_mapped=meant
@@ -225,22 +228,12 @@ def score(
         if run.output is not None and reading == Reading(trials=reading.trials) and not meant:
             say_what_follows(known, matrix.n_respondents, bank, responses, run.output.parent)
 
-    def figures() -> list[Block]:
-        from irtbench.report.scoring_figures import score_figures
-
-        return score_figures(known.scales, scores, level=settings.level)
-
-    def page() -> Page:
-        from irtbench.report.system_pages import score_page
-
-        return score_page(known, scores, settings)
-
     rows = [row | {"items_left_out": left_out_of(given.left_out, str(row["scale"]), known)}
             for row in scores.to_dict(orient="records")]  # fmt: skip
     told = rows if explained is None else {
         "scores": rows, "surprises": explained.surprises(), "difficulty": explained.difficulty,
     }  # fmt: skip
-    return Outcome(json=told, files=scores, figures=figures, page=page, tell=tell)
+    return Outcome(json=told, files=scores, tell=tell, **drawn(known, settings, lambda: scores))
 
 
 def score_by_parts(
@@ -253,6 +246,8 @@ def score_by_parts(
     allow_address: Sequence[str],
     reading: Reading,
     run: Run,
+    plausible: int,
+    explain_in: Path | None,
 ) -> Outcome:
     """Scores of a table that is not read whole, by one process or several.
 
@@ -265,7 +260,7 @@ def score_by_parts(
 
     assert run.output is not None
     assert run.place is not None
-    ranks = ranks_of_run.get()
+    place, ranks = run.place, ranks_of_run.get()
     left_out: list[LeftOut] = []
     layout: Any = reading.format if reading.format in ("long", "wide") else "auto"
     follows = ranks is not None and not ranks.is_first
@@ -276,18 +271,48 @@ def score_by_parts(
                 raise InputError(f"output {run.output}: another run works on this file; expected it to end first")
             ranks.told_text(str(unfinished))
         n = score_file(
-            bank, address_of(file) or file, run.place, settings,
+            bank, address_of(file) or file, place, settings,
             layout=layout, content=content,
             columns=reading.columns, unknown_items=graded.unknown_items,
             grading=grading_of(bank, mapped(graded.answers_map)), left_out=left_out, unfinished=unfinished,
             progress=run.progress, together=ranks, allow_address=allow_address, norm_groups=people.norm_groups,
+            plausible=plausible, explain_in=explain_in,
         )  # fmt: skip
     if not follows:
         say_left_out(left_out)
     return Outcome(
         json={"n_respondents": n, "output": run.output, "items_left_out": [vars(item) for item in left_out]},
         tell=lambda: say(f"{n} respondents scored, written to {run.output}"),
+        **drawn(bank, settings, lambda: written(place)),
     )
+
+
+def written(file: Path) -> pd.DataFrame:
+    """Scores as they were written part by part."""
+    if file.suffix == ".parquet":
+        return pd.read_parquet(file)
+    names = dict.fromkeys(["respondent_id", "scale"], "str")
+    table = pd.read_csv(file, dtype=names, keep_default_na=False, na_values=[""])
+    return table.assign(
+        respondent_id=table["respondent_id"].map(unguarded),
+        **{name: table[name].fillna("").astype("str") for name in ("flags", "percentile_flags")},
+    )
+
+
+def drawn(bank: ItemBank, settings: ScoringSettings, scores: Callable[[], pd.DataFrame]) -> dict[str, Any]:
+    """The figures of scores, and their page."""
+
+    def figures() -> list[Block]:
+        from irtbench.report.scoring_figures import score_figures
+
+        return score_figures(bank.scales, scores(), level=settings.level)
+
+    def page() -> Page:
+        from irtbench.report.system_pages import score_page
+
+        return score_page(bank, scores(), settings)
+
+    return {"figures": figures, "page": page}
 
 
 def goes_by_parts(file: Path, output: Path | None, reading: Reading, in_memory: str) -> bool:

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import demand_unique, name_first
+from irtbench.data.responses import demand_unique, name_first, positions_of
 from irtbench.data.shown import Shown, counted
 
 MOST = 1e50  # size of a feature, whose squares are added up
@@ -125,11 +125,8 @@ class ItemFeatures(Shown):
         InputError
             If an item has no features.
         """
-        position = {item: k for k, item in enumerate(self.item_ids)}
-        unknown = [item for item in item_ids if item not in position]
-        if unknown:
-            raise InputError(f"features: no row for item {name_first(unknown)}")
-        return ItemFeatures(tuple(item_ids), self.names, self.values[[position[item] for item in item_ids]])
+        rows = positions_of(item_ids, self.item_ids, "features: no row for item {}")
+        return ItemFeatures(tuple(item_ids), self.names, self.values[rows])
 
     def table(self) -> pd.DataFrame:
         """One row an item."""

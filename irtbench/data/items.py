@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import demand_unique, name_first
+from irtbench.data.responses import demand_unique, name_first, positions_of
 from irtbench.data.shown import Shown, counted
 
 #: What responses to items outside a bank mean.
@@ -94,11 +94,7 @@ class ItemTable(Shown):
         InputError
             If an item is not in the table.
         """
-        position = {item: k for k, item in enumerate(self.item_ids)}
-        unknown = [item for item in item_ids if item not in position]
-        if unknown:
-            raise InputError(f"items: unknown item {name_first(unknown)}")
-        rows = [position[item] for item in item_ids]
+        rows = positions_of(item_ids, self.item_ids, "items: unknown item {}")
         return ItemTable(
             tuple(item_ids),
             tuple(self.key[k] for k in rows),

@@ -51,16 +51,18 @@ def numbered(prefix: str, n: int) -> tuple[str, ...]:
     return tuple(f"{prefix}{k}" for k in range(1, n + 1))
 
 
-def positions_of(item_ids: Sequence[str], known: Sequence[str]) -> NDArray[np.intp]:
-    """Where these items stand among the known ones; one that is not there is an `InputError` that names it."""
-    positions = pd.Index(known).get_indexer(pd.Index(list(item_ids), dtype=object))
-    if (positions < 0).any():
-        unknown = [item for item, position in zip(item_ids, positions, strict=True) if position < 0]
-        raise InputError(
-            f"responses: unknown item {name_first(unknown)}: nobody was asked it; expected some of "
-            f"{name_first(list(known), most=3)}"
-        )
-    return positions
+def positions_of(item_ids: Sequence[str], known: Sequence[str], refusal: str = "") -> NDArray[np.intp]:
+    """Where these items stand among the known ones, shape (n_items,).
+
+    One that is not there is an `InputError` that names it: a sentence with `{}` for the names, of responses if empty.
+    """
+    position = {item: k for k, item in enumerate(known)}
+    unknown = [item for item in item_ids if item not in position]
+    if unknown:
+        nobody = f": nobody was asked it; expected some of {name_first(list(known), most=3)}"
+        named = name_first(unknown)
+        raise InputError(refusal.replace("{}", named) or f"responses: unknown item {named}{nobody}")
+    return np.array([position[item] for item in item_ids], dtype=np.intp)
 
 
 def trials_words(got: float) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import demand_unique, name_first
+from irtbench.data.responses import demand_unique, name_first, positions_of
 from irtbench.data.shown import Shown, counted
 
 
@@ -59,11 +59,8 @@ class ItemTags(Shown):
         InputError
             If an item is not known.
         """
-        position = {item: k for k, item in enumerate(self.item_ids)}
-        unknown = [item for item in item_ids if item not in position]
-        if unknown:
-            raise InputError(f"tags: unknown item {name_first(unknown)}; expected a row for it in the table of items")
-        return ItemTags(tuple(item_ids), tuple(self.tags[position[item]] for item in item_ids))
+        refusal = "tags: unknown item {}; expected a row for it in the table of items"
+        return ItemTags(tuple(item_ids), tuple(self.tags[k] for k in positions_of(item_ids, self.item_ids, refusal)))
 
     def table(self) -> pd.DataFrame:
         """One row an item: its tags, parted by semicolons."""

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, positions_of
 from irtbench.data.shown import Shown, counted
 from irtbench.models.coded_scores import MISSING, MOST_CATEGORIES, CodedScores
 from irtbench.models.item_models.item_model import NUMPY, ItemModel
@@ -97,8 +97,7 @@ class CategoryParameters(Shown):
 
     def select(self, item_ids: Sequence[str]) -> CategoryParameters:
         """Keep these items, which are there, in this order."""
-        place = {item: k for k, item in enumerate(self.item_ids)}
-        rows = [place[item] for item in item_ids]
+        rows = positions_of(item_ids, self.item_ids)
         return replace(
             self,
             item_ids=tuple(item_ids),

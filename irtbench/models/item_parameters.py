@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first, numbered
+from irtbench.data.responses import name_first, numbered, positions_of
 from irtbench.data.shown import Drawn, counted, spanned
 from irtbench.models.category_parameters import CategoryParameters
 
@@ -235,11 +235,7 @@ class ItemParameters(Drawn):
         InputError
             If an item is unknown.
         """
-        position = {item: k for k, item in enumerate(self.item_ids)}
-        unknown = [item for item in item_ids if item not in position]
-        if unknown:
-            raise InputError(f"item parameters: unknown item {name_first(unknown)}")
-        rows = np.array([position[item] for item in item_ids], dtype=np.intp)
+        rows = positions_of(item_ids, self.item_ids, "item parameters: unknown item {}")
         return replace(
             self,
             item_ids=tuple(item_ids),

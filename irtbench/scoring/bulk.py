@@ -26,9 +26,12 @@ from irtbench.data.readers.wide_table import likely_respondent_column
 from irtbench.data.response_blocks import Blocks, blocks_of
 from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.data.stored_responses import StoredResponses
+from irtbench.scoring.explanation import explain_all
 from irtbench.scoring.group_percentiles import percentiles_by_group, with_groups
 from irtbench.scoring.part_scores import BlockScores, Processes
+from irtbench.scoring.plausible_values import with_plausible_values
 from irtbench.scoring.scores import ScoringSettings, check_known, grading_of, item_ids_of, keys_of, scales_of
+from irtbench.scoring.scores_file import ScoresFile
 
 Layout = Literal["auto", "long", "wide"]
 SCORES = "scores"  # folder of scores that are finished, in that of stored responses
@@ -52,6 +55,8 @@ def score_file(
     together: Processes | None = None,
     allow_address: Sequence[str] = (),
     norm_groups: Sequence[str] = (),
+    plausible: int = 0,
+    explain_in: Path | None = None,
 ) -> int:
     """Score a table of responses or answers, long or wide, into a table with the columns of scores.csv.
 
@@ -98,6 +103,10 @@ def score_file(
         Beginnings of addresses that are read besides those that are read anyway, see `LargeTable.open`.
     norm_groups
         Columns of the norm samples, within whose groups there are percentiles too, in the last columns.
+    plausible
+        So many plausible values of each, see `plausible_values`, in further columns.
+    explain_in
+        Folder for surprises.csv and difficulty.csv, see `explain`, by a second pass; None for neither.
 
     Returns
     -------
@@ -140,12 +149,18 @@ def score_file(
     rules = grading or grading_of(bank)
 
     def more(scores: pd.DataFrame, block: ResponseMatrix) -> pd.DataFrame:
+        if plausible:
+            scores = with_plausible_values(scores, bank, block, settings, plausible, of_many=True)
         return with_groups(scores, percentiles_by_group(bank, block, norm_groups, settings))
 
     def write(blocks: Blocks, *, trials: bool = False, place: Path | None = None) -> int:
-        finish = more if norm_groups else None
+        finish = more if norm_groups or plausible else None
         scores = BlockScores(bank, blocks, settings, Path(target), finish, unfinished=place, trials=trials)
-        return scores.write(progress, together)
+        n = scores.write(progress, together)
+        if explain_in is not None:
+            progress("explaining")
+            write_explanations(bank, blocks, explain_in)
+        return n
 
     def wide(*, as_text: bool) -> int:
         respondent = likely_respondent_column(list(table.names), columns)
@@ -159,7 +174,7 @@ def score_file(
         def identity() -> dict[str, Any]:
             graded = None if keys is None else repr(rules)
             named = {"source": table.identity, "columns": [respondent, *items], "grading": graded}
-            return {**named, "norm groups": [*norm_groups]}
+            return {**named, "norm groups": [*norm_groups], "plausible": plausible}
 
         return write(replace(blocks, identity=identity), place=unfinished)
 
@@ -186,6 +201,16 @@ def score_file(
         n = score(as_text=True)
     table.demand_unchanged()
     return n
+
+
+def write_explanations(bank: ItemBank, blocks: Blocks, folder: Path) -> None:
+    """Write the surprises and the accuracy by difficulty of one block after the other."""
+    with ScoresFile(folder / "surprises.csv") as surprises, ScoresFile(folder / "difficulty.csv") as difficulty:
+        for found in (explain_all(bank, block()) for piece in blocks.pieces for block in piece()):
+            texts = dict.fromkeys(["respondent_id", "scale", "item_id", "surprise"], "str")
+            surprises.write(surprises.rows_of(found.surprises().astype(texts)))
+            if len(found.difficulty):
+                difficulty.write(difficulty.rows_of(found.difficulty))
 
 
 def holds_answers(table: LargeTable | TextTable, items: Sequence[str], content: Content) -> bool:

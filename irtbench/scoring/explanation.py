@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,12 @@ class Explanation(Shown):
 
     items: pd.DataFrame
     difficulty: pd.DataFrame
+
+    @classmethod
+    def together(cls, parts: Iterable[Explanation]) -> Explanation:
+        """Those of several scales, or of several files, one behind the other."""
+        items, difficulty = zip(*((part.items, part.difficulty) for part in parts), strict=True)
+        return cls(pd.concat(items, ignore_index=True), pd.concat(difficulty, ignore_index=True))
 
     def surprises(self) -> pd.DataFrame:
         """The surprising responses only, the least likely first for each respondent and scale."""
@@ -81,11 +88,7 @@ def explain_all(bank: ItemBank, responses: ResponsesLike, *, unknown_items: Unkn
     """
     responses = as_responses(responses, item_ids=item_ids_of(bank))
     check_known(responses.item_ids, bank.scales, unknown_items)
-    parts = [explain(scale, responses) for scale in bank.scales]
-    return Explanation(
-        pd.concat([part.items for part in parts], ignore_index=True),
-        pd.concat([part.difficulty for part in parts], ignore_index=True),
-    )
+    return Explanation.together(explain(scale, responses) for scale in bank.scales)
 
 
 def explain(scale: Scale, responses: ResponsesLike, *, surprising_below: float = 0.1, n_levels: int = 5) -> Explanation:

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from irtbench.bank.scale_line import ScaleLine
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, demand_single, name_first
+from irtbench.data.responses import ResponseMatrix, demand_single, name_first, positions_of
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import by_ability, curve, information, item_curves, weighted_by_outcome
 from irtbench.models.item_parameters import ItemParameters
@@ -157,8 +157,7 @@ def _automatic(
     found = _carried(abilities, responses, known, how, population)
     if joint_error is None:
         return found
-    position = {item: k for k, item in enumerate(items.item_ids)}
-    joint = joint_error.select([position[item] for item in responses.item_ids]).covariance
+    joint = joint_error.select(positions_of(responses.item_ids, items.item_ids)).covariance
     return widen(found, _shared_variance(abilities, responses, known, population, joint))
 
 

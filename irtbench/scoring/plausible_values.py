@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -17,17 +19,30 @@ from irtbench.scoring.scores import ScoringSettings, item_error_on, own_response
 
 
 def with_plausible_values(
-    scores: pd.DataFrame, bank: ItemBank, responses: ResponseMatrix, settings: ScoringSettings, n_values: int
+    scores: pd.DataFrame,
+    bank: ItemBank,
+    responses: ResponseMatrix,
+    settings: ScoringSettings,
+    n_values: int,
+    *,
+    of_many: bool = False,
 ) -> pd.DataFrame:
-    """Rows of scores.csv with draws of ability at their end, ``pv1, pv2, ...``; NaN where nothing was answered."""
-    rng, names = np.random.default_rng(settings.seed), [f"pv{k + 1}" for k in range(n_values)]
+    """Rows of scores.csv with draws of ability at their end, ``pv1, pv2, ...``; NaN where nothing was answered.
+
+    Of one block of many the draws of abilities are its own, by the name of its first respondent; those of the items are
+    the same for all blocks.
+    """
+    names, rng = [f"pv{k + 1}" for k in range(n_values)], np.random.default_rng(settings.seed)
+    of_items = rng
+    if of_many:
+        rng = np.random.default_rng([settings.seed, zlib.crc32(responses.respondent_ids[0].encode())])
     parts = []
     for scale in bank.scales:
         own = own_responses(scale, responses)
         carried = item_error_on(scale, settings) != "none" and scale.items.covariance is not None
         drawn = plausible_values(
             own, scale.items, n_values=n_values, rng=rng, quadrature=scale.population,
-            n_item_draws=n_values if carried else 0,
+            n_item_draws=n_values if carried else 0, item_rng=of_items,
         )  # fmt: skip
         drawn[own.n_by_respondent == 0] = np.nan
         part = pd.DataFrame(drawn, columns=names)
@@ -43,6 +58,7 @@ def plausible_values(
     rng: np.random.Generator,
     quadrature: Quadrature | None = None,
     n_item_draws: int = 0,
+    item_rng: np.random.Generator | None = None,
 ) -> NDArray[np.float64]:
     """Draw abilities of each respondent from the posterior, shape (n_respondents, n_values).
 
@@ -60,6 +76,8 @@ def plausible_values(
     n_item_draws
         So many sets of items are drawn from their sampling distribution, and each gives its share of the values to
         all respondents at once: what respondents share, their values then share. 0: the items count as known.
+    item_rng
+        The random numbers of these items, where others are drawn for with the same; None for `rng`.
 
     Examples
     --------
@@ -80,7 +98,7 @@ def plausible_values(
     return np.concatenate(
         [
             ability_posterior(responses, drawn, quadrature=quadrature).draw(share, rng=rng)
-            for drawn, share in zip(draw_items(items, len(shares), rng=rng), shares, strict=True)
+            for drawn, share in zip(draw_items(items, len(shares), rng=item_rng or rng), shares, strict=True)
         ],
         axis=1,
     )

@@ -14,7 +14,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, name_first, positions_of
 from irtbench.data.shown import Drawn, Shown, counted, spanned
 from irtbench.models.curves import icc, share_moments
 from irtbench.models.likelihood import some_rows
@@ -450,8 +450,7 @@ def _fairness_by_the_bank(scales: Sequence[Scale], responses: ResponseMatrix, fe
         parts.append(simulate_responses(theta, scale.items, rng=rng))
     whole = np.concatenate([part.shares for part in parts], axis=1)
     drawn, tried = (np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("correct", "n_trials"))
-    place = {item: k for k, item in enumerate(ids)}
-    columns = [place[item] for item in responses.item_ids]
+    columns = positions_of(responses.item_ids, ids)
     asked = responses.observed[np.resize(np.flatnonzero(some), N_DRAWN)]
     names = tuple(f"{k}" for k in range(N_DRAWN))
     seen = ResponseMatrix(

@@ -76,8 +76,7 @@ def score_systems(bank: ItemBank, settings: StudyFile, systems: Sequence[SystemR
         if not answered:
             log.warning("file %s: answers no item that is kept, and is not scored", system.path)
             continue
-        graded = graded.select_items(answered)
-        graded = graded.select_respondents(graded.n_by_respondent > 0)
+        graded = graded.select_items(answered).answered()
         scores.append(score_responses(bank, graded, scoring))
         if graded.trials is None:
             explanations.append(explain_all(bank, graded))
@@ -89,15 +88,6 @@ def score_systems(bank: ItemBank, settings: StudyFile, systems: Sequence[SystemR
         return None
     return SystemScores(
         pd.concat(scores, ignore_index=True),
-        _together(explanations),
+        Explanation.together(explanations) if explanations else None,
         pd.concat(in_groups, ignore_index=True) if in_groups else None,
-    )
-
-
-def _together(found: Sequence[Explanation]) -> Explanation | None:
-    if not found:
-        return None
-    return Explanation(
-        pd.concat([each.items for each in found], ignore_index=True),
-        pd.concat([each.difficulty for each in found], ignore_index=True),
     )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -16,6 +17,7 @@ from irtbench.data.input_error import InputError
 from irtbench.scoring import part_scores
 from irtbench.scoring.bulk import score_file
 
+NAMES = ("found", "whole")
 BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
 
 
@@ -98,6 +100,45 @@ def test_a_damaged_file_is_named(frame: pd.DataFrame, tmp_path: Path) -> None:
         score_file(BANK, folder, tmp_path / "o.csv")
 
 
+@pytest.mark.parametrize("layout", ["wide", "scattered"])
+@pytest.mark.filterwarnings("ignore:file")
+def test_what_comes_with_scores_comes_part_by_part_too(layout: str, frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Surprises and accuracy by difficulty are those of a table that is read whole; values of a parts' own draws."""
+    rows = frame if layout == "wide" else long_rows(frame).sample(frac=1, random_state=1)
+    rows.to_csv(tmp_path / "whole.csv", index=False)
+    folder = write_parts(rows, tmp_path / "parts", n_files=2, rows_of_group=37)
+    save_bank(BANK, tmp_path / "bank.json")
+    for name, file in (("found", folder), ("whole", tmp_path / "whole.csv")):
+        place = tmp_path / name
+        place.mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("irtbench.cli.large.MOST_FIELDS", 0)
+            ended = run_main(
+                "score", tmp_path / "bank.json", file, "-o", place / "scores.csv", "--explain", place / "why",
+                "--plausible", 3, "--html", place / "page.html", "--figures", place / "drawn", "--quiet",
+            )  # fmt: skip
+        assert (ended.status, ended.err) == (0, "")
+    found, whole = (pd.read_csv(tmp_path / name / "scores.csv").set_index(["respondent_id", "scale"]) for name in NAMES)
+    assert list(found.columns) == list(whole.columns)
+    drawn = [f"pv{k}" for k in (1, 2, 3)]
+    pd.testing.assert_frame_equal(found.drop(columns=drawn).loc[whole.index], whole.drop(columns=drawn), rtol=1e-5)
+    residual = found[drawn].sub(found["theta"], axis=0).div(found["se"], axis=0).to_numpy().ravel()
+    assert abs(np.nanmean(residual)) < 0.15
+    assert np.nanstd(residual) == pytest.approx(1, abs=0.1)
+    assert len(np.unique(residual[~np.isnan(residual)])) == np.isfinite(residual).sum()  # no two parts draw the same
+    for file, keys in (("surprises.csv", ["item_id"]), ("difficulty.csv", ["level"])):
+        here, there = (
+            pd.read_csv(tmp_path / name / "why" / file).set_index(["respondent_id", "scale", *keys]).sort_index()
+            for name in NAMES
+        )
+        assert len(here) > 20
+        pd.testing.assert_frame_equal(here, there, rtol=1e-5, atol=1e-8, check_dtype=False)
+    pages = [(tmp_path / name / "page.html").read_text() for name in NAMES]
+    assert "250 systems scored" in pages[0]
+    assert len(pages[0]) == pytest.approx(len(pages[1]), rel=0.05)
+    assert len(list((tmp_path / "found" / "drawn").iterdir())) == len(list((tmp_path / "whole" / "drawn").iterdir()))
+
+
 class Unreachable(Exception):
     """What a library that fetches files raises when its server does not answer."""
 
@@ -121,7 +162,7 @@ def test_the_command_scores_a_table_at_an_address(
     score_file(BANK, tmp_path / "one.parquet", tmp_path / "one.csv")
     found, expected = pd.read_csv(tmp_path / "found.csv"), pd.read_csv(tmp_path / "one.csv")
     pd.testing.assert_frame_equal(found, expected, rtol=1e-5, atol=1e-5)
-    for options in ((), ("-o", tmp_path / "o.json"), ("-o", tmp_path / "o.csv", "--explain", tmp_path / "why")):
+    for options in ((), ("-o", tmp_path / "o.json"), ("-o", tmp_path / "o.csv", "--trials", "first")):
         ended = run_main("score", tmp_path / "bank.json", address, *options)
         assert ended.status == 2
         assert "memory://studies/scored: a table at an address is scored part by part into a CSV" in ended.err
