@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from irtbench.bank.bank import ItemBank, load_bank
 from irtbench.data.checked_settings import with_keywords
@@ -87,7 +86,11 @@ class PartitionScorer:
         items = [str(name) for name in frame.columns if name != self.respondent]
         check_known(items, self.bank.scales, self.unknown_items)
         items = [item for item in items if item in known]
-        responses = ResponseMatrix.from_coded(self._coded(frame, items, ids), ids, tuple(items))
+        try:
+            values = frame[items].to_numpy(dtype=np.float32, na_value=np.nan)
+        except (TypeError, ValueError):
+            raise InputError("responses: expected 1, 0 or missing but a column holds other values") from None
+        responses = ResponseMatrix(np.where(values == MISSING, np.nan, values), ids, tuple(items))
         return score_responses(self.bank, responses, self.settings)
 
     def empty(self) -> pd.DataFrame:
@@ -109,20 +112,3 @@ class PartitionScorer:
         ids = tuple(names.astype(str).to_numpy(dtype=object).tolist())
         demand_unique(ids, "responses: respondents of a part")
         return ids
-
-    def _coded(self, frame: pd.DataFrame, items: list[str], ids: tuple[str, ...]) -> NDArray[np.int8]:
-        """Responses, shape (n_respondents, n_items), -1 where missing."""
-        try:
-            values = frame[items].to_numpy(dtype=np.float32, na_value=np.nan)
-        except (TypeError, ValueError):
-            raise InputError("responses: expected 1, 0 or missing but a column holds other values") from None
-        values = np.where(np.isnan(values), np.float32(MISSING), values)
-        coded: NDArray[np.int8] = values.astype(np.int8)
-        wrong = (coded != values) | (coded < MISSING) | (coded > 1)
-        if wrong.any():
-            row, column = np.argwhere(wrong)[0]
-            raise InputError(
-                f"responses: respondent {ids[row]}, item {items[column]}: expected 1, 0 or missing but got "
-                f"{values[row, column]:g}"
-            )
-        return coded

@@ -16,17 +16,20 @@ from irtbench.data.readers.long_table import LongTable, ReadingSummary, find_col
 from irtbench.data.readers.recognise import mostly_responses
 from irtbench.data.readers.wide_table import unlike_the_others
 from irtbench.data.shown import Shown, counted
+from irtbench.data.sparse_responses import SparseResponses
 from irtbench.study.effort import CommandAdvice, Prior, Shape, advise, choose_prior
 from irtbench.study.findings import (
     OF_RESPONSES,
     SEVERITIES,
     Finding,
-    Observed,
     finer_scores,
     found,
     left_out,
+    n_respondents_by_item,
     near_labels,
+    observed,
     repeated_pairs,
+    varied,
 )
 
 #: Findings that keep every fit from being what it seems, whatever the prior.
@@ -166,7 +169,7 @@ def examine(
         has_answers=has_answers,
     )  # fmt: skip
     if graded is not None:
-        data = Observed.of(graded)
+        data = observed(graded)
         for ask in OF_RESPONSES:
             findings += ask(data)
         shape = _shape(data, shape, items, findings)
@@ -291,16 +294,16 @@ def _unknown_items(frame: pd.DataFrame, items: ItemTable) -> list[Finding]:
     return results
 
 
-def _shape(data: Observed, shape: Shape, items: ItemTable | None, findings: list[Finding]) -> Shape:
-    n = data.n_respondents_by_item
+def _shape(data: SparseResponses, shape: Shape, items: ItemTable | None, findings: list[Finding]) -> Shape:
+    n = n_respondents_by_item(data)
     checks = set() if items is None else set(items.attention_items)
-    varied = data.varied & np.array([item not in checks for item in data.item_ids], dtype=np.bool_)
+    some_differ = varied(data) & np.array([item not in checks for item in data.item_ids], dtype=np.bool_)
     labels = [] if items is None else list(items.scales())
     return replace(
         shape,
         n_respondents=int((data.n_by_respondent > 0).sum()),
-        n_items=int(varied.sum()),
-        per_item=float(np.median(n[varied])) if varied.any() else 0.0,
+        n_items=int(some_differ.sum()),
+        per_item=float(np.median(n[some_differ])) if some_differ.any() else 0.0,
         n_scales=max(1, len(labels)),
         some_apart=any(finding.code == "one_apart" for finding in findings),
     )

@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Figures
+from irtbench.data.sparse_responses import SparseResponses
 from irtbench.data.vocabulary import loose_form
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
 from irtbench.study.effort import FEW_RESPONSES
@@ -56,76 +57,36 @@ class Finding(Figures):
     examples: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Observed:
-    """Graded responses as a list, one entry each: every trial, or the first of a pair that no trial tells apart.
+def observed(frame: pd.DataFrame) -> SparseResponses:
+    """Graded responses, one entry each: every trial, or the first of a pair that no trial tells apart.
 
-    Parameters
-    ----------
-    rows, columns
-        Codes of respondent and item, shape (n,).
-    correct
-        1 or 0, shape (n,).
-    respondent_ids, item_ids
-        Names of the codes, those without any response included.
+    Of a long table ``respondent_id, item_id, response`` of 1, 0 and NaN, and perhaps ``trial``.
     """
+    rows, respondents = pd.factorize(frame["respondent_id"])
+    columns, items = pd.factorize(frame["item_id"])
+    seen = frame["response"].notna().to_numpy()
+    first = np.zeros(len(frame), dtype=np.bool_)
+    trials = frame["trial"].to_numpy()[seen] if "trial" in frame else np.zeros(int(seen.sum()))
+    told = pd.DataFrame({"row": rows[seen], "column": columns[seen], "trial": trials})
+    first[seen] = ~told.duplicated().to_numpy()
+    names = (tuple(map(str, each)) for each in (respondents, items))
+    return SparseResponses(rows[first], columns[first], frame["response"].to_numpy()[first] == 1, *names)
 
-    rows: NDArray[np.intp]
-    columns: NDArray[np.intp]
-    correct: NDArray[np.float64]
-    respondent_ids: tuple[str, ...]
-    item_ids: tuple[str, ...]
 
-    @classmethod
-    def of(cls, frame: pd.DataFrame) -> Observed:
-        """From a long table ``respondent_id, item_id, response`` of 1, 0 and NaN, and perhaps ``trial``."""
-        rows, respondents = pd.factorize(frame["respondent_id"])
-        columns, items = pd.factorize(frame["item_id"])
-        correct = frame["response"].to_numpy(dtype=np.float64)
-        seen = ~np.isnan(correct)
-        first = np.zeros(len(frame), dtype=np.bool_)
-        trials = frame["trial"].to_numpy()[seen] if "trial" in frame else np.zeros(int(seen.sum()))
-        told = pd.DataFrame({"row": rows[seen], "column": columns[seen], "trial": trials})
-        first[seen] = ~told.duplicated().to_numpy()
-        return cls(
-            rows[first].astype(np.intp), columns[first].astype(np.intp), correct[first],
-            tuple(map(str, respondents)), tuple(map(str, items)),
-        )  # fmt: skip
+def n_respondents_by_item(data: SparseResponses) -> NDArray[np.int64]:
+    """Respondents with a response to each item, or several, shape (n_items,)."""
+    pairs = pd.DataFrame({"row": data.rows, "column": data.columns}).drop_duplicates()
+    return np.bincount(pairs["column"], minlength=data.n_items)
 
-    @property
-    def n_by_item(self) -> NDArray[np.int64]:
-        """Responses to each item, shape (n_items,)."""
-        return np.bincount(self.columns, minlength=len(self.item_ids))
 
-    @property
-    def n_respondents_by_item(self) -> NDArray[np.int64]:
-        """Respondents with a response to each item, or several, shape (n_items,)."""
-        pairs = pd.DataFrame({"row": self.rows, "column": self.columns}).drop_duplicates()
-        return np.bincount(pairs["column"], minlength=len(self.item_ids))
+def where(chosen: NDArray[np.bool_], names: Sequence[str]) -> tuple[str, ...]:
+    """Some of the names."""
+    return tuple(names[k] for k in np.flatnonzero(chosen))
 
-    @property
-    def n_by_respondent(self) -> NDArray[np.int64]:
-        """Responses of each respondent, shape (n_respondents,)."""
-        return np.bincount(self.rows, minlength=len(self.respondent_ids))
 
-    @property
-    def n_correct(self) -> NDArray[np.float64]:
-        """Correct responses to each item, shape (n_items,)."""
-        return np.bincount(self.columns, weights=self.correct, minlength=len(self.item_ids)).astype(np.float64)
-
-    def items_where(self, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
-        """Names of items."""
-        return tuple(self.item_ids[k] for k in np.flatnonzero(chosen))
-
-    def respondents_where(self, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
-        """Names of respondents."""
-        return tuple(self.respondent_ids[k] for k in np.flatnonzero(chosen))
-
-    @property
-    def varied(self) -> NDArray[np.bool_]:
-        """Items that some got right and others wrong, shape (n_items,)."""
-        right = self.n_correct
-        return (right > 0) & (right < self.n_by_item)
+def varied(data: SparseResponses) -> NDArray[np.bool_]:
+    """Items that some got right and others wrong, shape (n_items,)."""
+    return (data.n_correct_by_item > 0) & (data.n_correct_by_item < data.n_by_item)
 
 
 def found(severity: Severity, code: str, names: Sequence[str], text: str, advice: str) -> list[Finding]:
@@ -135,7 +96,7 @@ def found(severity: Severity, code: str, names: Sequence[str], text: str, advice
     return [Finding(severity, code, f"{len(names)} {text}: {name_first(names)}; {advice}", len(names), tuple(names))]
 
 
-def few_respondents(data: Observed) -> list[Finding]:
+def few_respondents(data: SparseResponses) -> list[Finding]:
     """Fewer respondents than items can be estimated from."""
     n = int((data.n_by_respondent > 0).sum())
     if n >= FEWEST_RESPONDENTS:
@@ -147,9 +108,9 @@ def few_respondents(data: Observed) -> list[Finding]:
     return [Finding("error", "few_respondents", text, n)]
 
 
-def dead_items(data: Observed) -> list[Finding]:
+def dead_items(data: SparseResponses) -> list[Finding]:
     """Items of which nothing can be learnt: never answered, all right, all wrong."""
-    n, right = data.n_by_item, data.n_correct
+    n, right = data.n_by_item, data.n_correct_by_item
     leave = "fit and build leave them out (a prior would keep them)"
     kinds = {
         "never_answered": (n == 0, "items were never answered"),
@@ -162,58 +123,58 @@ def dead_items(data: Observed) -> list[Finding]:
         advice = "nothing can be fitted to these data" if chosen.all() else leave
         if code == "all_wrong" and not chosen.all():
             advice += "; is their key right?"
-        results += found(severity, code, data.items_where(chosen), text, advice)
+        results += found(severity, code, where(chosen, data.item_ids), text, advice)
     return results
 
 
-def lonely_items(data: Observed) -> list[Finding]:
+def lonely_items(data: SparseResponses) -> list[Finding]:
     """Items that one respondent alone got right or wrong: the slope may grow without end."""
-    right, wrong = data.n_correct, data.n_by_item - data.n_correct
-    chosen = data.varied & (np.minimum(right, wrong) == 1) & (data.n_by_item >= FEW_RESPONSES)
+    right, wrong = data.n_correct_by_item, data.n_by_item - data.n_correct_by_item
+    chosen = varied(data) & (np.minimum(right, wrong) == 1) & (data.n_by_item >= FEW_RESPONSES)
     return found(
-        "warning", "one_apart", data.items_where(chosen), "items were answered differently by one respondent alone",
+        "warning", "one_apart", where(chosen, data.item_ids), "items were answered differently by one respondent alone",
         "their slopes may grow without end: --prior weak, or leave them out",
     )  # fmt: skip
 
 
-def thin_items(data: Observed) -> list[Finding]:
+def thin_items(data: SparseResponses) -> list[Finding]:
     """Items with few responses."""
     chosen = (data.n_by_item > 0) & (data.n_by_item < FEW_RESPONSES)
     return found(
-        "warning", "few_responses", data.items_where(chosen), f"items have fewer than {FEW_RESPONSES} responses",
+        "warning", "few_responses", where(chosen, data.item_ids), f"items have fewer than {FEW_RESPONSES} responses",
         "they say nothing without --prior hierarchical",
     )  # fmt: skip
 
 
-def idle_respondents(data: Observed) -> list[Finding]:
+def idle_respondents(data: SparseResponses) -> list[Finding]:
     """Respondents without any response, and those with few."""
     n = data.n_by_respondent
     few = (n > 0) & (n < min(FEW_RESPONSES, len(data.item_ids)))
     return [
         *found(
-            "warning", "nothing_answered", data.respondents_where(n == 0), "respondents answered nothing",
+            "warning", "nothing_answered", where(n == 0, data.respondent_ids), "respondents answered nothing",
             "fit and build leave them out",
         ),
         *found(
-            "note", "few_answers", data.respondents_where(few),
+            "note", "few_answers", where(few, data.respondent_ids),
             f"respondents gave fewer than {FEW_RESPONSES} responses",
             "[screening] min_responses leaves them out",
         ),
     ]  # fmt: skip
 
 
-def same_score(data: Observed) -> list[Finding]:
+def same_score(data: SparseResponses) -> list[Finding]:
     """Respondents with everything right, or nothing."""
     n = data.n_by_respondent
     right = np.bincount(data.rows, weights=data.correct, minlength=len(data.respondent_ids))
     chosen = (n >= FEW_RESPONSES) & ((right == 0) | (right == n))
     return found(
-        "note", "all_or_nothing", data.respondents_where(chosen), "respondents have all right or all wrong",
+        "note", "all_or_nothing", where(chosen, data.respondent_ids), "respondents have all right or all wrong",
         "of their ability only a bound is known",
     )  # fmt: skip
 
 
-def blocks(data: Observed) -> list[Finding]:
+def blocks(data: SparseResponses) -> list[Finding]:
     """Respondents and items in blocks that no response ties together: their scales cannot be compared."""
     n, n_items = len(data.respondent_ids), len(data.item_ids)
     if not data.rows.size:
@@ -235,7 +196,7 @@ def blocks(data: Observed) -> list[Finding]:
     return [Finding("error", "blocks", text, int(tied.size), names)]
 
 
-def reversed_items(data: Observed) -> list[Finding]:
+def reversed_items(data: SparseResponses) -> list[Finding]:
     """Items that the able get wrong: the correlation with the rest of the score is surely negative.
 
     The rest is the sum of x - p over the other items that a respondent answered; Pearson's r over the respondents who
@@ -243,7 +204,7 @@ def reversed_items(data: Observed) -> list[Finding]:
     """
     n = data.n_by_item
     with np.errstate(divide="ignore", invalid="ignore"):
-        p = data.n_correct / n
+        p = data.n_correct_by_item / n
         residual = data.correct - p[data.columns]
         total = np.bincount(data.rows, weights=residual, minlength=len(data.respondent_ids))
         rest = total[data.rows] - residual
@@ -254,14 +215,14 @@ def reversed_items(data: Observed) -> list[Finding]:
         mean = sums(rest) / n
         spread = np.sqrt((sums(rest**2) / n - mean**2) * p * (1 - p))
         r = (sums(rest * data.correct) / n - mean * p) / spread
-        chosen = data.varied & (n >= 3 * FEW_RESPONSES) & (r * np.sqrt(n) < -SURE)
+        chosen = varied(data) & (n >= 3 * FEW_RESPONSES) & (r * np.sqrt(n) < -SURE)
     return found(
-        "warning", "wrong_key", data.items_where(chosen), "items are answered right by the less able",
+        "warning", "wrong_key", where(chosen, data.item_ids), "items are answered right by the less able",
         "look at their keys; build removes items with a negative slope",
     )  # fmt: skip
 
 
-def copies(data: Observed) -> list[Finding]:
+def copies(data: SparseResponses) -> list[Finding]:
     """Items with the same responses by all, and respondents with the same responses to all."""
     n, n_items = len(data.respondent_ids), len(data.item_ids)
     if n * n_items > MOST_CELLS:
@@ -338,7 +299,7 @@ def left_out(reasons: Mapping[str, int]) -> list[Finding]:
 
 
 #: What is asked of graded responses.
-OF_RESPONSES: tuple[Callable[[Observed], list[Finding]], ...] = (
+OF_RESPONSES: tuple[Callable[[SparseResponses], list[Finding]], ...] = (
     few_respondents, blocks, dead_items, thin_items, lonely_items, reversed_items, copies, idle_respondents, same_score,
 )  # fmt: skip
 
