@@ -185,6 +185,18 @@ class Responses(Shown):
         """The same with respondents who are held by their names alone, for they have no response, at the end."""
         return self.parts()
 
+    def _long(
+        self, rows: NDArray[np.intp], columns: NDArray[np.intp], right: NDArray[Any], asked: NDArray[np.int64] | None
+    ) -> pd.DataFrame:
+        """The long table of these pairs; see `ResponseMatrix.to_long`."""
+        names = {
+            "respondent_id": np.array(self.respondent_ids, dtype=object)[rows],
+            "item_id": np.array(self.item_ids, dtype=object)[columns],
+        }
+        if asked is None:
+            return pd.DataFrame(names | {"response": right.astype(np.int8)})
+        return pd.DataFrame(names | {"n_correct": right.astype(np.int64), "n_trials": asked})
+
     def in_short(self) -> str:
         """``1000 respondents x 30 items, 98% observed, 61% correct``."""
         size = f"{counted(self.n_respondents, 'respondent')} x {counted(self.n_items, 'item')}"
@@ -481,16 +493,8 @@ class ResponseMatrix(Responses):
         With trials ``n_correct, n_trials`` take the place of ``response``.
         """
         rows, columns = np.nonzero(self.observed)
-        table = pd.DataFrame(
-            {
-                "respondent_id": np.array(self.respondent_ids, dtype=object)[rows],
-                "item_id": np.array(self.item_ids, dtype=object)[columns],
-            }
-        )
-        held = self.coded_responses[rows, columns]
-        if self.trials is None:
-            return table.assign(response=held)
-        return table.assign(n_correct=held.astype(np.int64), n_trials=self.trials[rows, columns])
+        asked = None if self.trials is None else self.trials[rows, columns]
+        return self._long(rows, columns, self.coded_responses[rows, columns], asked)
 
     @classmethod
     def from_long(

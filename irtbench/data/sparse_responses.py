@@ -164,14 +164,8 @@ class SparseResponses(Responses):
         )
 
     def table(self) -> pd.DataFrame:
-        """One row a response: the long table."""
-        return pd.DataFrame(
-            {
-                "respondent_id": np.array(self.respondent_ids, dtype=object)[self.rows],
-                "item_id": np.array(self.item_ids, dtype=object)[self.columns],
-                "response": self.correct.astype(np.int8),
-            }
-        )
+        """One row a pair: the long table, see `ResponseMatrix.to_long`."""
+        return self._long(self.rows, self.columns, self.correct, self.trials)
 
 
 def _totals(

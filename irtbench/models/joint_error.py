@@ -55,7 +55,7 @@ class JointError(Shown):
         """Number of items."""
         return len(self.covariance)
 
-    def select(self, places: Sequence[int]) -> JointError:
+    def select(self, places: Sequence[int] | NDArray[np.intp]) -> JointError:
         """That of the items at these places, in this order."""
         rows = np.array(places, dtype=np.intp)
         return JointError(self.covariance[rows][:, :, rows], self.location, self.unit)

@@ -69,8 +69,8 @@ def observed(frame: pd.DataFrame) -> SparseResponses:
     trials = frame["trial"].to_numpy()[seen] if "trial" in frame else np.zeros(int(seen.sum()))
     told = pd.DataFrame({"row": rows[seen], "column": columns[seen], "trial": trials})
     first[seen] = ~told.duplicated().to_numpy()
-    names = (tuple(map(str, each)) for each in (respondents, items))
-    return SparseResponses(rows[first], columns[first], frame["response"].to_numpy()[first] == 1, *names)
+    ids, names = (tuple(map(str, each)) for each in (respondents, items))
+    return SparseResponses(rows[first], columns[first], frame["response"].to_numpy()[first] == 1, ids, names)
 
 
 def n_respondents_by_item(data: SparseResponses) -> NDArray[np.int64]:
@@ -81,7 +81,7 @@ def n_respondents_by_item(data: SparseResponses) -> NDArray[np.int64]:
 
 def where(chosen: NDArray[np.bool_], names: Sequence[str]) -> tuple[str, ...]:
     """Some of the names."""
-    return tuple(names[k] for k in np.flatnonzero(chosen))
+    return tuple(names[k] for k in np.flatnonzero(chosen).tolist())
 
 
 def varied(data: SparseResponses) -> NDArray[np.bool_]:

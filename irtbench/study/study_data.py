@@ -78,14 +78,7 @@ def read_data(
 ) -> StudyData:
     """Read the files that a study file names, and grade the answers.
 
-    Parameters
-    ----------
-    settings
-        The study file.
-    stored, source
-        The graded responses that it names, where they are encoded on disk already, and what they were encoded from.
-    named
-        As of `StudyData`.
+    Graded responses may be encoded on disk already, `stored`, from a large table, `source`.
 
     Raises
     ------
