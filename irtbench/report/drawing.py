@@ -14,6 +14,7 @@ from html import escape
 import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from irtbench.data.harmless_text import printable
@@ -137,11 +138,22 @@ def figure_of(drawing: Drawing, *, headed: bool = False, width: float | None = N
         yield figure
 
 
+def laid_out_once(figure: Figure) -> None:
+    """Place the panels as an SVG has them; `savefig` would place them by drawing everything once more."""
+    FigureCanvasSVG(figure)
+    figure.dpi = 72  # of an SVG
+    layout = figure.get_layout_engine()
+    if layout is not None and figure.axes:
+        layout.execute(figure)
+    figure.set_layout_engine(None)
+
+
 def svg_of(figure: Figure, *, title: str = "", description: str = "", transparent: bool = False) -> str:
     """The figure as SVG: without a date, which would make every file differ, and without control characters.
 
     Title and description are its own (``<title>`` and ``<desc>``), which viewers and screen readers tell.
     """
+    laid_out_once(figure)
     image = io.BytesIO()
     about = {"Date": None, "Creator": None}
     figure.savefig(image, format="svg", dpi=DOTS, transparent=transparent, metadata=about)

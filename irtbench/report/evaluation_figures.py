@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
-from irtbench.evaluation.artifacts import Artifacts
 from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
 from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.report.blocks import Block, figure
@@ -32,6 +32,9 @@ from irtbench.report.forms import (
     height_of,
     interval_plot,
 )
+
+if TYPE_CHECKING:
+    from irtbench.evaluation.artifacts import Artifacts  # imports scikit-learn, which most figures do without
 
 LOWEST_P = 1e-4  # shown
 ALPHA = 0.05  # adjusted p up to which a difference is drawn as found
