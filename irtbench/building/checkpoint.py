@@ -16,9 +16,12 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import pandas as pd
 
+from irtbench.data.file_hash import text_hash
 from irtbench.data.responses import Responses, hash_of
 
 log = logging.getLogger(__name__)
+
+PLAIN = (str, float, int, bool, type(None))  # most values, by far
 
 Record = TypeVar("Record")
 Made = TypeVar("Made")
@@ -49,7 +52,7 @@ class Checkpoint:
             if self.folder is None:
                 return None
             stored = json.loads(self._file(self.folder, name).read_text(encoding="utf-8"))
-            whole = stored["key"] == self.key and stored["hash"] == _hash(stored["record"])
+            whole = stored["key"] == self.key and stored["hash"] == text_hash(json.dumps(stored["record"]))
             return from_plain(cls, stored["record"]) if whole else None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
@@ -74,12 +77,12 @@ class Checkpoint:
         if self.folder is None:
             return
         part = self.folder / f"{name}.part"
-        plain = to_plain(record)
+        plain = json.dumps(to_plain(record))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             part.unlink(missing_ok=True)
             with part.open("x", encoding="utf-8") as file:  # made anew: no link that stands there is followed
-                json.dump({"key": self.key, "hash": _hash(plain), "record": plain}, file)
+                file.write(f'{{"key": {json.dumps(self.key)}, "hash": "{text_hash(plain)}", "record": {plain}}}')
             os.replace(part, self._file(self.folder, name))
         except OSError as error:
             log.warning("a finished step cannot be kept in %s: %s", self.folder, error.strerror)
@@ -89,12 +92,10 @@ class Checkpoint:
         return folder / f"{name}.json"
 
 
-def _hash(plain: object) -> str:
-    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
-
-
 def to_plain(value: Any) -> Any:
     """Dataclasses, tuples, mappings, arrays and tables as JSON values; every float survives to the last bit."""
+    if type(value) in PLAIN:
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, pd.DataFrame):

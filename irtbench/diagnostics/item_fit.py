@@ -505,16 +505,18 @@ def _merged(rows: list[list[float]], *, alone: bool, min_expected: float) -> lis
     One respondent joins the next row; of two categories a small expected count that with fewer respondents. Counts only
     grow, so that the rows passed need no second look.
     """
-    passed: list[list[float]] = []
-    ahead = rows[::-1]
-    while ahead:
-        row = ahead.pop()
-        if (row[0] != 1) if alone else (row[1] >= min_expected and row[2] >= min_expected):
-            passed.append(row)
-        elif ahead and (alone or not passed or ahead[-1][0] < passed[-1][0]):
-            ahead[-1] = [*map(add, ahead[-1], row)]
-        elif passed:
+
+    def lacks(row: list[float]) -> bool:
+        return row[0] == 1 if alone else row[1] < min_expected or row[2] < min_expected
+
+    ahead, passed, after = [*rows], [], 0
+    for place in [k for k, row in enumerate(rows) if lacks(row)]:
+        passed += ahead[after:place]
+        row, after = ahead[place], place + 1
+        if lacks(row) and after < len(ahead) and (alone or not passed or ahead[after][0] < passed[-1][0]):
+            ahead[after] = [*map(add, ahead[after], row)]
+        elif lacks(row) and passed:
             passed[-1] = [*map(add, passed[-1], row)]
-        else:
+        else:  # others were added to it
             passed.append(row)
-    return passed
+    return passed + ahead[after:]

@@ -18,10 +18,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from irtbench.data.harmless_text import printable
-from irtbench.report.forms import STYLE
+from irtbench.report.forms import STYLE, VECTORS
 
 ABILITY_LABEL = "ability θ"  # its unit depends on the model: who draws for a study adds it
-VECTORS = 500
 DOTS = 160  # an inch, of a picture on a page
 LEAST_LETTERS = 7.0  # points, which journals ask for
 WIDTH, HEIGHT = 5.2, 3.5  # of a panel, in inches: two fit beside each other on a page, one on a telephone

@@ -15,6 +15,7 @@ import matplotlib
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from numpy.typing import ArrayLike, NDArray
 
 BLACK, BLUE, ORANGE, GREEN, PURPLE = "#000000", "#0072B2", "#D55E00", "#009E73", "#AA4499"
@@ -30,6 +31,7 @@ BARS: tuple[Mapping[str, Any], ...] = (
     {"color": SKY, "edgecolor": "white", "linewidth": 0.5, "hatch": ""},
     {"color": "white", "edgecolor": ORANGE, "hatch": "////"},
 )
+VECTORS = 500  # lines of a figure that are kept as lines
 DASHED: Mapping[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 0.9}
 
 STYLE: Mapping[str, Any] = {
@@ -135,9 +137,29 @@ def curve_plot(ax: Axes, lines: Sequence[Series], *, x: str, y: str) -> Axes:
         look = line.drawn(k, linestyle=LINE_STYLES[k % len(LINE_STYLES)], markersize=4)
         if line.lower is not None and line.upper is not None:
             ax.fill_between(line.x, line.lower, line.upper, color=look["color"], alpha=0.15, linewidth=0)
-        entries.append((line.name, ax.plot(line.x, np.asarray(line.y), **look)[0]))
+        heights = np.asarray(line.y)
+        if heights.ndim == 2 and heights.shape[1] > VECTORS:
+            entries.append((line.name, many_curves(ax, np.asarray(line.x), heights, look)))
+        else:
+            entries.append((line.name, ax.plot(line.x, heights, **look)[0]))
     ax.set(xlabel=x, ylabel=y)
     return legend(ax, entries)
+
+
+def many_curves(
+    ax: Axes, x: NDArray[np.float64], heights: NDArray[np.float64], look: Mapping[str, Any]
+) -> LineCollection:
+    """A curve a column, all drawn as one picture: of thousands of lines each for itself takes minutes."""
+    places = np.broadcast_to(x[:, None], heights.shape)
+    curves = LineCollection(
+        list(np.stack([places, heights], axis=2).swapaxes(0, 1)),
+        **{name: look[name] for name in look if name != "markersize"},
+        rasterized=True,
+    )
+    curves.set_in_layout(False)  # within the axes: its extent is not wanted
+    ax.add_collection(curves)
+    ax.autoscale_view()
+    return curves
 
 
 def scatter_plot(ax: Axes, groups: Sequence[Series], *, x: str, y: str, diagonal: bool = False) -> Axes:

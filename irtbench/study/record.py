@@ -197,8 +197,11 @@ def _strict(value: Any) -> Any:
         return {"number": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
     if isinstance(value, dict):
         return {name: _strict(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(entry) for entry in value]
+    if isinstance(value, list | tuple):  # of hundreds of thousands of numbers and names most stay as they are
+        return [
+            entry if type(entry) is str or (type(entry) is float and math.isfinite(entry)) else _strict(entry)
+            for entry in value
+        ]
     return None if value is pd.NA else value
 
 
