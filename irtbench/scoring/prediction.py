@@ -33,6 +33,9 @@ LEAST_GAIN = 0.25  # share of the regression's variance that the known systems c
 OUTLIER = 3.0  # standard errors between what a system's answers say and what is expected, from which it stands alone
 CHANCE = 2.0  # standard deviations of the responses seen, by which a system beyond those known is at least
 CONTRADICTED = 1.5  # a correction, where the answers are so many times as far off it as they usually are
+OWN_ERROR = 0.5  # share of e^2 that is a system's own at least; of the rest, the form's, all have alike
+FARTHEST = 0.75  # standard errors by which systems are drawn together at most
+LEAST_GROUP = 4  # systems that are drawn together
 KNOWN_SHARE = 0.98  # of the population that the abilities of those known reach over, without a norm sample
 N_DRAWN = 500  # systems drawn from the bank, to see what a form is
 LEAST_SYSTEMS, FOLDS = 10, 5
@@ -177,13 +180,19 @@ def predict_accuracy(
 
     For a system like those known K is the better, for one beyond them it is biased, and the answers say which:
 
-        s = R + (K - R) / max(1, r / r0)^2,    r = sum of (K - R)^2 / sum of (e^2 - v) over the systems,
+        s = R' + (K - R') / max(1, r / r0)^2,    r = sum of (K - R)^2 / sum of (e^2 - v) over the systems,
 
     r0 at least 1 and the same r of systems drawn from the bank, or of those learnt from: where the form is no fair
     sample, R contradicts K for systems like those known too. One whose K is more than 3 sqrt(e^2 + v) off R has an r of
-    its own, (K - R)^2 / (e^2 + v), so that it is not drawn to the others. So systems that are predicted together say
-    together how far what is known can be trusted for them; the intervals do not depend on who else is predicted if all
-    answer the same items (else the forms are held for as fair as they are on average), and s is kept within them.
+    its own, (K - R)^2 / (e^2 + v), so that it is not drawn to the others. R' is R, of four systems or more drawn to
+    their mean M as far as their spread is error (Efron & Morris, 1973), and by .75 e at most:
+
+        R' = R + (M - R) g / (g + t),    t = sum of (R - M)^2 / (n - 3) - mean of g, or 0,    g = e^2 / 2,
+
+    for at least half of e^2 is a system's own; the rest is the form's, and alike for all. So systems that are predicted
+    together say together how far what is known can be trusted for them; the intervals do not depend on who else is
+    predicted if all answer the same items (else the forms are held for as fair as they are on average), and s is kept
+    within them.
 
     With several trials of an item its response is the share right, and the accuracy predicted is that of a run in which
     items not seen are tried as often as those seen are, m times with 1 / m the mean of one over the number of trials.
@@ -489,7 +498,20 @@ def _drawn_to_known(
     assert best is not None
     together, share, off = best
     alone = np.where(judged & (off > OUTLIER**2), off, 0.0)
+    own = _drawn_together(own, sd, judged)
     return own + (share - own) / np.maximum(np.maximum(together, alone), 1.0) ** 2, off
+
+
+def _drawn_together(own: Array, sd: Array, judged: NDArray[np.bool_]) -> Array:
+    """Estimates drawn to their mean, as far as their spread is error."""
+    n = np.count_nonzero(judged)
+    if n < LEAST_GROUP:
+        return own
+    error, away = OWN_ERROR * sd**2, own[judged].mean() - own
+    spread = max((away[judged] ** 2).sum() / (n - 3) - error[judged].mean(), 0.0)
+    share = np.divide(error, error + spread, out=np.zeros_like(own), where=judged & (error > 0))
+    drawn: Array = own + (share * away).clip(-FARTHEST * sd, FARTHEST * sd)
+    return drawn
 
 
 def _bank_features(scales: Sequence[Scale]) -> Array:

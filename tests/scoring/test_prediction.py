@@ -106,6 +106,40 @@ def test_systems_stronger_than_those_known_are_covered_and_no_worse_than_by_thei
     assert np.mean(told) > 0.1
 
 
+def test_systems_beyond_that_are_much_alike_are_known_better_together_than_alone() -> None:
+    # thirty new systems, all about two standard deviations above those known, on 25 of 150 items
+    rng = np.random.default_rng(11)
+    scale = make_scale("s", 150)
+    hard = ItemParameters.from_difficulty(
+        scale.items.discrimination, scale.items.difficulty + 1.5, item_ids=scale.items.item_ids
+    )
+    scale, alone_error, together_error = replace(scale, items=hard), [], []
+    for _ in range(5):
+        whole = simulate_responses(rng.normal(3, 0.2, size=30), hard, rng=rng).values
+        form = rng.choice(150, 25, replace=False)
+        seen = np.full(whole.shape, np.nan)
+        seen[:, form] = whole[:, form]
+        together = predict_accuracy(scale, seen)
+        alone = [predict_accuracy(scale, seen[[k]]) for k in range(30)]
+        together_error.append(np.abs(together.accuracy - whole.mean(axis=1)).mean())
+        alone_error.append(np.abs([one.accuracy[0] for one in alone] - whole.mean(axis=1)).mean())
+        np.testing.assert_allclose(together.lower, [one.lower[0] for one in alone], atol=1e-7)
+    assert np.mean(together_error) < 0.8 * np.mean(alone_error)
+
+
+def test_estimates_are_drawn_to_their_mean_as_far_as_their_spread_is_error_by_hand() -> None:
+    # g = .08^2 / 2 = .0032; about the mean .6 the spread is (3 x .0036 + .0324) / (5 - 3) = .0216, so t = .0184
+    own, sd = np.array([0.54, 0.54, 0.54, 0.78, 0.6, 0.1]), np.full(6, 0.08)
+    drawn = prediction._drawn_together(own, sd, np.array([True] * 5 + [False]))
+    np.testing.assert_allclose(drawn, [*(0.6 + (own[:5] - 0.6) * 0.0184 / 0.0216), 0.1])
+    # no spread beyond error: all the way, but by .75 standard errors at most; of three nothing is learnt
+    near, all_of = np.array([0.5, 0.52, 0.54, 0.65, 0.54]), np.ones(5, dtype=bool)
+    np.testing.assert_allclose(
+        prediction._drawn_together(near, np.full(5, 0.12), all_of), [0.55, 0.55, 0.55, 0.56, 0.55]
+    )
+    np.testing.assert_allclose(prediction._drawn_together(near[:3], sd[:3], all_of[:3]), near[:3])
+
+
 def test_a_system_beyond_the_others_is_told_and_moves_no_interval() -> None:
     # nineteen systems of a population for whom the items are hard, and one that gets four of five right
     scale = make_scale("s", 120)
