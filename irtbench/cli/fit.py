@@ -265,7 +265,7 @@ def fit(
     ranks, table = ranks_of_run.get(), None
     kind: Any = kind_asked(which, settings, single, people, beside, kept, disk, responses, reading, run.seed)
     card = None if kept.card is None else read_card(kept.card)
-    if isinstance(kind, RightOrWrong):
+    if ranks is None or isinstance(kind, RightOrWrong):
         table = large_table(
             responses, reading, in_memory=kind.needs_memory, whatever_size=ranks is not None,
             allow_address=disk.allow_address,
@@ -273,7 +273,7 @@ def fit(
     levels = None if isinstance(kind, RightOrWrong) else kind.levels
     file = None if kept.scores_as == "none" or run.place is None else run.place / f"scores.{kept.scores_as}"
     with given_responses(responses, table, reading, disk, run.progress, levels=levels) as given:
-        item_ids = [*(given.item_ids if levels is None else given.columns)]
+        item_ids = [*(given.item_ids if levels is None or table is not None else given.columns)]
         if unknown := sorted(set(kind.items_named) - set(item_ids)):
             raise InputError(f"{single.by_item or which.model}: no responses to item {name_first(unknown)}")
         if isinstance(kind, RightOrWrong) and single.prior_items is not None:
@@ -335,7 +335,7 @@ def kind_asked(
         others = {name: value for name, value in settings.keywords.items() if name not in both}
         of_items = [name for name, value in others.items() if value != getattr(FitSettings(), name)]
         wrong = [f"--{name.removeprefix('n_').replace('_', '-')}" for name in of_items]
-        if wrong := [*wrong, *options_given(single, beside, disk)]:
+        if wrong := [*wrong, *options_given(single, beside)]:
             raise InputError(f"{wrong[0]}: goes with models of right and wrong, without --constraints")
         return InCategories(
             model=which.model, levels=levels_of(which.levels), prior=which.prior, settings=both, seed=seed,

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from irtbench.cli.reading import Reading
     from irtbench.data.readers.large_columns import ColumnChoice
     from irtbench.data.readers.large_table import LargeTable
-    from irtbench.data.stored_responses import StoredResponses
     from irtbench.estimation.distributed.ranks import Ranks
 
 MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
@@ -200,7 +199,8 @@ def encoded(
     *,
     remove: bool = False,
     is_cache: bool = True,
-) -> Iterator[StoredResponses]:
+    levels: Sequence[str] | None = None,
+) -> Iterator[Any]:
     """The responses of a table encoded on disk, which no other program changes while the block runs.
 
     Parameters
@@ -213,8 +213,10 @@ def encoded(
         Called with a line now and then.
     remove
         Whether the table's folder in the cache is removed at the end.
+    levels
+        As of `given_responses`; of scores there are `StoredScores`.
     """
-    from irtbench.data.readers.encode import encode_table
+    from irtbench.data.readers.encode import encode_scores, encode_table
     from irtbench.data.response_store import unchanged
 
     with (
@@ -223,9 +225,12 @@ def encoded(
         else cache_folder(folder, table, remove=remove) as own
     ):
         with loading(ESTIMATION):
-            stored = encode_table(table, own, choice_of(reading), progress=progress)
-        with unchanged(stored):
-            yield stored
+            if levels is not None:
+                scores = encode_scores(table, own, levels or None, choice_of(reading), progress=progress)
+            else:
+                stored = encode_table(table, own, choice_of(reading), progress=progress)
+        with unchanged(stored if levels is None else scores.coded):
+            yield stored if levels is None else scores
 
 
 def demand_shared(place: object, words: str, table: LargeTable | None, cache: Path | None, ranks: Ranks) -> None:
@@ -297,7 +302,8 @@ def given_responses(
         return
     with ExitStack() as stack:
         if ranks is None or ranks.is_first:
-            stored = stack.enter_context(encoded(table, reading, disk.cache, progress, remove=disk.remove_cache))
+            held = encoded(table, reading, disk.cache, progress, remove=disk.remove_cache, levels=levels)
+            stored = stack.enter_context(held)
         if ranks is None:
             yield stored
             return

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from irtbench.data.responses import ResponseMatrix, Responses
+from irtbench.data.stored_scores import StoredScores
 
 ROWS = 2**15  # respondents of a block
 
@@ -40,7 +41,7 @@ class Blocks:
     identity: Callable[[], Mapping[str, Any]] = dict
 
 
-def blocks_of(responses: Responses) -> Blocks:
+def blocks_of(responses: Responses | StoredScores) -> Blocks:
     """Responses in memory or on disk, each block a piece."""
     n = responses.n_respondents
 

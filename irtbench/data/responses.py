@@ -465,10 +465,14 @@ class ResponseMatrix(Responses):
 
     @classmethod
     def from_coded(
-        cls, held: NDArray[np.int8], respondent_ids: tuple[str, ...], item_ids: tuple[str, ...]
+        cls,
+        held: NDArray[np.int8],
+        respondent_ids: tuple[str, ...],
+        item_ids: tuple[str, ...],
+        trials: NDArray[Any] | None = None,
     ) -> ResponseMatrix:
         """The matrix of responses 1, 0 and -1 where missing, as `coded_responses` holds them; they are not copied."""
-        return cls._part(held, respondent_ids, item_ids, None)
+        return cls._part(held, respondent_ids, item_ids, trials)
 
     @classmethod
     def _part(

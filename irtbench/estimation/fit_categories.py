@@ -16,12 +16,14 @@ from torch import Tensor
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
+from irtbench.data.stored_scores import StoredScores
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import (
     choose_device,
     choose_precision,
+    demand_streamed,
     find_estimate,
     shared_quadrature,
     with_positive_direction,
@@ -74,7 +76,7 @@ from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.pyro_model.rows import encode_scores
+from irtbench.models.pyro_model.rows import scores_on_device
 from irtbench.models.quadrature import Quadrature, normal_grid, normal_population
 
 #: Models whose slopes are 1 and ability N(0, s^2), as in their books: partial credit, rating scale.
@@ -196,7 +198,7 @@ class FittedCategories(InformationCriteria, Drawn):
 
 
 def fit_categories(
-    table: ArrayLike | pd.DataFrame,
+    table: ArrayLike | pd.DataFrame | StoredScores,
     models: Models = "grm",
     settings: FitSettings | None = None,
     *,
@@ -218,8 +220,8 @@ def fit_categories(
     table
         Responses, numbers or, with `levels`, labels: a row a respondent and a column an item, NaN or None where
         missing; or a data frame with columns ``respondent_id, item_id, response`` and a row a response, where few of
-        all pairs have one, or several, which count as trials independent given ability. Every item's categories are the
-        values that it has, in their order.
+        all pairs have one, or several, which count as trials independent given ability; or scores on disk
+        (`encode_scores`). Every item's categories are the values that it has, in their order.
     models
         ``grm`` (Samejima, 1969), ``gpcm`` (Muraki, 1992), ``nominal`` (Bock, 1972), ``2pl`` or ``3pl`` of two
         categories, or an `ItemModel` of your own; or one for each item by its name. ``pcm`` (Masters, 1982) and ``rsm``
@@ -285,7 +287,9 @@ def fit_categories(
     1   item1   grm             4        d1    1.6             0.2
     2   item1   grm             4        d2   -0.1             0.1
     """
-    scores = CodedScores.of(table, levels=levels)
+    if isinstance(table, StoredScores) and levels is not None:
+        raise InputError("fit: scores on disk have their levels; expected levels of encode_scores")
+    scores = table if isinstance(table, StoredScores) else CodedScores.of(table, levels=levels)
     slopes_are_1 = models in RASCH_KINDS if isinstance(models, str) else False
     if slopes_are_1:
         if groups is not None or anchors is not None:
@@ -294,6 +298,8 @@ def fit_categories(
     each = models_of(models, scores.item_ids)
     check_categories(scores, each)
     settings = settings_of(each, settings, keywords)
+    if isinstance(scores, StoredScores):
+        demand_streamed(settings)
     priors = settings.priors
     labels = None if groups is None else np.asarray(groups, dtype=object)
     names: tuple[str, ...] = () if labels is None else group_names(labels, scores.n_respondents, reference)
@@ -327,7 +333,7 @@ def fit_categories(
         nodes = NodeTensors.from_quadrature(
             normal_grid(settings.n_nodes), dtype=choose_precision(settings.dtype), device=where
         )
-        alone = CategoryProblem.of(model, encode_scores(scores, items.columns, where), nodes)
+        alone = CategoryProblem.of(model, scores_on_device(scores, items.columns, where), nodes)
         begin = None if start is None else ItemTensors.from_matrix(torch.from_numpy(start.steps_at).to(where))
         design = None
         if rating_scale:
@@ -346,7 +352,7 @@ def fit_categories(
             members = [labels == name for name in names]
             differs = torch.zeros(len(items), (len(names) - 1) * items.width, dtype=torch.bool, device=where)
             at = replace(alone, nodes=group_nodes(BOUND, 12 / (settings.n_nodes - 1), nodes.dtype, where))
-            rows = tuple(encode_scores(scores.where(part), items.columns, where) for part in members)
+            rows = tuple(scores_on_device(scores.where(part), items.columns, where) for part in members)
             grouped = GroupProblem.of_groups(at, rows, differs)
             first, problem = grouped.group_prior.joined(begin or starting_values(alone)), cast(Problem, grouped)
             if design is not None:
@@ -435,7 +441,9 @@ class KnownCategories:
     values: Tensor
 
 
-def known_categories(given: AnchorsInCategories, scores: CodedScores, items: CategoryItems) -> KnownCategories:
+def known_categories(
+    given: AnchorsInCategories, scores: CodedScores | StoredScores, items: CategoryItems
+) -> KnownCategories:
     """The anchors among the items of the responses; of other models, or with other categories, they are an error."""
     of_items = given if isinstance(given, CategoryParameters | ItemParameters) else given.items
     known = of_items.categories if isinstance(of_items, ItemParameters) else of_items
@@ -563,11 +571,11 @@ def models_of(models: Models, item_ids: Sequence[str]) -> tuple[ItemModel, ...]:
     return tuple(one(models[item]) for item in item_ids)
 
 
-def check_categories(scores: CodedScores, models: Sequence[ItemModel]) -> None:
+def check_categories(scores: CodedScores | StoredScores, models: Sequence[ItemModel]) -> None:
     """Refuse responses that do not determine the parameters; see `fit_categories` for the errors."""
     if scores.n_respondents < FEWEST_RESPONDENTS:
         raise InputError(f"fit: {scores.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}")
-    if idle := [scores.respondent_ids[int(i)] for i in np.flatnonzero(scores.n_by_respondent == 0)]:
+    if idle := scores.unanswered:
         raise InputError(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
     for item, own, model in zip(scores.item_ids, scores.categories, models, strict=True):
         if len(own) < 2:

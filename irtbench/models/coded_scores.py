@@ -68,7 +68,7 @@ class CodedScores:
         """
         if isinstance(responses, Responses):
             if not isinstance(of := responses, ResponseMatrix):
-                raise InputError("responses: stored and sparse ones are right or wrong; expected a table of scores")
+                raise InputError("responses: stored and sparse ones are right or wrong; expected scores")
             responses = pd.DataFrame(of.values, index=list(of.respondent_ids), columns=list(of.item_ids))
         if isinstance(responses, pd.DataFrame) and {*PAIR} <= {*responses.columns}:
             return cls._of_long(responses, levels)
@@ -135,6 +135,11 @@ class CodedScores:
     def n_by_respondent(self) -> NDArray[np.int64]:
         """Responses of each respondent, shape (n_respondents,)."""
         return self._counted(0)
+
+    @property
+    def unanswered(self) -> list[str]:
+        """Respondents without any response."""
+        return [self.respondent_ids[int(i)] for i in np.flatnonzero(self.n_by_respondent == 0)]
 
     def where(self, kept: NDArray[np.bool_]) -> CodedScores:
         """Some of the respondents, the items and their categories as they are."""

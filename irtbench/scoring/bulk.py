@@ -26,6 +26,7 @@ from irtbench.data.readers.wide_table import likely_respondent_column
 from irtbench.data.response_blocks import Blocks, blocks_of
 from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.data.stored_responses import StoredResponses
+from irtbench.data.stored_scores import StoredScores
 from irtbench.scoring.explanation import explain_all
 from irtbench.scoring.group_percentiles import percentiles_by_group, with_groups
 from irtbench.scoring.part_scores import BlockScores, Processes
@@ -227,7 +228,7 @@ def holds_answers(table: LargeTable | TextTable, items: Sequence[str], content: 
 
 def score_matrix(
     bank: ItemBank | Scale,
-    responses: Responses,
+    responses: Responses | StoredScores,
     target: str | Path,
     settings: ScoringSettings | None = None,
     *,
@@ -242,7 +243,7 @@ def score_matrix(
     Parameters
     ----------
     bank, responses, target, settings
-        The scales, the responses, on disk or in memory, the file, and how they are scored.
+        The scales, the responses or scores, on disk or in memory, the file, and how they are scored.
     before
         Rows that stand before those of the respondents, with the same columns.
     columns
@@ -265,7 +266,10 @@ def score_matrix(
     if isinstance(responses, StoredResponses) and together is not None:
         depends_on = {"responses": responses.content_hash, "columns": columns, "role": role}
         unfinished, blocks = responses.folder / SCORES, replace(blocks, identity=lambda: depends_on)
-    scores = BlockScores(whole, blocks, settings or ScoringSettings(), Path(target), finish, before, unfinished)
+    several = isinstance(responses, StoredScores)
+    scores = BlockScores(
+        whole, blocks, settings or ScoringSettings(), Path(target), finish, before, unfinished, several
+    )
     n = scores.write(progress, together)
     if unfinished is not None and together is not None and together.is_first:
         unfinished.rmdir()

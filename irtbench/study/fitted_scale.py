@@ -18,6 +18,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.response_blocks import ROWS
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
+from irtbench.data.stored_scores import StoredScores
 from irtbench.models.item_parameters import ItemParameters, sensible_items
 from irtbench.models.quadrature import Quadrature, normal_population
 from irtbench.scoring.bulk import score_matrix
@@ -423,7 +424,13 @@ class InCategories(Fit):
         """Items that have a model of their own."""
         return self.models if isinstance(self.models, Mapping) else {}
 
-    def estimable(self, given: pd.DataFrame, place: Path) -> tuple[Any, list[dict[str, str]], list[str]]:
+    @property
+    def needs_memory(self) -> str:
+        """The first of what needs all scores in memory; empty if there is none."""
+        needs = {"--groups": self.groups is not None, "--anchors": self.anchors is not None}
+        return next((name for name, asked in needs.items() if asked), "")
+
+    def estimable(self, given: pd.DataFrame | StoredScores, place: Path) -> tuple[Any, list[dict[str, str]], list[str]]:
         """The scores that can be fitted; items without two categories, of anchors without any, and respondents without.
 
         Raises
@@ -431,21 +438,26 @@ class InCategories(Fit):
         InputError
             If no item is left.
         """
-        n = given.nunique()
+        stored = isinstance(given, StoredScores)
+        n = pd.Series([*map(len, given.categories)], index=given.item_ids) if stored else given.nunique()
         enough = n >= np.where(n.index.isin(self.known_ids), 1, 2)
         left_out = [
             {"item_id": item, "reason": "no_response" if n[item] == 0 else "one_category"} for item in n.index[~enough]
         ]
         if not enough.any():
             raise InputError(f"file {place}: no item has two different scores; expected some, which alone tell")
+        if stored:
+            some = given.select_items([*n.index[enough]]).answered()
+            return some, left_out, sorted(some.coded.idle_ids())
         data = given.loc[:, enough].dropna(how="all")
         return data, left_out, sorted(set(given.index) - set(data.index))
 
-    def in_words(self, data: pd.DataFrame) -> str:
+    def in_words(self, data: pd.DataFrame | StoredScores) -> str:
         """What is about to be fitted."""
-        return f"{len(data)} respondents x {len(data.columns)} items: {self.model}"
+        n_respondents, n_items = size_of(data)
+        return f"{n_respondents} respondents x {n_items} items: {self.model}"
 
-    def with_prior_for(self, data: pd.DataFrame) -> tuple[Self, str]:
+    def with_prior_for(self, data: pd.DataFrame | StoredScores) -> tuple[Self, str]:
         """The same with the prior asked for, or that which suits so many responses, and why.
 
         Raises
@@ -457,38 +469,54 @@ class InCategories(Fit):
             return self, ""
         if self.prior != "auto":
             raise InputError(f"--prior {self.prior}: not of items in categories; expected auto, none or weak")
-        n = float(data.notna().sum().median())
+        n = float(np.median(data.n_by_item if isinstance(data, StoredScores) else data.notna().sum()))
+        n_respondents, n_items = size_of(data)
         alike = bool(self.equal) or self.anchors is not None or self.model in ("pcm", "rsm")
-        if alike or n >= MANY_PER_ITEM or data.shape[1] > data.shape[0]:
+        if alike or n >= MANY_PER_ITEM or n_items > n_respondents:
             return replace(self, prior="none"), ""
         return replace(self, prior="weak"), f"{n:g} responses to the median item: it keeps slopes finite"
 
-    def items(self, data: pd.DataFrame) -> ItemParameters:
+    def items(self, data: pd.DataFrame | StoredScores) -> ItemParameters:
         """The items' parameters alone."""
         fitted = self._fitted(data, None).items
         return fitted.as_right_or_wrong() or fitted.as_items()
 
-    def fit(self, data: pd.DataFrame, **_: Any) -> FittedScale:
-        """The items, the abilities and the scale."""
-        labels = self.labels([*data.index])
+    def fit(
+        self,
+        data: pd.DataFrame | StoredScores,
+        *,
+        file: Path | None = None,
+        progress: Progress = lambda message: None,
+        **_: Any,
+    ) -> FittedScale:
+        """The items, the abilities and the scale; scores on disk are scored into the file block by block."""
+        labels = None if isinstance(data, StoredScores) else self.labels([*data.index])
         fitted = self._fitted(data, labels)
-        matrix, items, table = fitted.items.matrix(data), fitted.items.as_right_or_wrong(), fitted.table()
+        items, table = fitted.items.as_right_or_wrong(), fitted.table()
         if items is not None:
-            matrix = ResponseMatrix(matrix.correct, matrix.respondent_ids, matrix.item_ids)
             table = items.table().assign(n_responses=fitted.n_by_item)
         scale = scale_of(items or fitted.items.as_items(), fitted.estimated_population)
         settings = {"model": self.model, "prior": self.prior, "levels": list(self.levels)}
-        return with_abilities(
-            scale, matrix, fitted.summary() | {"settings": settings}, table, labels, fitted.groups
-        )  # fmt: skip
+        found = fitted.summary() | {"settings": settings}
+        if isinstance(data, StoredScores):
+            scale = with_sample_as_norms(scale, data, self.seed)
+            if file is not None:
+                score_matrix(scale, data, file, progress=progress)
+            return FittedScale(found, table, scale=scale)
+        matrix = fitted.items.matrix(data)
+        if items is not None:
+            matrix = ResponseMatrix(matrix.correct, matrix.respondent_ids, matrix.item_ids)
+        return with_abilities(scale, matrix, found, table, labels, fitted.groups)
 
-    def _fitted(self, data: pd.DataFrame, labels: Sequence[str] | None) -> FittedCategories:
+    def _fitted(self, data: pd.DataFrame | StoredScores, labels: Sequence[str] | None) -> FittedCategories:
         from irtbench.estimation.fit_categories import fit_categories
 
-        models, levels = self.models, self.levels or None
+        models, stored = self.models, isinstance(data, StoredScores)
+        levels = None if stored else self.levels or None
         if isinstance(models, dict):
-            models = {item: name for item, name in models.items() if item in data.columns}
-        if self.anchors is not None:
+            known = data.item_ids if stored else data.columns
+            models = {item: name for item, name in models.items() if item in known}
+        if self.anchors is not None and not stored:
             models, levels = self._beside(self.anchors.items, models, data)
         return fit_categories(
             data, models, levels=levels, prior=self.prior, equal=self.equal, anchors=self.anchors, groups=labels,
@@ -512,6 +540,11 @@ class InCategories(Fit):
             if item in model_of:
                 model_of[item], categories_of[item] = model, categories
         return model_of, categories_of
+
+
+def size_of(data: pd.DataFrame | StoredScores) -> tuple[int, int]:
+    """Number of respondents and of items."""
+    return (data.n_respondents, data.n_items) if isinstance(data, StoredScores) else data.shape
 
 
 def demand_varied_items(kept: Sequence[str], file: Path) -> None:
@@ -580,7 +613,12 @@ def item_error_of(scale: Scale, *, several_trials: bool) -> dict[str, str | floa
 def scale_of_many(fitted: FittedModel, data: Responses) -> Scale:
     """The scale with some of the respondents, drawn at random, as its norm sample."""
     scale = scale_of(fitted.items, fitted.estimated_population, fitted.joint_error)
-    some = data.sample(norm_places(data.n_respondents, fitted.seed))
+    return with_sample_as_norms(scale, data, fitted.seed)
+
+
+def with_sample_as_norms(scale: Scale, data: Responses | StoredScores, seed: int) -> Scale:
+    """The same with some of the respondents, drawn at random, as its norm sample."""
+    some = data.sample(norm_places(data.n_respondents, seed))
     abilities = [score_abilities(scale, part, ScoringSettings(item_error="none")) for part in some.parts(ROWS)]
     theta, errors = (
         np.concatenate([getattr(part, name) for part in abilities]) for name in ("theta", "standard_error")

@@ -62,6 +62,44 @@ def assert_same_results(found: Path, expected: Path) -> None:
     np.testing.assert_allclose(scores["person_fit"], others["person_fit"], atol=1e-3, equal_nan=True)
 
 
+@pytest.mark.parametrize("levels", [None, "poor,fair,good,very good"])
+@pytest.mark.parametrize("layout", ["wide", "long"])
+def test_grades_are_fitted_and_scored_as_in_memory(
+    layout: str, levels: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(2)
+    steps = np.array([-1.0, 0.0, 1.0])
+    grades = (1.5 * rng.normal(size=(300, 1, 1)) + rng.logistic(size=(300, 6, 1)) > 1.5 * steps).sum(axis=2)
+    given = grades.astype(object) if levels is None else np.array(levels.split(","), dtype=object)[grades]
+    given[:, 2] = given[0, 2]  # an item of one category
+    given[rng.random(given.shape) < 0.2] = None
+    given[7] = None
+    frame = pd.DataFrame(given, columns=[f"q{k}" for k in range(6)]).infer_objects()
+    frame.insert(0, "respondent_id", [f"r{k:03d}" for k in range(300)])
+    if layout == "long":
+        frame = frame.melt("respondent_id", var_name="item_id", value_name="score")
+    frame.to_parquet(tmp_path / "grades.parquet", index=False)
+    words = ["--model", "grm", *([] if levels is None else ["--levels", levels])]
+    fit(tmp_path / "grades.parquet", tmp_path / "memory", *words)
+    monkeypatch.setattr(large, "MOST_FIELDS", 0)
+    monkeypatch.setattr(response_blocks, "ROWS", 31)
+    found = fit(tmp_path / "grades.parquet", tmp_path / "disk", *words, "--cache", tmp_path / "cache")
+    assert list((tmp_path / "cache").glob(f"*/{RESPONSES}"))
+    assert found["items_left_out"] == [{"item_id": "q2", "reason": "one_category"}]
+    assert found["respondents_left_out"] == ["r007"]
+    here, there = (json.loads((tmp_path / name / "fit.json").read_text()) for name in ("disk", "memory"))
+    assert here["log_likelihood"] == pytest.approx(there["log_likelihood"], rel=1e-12)
+    for name, row in (("items", "item_id"), ("scores", "respondent_id")):
+        disk, memory = (pd.read_csv(tmp_path / of / f"{name}.csv").set_index(row) for of in ("disk", "memory"))
+        pd.testing.assert_frame_equal(disk.loc[memory.index], memory, rtol=1e-7)
+    norms_here, norms_there = (
+        load_bank(tmp_path / name / "bank.json", categories=True).scales[0].norms for name in ("disk", "memory")
+    )
+    assert norms_here is not None
+    assert norms_there is not None
+    np.testing.assert_allclose(np.sort(norms_here.theta), np.sort(norms_there.theta), atol=1e-9)
+
+
 @pytest.mark.parametrize("layout", ["wide", "long"])
 def test_the_results_are_those_in_memory(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     responses = with_a_constant_item()

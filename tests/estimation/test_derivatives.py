@@ -28,7 +28,7 @@ from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.pyro_model.rows import encode_scores
+from irtbench.models.pyro_model.rows import scores_on_device
 from irtbench.models.quadrature import normal_grid
 
 CPU, STEP = torch.device("cpu"), 1e-4
@@ -76,7 +76,7 @@ def in_categories(responses: ResponseMatrix, *, alike: bool = False) -> Problem:
     items = CategoryItems(models, [len(own) for own in categories], 1, CPU)
     model = partial(category_model, items=items, priors=Priors.named("weak", guessing_estimated=True))
     problem = CategoryProblem.of(
-        model, encode_scores(scores, (items.item_of_column, items.category_of_column), CPU), NODES
+        model, scores_on_device(scores, (items.item_of_column, items.category_of_column), CPU), NODES
     )
     return DesignedProblem.made_of(problem, common_slope(items.free, items.where("slope"))) if alike else problem
 

@@ -38,7 +38,6 @@ REFUSED = {
     **{("guessing fixed by item", model): "by_item goes with right and wrong" for model in IN_CATEGORIES},
     **{("posterior", model): "posterior goes with right and wrong" for model in IN_CATEGORIES},
     **{("many scales", model): "models" for model in IN_CATEGORIES},
-    **{("disk", model): "are right or wrong" for model in IN_CATEGORIES},
 }
 
 
@@ -70,6 +69,13 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> irtbench.StoredResponses
     folder = tmp_path_factory.mktemp("stored")
     with_gaps().to_long().to_parquet(folder / "long.parquet")
     return irtbench.encode_table(irtbench.LargeTable.open(folder / "long.parquet"), folder / "cache")
+
+
+@pytest.fixture(scope="module")
+def stored_grades(tmp_path_factory: pytest.TempPathFactory) -> irtbench.StoredScores:
+    folder = tmp_path_factory.mktemp("grades")
+    a_row_a_grade(grades(gaps=True)).astype({"respondent_id": str}).to_parquet(folder / "long.parquet")
+    return irtbench.encode_scores(irtbench.LargeTable.open(folder / "long.parquet"), folder / "cache")
 
 
 @cache
@@ -171,13 +177,13 @@ def test_every_model_with_every_option(option: str, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_model_from_disk(model: str, stored: irtbench.StoredResponses) -> None:
-    if model in IN_CATEGORIES:
-        with pytest.raises(irtbench.InputError, match=REFUSED["disk", model]):
-            fit_categories(stored, model)  # type: ignore[arg-type]
-        return
-    asserted("disk", model, lambda words: irtbench.fit_model(stored, **words))
-    here, there = irtbench.fit_model(with_gaps(), **MODELS[model]), irtbench.fit_model(stored, **MODELS[model])
+def test_every_model_from_disk(
+    model: str, stored: irtbench.StoredResponses, stored_grades: irtbench.StoredScores
+) -> None:
+    words = MODELS[model]
+    there: Any = fit_categories(stored_grades, model) if "models" in words else irtbench.fit_model(stored, **words)
+    asserted("disk", model, lambda words: there)
+    here = fitted(words, with_gaps)
     assert there.log_likelihood == pytest.approx(here.log_likelihood, rel=1e-9)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,10 +14,13 @@ from irtbench.data.readers.large_columns import ColumnChoice, TableLayout, layou
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.part_values import coded_names
 from irtbench.data.readers.row_order import SeenNames
+from irtbench.data.readers.score_levels import MOST_LEVELS, ScoreLevels
 from irtbench.data.readers.table_blocks import LongFile, ordered_blocks, wide_blocks
 from irtbench.data.response_blocks import Blocks
 from irtbench.data.response_store import ResponseStore, held
+from irtbench.data.responses import demand_unique
 from irtbench.data.stored_responses import StoredResponses
+from irtbench.data.stored_scores import StoredScores
 
 ROWS_READ = 2**20  # at a time
 NAMES_READ = 2**20
@@ -66,21 +70,86 @@ def encode_table(
     >>> irtbench.fit_model(stored)
     <FittedModel: 6 items (2pl), 300 respondents, log-likelihood -930.74, converged>
     """
+    return encoded_by(None, table, Path(folder), choice or ColumnChoice(), progress)
+
+
+def encode_scores(
+    table: LargeTable,
+    folder: str | Path,
+    levels: Sequence[Any] | None = None,
+    choice: ColumnChoice | None = None,
+    *,
+    progress: Callable[[str], None] = lambda message: None,
+) -> StoredScores:
+    """Encode scores in categories into a folder, as `encode_table` does responses: for `fit_categories`.
+
+    Parameters
+    ----------
+    table, folder, choice, progress
+        As for `encode_table`.
+    levels
+        All scores in their order, the lowest first, up to 100 numbers or labels; None for the numbers there are, which
+        takes a pass.
+
+    Raises
+    ------
+    InputError
+        As `encode_table`, or naming an item and a score that is none of the levels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> theta, steps = rng.normal(size=(400, 1, 1)), np.array([-1.0, 0.0, 1.0])
+    >>> grades = 1 + (1.5 * theta + rng.logistic(size=(400, 5, 1)) > 1.5 * steps).sum(axis=2)
+    >>> frame = pd.DataFrame(grades, columns=[f"q{k}" for k in range(1, 6)])
+    >>> frame.insert(0, "respondent_id", [f"r{k}" for k in range(400)])
+    >>> frame.to_parquet("grades.parquet")
+    >>> stored = irtbench.encode_scores(irtbench.LargeTable.open("grades.parquet"), "grades_cache")
+    >>> stored
+    <StoredScores: 400 respondents x 5 items, 100% observed, 4 levels>
+    >>> irtbench.fit_categories(stored, "gpcm")
+    <FittedCategories: 5 items (gpcm), 400 respondents, log-likelihood -2603.87, converged>
+    """
+    demand_table(table)
+    choice = choice or ColumnChoice()
+    if levels is None:
+        table.demand_alike()
+        scores = ScoreLevels.among(table, layout_of(table, choice, graded=False))
+    else:
+        scores = ScoreLevels(tuple(levels))
+        demand_unique([str(level) for level in levels], "levels")
+        if not 2 <= len(levels) <= MOST_LEVELS:
+            raise InputError(f"levels: {len(levels)}; expected 2 to {MOST_LEVELS}")
+    stored = encoded_by(scores, table, Path(folder), choice, progress)
+    return StoredScores.of(stored, scores.levels)
+
+
+def demand_table(table: LargeTable) -> None:
+    """Refuse what is none, such as a path."""
     if not isinstance(table, LargeTable):
         raise InputError(f"table: expected a LargeTable (LargeTable.open makes one) but got {type(table).__name__}")
-    choice, folder = choice or ColumnChoice(), Path(folder)
+
+
+def encoded_by(
+    scores: ScoreLevels | None, table: LargeTable, folder: Path, choice: ColumnChoice, progress: Callable[[str], None]
+) -> StoredResponses:
+    """Responses, or scores by their levels, in the folder; see `encode_table`."""
+    demand_table(table)
     table.demand_alike()
     chosen = {"columns": dict(choice.columns), "items": choice.items, "exclude": list(choice.exclude)}
-    identity = table.identity | {"choice": chosen}
+    identity = table.identity | {"choice": chosen} | ({} if scores is None else {"levels": list(scores.levels)})
     with held(folder):
         store = ResponseStore.resume(folder, identity)
         if store is not None and store.finished:
             progress("the responses are encoded already")
             return store.responses()
-        layout = layout_of(table, choice)
+        layout = layout_of(table, choice, graded=scores is None)
         if layout.item:
             store = ResponseStore.begin(folder, items_of(table, layout), identity)
-            blocks = ordered_blocks(LongFile(table, layout, store.item_ids), folder)
+            blocks = ordered_blocks(LongFile(table, layout, store.item_ids, keys=scores), folder)
         else:
             store = store or ResponseStore.begin(folder, layout.items, identity)
             n_bytes, free = table.n_rows * len(layout.items), shutil.disk_usage(folder).free
@@ -89,7 +158,7 @@ def encode_table(
                     f"cache {folder}: {n_bytes / 1e9:.1f} GB of responses do not fit on its disk, where "
                     f"{free / 1e9:.1f} GB are free; expected another --cache"
                 )
-            blocks = wide_blocks(table, layout.respondent, layout.items)
+            blocks = wide_blocks(table, layout.respondent, layout.items, scores)
         encode_blocks(blocks, store, table, progress)
         if store.n_respondents == 0:
             raise InputError(f"{table.place}: no responses; expected at least one")

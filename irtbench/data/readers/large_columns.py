@@ -87,8 +87,8 @@ def long_layout(names: Sequence[str], columns: Mapping[str, str], content: Conte
     return TableLayout(pair[0], item=pair[1], response=said, n_trials=n_trials, trial=trial), answers
 
 
-def layout_of(table: LargeTable, choice: ColumnChoice) -> TableLayout:
-    """Tell which columns are what.
+def layout_of(table: LargeTable, choice: ColumnChoice, *, graded: bool = True) -> TableLayout:
+    """Tell which columns are what; of a wide table all may be items where responses are not right or wrong.
 
     Raises
     ------
@@ -114,5 +114,5 @@ def layout_of(table: LargeTable, choice: ColumnChoice) -> TableLayout:
         name: pa.compute.fill_null(as_text(column, table.place, name), "").to_pylist()
         for name, column in zip(table.names, first[2].columns, strict=True)
     }, dtype=object)  # fmt: skip
-    items, _ = item_columns(frame, respondent, table.place, items=choice.items, exclude=choice.exclude, graded=True)
+    items, _ = item_columns(frame, respondent, table.place, items=choice.items, exclude=choice.exclude, graded=graded)
     return TableLayout(respondent, items=tuple(items))

@@ -28,6 +28,7 @@ from irtbench.data.readers.large_columns import TableLayout
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.part_values import FIRST_ANSWERS, Keys, coded_names, coded_responses, names_of, numbers_of
 from irtbench.data.readers.row_order import SeenNames
+from irtbench.data.readers.score_levels import ScoreLevels
 from irtbench.data.readers.table import refuse_first, text_bytes
 from irtbench.data.response_blocks import Blocks, Unmade
 from irtbench.data.responses import ResponseMatrix
@@ -37,6 +38,8 @@ ROWS_READ = 2**20  # rows of the file in memory at once
 CELLS = 2**24  # respondents x items of a block at most
 
 Rows = tuple[NDArray[Any], ...]
+#: What makes responses of the cells of a table that holds others.
+Grader = Keys | ScoreLevels
 
 
 class RowsScattered(Exception):
@@ -58,7 +61,7 @@ class LongFile:
     unknown_items
         What other items mean: an error that names the first five, or nothing.
     keys
-        By which answers are graded; None where the file holds responses.
+        By which answers are graded, or levels of scores; None where the file holds responses.
     as_text
         Whether responses in a CSV file are read as text, in which ``true`` and ``false`` are known: slower.
     left_out
@@ -69,7 +72,7 @@ class LongFile:
     layout: TableLayout
     items: Sequence[str]
     unknown_items: UnknownItems = "error"
-    keys: Keys | None = None
+    keys: Grader | None = None
     as_text: bool = False
     left_out: Collection[str] = ()
     seen_left_out: set[str] = field(default_factory=set)
@@ -244,12 +247,18 @@ def _block(file: LongFile, ids: tuple[str, ...], n_rows: NDArray[np.int64], rows
         if np.count_nonzero(coded == 1) < cells.size:
             _refuse_repeated(file, cells, np.zeros_like(cells), ids)
         coded[cells] = said[0]
-        return ResponseMatrix.from_coded(coded.reshape(shape), ids, tuple(file.items))
+        return made(coded.reshape(shape), ids, tuple(file.items), file.keys)
     right, asked, *trial = said
     _refuse_repeated(file, cells, trial[0] if trial else np.zeros_like(cells), ids)
     n_right, n_asked = (np.bincount(cells, numbers, minlength=coded.size).reshape(shape) for numbers in (right, asked))
     correct = np.where(n_asked > 0, n_right, np.nan)
     return ResponseMatrix(correct, ids, tuple(file.items), n_asked.astype(np.int64))
+
+
+def made(coded: NDArray[np.int8], ids: tuple[str, ...], items: tuple[str, ...], keys: Grader | None) -> ResponseMatrix:
+    """Responses as a matrix, scores in categories as so many of all steps."""
+    steps = np.where(coded == MISSING, 0, len(keys.levels) - 1) if isinstance(keys, ScoreLevels) else None
+    return ResponseMatrix.from_coded(coded, ids, items, steps)
 
 
 def _refuse_repeated(file: LongFile, cells: NDArray[np.int64], trial: NDArray[np.int64], names: Sequence[str]) -> None:
@@ -280,7 +289,7 @@ def wide_blocks(
     table: LargeTable | TextTable,
     respondent: str,
     items: Sequence[str],
-    keys: Keys | None = None,
+    keys: Grader | None = None,
     *,
     as_text: bool = False,
 ) -> Blocks:
@@ -318,7 +327,7 @@ def _wide_block(
     batch: pa.RecordBatch,
     respondent: str,
     items: tuple[str, ...],
-    keys: Keys | None,
+    keys: Grader | None,
     source: Path | str,
     first_row: int,
 ) -> ResponseMatrix:
@@ -333,4 +342,4 @@ def _wide_block(
         coded[:, k] = (
             coded_responses(column, source, item, first_row) if keys is None else keys.grade_column(column, item)
         )
-    return ResponseMatrix.from_coded(coded, names, items)
+    return made(coded, names, items, keys)

@@ -172,8 +172,7 @@ def place_beside(
 def nothing(rows: ResponseRows) -> DenseRows:
     """A respondent who answered none of these items."""
     values = torch.full((1, rows.n_items), MISSING, dtype=torch.int8, device=rows.device)
-    categories = rows.categories if isinstance(rows, DenseRows | SparseRows) else None
-    return DenseRows(values, torch.zeros_like(rows.n_correct), complete=False, categories=categories)
+    return DenseRows(values, torch.zeros_like(rows.n_correct), complete=False, categories=rows.categories)
 
 
 def known_in_place(problem: Problem, items: ItemTensors) -> ItemTensors:

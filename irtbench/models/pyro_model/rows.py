@@ -18,6 +18,7 @@ from torch import Tensor
 from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.data.stored_responses import StoredResponses
+from irtbench.data.stored_scores import StoredScores
 from irtbench.models.coded_scores import CodedScores
 
 MISSING = -1  # in rows of responses 1 and 0
@@ -234,7 +235,8 @@ def in_columns(rows: Tensor, categories: tuple[Tensor, Tensor]) -> Tensor:
     item, category = categories
     n_items = rows.shape[1]
     later = len(item) // n_items
-    if torch.equal(item, torch.arange(n_items, device=item.device).repeat_interleave(later)):  # as many of each
+    same = later * n_items == len(item) and torch.equal(category, category[:later].repeat(n_items))
+    if same and torch.equal(item, torch.arange(n_items, device=item.device).repeat_interleave(later)):
         return (rows[:, :, None] == category[:later].to(rows.dtype)).flatten(1)
     return rows.index_select(1, item) == category.to(rows.dtype)
 
@@ -337,6 +339,8 @@ class StoredRows:
         The respondents whose rows these are, `last` not among them.
     together
         The processes that have the other respondents; None where these are all, or where a part of them is meant.
+    categories
+        As of `DenseRows`, the categories by what stands for them in the file.
     """
 
     responses: StoredResponses
@@ -344,6 +348,7 @@ class StoredRows:
     first: int
     last: int
     together: Together | None = None
+    categories: tuple[Tensor, Tensor] | None = None
     most_trials: None = None
     scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
     _spans: list[StoredRows] = field(default_factory=list, repr=False, compare=False)
@@ -381,14 +386,15 @@ class StoredRows:
         first = 0 if self.together is not None else self.first
         chosen = np.arange(first, first + self.n_respondents, stride)
         values = torch.from_numpy(self.responses.at(chosen)).to(self.device)
-        return DenseRows(values, (values == 1).sum(dim=0).to(self.n_correct), self.complete)
+        return DenseRows(values, self.n_correct, self.complete, categories=self.categories)._of(slice(None))
 
     def spans(self, n: int) -> tuple[StoredRows, ...]:
         """As of `DenseRows`."""
         if len(self._spans) != n:
             ends = span_ends(len(self), n)
+            whole = replace(self, together=None)
             self._spans[:] = [
-                StoredRows(self.responses, self.n_correct, self.first + a, self.first + b) for a, b in ends
+                replace(whole, first=self.first + a, last=self.first + b, scratch=Scratch(), _spans=[]) for a, b in ends
             ]
         return tuple(self._spans)
 
@@ -396,7 +402,9 @@ class StoredRows:
         """Batches of up to so many respondents, each written over by the next."""
         for start in range(self.first, self.last, max(1, most)):
             rows = torch.from_numpy(self.responses.rows(start, min(start + max(1, most), self.last)))
-            yield unpacked(rows.to(self.device), None, dtype, self.scratch, complete=self.complete)
+            yield unpacked(
+                rows.to(self.device), None, dtype, self.scratch, complete=self.complete, categories=self.categories
+            )
 
 
 ResponseRows = DenseRows | SparseRows | StoredRows
@@ -440,8 +448,15 @@ def rows_in_categories(codes: NDArray[np.int8], columns: tuple[Tensor, Tensor], 
     return DenseRows(values, n, bool((values != MISSING).all()), categories=columns)
 
 
-def encode_scores(scores: CodedScores, columns: tuple[Tensor, Tensor], device: torch.device) -> DenseRows | SparseRows:
+def scores_on_device(
+    scores: CodedScores | StoredScores, columns: tuple[Tensor, Tensor], device: torch.device
+) -> ResponseRows:
     """Responses in categories on the device; `columns` are item and category of each column, see `DenseRows`."""
+    if isinstance(scores, StoredScores):
+        item, later = columns[0], np.concatenate([np.flatnonzero(own)[1:] for own in scores.given])
+        n = torch.from_numpy(scores.n_by_level[item.cpu().numpy(), later].astype(np.float64)).to(device)
+        kinds = item, torch.from_numpy(later).to(device)
+        return StoredRows(scores.coded, n, 0, scores.n_respondents, categories=kinds)
     if scores.places is None:
         return rows_in_categories(scores.codes, columns, device)
     first = np.searchsorted(columns[0].cpu().numpy(), np.arange(scores.n_items))
