@@ -90,8 +90,8 @@ class StoredScores(Shown):
         return self.matrix_of(self.coded.rows(start, stop), self.coded.names(start, stop))
 
     def sample(self, respondents: NDArray[np.intp]) -> ResponseMatrix:
-        """The same of some respondents, by their places in ascending order."""
-        return self.matrix_of(self.coded.at(respondents), [self.coded.name_of(int(i)) for i in respondents])
+        """The same of some respondents, by their places in ascending order, which are their names."""
+        return self.matrix_of(self.coded.at(respondents), [*map(str, respondents)])
 
     def answered(self) -> StoredScores:
         """Leave out respondents who have no response to any of these items."""

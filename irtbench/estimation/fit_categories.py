@@ -84,6 +84,12 @@ RASCH_KINDS = ("pcm", "rsm")
 KINDS = (*MODELS, *RASCH_KINDS)
 
 Models = str | ItemModel | Mapping[str, str | ItemModel]
+#: Responses in categories in any form that `fit_categories` takes.
+ScoresLike = ArrayLike | pd.DataFrame | StoredScores | CodedScores
+
+
+class NotDetermined(InputError):
+    """Responses that do not determine the parameters of a model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +204,7 @@ class FittedCategories(InformationCriteria, Drawn):
 
 
 def fit_categories(
-    table: ArrayLike | pd.DataFrame | StoredScores,
+    table: ScoresLike,
     models: Models = "grm",
     settings: FitSettings | None = None,
     *,
@@ -287,27 +293,20 @@ def fit_categories(
     1   item1   grm             4        d1    1.6             0.2
     2   item1   grm             4        d2   -0.1             0.1
     """
-    if isinstance(table, StoredScores) and levels is not None:
-        raise InputError("fit: scores on disk have their levels; expected levels of encode_scores")
-    scores = table if isinstance(table, StoredScores) else CodedScores.of(table, levels=levels)
+    scores = scores_of(table, levels)
     slopes_are_1 = models in RASCH_KINDS if isinstance(models, str) else False
     if slopes_are_1:
         if groups is not None or anchors is not None:
             raise InputError(f"fit: {models} goes with one group and no anchors; expected gpcm with a common slope")
         common_slope, rating_scale, models = models == "pcm", models == "rsm", "gpcm"
     each = models_of(models, scores.item_ids)
-    check_categories(scores, each)
     settings = settings_of(each, settings, keywords)
+    check_categories(scores, each, None if anchors is not None else settings.priors)
     if isinstance(scores, StoredScores):
         demand_streamed(settings)
     priors = settings.priors
     labels = None if groups is None else np.asarray(groups, dtype=object)
     names: tuple[str, ...] = () if labels is None else group_names(labels, scores.n_respondents, reference)
-    if priors.slope is not None and scores.n_items > scores.n_respondents and anchors is None:
-        raise InputError(
-            f"fit: {scores.n_items} items and {scores.n_respondents} respondents: with more items than respondents "
-            "prior weak sets the scale of ability in their place; expected prior none, or more respondents"
-        )
     sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope)
     if (sets or rating_scale) and not priors.is_flat:
         raise InputError("fit: a common slope, a rating scale and equal parameters go without a prior")
@@ -571,14 +570,34 @@ def models_of(models: Models, item_ids: Sequence[str]) -> tuple[ItemModel, ...]:
     return tuple(one(models[item]) for item in item_ids)
 
 
-def check_categories(scores: CodedScores | StoredScores, models: Sequence[ItemModel]) -> None:
-    """Refuse responses that do not determine the parameters; see `fit_categories` for the errors."""
+def scores_of(table: ScoresLike, levels: Levels = None) -> CodedScores | StoredScores:
+    """Responses in categories, in memory or on disk."""
+    if not isinstance(table, StoredScores | CodedScores):
+        return CodedScores.of(table, levels=levels)
+    if levels is not None:
+        raise InputError("fit: scores on disk have their levels; expected levels of encode_scores")
+    return table
+
+
+def check_categories(
+    scores: CodedScores | StoredScores, models: Sequence[ItemModel], priors: Priors | None = None
+) -> None:
+    """Refuse responses that do not determine the parameters under these priors; see `fit_categories` for the errors."""
     if scores.n_respondents < FEWEST_RESPONDENTS:
-        raise InputError(f"fit: {scores.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}")
+        raise NotDetermined(f"fit: {scores.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}")
     if idle := scores.unanswered:
-        raise InputError(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
+        raise NotDetermined(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
     for item, own, model in zip(scores.item_ids, scores.categories, models, strict=True):
         if len(own) < 2:
-            raise InputError(f"fit: item {item}: all responses are the same, or none; expected two categories or more")
+            raise NotDetermined(
+                f"fit: item {item}: all responses are the same, or none; expected two categories or more"
+            )
         if isinstance(model, Logistic) and len(own) != 2:
-            raise InputError(f"fit: item {item}: {len(own)} categories; expected two of a {model.name} item, or graded")
+            raise NotDetermined(
+                f"fit: item {item}: {len(own)} categories; expected two of a {model.name} item, or graded"
+            )
+    if priors is not None and priors.slope is not None and scores.n_items > scores.n_respondents:
+        raise NotDetermined(
+            f"fit: {scores.n_items} items and {scores.n_respondents} respondents: with more items than respondents "
+            "prior weak sets the scale of ability in their place; expected prior none, or more respondents"
+        )

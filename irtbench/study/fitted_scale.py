@@ -438,17 +438,19 @@ class InCategories(Fit):
         InputError
             If no item is left.
         """
-        stored = isinstance(given, StoredScores)
-        n = pd.Series([*map(len, given.categories)], index=given.item_ids) if stored else given.nunique()
+        if isinstance(given, StoredScores):
+            n = pd.Series([*map(len, given.categories)], index=given.item_ids)
+        else:
+            n = given.nunique()
         enough = n >= np.where(n.index.isin(self.known_ids), 1, 2)
         left_out = [
             {"item_id": item, "reason": "no_response" if n[item] == 0 else "one_category"} for item in n.index[~enough]
         ]
         if not enough.any():
             raise InputError(f"file {place}: no item has two different scores; expected some, which alone tell")
-        if stored:
-            some = given.select_items([*n.index[enough]]).answered()
-            return some, left_out, sorted(some.coded.idle_ids())
+        if isinstance(given, StoredScores):
+            some = given.select_items([*n.index[enough]])
+            return some.answered(), left_out, sorted(some.unanswered)
         data = given.loc[:, enough].dropna(how="all")
         return data, left_out, sorted(set(given.index) - set(data.index))
 
@@ -511,12 +513,11 @@ class InCategories(Fit):
     def _fitted(self, data: pd.DataFrame | StoredScores, labels: Sequence[str] | None) -> FittedCategories:
         from irtbench.estimation.fit_categories import fit_categories
 
-        models, stored = self.models, isinstance(data, StoredScores)
-        levels = None if stored else self.levels or None
+        models, levels = self.models, None if isinstance(data, StoredScores) else self.levels or None
         if isinstance(models, dict):
-            known = data.item_ids if stored else data.columns
+            known = data.item_ids if isinstance(data, StoredScores) else data.columns
             models = {item: name for item, name in models.items() if item in known}
-        if self.anchors is not None and not stored:
+        if self.anchors is not None and not isinstance(data, StoredScores):
             models, levels = self._beside(self.anchors.items, models, data)
         return fit_categories(
             data, models, levels=levels, prior=self.prior, equal=self.equal, anchors=self.anchors, groups=labels,

@@ -37,7 +37,6 @@ REFUSED = {
     **{("priors of single items", model): "prior_items goes with right and wrong" for model in IN_CATEGORIES},
     **{("guessing fixed by item", model): "by_item goes with right and wrong" for model in IN_CATEGORIES},
     **{("posterior", model): "posterior goes with right and wrong" for model in IN_CATEGORIES},
-    **{("many scales", model): "models" for model in IN_CATEGORIES},
 }
 
 
@@ -145,7 +144,7 @@ OPTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "missing responses": lambda words: fitted(words, with_gaps),
     "several trials": lambda words: fitted(words, of_trials),
     "sparse tables": lambda words: fitted(words, sparse),
-    "many scales": lambda words: irtbench.fit_many([crowd()] * 3, **words)["scale2"],
+    "many scales": lambda words: irtbench.fit_many([grades() if "models" in words else crowd()] * 3, **words)["scale2"],
     "posterior": lambda words: fitted(words, prior="weak", posterior="normal", n_nodes=21),
     "Adam": lambda words: fitted(words, optimiser="adam", tolerance=1e-3),
     "single precision": lambda words: fitted(words, dtype="float32"),

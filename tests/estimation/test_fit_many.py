@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from builders.simulated import simulated
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fit_categories import fit_categories
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.many_scales.stack_information import stack_covariances
@@ -346,3 +348,48 @@ def test_memory_of_several_scales_is_that_of_each() -> None:
         torch.testing.assert_close(together.accelerated(), expected)
     torch.testing.assert_close(together.of(torch.tensor([1])).accelerated()[0], expected[1])
     assert float((expected[0] + values[0]).norm()) < float((step[0] + values[0]).norm())  # nearer to the maximum at 0
+
+
+def test_scales_in_categories_are_those_of_single_fits() -> None:
+    rng = np.random.default_rng(5)
+
+    def grades(n: int, n_items: int, slope: float) -> pd.DataFrame:
+        chance = slope * rng.normal(size=(n, 1, 1)) + rng.logistic(size=(n, n_items, 1))
+        given = (chance > slope * np.array([-0.7, 0.7])).sum(axis=2).astype(float)
+        given[rng.random(given.shape) < 0.2] = np.nan
+        given[np.isnan(given).all(axis=1), 0] = 1.0
+        return pd.DataFrame(given, columns=[f"q{k}" for k in range(n_items)])
+
+    tasks = {"a": grades(200, 5, 1.0), "b": grades(300, 8, 1.5), "c": grades(250, 6, 2.0)}
+    tasks["flat"] = tasks["a"].assign(q1=1.0)
+    tasks["few"] = tasks["a"].iloc[:5]
+    many = fit_many(tasks, models="gpcm", prior="weak")
+    for name in ("a", "b", "c"):
+        alone = fit_categories(tasks[name], "gpcm", prior="weak")
+        np.testing.assert_array_equal(many[name].parameters, alone.parameters)
+        np.testing.assert_array_equal(many[name].covariance, alone.covariance)
+    assert many.not_converged == ("flat", "few")
+    assert many.in_short() == "5 scales, 3 converged, 2 not fitted"
+    with pytest.raises(InputError, match="scale flat: fit: item q1: all responses are the same"):
+        many["flat"]
+    assert len(many.items_table()) == 5 + 8 + 6
+    assert many.table()["n_items"].tolist()[:3] == [5, 8, 6]
+    assert fit_many(list(tasks.values())[:1], models="pcm")["scale1"].moments is not None
+    assert fit_many([tasks["a"].iloc[:12]], models="grm", prior="weak", start=None).fits[0] is not None
+    wide = pd.concat([tasks["b"].add_suffix(str(k)) for k in range(3)], axis=1).iloc[:12].fillna(1.0)
+    assert "sets the scale of ability" in fit_many([wide], models="grm", prior="weak").reasons[0]
+    with pytest.raises(InputError, match="scale scale1: responses: item q0"):
+        fit_many([tasks["a"].replace(1.0, "good")], models="grm")
+    with pytest.raises(InputError, match="start is of other items than scale b"):
+        fit_many(tasks, models="gpcm", start=many["a"].items)
+    with pytest.raises(InputError, match="prior"):
+        fit_many(tasks, models="gpcm", prior="strong")
+
+
+def test_scales_in_categories_start_where_they_are_told() -> None:
+    table = pd.DataFrame(np.random.default_rng(1).integers(0, 3, (200, 5)) * 1.0, columns=list("abcde"))
+    table["a"] = table["b"].clip(0, 2)
+    first = fit_categories(table, "gpcm", prior="weak")
+    again = fit_many([table], models="gpcm", prior="weak", start=first.items)["scale1"]
+    assert again.status.steps < first.status.steps
+    np.testing.assert_allclose(again.parameters, first.parameters, atol=1e-4)

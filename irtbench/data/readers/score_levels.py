@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -81,7 +81,7 @@ class ScoreLevels:
         """Places of the scores in the rows of a long table, by the column of each row's item."""
         places, codes = self._places(column)
         found = np.where(columns >= 0, places[codes], NOT_OBSERVED)
-        self._demand_known(found, column, lambda row: items[columns[row]])
+        self._demand_known(found, column, lambda row: items[int(columns[row])])
         return np.asarray(found, dtype=np.int8)
 
     def demand_meant(self, answers: pa.Array) -> None:
@@ -96,7 +96,7 @@ class ScoreLevels:
         codes = pa.compute.fill_null(column.indices, len(values)).to_numpy(zero_copy_only=False)
         return np.array([*places, NOT_OBSERVED]), codes
 
-    def _demand_known(self, found: NDArray[np.int64], column: pa.Array, item: Any) -> None:
+    def _demand_known(self, found: NDArray[np.int64], column: pa.Array, item: Callable[[int], str]) -> None:
         if (found == -2).any():
             row = int((found == -2).argmax())
             raise InputError(

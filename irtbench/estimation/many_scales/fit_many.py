@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,14 @@ from irtbench.estimation.fit import (
     likelihood_intervals,
     more_than_patterns_tell,
     problem_of,
+)
+from irtbench.estimation.fit_categories import (
+    FittedCategories,
+    Models,
+    NotDetermined,
+    ScoresLike,
+    fit_categories,
+    scores_of,
 )
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.stack_information import StackCovariances, stack_covariances
@@ -53,6 +61,8 @@ from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import one_thread
+from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.coded_scores import Levels
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
@@ -65,8 +75,11 @@ MOST_CELLS = 2**21  # respondents x (nodes or items) of a scale; with more a fit
 FEWEST_TOGETHER = 3
 
 
+Fitted = TypeVar("Fitted", FittedModel, FittedCategories)
+
+
 @dataclass(frozen=True, eq=False)
-class FittedScales(Shown):
+class FittedScales(Shown, Generic[Fitted]):
     """Models of scales that were fitted together, in the order in which the scales were given.
 
     Parameters
@@ -82,14 +95,14 @@ class FittedScales(Shown):
     """
 
     names: tuple[str, ...]
-    fits: tuple[FittedModel | None, ...]
+    fits: tuple[Fitted | None, ...]
     reasons: tuple[str, ...]
     seconds: float
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def __getitem__(self, name: str) -> FittedModel:
+    def __getitem__(self, name: str) -> Fitted:
         """The model of a scale.
 
         Raises
@@ -137,7 +150,7 @@ class FittedScales(Shown):
         ]
         if not parts:
             return pd.DataFrame({"scale": []})
-        table = pd.concat(parts, ignore_index=True)
+        table: pd.DataFrame = pd.concat(parts, ignore_index=True)
         return table[["scale", *(column for column in table if column != "scale")]]
 
     def in_short(self) -> str:
@@ -150,14 +163,39 @@ class FittedScales(Shown):
         return ", ".join(parts)
 
 
+@overload
 def fit_many(
     scales: Mapping[str, ResponsesLike] | Sequence[ResponsesLike],
+    settings: FitSettings | None = ...,
+    *,
+    models: None = ...,
+    start: ItemParameters | None = ...,
+    seed: int = ...,
+    **keywords: Any,
+) -> FittedScales[FittedModel]: ...
+
+
+@overload
+def fit_many(
+    scales: Mapping[str, ScoresLike] | Sequence[ScoresLike],
+    settings: FitSettings | None = ...,
+    *,
+    models: Models,
+    start: CategoryParameters | None = ...,
+    seed: int = ...,
+    **keywords: Any,
+) -> FittedScales[FittedCategories]: ...
+
+
+def fit_many(
+    scales: Mapping[str, Any] | Sequence[Any],
     settings: FitSettings | None = None,
     *,
-    start: ItemParameters | None = None,
+    models: Models | None = None,
+    start: Any = None,
     seed: int = 0,
     **keywords: Any,
-) -> FittedScales:
+) -> FittedScales[Any]:
     """Estimate the parameters of the items of many scales, each with respondents of its own.
 
     Every scale has the estimates that `fit_model` gives it, up to the tolerance of both, and has converged by the same
@@ -165,21 +203,24 @@ def fit_many(
     they are small. Fitted one by one, by `fit_model` itself, are those with guessing estimated without a prior, or of
     items with one slope, with a prior learnt from the items, or of single items, an estimated population, or a
     posterior; with trials or very steep or many items (which need nodes of their own), and those that do not converge
-    with the others: so their status is that of a single fit.
+    with the others: so their status is that of a single fit. Items in categories are fitted one by one too, by
+    `fit_categories`: it takes as long as calling that.
 
     Parameters
     ----------
     scales
         Graded responses to each scale (`as_responses`), by name or in order (then named ``scale1 ...``). Their sizes
-        may differ, and responses be missing.
+        may differ, and responses be missing. With ``models`` scores, as for `fit_categories`.
     settings
         Model, prior and numerics, as for `fit_model`.
+    models
+        Of items in categories, as for `fit_categories`, ``grm`` or one for each item; None for right and wrong.
     start
         Parameters from which all start, where all have the same items, as samples of a bootstrap do.
     seed
         As for `fit_model`.
     keywords
-        Of the settings, see `fit_model`.
+        Of the settings, see `fit_model`; with ``models`` all that `fit_categories` takes.
 
     Raises
     ------
@@ -207,8 +248,15 @@ def fit_many(
     2   easy     <NA>      False
     """
     began = time.perf_counter()
-    settings = fit_settings(settings, keywords)
     names = tuple(scales) if isinstance(scales, Mapping) else numbered("scale", len(scales))
+    if models is not None:
+        each = [
+            _fit_scores(name, one, models, settings, start=start, seed=seed, **keywords)
+            for name, one in _named(scales, names)
+        ]
+        some, why = (tuple(part) for part in zip(*each, strict=True)) if each else ((), ())
+        return FittedScales(names, some, why, time.perf_counter() - began)
+    settings = fit_settings(settings, keywords)
     given = [as_responses(one, name=f"scale {name}") for name, one in _named(scales, names)]
     if start is not None and any(one.item_ids != start.item_ids for one in given):
         other = [name for name, one in zip(names, given, strict=True) if one.item_ids != start.item_ids]
@@ -231,9 +279,30 @@ def fit_many(
     return FittedScales(names, tuple(fits), tuple(reasons), time.perf_counter() - began)
 
 
-def _named(
-    scales: Mapping[str, ResponsesLike] | Sequence[ResponsesLike], names: tuple[str, ...]
-) -> list[tuple[str, ResponsesLike]]:
+def _fit_scores(
+    name: str,
+    table: ScoresLike,
+    models: Models,
+    settings: FitSettings | None,
+    *,
+    start: CategoryParameters | None,
+    levels: Levels = None,
+    **words: Any,
+) -> tuple[FittedCategories | None, str]:
+    """The fit of a scale of items in categories, or why there is none."""
+    try:
+        scores = scores_of(table, levels)
+    except InputError as error:
+        raise InputError(f"scale {name}: {error}") from None
+    if start is not None and start.item_ids != scores.item_ids:
+        raise InputError(f"fit: start is of other items than scale {name}; expected the same in all")
+    try:
+        return fit_categories(scores, models, settings, start=start, **words), ""
+    except NotDetermined as error:
+        return None, str(error)
+
+
+def _named(scales: Mapping[str, Any] | Sequence[Any], names: tuple[str, ...]) -> list[tuple[str, Any]]:
     return list(scales.items()) if isinstance(scales, Mapping) else list(zip(names, scales, strict=True))
 
 
