@@ -94,7 +94,7 @@ INNER_FILES = {
     "place respondent_sample response_store shown "
     "trial_counts vocabulary readers.batches readers.file_systems "
     "response_blocks readers.row_order readers.table_blocks readers.outside_parameters "
-    "readers.part_values "
+    "readers.part_values readers.score_levels "
     "exports readers.column_names readers.deepeval readers.doccano "
     "readers.promptfoo "
     "readers.table readers.wide_table "
