@@ -4,7 +4,6 @@ from irtbench.data.input_error import InputError as InputError
 from irtbench.data.responses import ResponseMatrix as ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses as SparseResponses
 from irtbench.data.stored_responses import StoredResponses as StoredResponses
-from irtbench.data.stored_scores import StoredScores as StoredScores
 from irtbench.data.items import ItemTable as ItemTable
 from irtbench.data.item_features import ItemFeatures as ItemFeatures
 from irtbench.data.readers.item_table import read_features as read_features

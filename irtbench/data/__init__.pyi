@@ -6,6 +6,7 @@ from irtbench.data.choices import ChoiceItems as ChoiceItems
 from irtbench.data.readers.large_table import LargeTable as LargeTable
 from irtbench.data.readers.large_columns import ColumnChoice as ColumnChoice
 from irtbench.data.readers.encode import encode_scores as encode_scores
+from irtbench.data.stored_scores import StoredScores as StoredScores
 from irtbench.data.readers.encode import encode_table as encode_table
 from irtbench.data.readers.respondents import read_respondents as read_respondents
 from irtbench.data.readers.tagged_items import read_tags as read_tags

@@ -11,6 +11,7 @@ import pytest
 
 import irtbench
 from irtbench.data.sparse_responses import SparseResponses
+from irtbench.data.stored_scores import StoredScores
 from irtbench.estimation.fit_categories import fit_categories
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -71,7 +72,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> irtbench.StoredResponses
 
 
 @pytest.fixture(scope="module")
-def stored_grades(tmp_path_factory: pytest.TempPathFactory) -> irtbench.StoredScores:
+def stored_grades(tmp_path_factory: pytest.TempPathFactory) -> StoredScores:
     folder = tmp_path_factory.mktemp("grades")
     a_row_a_grade(grades(gaps=True)).astype({"respondent_id": str}).to_parquet(folder / "long.parquet")
     return irtbench.encode_scores(irtbench.LargeTable.open(folder / "long.parquet"), folder / "cache")
@@ -176,9 +177,7 @@ def test_every_model_with_every_option(option: str, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_model_from_disk(
-    model: str, stored: irtbench.StoredResponses, stored_grades: irtbench.StoredScores
-) -> None:
+def test_every_model_from_disk(model: str, stored: irtbench.StoredResponses, stored_grades: StoredScores) -> None:
     words = MODELS[model]
     there: Any = fit_categories(stored_grades, model) if "models" in words else irtbench.fit_model(stored, **words)
     asserted("disk", model, lambda words: there)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import irtbench
+from irtbench.data.stored_scores import StoredScores
 from irtbench.estimation import spans
 from irtbench.estimation.marginal import e_step
 
@@ -28,7 +29,7 @@ def grades(n: int = 400, n_items: int = 6, *, seed: int = 1, missing: float = 0.
 
 def on_disk(
     table: pd.DataFrame, folder: Path, levels: Sequence[Any] | None = None, *, long: bool = False
-) -> irtbench.StoredScores:
+) -> StoredScores:
     frame = table.rename_axis("respondent_id").reset_index()
     if long:
         frame = frame.melt("respondent_id", var_name="item_id", value_name="score").dropna()
@@ -36,7 +37,7 @@ def on_disk(
     return irtbench.encode_scores(irtbench.LargeTable.open(folder / "grades.parquet"), folder / "cache", levels)
 
 
-def assert_same_fit(stored: irtbench.StoredScores, table: pd.DataFrame, model: Any, **words: Any) -> None:
+def assert_same_fit(stored: StoredScores, table: pd.DataFrame, model: Any, **words: Any) -> None:
     levels = words.pop("levels", None)
     found, exact = (
         irtbench.fit_categories(stored, model, **words),
