@@ -342,7 +342,7 @@ def missing_of_categories(
     x, theta, scale = items.matrix, problem.nodes.theta.T, problem.scale
     most, n_columns = max(scale.n_categories), len(scale.item_of_column)
     added = x.new_zeros(most, theta.shape[1], scale.width, len(scale))
-    column = torch.full((most - 1, len(scale)), n_columns, device=x.device)
+    column = torch.full((most - 1, len(scale)), n_columns - 1, device=x.device)
     for part in scale.parts:
         by_x = part.derivatives(x, theta)[1].permute(1, 2, 3, 0)
         added[:1, :, : part.n_parameters, part.items] = by_x[:1]

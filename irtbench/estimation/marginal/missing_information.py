@@ -30,14 +30,15 @@ from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import Batch, ResponseRows
 
 WIDEST = 512  # cells a respondent where functions are interpolated, so that a batch stays in the cache
-FEW_FUNCTIONS = 3  # that span R: theta, or two or three abilities
 MOST_PAIRS = 2**24  # cells of a matrix of two items for each node, held at once
 SORTED = 8192  # respondents who are sorted by ability
 NOBODY = 1e-14  # share of a batch's respondents at a node, below which it is left out
-FEW_ROWS = 2_000  # respondents up to whom there is time for double precision
-LEFT_OUT, NOTHING = 1e-6, 1e-10  # share of the information added by a degree, below which higher ones are left out
-MOST_FUNCTIONS = 20  # of ability, held at once
-HIGHEST_DEGREE = 30  # of several abilities, divided by their number; of one all degrees are held if need be
+FEW_PRODUCTS = 2**26  # respondents x pairs of parameters up to which there is time for double precision throughout
+LEFT_OUT, NOTHING = 2e-7, 1e-10  # share of an item's information that may be left out of many, and of few
+ROUGH = 1e-2  # the same share of which single precision is enough
+ROUNDING = 1e-20  # square of what is nothing but rounding
+RIDGE = 1e-13  # relative
+FURTHEST = 2.0  # posterior standard deviations between the abilities of a batch
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def missing_information(problem: Problem, items: ItemTensors, basis: ScoreBasis,
     falls into three: both of the first kind, one of each, both of the second. With complete rows those of the second
     are weighted alike for all items.
     """
-    if not problem.rows.complete or basis.right.shape[2] > FEW_FUNCTIONS:
+    if not problem.rows.complete or problem.guesses:
         return missing_information_at_nodes(problem, items, basis, complete)
     both_right, mixed, both_base = complete_sums(problem, items, basis)
     each = basis.right.shape[:2]
@@ -178,12 +179,21 @@ def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
 def missing_information_at_nodes(problem: Problem, items: ItemTensors, basis: ScoreBasis, complete: Tensor) -> Tensor:
     """The same with missing responses or with guessing."""
     n_right = basis.right.shape[2]
-    if 1 < n_right <= FEW_FUNCTIONS:
+    if problem.n_factors > 1:
         what = "covariances of scores by several abilities"
         place = (*at(problem.in_float64().row(items)), basis.right, basis.base, basis.functions)
         found = summed(problem.rows, what, place, lambda rows: (covariances_of_few(problem, rows, items, basis),))[0]
         return found.view(len(items), -1, len(items), basis.right.shape[1])
     base, right = basis.base @ basis.functions[n_right:], basis.right @ basis.functions[:n_right]
+    if problem.rows.complete and few_products(problem):
+        place = (*at(problem.in_float64().row(items)), base, right)
+        (found,) = summed(
+            problem.rows,
+            "covariances of scores by nodes",
+            place,
+            lambda rows: (covariances_at_nodes(problem, rows, items, base, right),),
+        )
+        return found
     column = torch.arange(len(items), device=right.device)[None]
     return score_covariances(problem, items, torch.stack([base, right]).permute(0, 3, 2, 1), column, complete)
 
@@ -248,6 +258,29 @@ def covariances_with_right(
     return found.flatten(2).flatten(0, 1)
 
 
+def covariances_at_nodes(
+    problem: Problem, rows: ResponseRows, items: ItemTensors, base: Tensor, right: Tensor
+) -> Tensor:
+    """Of complete responses, from the sums of x_j x_l at each node; what any and a correct response add as `base`."""
+    (n_items, width, n_nodes), by_node = base.shape, (base.flatten(0, 1).T, right.flatten(0, 1).T)
+    both_right = base.new_zeros(n_nodes, n_items, n_items)
+    one_right, respondents = base.new_zeros(n_nodes, n_items), base.new_zeros(n_nodes)
+    found = base.new_zeros(n_items * width, n_items * width)
+    for batch, posterior in posteriors(replace(problem, rows=rows), items, n_items * width):
+        correct, there = batch.correct, posterior.sum(dim=0)
+        one_right += posterior.T @ correct
+        respondents += there
+        weighted = rows.scratch.matrix("weighted", len(batch), n_items, posterior)
+        for k in torch.nonzero(there > NOBODY * len(batch))[:, 0].tolist():
+            both_right[k].addmm_(torch.mul(correct, posterior[:, k, None], out=weighted).T, correct)
+        any_mean, right_mean = ((posterior @ of_node).view(-1, n_items, width) for of_node in by_node)
+        mean = any_mean.addcmul_(right_mean, correct[:, :, None]).flatten(1)
+        found.addmm_(mean.T, mean, alpha=-1)
+    across = (by_node[1].view(n_nodes, n_items, width) * one_right[:, :, None]).flatten(1).T @ by_node[0]
+    found += across + across.T + (by_node[0].T * respondents) @ by_node[0]
+    return found.view(n_items, width, n_items, width) + paired(right, both_right, right)
+
+
 def paired(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
     """Sum over nodes of left[j, a, q] sums[q, j, l] right[l, b, q], shape (n_items, width, n_items, width)."""
     n_items, width, _ = left.shape
@@ -266,86 +299,131 @@ def score_covariances(
     """Posterior covariances of the respondents' scores, summed, shape (n_items, width, n_items, width).
 
     With functions P_1, P_2, ... of ability that are orthonormal under a respondent's posterior, the covariance is the
-    sum over them of c c', c = E[P s]. Scores are smooth: polynomials of a few degrees have nearly all, and the last
-    tell how much is left. `own`: of each item's own parameters alone, shape (n_items, width, width).
+    sum over them of c c', c = E[P s]. Scores of respondents of like ability are combinations of few functions, see
+    `shared_functions`. `own`: of each item's own parameters alone, shape (n_items, width, width).
 
     Parameters
     ----------
     added
         What a response adds to the score of its item at each node, and what one in the columns of its item adds to
-        that, shape (1 + n_later, n_nodes, width, n_items).
+        that, shape (1 + n_later, n_nodes, width, n_items); of one ability.
     column
-        These columns, as many as there are behind the last where an item has no more, shape (n_later, n_items).
+        These columns, any where an item has no more, shape (n_later, n_items).
     complete
         Information of complete data, of which some may be left out, shape (n_items, width, width).
     """
     row, theta, (n_items, width) = problem.in_float64().row(items), problem.nodes.theta, problem.free.shape
     added = torch.where(problem.free.T, added, 0.0)
-    few = problem.rows.n_respondents <= FEW_ROWS
-    dtype, enough = (torch.float64, NOTHING) if few else (torch.float32, LEFT_OUT)
-    size = complete.diagonal(dim1=1, dim2=2).abs().T / problem.rows.n_respondents
+    enough, rough = (NOTHING, 0.0) if few_products(problem) else (LEFT_OUT, ROUGH)
+    unit = (complete.diagonal(dim1=1, dim2=2).abs().T / problem.rows.n_respondents).clamp(min=1e-300).rsqrt()
 
     def of_rows(rows: ResponseRows) -> tuple[Tensor, ...]:
         found = torch.zeros_like(complete) if own else complete.new_zeros(n_items * width, n_items * width)
-        for correct, observed, posterior in dense_posteriors(
-            rows, row, max(added[:, 0].numel(), MOST_FUNCTIONS * len(theta))
-        ):
-            there = posterior.sum(dim=0) > NOBODY * len(posterior)
-            functions = added[:, there].flatten(2)
-            given = torch.nn.functional.pad(correct, (0, 1))[:, column]
-            functions, given = functions.to(dtype), given.to(dtype)
-            for weighted in orthonormal_functions(posterior[:, there], theta[there]):
-                shape = -1, weighted.shape[1], width, n_items
-                each, *later = ((weighted.to(dtype) @ of_level).view(shape) for of_level in functions)
+        at_nodes = complete.new_zeros(len(theta), len(theta))
+        for correct, observed, posterior in dense_posteriors(rows, row, added[:, 0].numel()):
+            there = torch.nonzero(posterior.sum(dim=0) > NOBODY * len(posterior))[:, 0]
+            posterior, levels = posterior[:, there], added[:, there]
+            asked = 1.0 if observed is None else observed.square().mean(dim=0).sqrt()
+            shared, left, alike = shared_functions(levels * (unit * asked), theta[there, 0], posterior, enough)
+            orthonormal = orthonormal_functions(posterior, shared)
+            if alike and observed is None:  # beyond the first, whatever the responses
+                rest = orthonormal[1:].flatten(0, 1)
+                at_nodes[there[:, None], there] += rest.T @ rest
+                orthonormal = orthonormal[:1]
+            levels, given = levels.flatten(2), correct.index_select(1, column.flatten()).view(-1, *column.shape)
+            for k, weighted in enumerate(orthonormal):
+                if k == 1 and alike:
+                    levels, given = levels[:1], given[:, :0]
+                if left[k] <= rough and levels.dtype == torch.float64:
+                    levels, given = levels.float(), given.float()
+                    observed = None if observed is None else observed.float()
+                first, *later = (weighted.to(levels) @ of_level for of_level in levels)
+                each = first.view(-1, width, n_items)
                 if observed is not None:
-                    each *= observed.to(dtype)[:, None, None]
-                for k, of_level in enumerate(later):
-                    each.addcmul_(of_level, given[:, k, None, None])
-                each = each.flatten(0, 1)
+                    each *= observed[:, None]
+                for of_level, number in zip(later, given.unbind(1), strict=True):
+                    each.addcmul_(of_level.view_as(each), number[:, None])
                 if own:
                     found += each.permute(2, 1, 0) @ each.permute(2, 0, 1)
                 else:
-                    found += each.flatten(1).T @ each.flatten(1)
-                left = each.square().sum(dim=0) / size.clamp(min=1e-300) / len(posterior)
-                if float(torch.where(problem.free.T, left, 0.0).max()) < enough:
-                    break
+                    add_squares(found, each.flatten(1), n_items)
+        if own:
+            found += torch.einsum("qaj,qp,pbj->jab", added[0], at_nodes, added[0])
+        else:
+            found += added[0].flatten(1).T @ at_nodes @ added[0].flatten(1)
         return (found,)
 
     (found,) = summed(problem.rows, f"covariances of scores, own {own}", (*at(row), added, complete), of_rows)
-    return found if own else found.view(width, n_items, width, n_items).permute(1, 0, 3, 2)
+    if own:
+        return found
+    found = found.tril() + found.tril(-1).T
+    return found.view(width, n_items, width, n_items).permute(1, 0, 3, 2)
 
 
-def orthonormal_functions(posterior: Tensor, theta: Tensor) -> Iterator[Tensor]:
-    """Polynomials of abilities that are orthonormal under each posterior, times the posterior.
+def add_squares(found: Tensor, values: Tensor, at_once: int) -> None:
+    """Add values' values, but for blocks above the diagonal, of so many rows."""
+    for first in range(0, len(found), at_once):
+        last = first + at_once
+        found[first:last, :last] += values[:, first:last].T @ values[:, :last]
 
-    Those of degree 1, of degree 2, ..., shape (n_batch, n_of_degree, n_nodes) each.
+
+def few_products(problem: Problem) -> bool:
+    """Whether there is time for double precision throughout."""
+    return problem.rows.n_respondents * problem.free.numel() ** 2 <= FEW_PRODUCTS
+
+
+def shared_functions(
+    functions: Tensor, theta: Tensor, posterior: Tensor, enough: float
+) -> tuple[Tensor, list[float], bool]:
+    """Functions of ability whose combinations the scores of respondents of like ability nearly are.
+
+    Ability, and then the principal components of what all categories' scores have beyond a line, weighted by the
+    respondents' mean posterior: as many as leave no score a variance above `enough`.
 
     Parameters
     ----------
-    posterior
-        Shape (n_batch, n_nodes).
-    theta
-        Shape (n_nodes, n_abilities).
+    functions
+        As `added` in `score_covariances`, in units of the information.
+    theta, posterior
+        Shapes (n_nodes,) and (n_batch, n_nodes).
+
+    Returns
+    -------
+    shared
+        Shape (n_functions, n_nodes).
+    left
+        The largest variance that the functions before leave of a score, shape (n_functions,).
+    alike
+        Whether scores of different categories differ by no more than a line.
     """
-    weight, n_abilities = posterior[:, None], theta.shape[1]
-    known = new = torch.ones_like(weight)
-    last: tuple[int, ...] = (0,)  # ability by which each of the new ones was multiplied
-    highest = len(theta) - 1 if n_abilities == 1 else HIGHEST_DEGREE // n_abilities
-    for _ in range(highest):
-        which, last = zip(*((k, d) for k, first in enumerate(last) for d in range(first, n_abilities)), strict=True)
-        places = torch.tensor([which, last], device=theta.device)
-        new = new[:, places[0]] * theta.T[places[1]]
-        # of one ability all but the last two are nothing but rounding, which a second time takes off
-        for others in (known[:, -2:] if n_abilities == 1 else known, known):
-            new = new - ((new * weight) @ others.mT) @ others
-        products = (new * weight) @ new.mT
-        products.diagonal(dim1=1, dim2=2).add_(NOBODY)
-        if len(which) == 1:
-            new = new * products.rsqrt()
-        else:
-            new = torch.linalg.solve_triangular(torch.linalg.cholesky_ex(products).L, new, upper=False)
-        known = torch.cat([known, new], dim=1)
-        yield new * weight
+    root = posterior.mean(dim=0).sqrt()
+    line = torch.linalg.qr(torch.stack([root, root * theta], dim=1)).Q
+    scores = torch.cat([functions[:1], functions[:1] + functions[1:]]).movedim(1, -1) * root
+    beyond = scores - (scores @ line) @ line.T
+    alike = float((beyond - beyond[:1]).square().sum(dim=-1).max()) < ROUNDING
+    flat = beyond.flatten(0, -2)
+    components = torch.linalg.eigh(flat.T @ flat).eigenvectors.flip(1)
+    left = (flat @ components).square().flip(1).cumsum(dim=1).flip(1).amax(dim=0)
+    n = int((left > enough).sum())
+    return torch.cat([line[:, 1:], components[:, :n]], dim=1).T / root, [1.0, *left[:n].tolist()], alike
+
+
+def orthonormal_functions(posterior: Tensor, functions: Tensor) -> Tensor:
+    """Combinations of the functions that are orthonormal under each posterior, times the posterior.
+
+    Shape (n_functions, n_batch, n_nodes), from shapes (n_batch, n_nodes) and (n_functions, n_nodes).
+    """
+    n = len(functions)
+    mean = posterior @ functions.T
+    products = (posterior @ (functions[:, None] * functions).flatten(0, 1).T).view(len(mean), n, n)
+    covariance = products - mean[:, :, None] * mean[:, None, :]
+    # under a narrow posterior some functions hardly differ from combinations of others
+    covariance.diagonal(dim1=1, dim2=2).add_(products.diagonal(dim1=1, dim2=2), alpha=RIDGE)
+    identity = torch.eye(n, dtype=mean.dtype, device=mean.device).expand(len(mean), -1, -1)
+    inverse = torch.linalg.solve_triangular(torch.linalg.cholesky_ex(covariance).L, identity, upper=False)
+    centre = (inverse @ mean[:, :, None]).transpose(0, 1)
+    found = (inverse.transpose(0, 1).reshape(-1, n) @ functions).view(n, len(mean), -1)
+    return found.sub_(centre).mul_(posterior)
 
 
 def dense_posteriors(
@@ -353,15 +431,21 @@ def dense_posteriors(
 ) -> Iterator[tuple[Tensor, Tensor | None, Tensor]]:
     """Batches of numbers right and asked (None where 1 everywhere), (n_batch, n_items), and posteriors of theta.
 
-    Respondents of one batch are of like ability, so that few nodes are in it.
+    Respondents of one batch are of like (first) ability, so that few nodes are in it.
     """
-    most = max(32, BATCH_CELLS[rows.device.type] // cells)
+    most, theta = max(32, BATCH_CELLS[rows.device.type] // max(cells, len(row.nodes.theta))), row.nodes.theta[:, 0]
     for batch in rows.batches(max(most, SORTED), torch.float64):
         posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
         asked = None if batch.observed is None else batch.observed.to_dense()
         correct = batch.correct.to_dense()
-        for alike in (posterior @ row.nodes.theta[:, 0]).argsort().split(most):
+        mean, order = (posterior @ theta).sort()
+        deviation = ((posterior @ theta.square())[order] - mean.square()).clamp(min=0).sqrt()
+        furthest = torch.searchsorted(mean, mean + FURTHEST * deviation, right=True).tolist()
+        first = 0
+        while first < len(order):
+            alike = order[first : min(first + most, max(furthest[first], first + 1))]
             yield correct[alike], None if asked is None else asked[alike], posterior[alike]
+            first += len(alike)
 
 
 def posterior_covariances(problem: Problem, items: ItemTensors, functions: Tensor) -> Iterator[tuple[Batch, Tensor]]:
