@@ -7,9 +7,9 @@ information of items j and l,
     sum_i E[s_ij s_il' | x_i] - E[s_ij | x_i] E[s_il | x_i]'.
 
 With a response of everybody to every item and without guessing a few functions of theta span R and B, and the sums are
-of the covariances of those. Otherwise each respondent's score is projected on polynomials of ability that are
-orthonormal under his posterior, and the sums are of products of these projections; in linear models of several
-abilities, of which polynomials are many, m_j m_l are summed node by node.
+of the covariances of those. Otherwise each respondent's score is projected on functions of ability that are
+orthonormal under his posterior, and the sums are of products of these projections; in models of several abilities m_j
+m_l are summed node by node, and with guessing x_j x_l where everybody answered all of a few items.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ WIDEST = 512  # cells a respondent where functions are interpolated, so that a b
 MOST_PAIRS = 2**24  # cells of a matrix of two items for each node, held at once
 SORTED = 8192  # respondents who are sorted by ability
 NOBODY = 1e-14  # share of a batch's respondents at a node, below which it is left out
+AT_NODES = 2**27  # respondents x pairs of parameters up to which sums at every node are quicker
 FEW_PRODUCTS = 2**26  # respondents x pairs of parameters up to which there is time for double precision throughout
 LEFT_OUT, NOTHING = 2e-7, 1e-10  # share of an item's information that may be left out of many, and of few
 ROUGH = 1e-2  # the same share of which single precision is enough
@@ -185,7 +186,8 @@ def missing_information_at_nodes(problem: Problem, items: ItemTensors, basis: Sc
         found = summed(problem.rows, what, place, lambda rows: (covariances_of_few(problem, rows, items, basis),))[0]
         return found.view(len(items), -1, len(items), basis.right.shape[1])
     base, right = basis.base @ basis.functions[n_right:], basis.right @ basis.functions[:n_right]
-    if problem.rows.complete and few_products(problem):
+    held = right.shape[2] * len(items) ** 2 <= MOST_PAIRS
+    if problem.rows.complete and held and n_products(problem) <= AT_NODES:
         place = (*at(problem.in_float64().row(items)), base, right)
         (found,) = summed(
             problem.rows,
@@ -314,7 +316,7 @@ def score_covariances(
     """
     row, theta, (n_items, width) = problem.in_float64().row(items), problem.nodes.theta, problem.free.shape
     added = torch.where(problem.free.T, added, 0.0)
-    enough, rough = (NOTHING, 0.0) if few_products(problem) else (LEFT_OUT, ROUGH)
+    enough, rough = (NOTHING, 0.0) if n_products(problem) <= FEW_PRODUCTS else (LEFT_OUT, ROUGH)
     unit = (complete.diagonal(dim1=1, dim2=2).abs().T / problem.rows.n_respondents).clamp(min=1e-300).rsqrt()
 
     def of_rows(rows: ResponseRows) -> tuple[Tensor, ...]:
@@ -367,9 +369,9 @@ def add_squares(found: Tensor, values: Tensor, at_once: int) -> None:
         found[first:last, :last] += values[:, first:last].T @ values[:, :last]
 
 
-def few_products(problem: Problem) -> bool:
-    """Whether there is time for double precision throughout."""
-    return problem.rows.n_respondents * problem.free.numel() ** 2 <= FEW_PRODUCTS
+def n_products(problem: Problem) -> int:
+    """Respondents times pairs of parameters."""
+    return problem.rows.n_respondents * problem.free.numel() ** 2
 
 
 def shared_functions(
