@@ -1,16 +1,26 @@
 """Every room has its public names, and loading the package loads no torch."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
+import typing
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 import irtbench
+from irtbench.building.form_wishes import FormKeywords
+from irtbench.building.prune_rules import PruneKeywords
+from irtbench.data.grading import GradingKeywords
+from irtbench.data.screening import ScreeningKeywords
+from irtbench.estimation.settings import WORDS, FitKeywords
+from irtbench.scoring.adaptive import AdaptiveKeywords
+from irtbench.scoring.scores import ScoringKeywords
 
 ROOT = Path(irtbench.__file__).parent
 ROOMS = (
@@ -240,3 +250,56 @@ def test_the_package_says_its_version_and_lists_its_names_alone() -> None:
     )
     listed = set(re.findall(r"\w+", irtbench.__doc__ or ""))
     assert listed >= set(irtbench._HOMES)
+
+
+@pytest.mark.parametrize(
+    ("settings", "keywords", "words"),
+    [
+        (irtbench.FitSettings, FitKeywords, WORDS),
+        (irtbench.GradingSettings, GradingKeywords, {}),
+        (irtbench.ScreeningSettings, ScreeningKeywords, {}),
+        (irtbench.FormWishes, FormKeywords, {}),
+        (irtbench.PruneRules, PruneKeywords, {}),
+        (irtbench.ScoringSettings, ScoringKeywords, {}),
+        (irtbench.AdaptiveSettings, AdaptiveKeywords, {}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_keywords_have_the_fields_and_types_of_their_settings(settings, keywords, words) -> None:
+    hints = typing.get_type_hints(settings)
+    allowed = {one.name: hints[one.name] for one in fields(settings)}
+    assert typing.get_type_hints(keywords) == allowed | {word: hints[name] for word, name in words.items()}
+
+
+def test_help_shows_the_keywords_that_the_types_allow() -> None:
+    found = []
+    for name in irtbench._HOMES:
+        public = getattr(irtbench, name)
+        function = public.__init__ if inspect.isclass(public) else public
+        written = getattr(function, "__annotations__", {}).get("keywords")
+        if written is None:
+            continue
+        found.append(name)
+        typed = re.fullmatch(r"Unpack\[(\w+)\]", written)
+        assert typed, f"{name}: **keywords: {written}"
+        allowed = typing.get_type_hints(getattr(sys.modules[function.__module__], typed[1]))
+        shown = inspect.signature(public).parameters
+        assert all(one.kind is not one.VAR_KEYWORD for one in shown.values())
+        named = function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
+        assert [*shown] == [*(one for one in named if one != "self"), *(one for one in shown if one in allowed)]
+        assert set(allowed) <= set(shown)
+    assert len(found) == 17
+
+
+@pytest.mark.slow
+def test_a_type_checker_sees_wrong_keywords_and_values(tmp_path: Path) -> None:
+    mypy = pytest.importorskip("mypy.api")
+    file = tmp_path / "wrong.py"
+    file.write_text(
+        "import irtbench\n"
+        "irtbench.fit_model([[1]], model='3pl', prior='weak')\n"
+        "irtbench.fit_model([[1]], modle='3pl')\n"
+        "irtbench.fit_model([[1]], prior='strong')\n"
+    )
+    said, _, _ = mypy.run([str(file), "--config-file", str(ROOT.parent / "pyproject.toml")])
+    assert re.findall(r"wrong.py:(\d+): error: .*\[([\w-]+)\]", said) == [("3", "call-arg"), ("4", "arg-type")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.analysis.linked_groups import GroupLikelihood, LinkedGroups, link
 from irtbench.analysis.matching_score import FEWEST_IN_GROUP, FEWEST_ITEMS, Statistics, purified_anchors
 from irtbench.analysis.robust_linking import agreeing_items
+from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust
@@ -27,7 +28,7 @@ from irtbench.diagnostics.logistic_regression import ordinal_regression
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fit_categories import RASCH_KINDS, Models, check_categories, fit_categories, models_of
-from irtbench.estimation.settings import FitSettings, fit_settings
+from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.status import Status
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
 from irtbench.models.item_models.nominal import Nominal
@@ -122,6 +123,7 @@ class ItemBias(
         return jodoin_gierl_class(self.r2_change)
 
 
+@shows_fields(FitSettings, words=WORDS)
 def item_bias(
     responses: ResponsesLike,
     focal: NDArray[np.bool_],
@@ -133,7 +135,7 @@ def item_bias(
     alpha: float = 0.05,
     adjustment: Adjustment = "fdr_bh",
     settings: FitSettings | None = None,
-    **keywords: Any,
+    **keywords: Unpack[FitKeywords],
 ) -> ItemBias:
     """Differential item functioning of every item, with purified anchors.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtri
 
+from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures
@@ -23,7 +24,7 @@ from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.observed_information import parameter_covariance
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.settings import WORDS, FitKeywordsOfAnyModel, FitSettings
 from irtbench.estimation.threads import threads_for
 from irtbench.models.quadrature import normal_grid
 
@@ -83,8 +84,13 @@ class LinearLogisticTest(Shown, columns="term=terms, effect, se, lower, upper"):
         )
 
 
+@shows_fields(FitSettings, words=WORDS, without=("kind",))
 def linear_logistic_test(
-    responses: ResponsesLike, features: ItemFeatures | pd.DataFrame, *, level: float = 0.95, **keywords: Any
+    responses: ResponsesLike,
+    features: ItemFeatures | pd.DataFrame,
+    *,
+    level: float = 0.95,
+    **keywords: Unpack[FitKeywordsOfAnyModel],
 ) -> LinearLogisticTest:
     """Fit the LLTM by marginal maximum likelihood and test it against the Rasch model (Fischer, 1973).
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -22,11 +22,11 @@ from irtbench.building.form_program import (
     whole_shares,
     wish_constraints,
 )
-from irtbench.building.form_wishes import FormWishes
+from irtbench.building.form_wishes import FormKeywords, FormWishes
 from irtbench.building.infeasible_form import NO_WISH, what_gives_way
 from irtbench.building.item_pool import BankLike, ItemPool, make_pool
 from irtbench.building.reliability_cuts import ErrorVariance, error_variances, reliabilities_had, solve_with_cuts
-from irtbench.data.checked_settings import settings_from, with_keywords
+from irtbench.data.checked_settings import settings_from, shows_fields, with_keywords
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown, counted
@@ -113,13 +113,14 @@ class AssembledForms(Shown):
         return f"{several}{items}, {self.wishes.wanted} wanted, reliability {least:.3f}, {found}"
 
 
+@shows_fields(FormWishes)
 def assemble_forms(
     bank: BankLike,
     wishes: FormWishes | None = None,
     *,
     columns: pd.DataFrame | None = None,
     known: ResponsesLike | None = None,
-    **keywords: Any,
+    **keywords: Unpack[FormKeywords],
 ) -> AssembledForms:
     """Choose the items of one form or several: exactly, by a 0/1 program over the items, or for accuracy one by one.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 from irtbench.data.checked_settings import Count, Inside, Range, Settings, Share
 from irtbench.data.input_error import InputError
@@ -160,3 +160,25 @@ class FormWishes(Settings):
         """The length or precision wished for: ``length 30``."""
         return next(f"{name} {value:g}" for name in ("length", "se", "reliability")
                     if (value := getattr(self, name)) is not None)  # fmt: skip
+
+
+class FormKeywords(TypedDict, total=False):
+    """`FormWishes` as keywords."""
+
+    length: AtLeastOne | None
+    se: Positive | None
+    reliability: Inside | None
+    theta: tuple[float, ...]
+    shape: tuple[Positive, ...]
+    objective: Objective
+    limits: tuple[Limit, ...]
+    enemies: tuple[tuple[str, ...], ...]
+    enemies_by: str | None
+    required: tuple[str, ...]
+    forbidden: tuple[str, ...]
+    other_forms: tuple[tuple[str, ...], ...]
+    most_overlap: Count | None
+    most_uses: AtLeastOne | None
+    forms: AtLeastOne
+    gap: Annotated[float, Range(at_least=0, below=1)]
+    seconds: Positive | None

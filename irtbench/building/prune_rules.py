@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 from irtbench.data.checked_settings import Count, Inside, Range, Settings, Share
 from irtbench.data.input_error import InputError
@@ -153,6 +153,33 @@ class PruneRules(Settings):
         """
         together = max(int(self.share_at_once * n_to_leave), n_items // ITEMS_FOR_ONE) if self.share_at_once else 0
         return max(self.at_once, together)
+
+
+class PruneKeywords(TypedDict, total=False):
+    """`PruneRules` as keywords."""
+
+    order: tuple[Rule, ...]
+    at_once: int
+    share_at_once: Share
+    min_communality: Inside | None
+    drop_negative_slopes: bool
+    max_share_runaway: Share
+    item_fit_alpha: Inside | None
+    local_dependence_alpha: Inside | None
+    local_dependence_p: Literal["bootstrap", "chi_square"]
+    bootstrap_samples: int | None
+    min_cfi: Share | None
+    min_tli: Share | None
+    max_share_bad: Share
+    min_share_kept: Inside | None
+    min_items: int
+    min_per_group: Count
+    compare_factors: bool
+    good_rmsea: float
+    good_cfi: Share
+    good_tli: Share
+    exclude: tuple[Exclusion, ...]
+    protect: tuple[str, ...]
 
 
 #: The procedure of Lalor, Wu & Yu (2016), section 3.3.

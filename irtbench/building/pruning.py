@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from irtbench.analysis.parallel_analysis import parallel_analysis, why_not_counted
 from irtbench.building.checkpoint import Checkpoint
-from irtbench.building.prune_rules import FEWEST_ITEMS, PruneRules
+from irtbench.building.prune_rules import FEWEST_ITEMS, PruneKeywords, PruneRules
 from irtbench.building.pruned import Pruning, PruningRound, misfit_as_a_whole
 from irtbench.building.pruning_round import Fit, Refit, RefitMany, prune_once
 from irtbench.building.removals import Removal, constant_items, describe_removals
 from irtbench.building.scale_checks import ScaleChecks, check_scale
-from irtbench.data.checked_settings import with_keywords
+from irtbench.data.checked_settings import shows_fields, with_keywords
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
@@ -51,6 +51,7 @@ class _State:
         self.drop([*finished.runaway, *finished.removals])
 
 
+@shows_fields(PruneRules)
 def prune(
     responses: ResponsesLike,
     fit: Fit | None = None,
@@ -63,7 +64,7 @@ def prune(
     device: Device = "auto",
     checkpoint: Checkpoint | None = None,
     progress: Callable[[str], None] = lambda message: None,
-    **keywords: Any,
+    **keywords: Unpack[PruneKeywords],
 ) -> Pruning:
     """Drop items by `rules` until none is found any more, with a new fit after every removal.
 

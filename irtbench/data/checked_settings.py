@@ -7,8 +7,9 @@ that who makes none does not wait for it.
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidatorFunctionWrapHandler
 
 Chosen = TypeVar("Chosen")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 MOST_LETTERS = 80  # of a wrong value, in the message about it
 WORDS = {
@@ -182,6 +184,31 @@ def with_keywords(settings: Chosen, keywords: Mapping[str, Any], *, words: Mappi
         field, dot, inner = error.place.partition(".")
         typed = next((word for word, known in words.items() if known == field and word in keywords), field)
         raise InputError(f"{typed}{dot}{inner}: {error.words}") from None
+
+
+def shows_fields(
+    cls: type, *, words: Mapping[str, str] | None = None, without: Collection[str] = ()
+) -> Callable[[Function], Function]:
+    """Have `help` and completion show, in place of ``**keywords``, the fields of settings that a function takes so.
+
+    Type checkers read them in its annotation, a ``TypedDict`` of the same fields.
+    """
+
+    def shown(function: Function) -> Function:
+        own, words_of = inspect.signature(function), words or {}
+        given = {one.name: one for one in fields(cls) if one.name not in without}
+        more = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, annotation=one.type,
+                default=one.default if one.default_factory is MISSING else one.default_factory(),
+            )
+            for name, one in (given | {word: given[name] for word, name in words_of.items() if name in given}).items()
+        ]  # fmt: skip
+        named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        function.__signature__ = own.replace(parameters=[*named, *more])  # type: ignore[attr-defined]
+        return function
+
+    return shown
 
 
 def check_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:

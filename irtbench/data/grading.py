@@ -6,12 +6,12 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
 
-from irtbench.data.checked_settings import Settings, with_keywords
+from irtbench.data.checked_settings import Settings, shows_fields, with_keywords
 from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
@@ -82,6 +82,16 @@ class GradingSettings(Settings):
         """The map from answer to key, both normalised."""
         rules = self.normalise
         return {normalise_text(old, rules): normalise_text(new, rules) for old, new in self.map.items()}
+
+
+class GradingKeywords(TypedDict, total=False):
+    """`GradingSettings` as keywords."""
+
+    normalise: tuple[NormalisationRule, ...]
+    empty: Empty
+    options: tuple[str, ...]
+    unknown: Unknown
+    map: Mapping[str, str]
 
 
 def normalise_text(text: str, rules: Sequence[NormalisationRule]) -> str:
@@ -231,8 +241,9 @@ def normalised_keys(items: ItemTable, settings: GradingSettings) -> dict[str, st
     return keys
 
 
+@shows_fields(GradingSettings)
 def grade(
-    answers: AnswersLike, items: ItemsLike, settings: GradingSettings | None = None, **keywords: Any
+    answers: AnswersLike, items: ItemsLike, settings: GradingSettings | None = None, **keywords: Unpack[GradingKeywords]
 ) -> ResponseMatrix:
     """Compare every answer with its item's key.
 

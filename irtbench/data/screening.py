@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from scipy.special import bdtrc, ndtri
 
 from irtbench.data.answer_patterns import longest_pattern, longest_run
 from irtbench.data.answer_times import RapidMethod, median_seconds, rapid_guesses, robust_time_limit
-from irtbench.data.checked_settings import Inside, Range, Settings, with_keywords
+from irtbench.data.checked_settings import Inside, Range, Settings, shows_fields, with_keywords
 from irtbench.data.given import ItemsLike, ResponsesLike, as_items, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
@@ -104,6 +104,25 @@ class ScreeningSettings(Settings):
     chance_p: Inside = 0.05
     min_agreement: Annotated[float, Range(above=0, at_most=1)] | None = None
     person_fit_p: Inside | None = None
+
+
+class ScreeningKeywords(TypedDict, total=False):
+    """`ScreeningSettings` as keywords."""
+
+    min_responses: int | None
+    min_approval: float | None
+    attention_share: float | None
+    min_seconds: float | None
+    fast_quantile: float | None
+    min_effort: float | None
+    rapid_method: RapidMethod
+    rapid_share: Inside
+    max_straight_line: int | None
+    max_pattern: int | None
+    chance_level: Inside | None
+    chance_p: Inside
+    min_agreement: float | None
+    person_fit_p: Inside | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,6 +241,7 @@ def demand_somebody(reason: Sequence[Reason]) -> None:
         raise InputError(f"screening: nobody is left of {len(reason)} respondents: {counts}")
 
 
+@shows_fields(ScreeningSettings)
 def screen(
     responses: ResponsesLike,
     items: ItemsLike,
@@ -230,7 +250,7 @@ def screen(
     seconds: pd.DataFrame | None = None,
     answers: pd.DataFrame | None = None,
     approval: pd.Series[float] | None = None,
-    **keywords: Any,
+    **keywords: Unpack[ScreeningKeywords],
 ) -> Screening:
     """Apply the rules to every respondent.
 

@@ -7,13 +7,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, get_args
+from typing import Unpack, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_any_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
@@ -38,7 +39,15 @@ from irtbench.estimation.marginal.observed_information import (
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.marginal.shared_scale import ability_vanishes
-from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device, FitSettings, Precision, fit_settings
+from irtbench.estimation.settings import (
+    FEWEST_RESPONDENTS,
+    WORDS,
+    Device,
+    FitKeywords,
+    FitSettings,
+    Precision,
+    fit_settings,
+)
 from irtbench.estimation.shared_items import (
     AnchorsLike,
     anchors_among,
@@ -69,6 +78,7 @@ from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 logger = logging.getLogger(__name__)
 
 
+@shows_fields(FitSettings, words=WORDS)
 def fit_model(
     responses: ResponsesLike | Responses,
     settings: FitSettings | None = None,
@@ -77,7 +87,7 @@ def fit_model(
     seed: int = 0,
     start: ItemParameters | None = None,
     ranks: Ranks | None = None,
-    **keywords: Any,
+    **keywords: Unpack[FitKeywords],
 ) -> FittedModel:
     """Estimate the parameters of all items of one scale.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from irtbench.data.checked_settings import shows_fields
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
@@ -58,7 +59,14 @@ from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.multiple_groups import group_names, populations_told
-from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings, fit_settings, kind_with
+from irtbench.estimation.settings import (
+    FEWEST_RESPONDENTS,
+    WORDS,
+    FitKeywordsOfAnyModel,
+    FitSettings,
+    fit_settings,
+    kind_with,
+)
 from irtbench.estimation.shared_items import Calibrated
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
@@ -203,6 +211,7 @@ class FittedCategories(InformationCriteria, Drawn):
         return f"{self.items.in_short()}, {counted(self.n_respondents, 'respondent')}, {self.outcome()}"
 
 
+@shows_fields(FitSettings, words=WORDS, without=("kind",))
 def fit_categories(
     table: ScoresLike,
     models: Models = "grm",
@@ -217,7 +226,7 @@ def fit_categories(
     reference: str | None = None,
     start: CategoryParameters | None = None,
     seed: int = 0,
-    **keywords: Any,
+    **keywords: Unpack[FitKeywordsOfAnyModel],
 ) -> FittedCategories:
     """Estimate items whose responses are categories, by marginal maximum likelihood with ability N(0, 1).
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, share_correct
@@ -35,7 +36,7 @@ from irtbench.estimation.marginal.group_problem import (
 from irtbench.estimation.marginal.observed_information import joint_sampling_covariance
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.settings import FitSettings, ModelKind, fit_settings
+from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, ModelKind, fit_settings
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemKind, ItemParameters
@@ -168,6 +169,7 @@ class GroupedModel(InformationCriteria, columns="group=groups, n_respondents=n_b
         return f"groups {sizes}, {counted(self.items[0].n_items, 'item')}, {self.outcome()}"
 
 
+@shows_fields(FitSettings, words=WORDS)
 def fit_groups(
     responses: ResponsesLike,
     groups: Sequence[str],
@@ -176,7 +178,7 @@ def fit_groups(
     reference: str | None = None,
     free_items: Collection[str] = (),
     seed: int = 0,
-    **keywords: Any,
+    **keywords: Unpack[FitKeywords],
 ) -> GroupedModel:
     """Estimate items and each group's mean and standard deviation of ability by marginal maximum likelihood.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ Asymptote = Annotated[float, Range(at_least=0, below=1)]
 FEWEST_RESPONDENTS = 10  # from whom items are estimated
 SAMPLE_TOLERANCE = 1e-3  # standard errors
 USUAL_UPPER = GuessingPrior("beta", 19.0, 1.0)  # of an upper asymptote: a mean of .95, the weight of 20 answers
+#: Words of the command line for fields of another name.
+WORDS = {"model": "kind", "options": "n_options"}
 MOST_NODES = 2_001  # of a grid: finer ones are placed where they are needed
 
 
@@ -238,6 +240,37 @@ class FitSettings(Settings):
         return free, np.array([0.0 if isinstance(choice, str) else float(choice) for choice in choices])
 
 
+class FitKeywordsOfAnyModel(TypedDict, total=False):
+    """`FitSettings` as keywords, but for the model."""
+
+    guessing: Asymptote
+    by_item: Mapping[str, ItemModel | Asymptote]
+    prior: PriorName | None
+    n_options: int
+    prior_guessing: str | None
+    prior_upper: str | None
+    prior_slope: str | None
+    prior_intercept: str | None
+    prior_items: Mapping[str, tuple[float, float]]
+    population: Literal["normal", "estimated"]
+    optimiser: Literal["fisher_scoring", "adam"]
+    tolerance: float
+    max_steps: int
+    n_nodes: int
+    standard_errors: bool
+    posterior: PosteriorKind | None
+    dtype: Precision
+    device: Device
+    options: int
+
+
+class FitKeywords(FitKeywordsOfAnyModel, total=False):
+    """`FitSettings` as keywords, by the names of fields and of the command line's options."""
+
+    kind: ModelKind
+    model: ModelKind
+
+
 def kind_with(*, lower: bool, upper: bool) -> ModelKind:
     """The model whose curves have such asymptotes."""
     return "4pl" if upper else "3pl" if lower else "2pl"
@@ -274,4 +307,4 @@ def fit_settings(settings: FitSettings | None, keywords: Mapping[str, Any]) -> F
     InputError
         If a keyword is unknown or a value wrong.
     """
-    return with_keywords(settings or FitSettings(), keywords, words={"model": "kind", "options": "n_options"})
+    return with_keywords(settings or FitSettings(), keywords, words=WORDS)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.bank.scale import Scale
-from irtbench.data.checked_settings import Count, Range, Settings, Share, with_keywords
+from irtbench.data.checked_settings import Count, Range, Settings, Share, shows_fields, with_keywords
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
@@ -83,6 +83,20 @@ class AdaptiveSettings(Settings):
             raise InputError(f"adaptive: at least {self.least_items} items but at most {self.most_items}")
 
 
+class AdaptiveKeywords(TypedDict, total=False):
+    """`AdaptiveSettings` as keywords."""
+
+    rule: Rule
+    best_of: int
+    se: float | None
+    most_items: int | None
+    least_items: Count
+    least_gain: float | None
+    missing: Missing
+    shares: dict[str, Share]
+    most_exposure: float | None
+
+
 class Adaptive(Shown):
     """One respondent's adaptive test; theta is the EAP, its standard error the posterior's standard deviation.
 
@@ -127,6 +141,7 @@ class Adaptive(Shown):
     <Adaptive: 3 items asked, theta 0.56, standard error 0.67, stopped: length>
     """
 
+    @shows_fields(AdaptiveSettings)
     def __init__(
         self,
         items: Scale | ParametersLike,
@@ -136,7 +151,7 @@ class Adaptive(Shown):
         quadrature: Quadrature | None = None,
         unavailable: Collection[str] = (),
         rng: np.random.Generator | None = None,
-        **keywords: Any,
+        **keywords: Unpack[AdaptiveKeywords],
     ) -> None:
         self.settings = with_keywords(settings or AdaptiveSettings(), keywords)
         parameters, population, labels = _parts(items)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.bank.scale import Scale
-from irtbench.data.checked_settings import seeded, with_keywords
+from irtbench.data.checked_settings import seeded, shows_fields, with_keywords
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import demand_single, name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.simulation import simulate_responses
-from irtbench.scoring.adaptive import Adaptive, AdaptiveSettings, scores_of
+from irtbench.scoring.adaptive import Adaptive, AdaptiveKeywords, AdaptiveSettings, scores_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +80,7 @@ class AdaptivePaths(Drawn):
         return f"{people}, {self.n_items.mean():.1f} items each, mean standard error {self.standard_error.mean():.2f}"
 
 
+@shows_fields(AdaptiveSettings)
 def replay_adaptive(
     items: Scale | ParametersLike,
     responses: ResponsesLike,
@@ -88,7 +89,7 @@ def replay_adaptive(
     columns: Mapping[str, str] | None = None,
     ask_unanswered: bool = False,
     seed: int = 0,
-    **keywords: Any,
+    **keywords: Unpack[AdaptiveKeywords],
 ) -> AdaptivePaths:
     """What an adaptive test would have asked respondents whose responses are known.
 
@@ -154,6 +155,7 @@ def replay_adaptive(
     return _run(test, own.respondent_ids, answer, lacking)
 
 
+@shows_fields(AdaptiveSettings)
 def simulate_adaptive(
     items: Scale | ParametersLike,
     theta: NDArray[np.float64] | list[float],
@@ -161,7 +163,7 @@ def simulate_adaptive(
     *,
     columns: Mapping[str, str] | None = None,
     seed: int = 0,
-    **keywords: Any,
+    **keywords: Unpack[AdaptiveKeywords],
 ) -> AdaptivePaths:
     """Adaptive tests of respondents of these abilities, who answer as the items' parameters say.
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Unpack
 
 import pandas as pd
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
-from irtbench.data.checked_settings import with_keywords
+from irtbench.data.checked_settings import shows_fields, with_keywords
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.items import UnknownItems
 from irtbench.scoring.percentiles import percentiles
 from irtbench.scoring.scores import (
+    ScoringKeywords,
     ScoringSettings,
     check_known,
     in_order_of_respondents,
@@ -31,6 +32,7 @@ COLUMNS = (
 )
 
 
+@shows_fields(ScoringSettings)
 def percentiles_by_group(
     bank: ItemBank | Scale,
     responses: ResponsesLike,
@@ -39,7 +41,7 @@ def percentiles_by_group(
     *,
     most_values: int = 12,
     unknown_items: UnknownItems = "error",
-    **keywords: Any,
+    **keywords: Unpack[ScoringKeywords],
 ) -> pd.DataFrame:
     """Percentile of each respondent in each group of the norm samples.
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
 
 from irtbench.bank.bank import ItemBank, load_bank
-from irtbench.data.checked_settings import with_keywords
+from irtbench.data.checked_settings import shows_fields, with_keywords
 from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
 from irtbench.data.responses import ResponseMatrix, demand_unique, name_first
 from irtbench.data.shown import counted
-from irtbench.scoring.scores import ScoringSettings, check_known, score_responses
+from irtbench.scoring.scores import ScoringKeywords, ScoringSettings, check_known, score_responses
 
 #: Types of the columns of scores in Spark's words, by those of pandas.
 SPARK_TYPES = {"int64": "bigint", "float64": "double"}
@@ -61,6 +61,7 @@ class PartitionScorer:
     1           bob        5   0.72
     """
 
+    @shows_fields(ScoringSettings)
     def __init__(
         self,
         bank: ItemBank | str | Path,
@@ -68,7 +69,7 @@ class PartitionScorer:
         *,
         respondent: str = "respondent_id",
         unknown_items: UnknownItems = "error",
-        **keywords: Any,
+        **keywords: Unpack[ScoringKeywords],
     ) -> None:
         self.bank = bank if isinstance(bank, ItemBank) else load_bank(bank)
         self.settings = with_keywords(settings or ScoringSettings(), keywords)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.left_out import LeftOut, among, items_left_out
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
-from irtbench.data.checked_settings import Inside, Seed, Settings, settings_from, with_keywords
+from irtbench.data.checked_settings import Inside, Seed, Settings, settings_from, shows_fields, with_keywords
 from irtbench.data.coded_responses import MISSING, decoded
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.grading import GradingSettings, demand_mapped_to_keys, grade, normalised_keys
@@ -84,13 +84,25 @@ class ScoringSettings(Settings):
             raise InputError(f"scoring: item_error integrate goes with the method eap but got {self.method}")
 
 
+class ScoringKeywords(TypedDict, total=False):
+    """`ScoringSettings` as keywords."""
+
+    method: Method
+    item_error: ItemError
+    norm: Norm
+    norm_group: tuple[str, str] | None
+    level: Inside
+    seed: Seed
+
+
+@shows_fields(ScoringSettings)
 def score_responses(
     bank: ItemBank | Scale,
     responses: ResponsesLike,
     settings: ScoringSettings | None = None,
     *,
     unknown_items: UnknownItems = "error",
-    **keywords: Any,
+    **keywords: Unpack[ScoringKeywords],
 ) -> pd.DataFrame:
     """Ability, human percentile and person fit of each respondent on each scale.
 
@@ -188,6 +200,7 @@ def category_responses(bank: ItemBank | Scale, scores: pd.DataFrame) -> Response
     return ResponseMatrix(np.hstack(values), names, tuple(ids), np.hstack(trials))
 
 
+@shows_fields(ScoringSettings)
 def score_answers(
     bank: ItemBank | Scale,
     answers: AnswersLike,
@@ -195,7 +208,7 @@ def score_answers(
     settings: ScoringSettings | None = None,
     *,
     unknown_items: UnknownItems = "error",
-    **keywords: Any,
+    **keywords: Unpack[ScoringKeywords],
 ) -> pd.DataFrame:
     """The same from raw answers, graded by the key in the bank; see ``grade_answers`` and ``score_responses``.
 

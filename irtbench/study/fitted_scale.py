@@ -520,8 +520,8 @@ class InCategories(Fit):
         if self.anchors is not None and not isinstance(data, StoredScores):
             models, levels = self._beside(self.anchors.items, models, data)
         return fit_categories(
-            data, models, levels=levels, prior=self.prior, equal=self.equal, anchors=self.anchors, groups=labels,
-            reference=self.reference, seed=self.seed, **self.settings,
+            data, models, levels=levels, equal=self.equal, anchors=self.anchors, groups=labels,
+            reference=self.reference, seed=self.seed, **{"prior": self.prior, **self.settings},
         )  # fmt: skip
 
     def _beside(self, known: ItemParameters, models: Models, data: pd.DataFrame) -> Any:

@@ -8,13 +8,14 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
+from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
@@ -58,7 +59,7 @@ from irtbench.estimation.marginal.nodes import (
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.marginal.shared_scale import NormalMoments
-from irtbench.estimation.settings import FitSettings, fit_settings
+from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import one_thread
 from irtbench.models.category_parameters import CategoryParameters
@@ -171,7 +172,7 @@ def fit_many(
     models: None = ...,
     start: ItemParameters | None = ...,
     seed: int = ...,
-    **keywords: Any,
+    **keywords: Unpack[FitKeywords],
 ) -> FittedScales[FittedModel]: ...
 
 
@@ -183,10 +184,11 @@ def fit_many(
     models: Models,
     start: CategoryParameters | None = ...,
     seed: int = ...,
-    **keywords: Any,
+    **keywords: Unpack[FitKeywords],
 ) -> FittedScales[FittedCategories]: ...
 
 
+@shows_fields(FitSettings, words=WORDS)
 def fit_many(
     scales: Mapping[str, Any] | Sequence[Any],
     settings: FitSettings | None = None,
@@ -194,7 +196,7 @@ def fit_many(
     models: Models | None = None,
     start: Any = None,
     seed: int = 0,
-    **keywords: Any,
+    **keywords: Unpack[FitKeywords],
 ) -> FittedScales[Any]:
     """Estimate the parameters of the items of many scales, each with respondents of its own.
 
