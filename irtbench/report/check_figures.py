@@ -19,6 +19,7 @@ from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.blocks import Block, figure
+from irtbench.report.captions import caption
 from irtbench.report.drawing import ABILITY_LABEL, in_panels, on_axes
 from irtbench.report.formatting import p_value, plural
 from irtbench.report.forms import (
@@ -279,26 +280,23 @@ def diagnosis_figures(
         ]
         blocks += figure(
             panels,
-            "Item fit: the items of least p, each with its estimated curve (solid) and the actual share of right "
-            "answers, smoothed over estimated ability (dotted), with its pointwise 95% band.",
+            caption("item_fit"),
         )
     if not pairs.empty and len(set(pairs["item_1"]) | set(pairs["item_2"])) <= MOST_PAIRED:
         said = f"Residual correlations of {plural(len(pairs), 'pair')} of items."
         blocks += figure(
             on_axes("local_dependence", partial(draw_dependence, pairs=pairs), description=said, height=4.6),
-            "Local dependence: residual correlation Q3 of every two items, less the mean of all. Dark squares are "
-            "pairs that share more than ability; a dash marks those below the mean.",
+            caption("local_dependence"),
         )
     if lz_star is not None:
         blocks += figure(
             on_axes("person_fit", partial(draw_person_fit, lz_star=lz_star), description="Histogram of lz*."),
-            "Person fit lz*: clearly negative where easy items are missed and hard ones solved. One person in twenty "
-            "is expected left of the dashed line.",
+            caption("person_fit"),
         )
     draw = partial(draw_precision, found=precision)
     return blocks + figure(
         on_axes("test_information", draw, description="Test information along ability."),
-        "Test information along ability; on the right the standard error of ability that it stands for.",
+        caption("precision_of_scale"),
     )
 
 
@@ -311,7 +309,6 @@ def key_figures(ranked: pd.DataFrame, options: pd.DataFrame) -> list[Block]:
         Contents of keys.csv and distractors.csv.
     """
     wrong = int((ranked["p_wrong_key"] > 0.5).sum())
-    some = f" The {MOST_ROWS} most suspicious of {len(ranked):,} items." if len(ranked) > MOST_ROWS else ""
     by_item = {str(item): rows for item, rows in options.groupby("item_id", sort=False)}
     worst = [item for item in ranked["item_id"].head(MOST_CURVES) if item in by_item]
     panels = [
@@ -327,12 +324,10 @@ def key_figures(ranked: pd.DataFrame, options: pd.DataFrame) -> list[Block]:
             description=f"Of {plural(len(ranked), 'key')}, {wrong} more likely wrong than right.",
             height=height_of(min(len(ranked), MOST_ROWS)),
         ),
-        f"Probability that each key is wrong.{some}",
+        caption("wrong_keys", n=len(ranked), most=MOST_ROWS),
     ) + figure(
         panels,
-        "Options of the most suspicious items: shares of the lower, middle and upper third of the respondents by "
-        "score. The key (thick) should rise and the others fall; an option that rises in its place may be the right "
-        "one.",
+        caption("options_of_suspects"),
     )  # fmt: skip
 
 
@@ -349,15 +344,13 @@ def bias_figures(table: pd.DataFrame, *, alpha: float) -> list[Block]:
     measure, known = measure_of(table), table[table["p"].notna()]
     if measure is None or known.empty:
         return []
-    bounds = " Dotted lines part the classes A, B and C of ETS." if measure == "delta" else ""
-    some = f" The {MOST_ROWS} items of least p of {len(known):,}." if len(known) > MOST_ROWS else ""
     return figure(
         on_axes(
             "item_differences", partial(draw_bias, table=table, alpha=alpha),
             description=f"{int((table['p_adjusted'] < alpha).sum())} of {plural(len(table), 'item')} differ.",
             height=height_of(min(len(known), MOST_ROWS)),
         ),
-        f"Difference of each item between the groups, filled where its adjusted p is below {alpha:g}.{bounds}{some}",
+        caption("item_differences", alpha=alpha, measure=measure, n=len(known), most=MOST_ROWS),
     )  # fmt: skip
 
 
@@ -386,9 +379,9 @@ def effect_figures(
         said = f"Curves of {plural(len(draws), 'item')} in each group."
         curves = [in_panels("item_curves", draws, columns=COLUMNS, width=4.2, height=3.2, description=said)]
     whole = partial(draw_expected_scores, found=test)
-    return figure(curves, "Characteristic curves, in each group, of the items that differ, the worst first.") + figure(
+    return figure(curves, caption("item_curves")) + figure(
         on_axes("test_curves", whole, description="Expected score along ability in each group."),
-        "Expected score on the whole test of equally able members of the groups, with the band of the difference.",
+        caption("test_curves"),
     )
 
 
@@ -397,8 +390,7 @@ def scree_figures(analysis: ParallelAnalysis) -> list[Block]:
     said = f"Eigenvalues in descending order; the first {analysis.n_abilities} lie above the limit of chance."
     return figure(
         on_axes("scree", partial(draw_scree, analysis=analysis), description=said),
-        "Eigenvalues of the items’ tetrachoric correlations in order: those that speak for an ability filled, the "
-        "limit of what independent items show by chance dashed.",
+        caption("scree"),
     )
 
 
@@ -413,9 +405,8 @@ def difficulty_figures(found: ExplainedDifficulty) -> list[Block]:
     said = f"Difficulty of {plural(len(found.item_ids), 'item')} against its prediction."
     return figure(
         on_axes("predicted_difficulty", partial(draw_predictions, found=found), description=said),
-        "Difficulty of each item, with its standard error, against the prediction from its features by a fit without "
-        "it; the bars along the dashed line are the intervals of the predictions.",
-    ) + figure([] if table.empty else effects, "Effect of each feature on difficulty, with its interval.")
+        caption("predicted_difficulty"),
+    ) + figure([] if table.empty else effects, caption("feature_effects"))
 
 
 def horizon_figures(found: TimeHorizon) -> list[Block]:
@@ -426,5 +417,5 @@ def horizon_figures(found: TimeHorizon) -> list[Block]:
             "time_horizon", partial(draw_horizons, found=found), description=f"Horizons of {plural(n, 'system')}.",
             height=height_of(n, each=len(found.shares)),
         ),
-        "Length of the tasks that each system solves so often, with its interval; lengths of the tasks grey.",
+        caption("time_horizon"),
     )  # fmt: skip

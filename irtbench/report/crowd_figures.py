@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from irtbench.estimation.raters.fitted_raters import FittedRaters
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report.blocks import Block, ItemsTable, figure, table
+from irtbench.report.captions import caption
 from irtbench.report.drawing import HEIGHT, on_axes
 from irtbench.report.formatting import count, decimal, plural, write_table
 from irtbench.report.forms import (
@@ -121,7 +122,7 @@ def screening_figures(reasons: Mapping[str, int]) -> list[Block]:
     draw = partial(draw_reasons, reasons=ordered)
     return figure(
         on_axes("screening", draw, description=said, height=height_of(len(ordered))),
-        "Respondents by outcome of the screening; each one removed stands with the first rule that applied.",
+        caption("screening"),
     )
 
 
@@ -145,9 +146,8 @@ def agreement_figures(overall: Agreement, by_label: Mapping[str, Agreement], ite
             "agreement", partial(draw_agreement, found=found), height=height_of(len(found), each=3),
             description=f"Agreement beyond chance on {plural(len(found), 'set')} of items.",
         ),
-        f"Agreement beyond chance, with {100 * overall.level:g}% intervals, the items being a sample. Among items of "
-        "one label it is low however well people agree, for nearly all answers are the same.",
-    ) + figure(of_items, "Items by how many of their answers are the most frequent one.")  # fmt: skip
+        caption("agreement", level=overall.level),
+    ) + figure(of_items, caption("item_agreement"))  # fmt: skip
 
 
 def facet_figures(found: FittedRaters) -> list[Block]:
@@ -163,9 +163,8 @@ def facet_figures(found: FittedRaters) -> list[Block]:
         description=f"Fair scores of {plural(len(scores), 'respondent')} against the mean scores given.",
     )  # fmt: skip
     return [
-        *figure(severities, "Severity of each rater with its 95% interval: above 0 the rater gives lower scores."),
-        *figure(fair, "Fair scores, what an average rater would have given, against the mean scores that were given: "
-                "above the diagonal where raters were severe; of few ratings nearer to the mean."),
+        *figure(severities, caption("severities")),
+        *figure(fair, caption("fair_scores")),
     ]  # fmt: skip
 
 
@@ -192,12 +191,12 @@ def rater_page(found: FittedRaters, precision: pd.DataFrame) -> Page:
         of_groups = of_groups.set_axis(["rater_id", "group", *of_groups.columns[2:]], axis=1)
     blocks = [
         *facet_figures(found),
-        ItemsTable(f"Raters, the most severe first.{said}", write_table(chosen(shown, OF_RATERS)), noun="rater",
+        ItemsTable(caption("table_raters", more=said), write_table(chosen(shown, OF_RATERS)), noun="rater",
                    words="rater, remark …"),
-        *table(chosen(ranked, OF_RESPONDENTS), f"Respondents by fair score.{more}"),
-        *table(chosen(found.item_rows(), OF_ITEMS), "Items, as an average rater grades them."),
-        *table(precision, "What so many ratings of a respondent by average raters buy."),
-        *(table(of_groups, "Raters' additional severity for groups, the smallest p first.")),
+        *table(chosen(ranked, OF_RESPONDENTS), caption("table_rated", more=more)),
+        *table(chosen(found.item_rows(), OF_ITEMS), caption("table_rated_items")),
+        *table(precision, caption("table_rating_precision")),
+        *table(of_groups, caption("table_rater_groups")),
         *how_to_read(
             "Severity is in logits: a rater of severity 1 above another has odds of the higher score smaller by "
             "2.7. The fair score is what an average rater is expected to give on all items; its interval holds the "

@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
 from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.report.blocks import Block, figure
+from irtbench.report.captions import caption
 from irtbench.report.drawing import WIDTH, on_axes
 from irtbench.report.formatting import count, plural
 from irtbench.report.forms import (
@@ -222,8 +223,7 @@ def power_figures(table: pd.DataFrame, *, sizes: Sequence[int], alpha: float) ->
     ]  # fmt: skip
     return figure(
         panels,
-        "Expected p of a difference in accuracy by its size, a line for each share of items that the better system "
-        f"gets worse; the level {alpha:g} dashed.",
+        caption("power", alpha=alpha),
     )
 
 
@@ -258,9 +258,9 @@ def breakdown_figures(accuracy: pd.DataFrame, advantage: pd.DataFrame | None) ->
             description=f"Accuracy on {plural(n_types, 'type')} of items.",
             height=height_of(n_types, each=len(accuracy) // n_types),
         ),
-        "Accuracy of each system on each type of item, with intervals.",
+        caption("breakdown"),
     ) + figure(
-        panels, "Advantage of one system over another by type, with intervals; filled where it is significant."
+        panels, caption("advantage")
     )  # fmt: skip
 
 
@@ -281,7 +281,7 @@ def consistency_figures(measures: pd.DataFrame, *, n_measures: int) -> list[Bloc
     )
     return figure(
         on_axes("consistency", draw, description=said, height=height),
-        "Accuracy before and after switching, and consistency, of each system, as shares with intervals.",
+        caption("consistency"),
     )
 
 
@@ -290,8 +290,7 @@ def calibration_figures(curves: Mapping[str, ReliabilityCurve]) -> list[Block]:
     said = f"Reliability curves of {plural(len(curves), 'system')}."
     return figure(
         on_axes("reliability", partial(draw_reliability, curves=curves), description=said, height=WIDTH),
-        "Reliability curve: the observed share of each bin against its stated probability, with intervals; calibrated "
-        "predictions lie on the dashed diagonal.",
+        caption("reliability_curves"),
     )
 
 
@@ -306,11 +305,10 @@ def bound_figures(result: CrowdFilter, people: Mapping[str, HumanAccuracy]) -> l
         height=height_of(len(people), each=3) + 0.4,
     )  # fmt: skip
     return [
-        *figure(votes, "Items by their number of right votes, those that pass the filter dark."),
+        *figure(votes, caption("crowd_filter")),
         *figure(
             bound,
-            "Human accuracy on all items and on those that pass, with Wilson’s and the bootstrap’s interval, and "
-            "Hoeffding’s lower bound with its confidence.",
+            caption("human_bound"),
         ),
     ]
 
@@ -320,5 +318,5 @@ def artifact_figures(result: Artifacts) -> list[Block]:
     said = f"Accuracy of {plural(len(result.baselines), 'baseline')} that do not see the question."
     return figure(
         on_axes("artifacts", partial(draw_baselines, found=result), description=said, height=2.6),
-        "Share of the items that a baseline gets right without the question, and that of chance.",
+        caption("artifacts"),
     )

@@ -6,6 +6,7 @@ from collections.abc import Set
 
 from irtbench.report import opening, scale_figures, sections
 from irtbench.report.blocks import Block, Link, Section, figure, table
+from irtbench.report.captions import caption
 from irtbench.report.page import Page, render_page
 from irtbench.report.prose import unit_of_ability, where_people_are
 from irtbench.report.scoring_figures import percentile_figures
@@ -44,24 +45,18 @@ def opening_blocks(study: Study) -> list[Block]:
     """The figure and the table beside the first sentences."""
     scales, scores = study.scales, study.system_scores
     retained = [scale.scale for scale in scales if scale.scale is not None]
-    systems = ""
-    if scores is not None and not scores.empty:
-        systems = " Below, the systems with their intervals."
-        if scores["respondent_id"].nunique() > scale_figures.MOST_POSITIONS:
-            systems = f" Below, {scale_figures.MOST_POSITIONS} of the systems, from the most to the least able."
+    n_systems = 0 if scores is None else scores["respondent_id"].nunique()
     blocks: list[Block] = []
     if scores is not None and study.bank is not None:
         scoring = study.settings.score.scoring(seed=study.settings.study.seed)
         blocks += percentile_figures(scores, scoring, study.bank.respondents)
     blocks += figure(
         scale_figures.position_panels(retained, scores, unit_of_ability(scales)),
-        f"Estimated abilities of the screened respondents on each scale.{systems} Estimates "
-        "crowd together at the right where a scale has few hard items: it cannot tell able people apart.",
+        caption("abilities_of_respondents", n_systems=n_systems, most=scale_figures.MOST_POSITIONS),
     )
     blocks += table(
         opening.scale_numbers(scales),
-        "Each scale in numbers: items kept of those given, respondents, marginal reliability of ability, and between "
-        f"which difficulties the items kept are. {where_people_are(scales)}",
+        caption("table_scale_numbers", people=where_people_are(scales)),
     )
     return blocks
 

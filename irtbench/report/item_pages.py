@@ -9,6 +9,7 @@ import pandas as pd
 
 from irtbench.bank.scale import Scale
 from irtbench.report.blocks import Block, ItemsTable, Sentence, drawn_options, item_anchor, linked_items, table
+from irtbench.report.captions import caption
 from irtbench.report.check_figures import bias_figures, key_figures
 from irtbench.report.formatting import decimal, listing, percent, plural, write_table
 from irtbench.report.page import MOST_SENTENCES, Page, first_rows, how_to_read, result_page
@@ -61,7 +62,7 @@ def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[B
         outcome=["differs" if item in set(flagged) else "" for item in worst["item_id"]]
     )
     rows = ItemsTable(
-        f"Every item, those of least p first.{more}", write_table(shown),
+        caption("table_bias", more=more), write_table(shown),
         anchors=[item_anchor(item) for item in worst["item_id"]], filters=("outcome", "size", "ets_class", "r2_class"),
         words="item, size …",
     )  # fmt: skip
@@ -113,7 +114,7 @@ def keys_page(
     drawn = {item_anchor(str(item)): drawn_options(own) for item, own in known}
     shown = first.assign(outcome=["looks wrong" if p > suspicious else "" for p in first["p_wrong_key"]])
     rows = ItemsTable(
-        f"Every item, the most suspicious key first. An item’s name opens it: who chose which option.{more}",
+        caption("table_keys", more=more),
         write_table(shown), anchors=[item_anchor(item) for item in first["item_id"]], details={"items": drawn},
         filters=("outcome", "key", "proposed"), words="item, option …",
     )  # fmt: skip
@@ -154,7 +155,7 @@ def forms_page(scales: Sequence[Scale], found: AssembledForms) -> Page:
     shown = details[[name for name in names if name in details and not (name == "form" and forms == 1)]]
     unique = details["item_id"].is_unique
     rows = ItemsTable(
-        "The items of the form." if forms == 1 else "The items of each form.", write_table(shown),
+        caption("table_form_items", n_forms=forms), write_table(shown),
         anchors=[item_anchor(item) for item in details["item_id"]] if unique else (),
         filters=("form", "scale", "group"), words="item, text …",
     )  # fmt: skip
@@ -163,7 +164,7 @@ def forms_page(scales: Sequence[Scale], found: AssembledForms) -> Page:
         *form_figures(scales, found),
         *table(
             precision,
-            "Precision where it was asked for.",
+            caption("table_form_precision"),
         ),
         rows,
     ]

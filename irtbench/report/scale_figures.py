@@ -18,6 +18,7 @@ from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.blocks import Block, figure
+from irtbench.report.captions import caption
 from irtbench.report.drawing import ABILITY_LABEL, HEIGHT, WIDTH, Drawing, on_axes
 from irtbench.report.formatting import count, decimal, interval, plural
 from irtbench.report.forms import (
@@ -50,14 +51,6 @@ MAP_HEIGHT = 5.2
 MOST_NAMED = 60  # items whose names are written in a Wright map; of more there are points alone
 MOST_DRIFTED = 12  # items whose names are written where they drifted
 MOST_POSITIONS = 20  # systems in one panel
-MAP = (
-    "Wright map: people to the left, items at their difficulty to the right. Where there are people and no items, the "
-    "scale tells little."
-)
-INFORMATION = (
-    "Test information along ability; on the right the standard error of ability that it stands for. The scale is most "
-    "exact where the curve is high."
-)
 
 
 def numbered(name: str, place: int, n: int) -> str:
@@ -412,14 +405,11 @@ def fit_figures(scale: Scale | None, items: pd.DataFrame) -> list[Block]:
     return [
         *figure(
             curves,
-            "Item characteristic curves: the probability of a correct response along ability. Steep ones tell people "
-            "apart; where a curve starts is the chance to guess."
-            if kept.categories is None
-            else "Expected share of each item's score along ability. Steep curves tell people apart.",
+            caption("curves", categories=kept.categories is not None),
         ),
         *_information({"all": kept}),
-        *figure(map_panels([item_map(scale)]), MAP),
-        *figure(position_panels([scale], None, ""), "Estimated abilities of the respondents, who are the norm sample."),
+        *figure(map_panels([item_map(scale)]), caption("wright_map")),
+        *figure(position_panels([scale], None, ""), caption("abilities_of_norm_sample")),
     ]
 
 
@@ -433,17 +423,19 @@ def loading_figures(items: pd.DataFrame) -> list[Block]:
         description=f"Loadings of {plural(len(items), 'item')} in {plural(len(columns), 'column')}.",
         height=min(12.0, 1.6 + 0.16 * len(items)),
     )  # fmt: skip
-    return figure(drawing, "Loadings of the items on the abilities: dark where large, a dash where negative.")
+    return figure(drawing, caption("loadings"))
 
 
 def _information(scales: Mapping[str, ItemParameters]) -> list[Block]:
     draw = partial(draw_information, scales=scales)
-    return figure(on_axes("test_information", draw, description="Test information along ability."), INFORMATION)
+    return figure(
+        on_axes("test_information", draw, description="Test information along ability."), caption("test_information")
+    )
 
 
 def wright_figures(maps: Mapping[str, ItemMap]) -> list[Block]:
     """Of a bank: the Wright map of each scale, and test information."""
-    return figure(map_panels(list(maps.values())), MAP) + _information(
+    return figure(map_panels(list(maps.values())), caption("wright_map")) + _information(
         {name or "all": found.scale.items for name, found in maps.items()}
     )
 
@@ -453,8 +445,7 @@ def drift_figures(drift: pd.DataFrame) -> list[Block]:
     said = f"{plural(len(drift), 'common item')}, {int(drift['released'].sum())} left out of the link."
     return figure(
         on_axes("drift", partial(draw_drift, table=drift), description=said, height=WIDTH),
-        "Common items: difficulty as the old scale has it and as these people have it, put on that scale. Items on the "
-        "dashed line stayed as they were; those off it drifted.",
+        caption("drift"),
     )
 
 
@@ -477,8 +468,7 @@ def form_figures(scales: Sequence[Scale], found: AssembledForms) -> list[Block]:
         )  # fmt: skip
     return figure(
         drawings,
-        "Test information of the short form and of all items it was chosen from; on the right the standard error of "
-        "ability that follows.",
+        caption("form_information"),
     )
 
 
@@ -487,6 +477,5 @@ def plan_figures(plan: CrowdPlan) -> list[Block]:
     said = f"Expected standard errors of difficulty of {plural(plan.n_items, 'item')}."
     return figure(
         on_axes("expected_errors", partial(draw_expected_errors, plan=plan), description=said),
-        f"Standard errors of difficulty to expect of {plural(plan.n_respondents, 'respondent')} with {plan.n_each} "
-        "items each. Items at the ends are known less well than those where the people are.",
+        caption("expected_errors", people=plural(plan.n_respondents, "respondent"), n_each=plan.n_each),
     )

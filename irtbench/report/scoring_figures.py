@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 
 from irtbench.bank.scale import Scale
 from irtbench.report.blocks import Block, Sentence, figure
+from irtbench.report.captions import caption
 from irtbench.report.drawing import ABILITY_LABEL, Drawing, on_axes
 from irtbench.report.evaluation_figures import draw_differences
 from irtbench.report.formatting import decimal, plural
@@ -82,11 +83,9 @@ def percentile_figures(scores: pd.DataFrame, scoring: ScoringSettings, people: s
         description=" ".join(place(row, scoring, people) for row in given.head(MOST_DESCRIBED).to_dict("records")),
         height=height_of(min(n, MOST_POSITIONS), each=n_scales),
     )  # fmt: skip
-    some = f" Shown are {MOST_POSITIONS} of {n} systems, from the highest to the lowest." if n > MOST_POSITIONS else ""
     return figure(
         drawing,
-        f"Percentiles: what share {among} each system is better than, on each scale on which that can be told, with "
-        f"its {100 * scoring.level:g}% interval.{some}",
+        caption("percentiles", among=among, level=scoring.level, n=n, most=MOST_POSITIONS),
     )
 
 
@@ -202,11 +201,8 @@ def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float
         own = some_systems(scores[(scores["scale"] == scale.name) & scores["theta"].notna()])
         if len(own):
             panels.append(_positions(numbered("abilities", k, len(without)), scale.name, own))
-    some = ""
-    if scores["respondent_id"].nunique() > MOST_POSITIONS:
-        some = f" Shown are {MOST_POSITIONS} of the systems, from the most to the least able."
-    below = ", on each scale below those of its norm sample" if len(without) < len(scales) else ""
-    return figure(panels, f"Abilities θ with their {100 * level:g}% intervals{below}.{some}")
+    n, norms = scores["respondent_id"].nunique(), len(without) < len(scales)
+    return figure(panels, caption("abilities", level=level, norms=norms, n=n, most=MOST_POSITIONS))
 
 
 def _positions(name: str, scale: str, own: pd.DataFrame) -> Drawing:
@@ -238,22 +234,16 @@ def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *
             )
             for k, (scale, rows) in enumerate(each)
         ]
-        most = max(len(rows) for _, rows in each)
-        which = "each pair" if most <= MOST_ROWS else f"the {MOST_ROWS} pairs of least p of {most:,}"
-        blocks += figure(
-            panels,
-            f"{label[0].upper()}{label[1:]} of {which}, the first less the second, with {100 * level:g}% intervals; "
-            "filled where it is significant after adjustment for the number of pairs.",
-        )
+        n = max(len(rows) for _, rows in each)
+        blocks += figure(panels, caption("differences", what=label, n=n, most=MOST_ROWS, level=level))
     if ranking is not None:
         each = list(ranking.groupby("scale", sort=False))
         panels = [
             _positions(numbered("ranking", k, len(each)), str(scale) if len(each) > 1 else "", rows.head(MOST_RANKED))
             for k, (scale, rows) in enumerate(each)
         ]
-        n_systems = max(len(rows) for _, rows in each)
-        which = "all systems" if n_systems <= MOST_RANKED else f"the first {MOST_RANKED} of {n_systems} systems"
-        blocks = [*figure(panels, f"Abilities of {which} in order, with {100 * level:g}% intervals."), *blocks]
+        n = max(len(rows) for _, rows in each)
+        blocks = [*figure(panels, caption("ranking", n=n, most=MOST_RANKED, level=level)), *blocks]
     return blocks
 
 
@@ -292,8 +282,7 @@ def prediction_figures(table: pd.DataFrame, *, level: float) -> list[Block]:
             "predicted_accuracy", partial(draw_predicted, table=table), height=height_of(n, each=2),
             description=f"Predicted accuracy of {plural(n, 'system')}.",
         ),
-        f"Accuracy predicted on all items of the bank, with {100 * level:g}% intervals, and the accuracy on the "
-        "items that were seen.",
+        caption("predicted_accuracy", level=level),
     )  # fmt: skip
 
 
@@ -312,10 +301,8 @@ def adaptive_figures(found: AdaptivePaths, *, wanted: float | None) -> list[Bloc
     errors, said = partial(draw_errors_by_step, found=found, wanted=wanted), "The standard error falls with each item."
     return figure(
         on_axes("paths", partial(draw_paths, found=found), description="Ability after each item asked."),
-        "Ability after each item asked, of the first respondents, with a standard error either way; filled dots are "
-        "responses that raised it, of right and wrong the right ones.",
+        caption("adaptive_paths"),
     ) + figure(
         on_axes("errors_by_step", errors, description=said),
-        "Standard error of ability after each item: the median of the respondents whose test went so far, and the "
-        "middle 80% of them.",
+        caption("errors_by_step"),
     )

@@ -14,7 +14,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.check_figures import draw_fit
 from irtbench.report.drawing import ABILITY_LABEL, HEIGHT, Drawing, on_axes
 from irtbench.report.formatting import decimal, p_value, plural
-from irtbench.report.forms import BLUE, DASHED, GREY, ORANGE, Series, curve_plot
+from irtbench.report.forms import BLUE, DASHED, GREY, ORANGE, VECTORS, Series, curve_plot
 from irtbench.report.paper_tables import fit_extremes, item_status_table, remaining_parameters, removed_parameters
 from irtbench.report.prose import unit_of_ability
 from irtbench.report.scale_figures import (

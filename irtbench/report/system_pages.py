@@ -9,6 +9,7 @@ import pandas as pd
 
 from irtbench.bank.bank import ItemBank
 from irtbench.report.blocks import Block, ItemsTable, Sentence, table
+from irtbench.report.captions import caption
 from irtbench.report.formatting import decimal, p_value, plural, write_table
 from irtbench.report.page import MOST_ROWS, MOST_SENTENCES, Page, first_rows, how_to_read, result_page
 from irtbench.report.scoring_figures import comparison_figures, percentile_figures, places, score_figures
@@ -35,7 +36,6 @@ def score_page(bank: ItemBank, scores: pd.DataFrame, scoring: ScoringSettings) -
     scoring
         How they were scored.
     """
-    level = f"{100 * scoring.level:g}%"
     shown = [
         "respondent_id", "scale", "n_items", "n_correct", "accuracy", "theta", "theta_lower", "theta_upper",
         "percentile", "percentile_lower", "percentile_upper", "percentile_empirical", "person_fit", "flags",
@@ -43,7 +43,7 @@ def score_page(bank: ItemBank, scores: pd.DataFrame, scoring: ScoringSettings) -
     ]  # fmt: skip
     first, more = first_rows(as_given(scores), "score")
     rows = ItemsTable(
-        f"Scores, a row a system on a scale, with {level} intervals in brackets.{more}",
+        caption("table_scores", level=scoring.level, more=more),
         write_table(first[[name for name in shown if name in first]]),
         noun="score", filters=("respondent_id", "scale"), words="system, scale, remark …",
     )  # fmt: skip
@@ -103,7 +103,7 @@ def comparison_page(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, l
         pairs = pairs.sort_values(f"{what}_p_adjusted", kind="stable")
     first, more = first_rows(pairs, "pair")
     rows = ItemsTable(
-        f"Every pair, the first less the second, with {100 * level:g}% intervals in brackets.{more}",
+        caption("table_pairs", level=level, more=more),
         write_table(first), noun="pair", filters=("scale", "first", "second"), words="system, scale …",
     )  # fmt: skip
     blocks: list[Block] = [*comparison_figures(comparison, ranking, level=level)]
@@ -113,10 +113,7 @@ def comparison_page(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, l
             *("percentile", "percentile_lower", "percentile_upper", "probability_best", "indistinguishable_from"),
         ]
         ranked = ranking[names].assign(indistinguishable_from=ranking["indistinguishable_from"].str.replace(";", ", "))
-        first_ones = f", the first {MOST_ROWS} of {len(ranked)}" if len(ranked) > MOST_ROWS else ""
-        blocks += table(
-            ranked.head(MOST_ROWS), f"Ranking: the order by ability, with the interval of each rank{first_ones}."
-        )
+        blocks += table(ranked.head(MOST_ROWS), caption("table_ranking", n=len(ranked), most=MOST_ROWS))
     blocks.append(rows)
     how = ADJUSTMENTS.get(adjustment, adjustment)
     blocks += how_to_read(
