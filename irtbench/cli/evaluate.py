@@ -566,7 +566,7 @@ class MoreTrials:
     ] = None
     theta: Annotated[float, typer.Option("--theta", help="The system's ability, for --bank.")] = 0.0
     against: Annotated[
-        float | None, typer.Option("--against", metavar="THETA", help="With --bank: a less able one to be told apart.")
+        float | None, typer.Option("--against", metavar="THETA", help="With --bank: a less able one to compare with.")
     ] = None
     trials: Annotated[
         list[int], typer.Option("--trials", metavar="N", help="Trials of each item; repeat for several.")
