@@ -149,7 +149,7 @@ def curve_plot(ax: Axes, lines: Sequence[Series], *, x: str, y: str) -> Axes:
 def many_curves(
     ax: Axes, x: NDArray[np.float64], heights: NDArray[np.float64], look: Mapping[str, Any]
 ) -> LineCollection:
-    """A curve a column, all drawn as one picture: of thousands of lines each for itself takes minutes."""
+    """A curve a column, all drawn as one picture: thousands of lines, each for itself, are slow."""
     places = np.broadcast_to(x[:, None], heights.shape)
     curves = LineCollection(
         list(np.stack([places, heights], axis=2).swapaxes(0, 1)),
