@@ -71,7 +71,7 @@ class StoredScores(Shown):
     @property
     def unanswered(self) -> list[str]:
         """Respondents without any response."""
-        return list(self.coded.idle_ids())
+        return [self.coded.name_of(int(i)) for i in self.coded.unanswered]
 
     @cached_property
     def _code(self) -> NDArray[np.int8]:

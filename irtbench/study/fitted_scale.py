@@ -450,7 +450,7 @@ class InCategories(Fit):
             raise InputError(f"file {place}: no item has two different scores; expected some, which alone tell")
         if isinstance(given, StoredScores):
             some = given.select_items([*n.index[enough]])
-            return some.answered(), left_out, sorted(some.unanswered)
+            return some.answered(), left_out, sorted(some.coded.idle_ids())
         data = given.loc[:, enough].dropna(how="all")
         return data, left_out, sorted(set(given.index) - set(data.index))
 

@@ -99,7 +99,7 @@ def test_of_many_systems_the_percentiles_are_drawn_and_those_without_one_are_tol
 
     (block,) = scoring_figures.percentile_figures(scores, ScoringSettings())
     assert isinstance(block, FigureOfPanels)
-    assert block.caption.startswith("Percentiles: what share of the people each system is better than")
+    assert block.caption.startswith("Percentiles: the share of the people whom each system exceeds")
     assert block.caption.endswith("Shown are 20 of 25 systems, from the highest to the lowest.")
     (drawing,) = block.panels
     assert drawing.description.startswith(scoring_figures.place(rows[0], ScoringSettings()))
