@@ -14,7 +14,7 @@ WANTED = {
     "responses": (
         "ResponsesLike",
         "ResponsesLike | SparseResponses",
-        "ResponsesLike | SparseResponses | StoredResponses",
+        "ResponsesLike | Responses",
     ),
     "answers": ("AnswersLike", "pd.DataFrame | None"),  # the latter: of `screen`, beside the responses
 }

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.coded_responses import MISSING
@@ -114,6 +115,14 @@ class StoredScores(Shown):
         some = self.coded.select_items(item_ids)
         own = [places[item] for item in item_ids]
         return replace(self, coded=some, n_by_level=self.n_by_level[own], given=self.given[own])
+
+    def table(self) -> pd.DataFrame:
+        """How often each level was given to each item: columns ``item_id, level, n``, a row an item's category."""
+        item, level = np.nonzero(self.given)
+        names, scores = np.array(self.item_ids, dtype=object), np.array(self.levels, dtype=object)
+        return pd.DataFrame(
+            {"item_id": names[item], "level": scores[level], "n": self.n_by_level[item, level]}
+        ).infer_objects()
 
     def in_short(self) -> str:
         """Size, share observed and number of levels."""
