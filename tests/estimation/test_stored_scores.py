@@ -163,7 +163,7 @@ def test_what_needs_all_in_memory_is_refused(tmp_path: Path) -> None:
 def test_the_table_counts_what_each_item_was_given(tmp_path: Path) -> None:
     table = pd.DataFrame({"respondent_id": list("abcd"), "i": [0, 1, 1, 2], "j": [2, 0, 0, np.nan]})
     table.to_parquet(tmp_path / "scores.parquet", index=False)
-    found = irtbench.encode_scores(tmp_path / "scores.parquet", tmp_path / "cache").table()
+    found = irtbench.encode_scores(irtbench.LargeTable.open(tmp_path / "scores.parquet"), tmp_path / "cache").table()
     assert found.to_dict("list") == {
         "item_id": ["i", "i", "i", "j", "j"], "level": [0, 1, 2, 0, 2], "n": [1, 2, 1, 2, 1]
     }  # fmt: skip
