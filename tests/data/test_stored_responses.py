@@ -16,8 +16,8 @@ from builders.simulated import drawn
 from builders.stored import on_disk
 from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
-from irtbench.data.response_store import LOCK, STATE, ResponseStore, checksum, held, unchanged
-from irtbench.data.stored_responses import RESPONSES, StoredResponses
+from irtbench.data.response_store import LOCK, ResponseStore, checksum, held, unchanged
+from irtbench.data.stored_responses import RESPONSES, STATE, StoredResponses
 
 IDENTITY = {"files": [["a", 1, "2"]]}
 VALUES = np.array([[1, 0, -1], [0, 0, 1], [-1, -1, -1], [1, 1, 1]], dtype=np.int8)

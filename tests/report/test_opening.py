@@ -73,7 +73,7 @@ def scale(name: str = "x", removals: tuple[Removal, ...] = (), **parts: Any) -> 
         guessing=0.0,
         fit_after=None,
     )
-    made = {
+    made: dict[str, Any] = {
         "name": name, "pruning": pruning, "scale": SimpleNamespace(items=items), "analysis": None, "doubts": (),
         "responses": SimpleNamespace(n_items=9, n_respondents=50), "converged": True,
         "fitted": None, "fits": {}, "n_respondents": 50,

@@ -126,9 +126,9 @@ def test_what_comes_with_scores_comes_part_by_part_too(layout: str, frame: pd.Da
     assert abs(np.nanmean(residual)) < 0.15
     assert np.nanstd(residual) == pytest.approx(1, abs=0.1)
     assert len(np.unique(residual[~np.isnan(residual)])) == np.isfinite(residual).sum()  # no two parts draw the same
-    for file, keys in (("surprises.csv", ["item_id"]), ("difficulty.csv", ["level"])):
+    for table, keys in (("surprises.csv", ["item_id"]), ("difficulty.csv", ["level"])):
         here, there = (
-            pd.read_csv(tmp_path / name / "why" / file).set_index(["respondent_id", "scale", *keys]).sort_index()
+            pd.read_csv(tmp_path / name / "why" / table).set_index(["respondent_id", "scale", *keys]).sort_index()
             for name in NAMES
         )
         assert len(here) > 20

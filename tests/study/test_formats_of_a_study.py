@@ -47,7 +47,7 @@ def test_a_folder_of_logs_is_a_study(tmp_path: Path) -> None:
     data = read_data(settings)
     assert data.responses.item_ids == tuple(f"t/{k}" for k in range(6))
     order = [data.responses.respondent_ids.index(name) for name in RESPONSES.respondent_ids]
-    np.testing.assert_array_equal(data.responses.values[order], RESPONSES.values)
+    np.testing.assert_array_equal(data.responses.to_matrix().values[order], RESPONSES.values)
     before = file_hash(settings.data.answers)
     next(settings.data.answers.rglob("*.jsonl")).write_text("{}\n")
     assert file_hash(settings.data.answers) != before

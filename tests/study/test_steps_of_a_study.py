@@ -52,7 +52,7 @@ def settings(tmp_path: Path) -> StudyFile:
 
 def test_files_are_read_graded_screened_and_compared(settings: StudyFile, monkeypatch: pytest.MonkeyPatch) -> None:
     data = read_data(settings)
-    assert data.responses.values[0].tolist() == [1, 1, 0, 1]
+    assert data.responses.to_matrix().values[0].tolist() == [1, 1, 0, 1]
     assert data.respondents is not None
     assert data.respondents.loc["p1"].tolist() == ["de", "2"]
     with pytest.raises(InputError, match=r"answers.csv: 5 respondents are left; expected at least \d+ to estimate"):

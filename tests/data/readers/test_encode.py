@@ -18,9 +18,9 @@ from irtbench.data.readers import encode, large_table, row_order, table_blocks
 from irtbench.data.readers.encode import encode_table
 from irtbench.data.readers.large_columns import ColumnChoice
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.response_store import STATE, ResponseStore
+from irtbench.data.response_store import ResponseStore
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.stored_responses import RESPONSES, StoredResponses
+from irtbench.data.stored_responses import RESPONSES, STATE, StoredResponses
 
 
 @pytest.fixture(autouse=True)
