@@ -30,7 +30,7 @@ default_role = "py:obj"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
-autodoc_preserve_defaults = True
+autodoc_preserve_defaults = False  # the signature of settings taken by keyword has fields that the source does not
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
