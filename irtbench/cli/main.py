@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from contextvars import ContextVar
 from difflib import get_close_matches
@@ -308,6 +308,7 @@ def main() -> None:
     # importing torch and pandas makes objects by the hundred thousand, none of them garbage: the collector would look
     # through them again and again, and once more at the end, which takes half a second
     gc.set_threshold(100_000, 50, 50)
+    others = {*threading.enumerate()}  # of whoever calls this in a process of their own
     try:
         app = application(asked)
         with processes_of_run(asked.split()):
@@ -327,12 +328,13 @@ def main() -> None:
     finally:
         if DUCKDB not in sys.modules:  # which complains of objects that are there at the end
             gc.freeze()
-        leave_what_waits(sys.exc_info()[1])
+        leave_what_waits(sys.exc_info()[1], others)
 
 
-def leave_what_waits(ending: BaseException | None) -> None:
-    """End the program at once where a server has not answered, whose library would be waited for."""
-    if any(thread.name == WAITING for thread in threading.enumerate()) and isinstance(ending, SystemExit):
+def leave_what_waits(ending: BaseException | None, others: Set[threading.Thread]) -> None:
+    """End the program at once where a server has not answered this command, whose library would be waited for."""
+    waits = any(thread.name == WAITING for thread in {*threading.enumerate()} - others)
+    if waits and isinstance(ending, SystemExit):
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(ending.code if isinstance(ending.code, int) else 1)

@@ -409,3 +409,14 @@ def test_the_outcome_says_why_global_fit_is_not_known() -> None:
     unknown = scale | {"global_fit_before": {"reason": "3 items leave no degree of freedom"}}
     assert outcome(unknown) == "retained; global fit not known: 3 items leave no degree of freedom"
     assert outcome(unknown | {"rejected": "so it is"}) == "rejected: so it is"
+
+
+def test_a_server_that_another_waits_for_does_not_end_the_process(tmp_path: Path) -> None:
+    program = (
+        "import sys, threading\nfrom irtbench.cli.main import WAITING, main\n"
+        "threading.Thread(target=threading.Event().wait, name=WAITING, daemon=True).start()\n"
+        f"sys.argv = ['irtbench', 'doctor', {str(tmp_path / 'no.csv')!r}]\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    print('went on', stop.code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "went on 2\n")
