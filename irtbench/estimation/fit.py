@@ -233,6 +233,7 @@ def estimate(
         mode = found.mode or found.items
         posterior = fit_posterior(problem, mode, settings.posterior, seed=seed, item_ids=responses.item_ids)
         items, quantiles, joint = with_posterior(items, posterior), posterior.quantiles, None
+        population = posterior.population or population
         status = replace(status, posterior=posterior.stopped_because)
     logger.info("fit: %s (%d steps)", status, status.steps)
     if settings.population == "estimated":
@@ -349,7 +350,10 @@ def problem_of(
         each = [Logistic(lower=True, upper=True)] * responses.n_items
         items = CategoryItems(each, [2] * responses.n_items, 1, device)
         known = torch.from_numpy(known_asymptotes(responses.item_ids, settings, anchors)).to(device)
-        with_known = partial(category_model, items=items, priors=settings.priors, known=known)
+        with_known = partial(
+            category_model, items=items, priors=settings.priors, known=known,
+            difficulty=DifficultyPrior.of_items(responses.item_ids, settings.prior_items, device),
+        )  # fmt: skip
         return CategoryProblem.of(with_known, rows, nodes)
     return Problem.of(model, rows, nodes)
 
@@ -505,4 +509,5 @@ def with_posterior(items: ItemParameters, posterior: ItemPosterior) -> ItemParam
         intercept=posterior.mean[:, 1],
         guessing=posterior.mean[:, 2],
         covariance=posterior.covariance,
+        upper_asymptote=posterior.mean[:, 3] if posterior.mean.shape[1] > 3 else None,
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 QUANTILES = {"lower": 0.025, "median": 0.5, "upper": 0.975}
-PARAMETERS = ("discrimination", "difficulty", "guessing")
+PARAMETERS = ("discrimination", "difficulty", "guessing", "upper_asymptote")
 LEAST_MASS = 1e-12
 
 
@@ -26,12 +26,12 @@ def quantile_columns(
     Parameters
     ----------
     quantiles
-        The 2.5, 50 and 97.5% quantiles of (a, b, c), shape (3, n_items, 3).
+        The 2.5, 50 and 97.5% quantiles of (a, b, c), perhaps of u too, shape (3, n_items, 3 or 4).
     guessing_estimated
         Where c is estimated, shape (n_items,); elsewhere its quantiles are NaN.
     """
     found = {}
-    for k, name in enumerate(PARAMETERS):
+    for k, name in enumerate(PARAMETERS[: quantiles.shape[2]]):
         for level, values in zip(QUANTILES, quantiles[:, :, k], strict=True):
             found[f"{name}_{level}"] = np.where(guessing_estimated, values, np.nan) if name == "guessing" else values
     return found
@@ -48,7 +48,7 @@ def interval_columns(ends: NDArray[np.float64], guessing_wanted: NDArray[np.bool
         Where c was to be estimated, shape (n_items,); elsewhere its ends are NaN.
     """
     found = {}
-    for k, name in enumerate(PARAMETERS):
+    for k, name in enumerate(PARAMETERS[: ends.shape[2]]):
         for end, values in zip(("lower", "upper"), ends[:, :, k], strict=True):
             found[f"{name}_{end}"] = np.where(guessing_wanted, values, np.nan) if name == "guessing" else values
     return found

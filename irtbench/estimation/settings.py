@@ -149,8 +149,7 @@ class FitSettings(Settings):
             asymptote_prior("prior_upper", self.prior_upper)
         for what, there in (
             ("prior hierarchical", self.prior == "hierarchical"),
-            ("prior_items", bool(self.prior_items)),
-            ("a posterior", self.posterior is not None),
+            ("a posterior without a prior of slopes", self.posterior is not None and self.priors.slope is None),
             ("guessing", self.guessing > 0),
         ):
             if there:
@@ -171,8 +170,6 @@ class FitSettings(Settings):
             raise InputError(
                 f"FitSettings: prior hierarchical is one of slopes; with {self.kind} expected none or weak"
             )
-        if self.posterior is not None:
-            raise InputError(f"FitSettings: a posterior goes with kind 2pl or 3pl but got {self.kind}")
 
     def _demand_difficulties(self) -> None:
         """Refuse priors of difficulty that are none, and what they do not go with."""

@@ -87,16 +87,15 @@ def test_the_guides_moments_are_those_of_its_draws(responses: ResponseMatrix, pr
     free = [True, True, False, False, True]
     problem = make_problem(responses, Priors.named(prior), free=free, fixed=0.15)  # type: ignore[arg-type]
     rng = torch.Generator().manual_seed(0)
-    items = problem.prior.fixed  # 0.15 where c is fixed
     sign = problem.prior.slope_sign
     centre = 0.5 * torch.randn(5, 3, generator=rng, dtype=torch.float64)
     root = 0.3 * torch.randn(5, 3, 3, generator=rng, dtype=torch.float64)
     root[~torch.tensor(free), 2] = 0.0  # what is fixed does not vary
-    mean, covariance = item_moments(problem, items, centre, root @ root.transpose(1, 2))
+    mean, covariance = item_moments(problem, centre, root @ root.transpose(1, 2))
     normals = torch.randn(400_000, 3, generator=rng, dtype=torch.float64)
     for j in range(5):
         own_sign = None if sign is None else sign[j]
-        values = natural_parameters(centre[j] + normals @ root[j].T, own_sign, torch.tensor(free[j]))
+        values = natural_parameters(centre[j] + normals @ root[j].T, own_sign, torch.tensor([free[j]]))
         values[:, 2] = torch.sigmoid(values[:, 2]) if free[j] else 0.15
         spread = values.std(dim=0).clamp(min=1e-9)
         # 400,000 draws: five standard errors of a mean are .008 standard deviations

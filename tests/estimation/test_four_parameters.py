@@ -260,7 +260,10 @@ def test_what_knows_no_upper_asymptote_refuses_it() -> None:
     [
         ({"prior": "hierarchical"}, "prior hierarchical does not go with a 4pl"),
         ({"prior": "none"}, "guessing of a 4pl has a prior"),
-        ({"posterior": "normal"}, "a posterior does not go with a 4pl"),
+        (
+            {"posterior": "normal", "prior": "none", "prior_guessing": "beta:5,15"},
+            "a posterior without a prior of slopes does not go with a 4pl",
+        ),
         (
             {"prior_upper": "gamma:1,2"},
             "expected normal:MEAN,SD of logit u, or beta:ALPHA,BETA of u but got 'gamma:1,2'",

@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 from pyro import poutine
 
 from builders.problem import make_problem
+from irtbench.data.given import as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
+from irtbench.estimation.fit import problem_of
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import observed_information
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.settings import PosteriorKind
+from irtbench.estimation.settings import FitSettings, PosteriorKind
 from irtbench.estimation.variational import importance_weights as weighted_draws
 from irtbench.estimation.variational import item_guide
 from irtbench.estimation.variational.endless_slopes import change_with_others_fixed, drop_at_endless_slopes
@@ -42,7 +44,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import log_likelihood
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.rows import encode_responses
+from irtbench.models.pyro_model.rows import DenseRows, encode_responses
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import node_posterior
@@ -300,7 +302,7 @@ def test_single_precision_sums_give_the_same(five_fitted: tuple[Problem, ItemTen
 @pytest.mark.parametrize("sign", [None, torch.tensor([1.0, -1.0, 1.0], dtype=torch.float64)])
 def test_coordinates_there_and_back(sign: torch.Tensor | None) -> None:
     parameters = torch.tensor([[1.4, -0.7, -1.3], [-0.6, 2.0, 0.4], [0.02, -3.0, 0.0]], dtype=torch.float64)
-    guesses = torch.tensor([True, True, False])
+    guesses = torch.tensor([[True], [True], [False]])
     psi = coordinates_of(parameters, sign, guesses)
     torch.testing.assert_close(natural_parameters(psi, sign, guesses), parameters)
     # by hand for the first item: eta = d / sqrt(1 + a^2 / 2.89), p = c + (1 - c) / (1 + exp(-eta)), s = logit(c / p)
@@ -448,3 +450,105 @@ def test_the_density_that_draws_are_weighted_by_is_the_pyro_models(five: Respons
         trace = poutine.trace(poutine.condition(problem.model, data=values)).get_trace(*arguments)
         expected = float(trace.log_prob_sum() + guide.coordinates.log_abs_det_jacobian(u, phi))
         assert float(Target(guide, problem).log_density(u)) == pytest.approx(expected, abs=1e-6)
+
+
+def settled(kind: str, n_items: int, **words) -> tuple[Problem, ItemTensors]:
+    truth = ItemParameters.from_difficulty(np.full(n_items, 1.4), np.linspace(0.6, -0.4, n_items), 0.0)
+    rng = np.random.default_rng(8)
+    responses = simulate_responses(rng.normal(size=200), truth, rng=rng)
+    problem = problem_of(responses, FitSettings(kind=kind, prior="weak", **words), normal_grid())
+    return problem, find_mode(problem).items
+
+
+@pytest.mark.parametrize("kind", ["rasch", "1pl", "4pl"])
+def test_the_volume_where_slopes_are_shared_and_with_an_upper_asymptote(kind: str) -> None:
+    by_item = {"item2": 0.2, "item3": "3pl"} if kind == "4pl" else {}
+    problem, mode = settled(kind, 4, by_item=by_item)
+    coordinates = item_coordinates(problem, mode)
+    u = torch.linspace(-0.5, 0.7, len(coordinates.cells), dtype=torch.float64)
+    phi = coordinates(u)
+    jacobian = torch.autograd.functional.jacobian(coordinates._call, u)
+    expected = torch.linalg.slogdet(jacobian).logabsdet
+    torch.testing.assert_close(coordinates.log_abs_det_jacobian(u, phi), expected)
+    torch.testing.assert_close(coordinates._inverse(phi.clone()), u)
+    there = problem.bounded(coordinates.natural(coordinates(torch.zeros_like(u))))
+    torch.testing.assert_close(there.matrix, mode.matrix)
+    # in the order in which the model draws them
+    drawn = torch.cat([value.reshape(-1) for value in problem.prior.values_of(mode).values()])
+    torch.testing.assert_close(coordinates(torch.zeros_like(u)), drawn)
+    # whitened: the information in u is the identity
+    target = Target(ItemGuide(problem, mode, 0, 0), problem)
+    second = torch.autograd.functional.hessian(target.log_density, torch.zeros_like(u))
+    gradient_left = torch.autograd.functional.hessian(
+        lambda x: coordinates.log_abs_det_jacobian(x, coordinates(x)), torch.zeros_like(u)
+    )
+    np.testing.assert_allclose(gradient_left - second, np.eye(len(u)), atol=2e-4)
+
+
+@pytest.mark.slow
+def test_rasch_items_agree_with_integration_over_a_grid() -> None:
+    problem, mode = settled("rasch", 2)
+    found = fit_posterior(problem, mode, "normal", seed=0, **QUICK)
+    assert isinstance(problem.rows, DenseRows)
+    grid, rows = normal_grid(), problem.rows.values.numpy()
+    sd, d = np.linspace(-1.0, 5.0, 121), np.linspace(-2.5, 2.5, 101)
+    log_density = np.empty((121, 101, 101))
+    for k, s in enumerate(sd):
+        p = 1 / (1 + np.exp(-(s * grid.nodes + d[:, None])))
+        log_density[k] = np.log(normal_density(s, (1.0, 1.5)))
+        for first, second in ((1, 1), (1, 0), (0, 1), (0, 0)):
+            count = int(((rows[:, 0] == first) & (rows[:, 1] == second)).sum())
+            left, right = (p if first else 1 - p), (p if second else 1 - p)
+            log_density[k] += count * np.log((left * grid.weights) @ right.T)
+    log_density += np.log(normal_density(d, (0.0, 4.0)))[:, None] + np.log(normal_density(d, (0.0, 4.0)))
+    log_density[sd < 0] = -np.inf  # its mirror image
+    weight = np.exp(log_density - log_density.max())
+    weight /= weight.sum()
+    by_axis = [(weight.sum(axis=others), at) for others, at in (((1, 2), sd), ((0, 2), d), ((0, 1), d))]
+    mean = np.array([w @ at for w, at in by_axis])
+    deviation = np.sqrt([w @ (at - m) ** 2 for (w, at), m in zip(by_axis, mean, strict=True)])
+    assert max(w[[0, -1]].max() for w, _ in by_axis) < 1e-3
+    assert found.converged
+    assert found.population is not None
+    own = np.array([found.population.sd, *found.mean[:, 1]])
+    widths = np.array([found.population.se_sd, *found.standard_deviations[:, 1]])
+    assert agrees(own, widths, mean, deviation)
+    np.testing.assert_array_equal(found.mean[:, 0], 1.0)
+    assert not found.covariance[:, 0].any()
+    median = [-at[np.searchsorted(w.cumsum(), 0.5)] for w, at in by_axis[1:]]
+    np.testing.assert_allclose(found.difficulty, median, atol=0.06)
+
+
+@pytest.mark.slow
+def test_an_item_with_two_asymptotes_agrees_with_integration_over_a_grid() -> None:
+    settings = FitSettings(
+        kind="4pl", prior="weak", prior_slope="normal:1.2,0.25", prior_intercept="normal:0,1.5",
+        prior_guessing="beta:5,15", prior_upper="beta:19,1",
+    )  # fmt: skip
+    responses = simulated(200, [1.5], [-1.0], guessing=0.2, seed=5)
+    problem = problem_of(responses, settings, normal_grid())
+    found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0, **QUICK)
+    a, d, c, u = np.meshgrid(
+        np.linspace(0.2, 2.2, 21), np.linspace(-4, 6, 81), (np.arange(40) + 0.5) / 60, 1 - (np.arange(60) + 0.5) / 150,
+        indexing="ij", sparse=True,
+    )  # fmt: skip
+    grid = normal_grid()
+    marginal = sum(w / (1 + np.exp(-(a * node + d))) for node, w in zip(grid.nodes, grid.weights, strict=True))
+    p, n_correct = c + np.maximum(u - c, 0.0) * marginal, responses.values.sum()
+    log_density = n_correct * np.log(p) + (200 - n_correct) * np.log1p(-p)
+    # densities of the logits, by c and u themselves
+    log_density = log_density + 4 * np.log(c) + 14 * np.log1p(-c) + 18 * np.log(u)
+    weight = np.exp(log_density - log_density.max()) * normal_density(a, (1.2, 0.25)) * normal_density(d, (0.0, 1.5))
+    weight = weight * (u > c) / weight.sum()
+    mean = np.array([(weight * x).sum() for x in (a, d, c, u)])
+    deviation = np.sqrt([(weight * (x - m) ** 2).sum() for x, m in zip((a, d, c, u), mean, strict=True)])
+    assert found.converged
+    assert agrees(found.mean[0], found.standard_deviations[0], mean, deviation)
+    covariance = (weight * (d - mean[1]) * (u - mean[3])).sum()
+    assert found.covariance[0, 1, 3] == pytest.approx(covariance, abs=0.1 * deviation[1] * deviation[3])
+
+
+def test_one_flat_slope_of_few_respondents_is_refused() -> None:
+    rows = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]] * 3 + [[0, 1, 0]], dtype=np.float64)
+    problem = problem_of(as_responses(rows), FitSettings(kind="1pl"), normal_grid())
+    assert "all items: without a prior of its slope" in refusal(problem, find_mode(problem).items)

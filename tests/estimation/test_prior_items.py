@@ -12,6 +12,7 @@ import torch
 import irtbench
 from builders.commands_here import run_main
 from irtbench.data.input_error import InputError
+from irtbench.estimation.fit import problem_of
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.difficulty_prior import DifficultyPrior
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
@@ -225,9 +226,41 @@ def test_what_cannot_be_is_refused(settings: dict, saying: str) -> None:
         irtbench.FitSettings(**settings)
 
 
-def test_upper_asymptotes_refuse_them(responses: irtbench.ResponseMatrix) -> None:
-    with pytest.raises(InputError, match="prior_items does not go with a 4pl"):
-        irtbench.fit_model(responses, model="4pl", prior_items=EXPECTED)
+def test_items_with_upper_asymptotes_have_them(responses: irtbench.ResponseMatrix) -> None:
+    fitted = irtbench.fit_model(responses, model="4pl", prior_items=EXPECTED)
+    free = irtbench.fit_model(responses, model="4pl")
+    assert fitted.converged
+    for j, (mean, _) in ((1, EXPECTED["item2"]), (4, EXPECTED["item5"])):
+        assert abs(fitted.items.difficulty[j] - mean) < abs(free.items.difficulty[j] - mean)
+    settings = irtbench.FitSettings(kind="4pl", prior_items=EXPECTED)
+    problem = problem_of(responses, settings, irtbench.normal_grid())
+    prior, at = problem.prior, problem.given(fitted.items)
+    told = prior.values_of(at)
+    np.testing.assert_allclose(told["difficulty"], fitted.items.difficulty[[1, 4]])
+    np.testing.assert_allclose(prior.items_of(told).matrix, at.matrix, atol=1e-12)
+    # the gradient of the log-posterior at the mode, and its Hessian, by differences
+    shape = at.matrix.shape
+
+    def density(x: torch.Tensor) -> torch.Tensor:
+        return prior.log_density(ItemTensors.from_matrix(x.view(shape)))
+
+    first, second = (
+        of(density, at.matrix.flatten())
+        for of in (torch.autograd.functional.jacobian, torch.autograd.functional.hessian)
+    )
+    gradient, information = prior.derivatives(at, by_logit=True, positive=False)
+    np.testing.assert_allclose(gradient.flatten(), first, atol=1e-10)
+    blocks = second.view(6, 4, 6, 4)[torch.arange(6), :, torch.arange(6)]
+    np.testing.assert_allclose(information, -blocks, atol=1e-10)
+    value, step = problem.evaluate(at).log_posterior, 1e-4
+    for k in range(at.matrix.numel()):
+        moved = at.matrix.flatten().clone()
+        moved[k] += step
+        above = problem.evaluate(ItemTensors.from_matrix(moved.view(shape))).log_posterior
+        moved[k] -= 2 * step
+        below = problem.evaluate(ItemTensors.from_matrix(moved.view(shape))).log_posterior
+        assert (above - below) / (2 * step) == pytest.approx(0, abs=2e-3)
+        assert max(above, below) < value + 1e-6
 
 
 def test_in_groups_they_are_of_the_items_of_the_reference(responses: irtbench.ResponseMatrix) -> None:

@@ -24,10 +24,11 @@ from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivative
 from irtbench.estimation.marginal.missing_information import score_covariances
 from irtbench.estimation.marginal.observed_information import observed_information, own_information, told_scale
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.marginal.start import LEAST_SLOPE, starting_values
 from irtbench.estimation.spans import total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
+from irtbench.models.pyro_model.difficulty_prior import by_slope_and_intercept, difficulty_of, intercept_of
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import FILLS
 from irtbench.models.pyro_model.node_tensors import NodeTensors
@@ -63,13 +64,24 @@ class CategoryPrior(ItemPrior):
     def values_of(self, items: ItemTensors) -> dict[str, Tensor]:
         """Values of the model's sites."""
         matrix = items.matrix
-        return {name: matrix[where] for name, where in self.entries.items()}
+        values = {name: matrix[where] for name, where in self.entries.items()}
+        if "difficulty" in values:
+            values["difficulty"] = difficulty_of(*self._drawn_by_difficulty(matrix), by_theta=False)
+        return values
+
+    def _drawn_by_difficulty(self, matrix: Tensor) -> tuple[Tensor, Tensor]:
+        """Slopes and intercepts of the items whose difficulty has a prior."""
+        where = self.entries["difficulty"]
+        return matrix[where.any(dim=1), 0], matrix[where]
 
     def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
         """Items at these values of the model's sites."""
         matrix = self.fixed.matrix
         for name, where in self.entries.items():
             matrix = matrix.masked_scatter(where, values[name])
+        if "difficulty" in values:
+            slope, b = self._drawn_by_difficulty(matrix)
+            matrix = matrix.masked_scatter(self.entries["difficulty"], intercept_of(slope, b, by_theta=False))
         return ItemTensors.from_matrix(matrix)
 
     def log_density(self, items: ItemTensors) -> Tensor:
@@ -83,12 +95,20 @@ class CategoryPrior(ItemPrior):
     def derivatives(self, items: ItemTensors, *, by_logit: bool, positive: bool = True) -> tuple[Tensor, Tensor]:
         """Gradient of the log prior density and its negative Hessian, item by item, see `ItemPrior`."""
         gradient, curvature = torch.zeros_like(items.matrix), torch.zeros_like(items.matrix)
-        for name, value in self.values_of(items).items():
-            if not is_flat(self.densities.get(name)):
-                gradient[self.entries[name]], curvature[self.entries[name]] = density_derivatives(
-                    self.densities[name], value
-                )
-        return gradient, torch.diag_embed(curvature.clamp(min=0) if positive else curvature)
+        values = {name: value for name, value in self.values_of(items).items() if not is_flat(self.densities.get(name))}
+        each = {name: density_derivatives(self.densities[name], value) for name, value in values.items()}
+        of_difficulty = each.pop("difficulty", None)
+        for name, (first, second) in each.items():
+            gradient[self.entries[name]], curvature[self.entries[name]] = first, second
+        information = torch.diag_embed(curvature.clamp(min=0) if positive else curvature)
+        if of_difficulty is not None:
+            linear, drawn = slice(2), self.entries["difficulty"].any(dim=1)
+            by_items, curved = by_slope_and_intercept(
+                *self._drawn_by_difficulty(items.matrix), *of_difficulty, by_theta=False, positive=positive
+            )
+            gradient[drawn, linear] += by_items
+            information[drawn, linear, linear] += curved
+        return gradient, information
 
 
 @dataclass(frozen=True)
@@ -108,7 +128,7 @@ class CategoryProblem(Problem):
     def of(cls, model: ItemModel, rows: Tensor | ResponseRows, nodes: NodeTensors) -> CategoryProblem:
         """Trace the model once."""
         drawn, trace = trace_sites(model, rows, nodes)
-        row = observed_site(trace)["fn"]
+        row, difficulty = observed_site(trace)["fn"], drawn.get("difficulty")
         assert isinstance(row, CollapsedCategories)
         fixed = ItemTensors.from_matrix(row.x.detach())
         prior = CategoryPrior(
@@ -118,6 +138,7 @@ class CategoryProblem(Problem):
             None,
             None,
             {name: site["infer"][FILLS] for name, site in drawn.items()},
+            difficulty_drawn=None if difficulty is None else difficulty["infer"][FILLS].any(dim=1),
         )
         return cls(model, as_rows(rows), nodes, prior, items=row.items_given)
 
@@ -196,8 +217,7 @@ class CategoryProblem(Problem):
 
     def told(self, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:
         """Items of right and wrong with both asymptotes, in their public form."""
-        a, d, c, u = self.scale.told(items.matrix).T.cpu().numpy()
-        c, u = np.where(c <= 2 * NEGLIGIBLE, 0.0, c), np.where(u >= 1 - 2 * NEGLIGIBLE, 1.0, u)
+        a, d, c, u = self.as_read(items.matrix).T.cpu().numpy()
         return ItemParameters(item_ids, a, d, c, self.free[:, 2].cpu().numpy(), upper_asymptote=u)
 
     def given(self, items: ItemParameters) -> ItemTensors:
@@ -206,6 +226,20 @@ class CategoryProblem(Problem):
         c = torch.logit(torch.from_numpy(np.stack([items.guessing, u], axis=1)), eps=LEAST_ROOM)
         linear = torch.from_numpy(np.stack([items.discrimination, items.intercept], axis=1))
         return ItemTensors.from_matrix(torch.cat([linear, c], dim=1).to(self.free.device))
+
+    def unbounded(self, items: ItemTensors) -> Tensor:
+        """What steps are taken in."""
+        return items.matrix
+
+    def bounded(self, unbounded: Tensor) -> ItemTensors:
+        """The same."""
+        return ItemTensors.from_matrix(unbounded)
+
+    def as_read(self, unbounded: Tensor) -> Tensor:
+        """(a, d, c, u) of right and wrong from their logits, shape (..., n_items, 4)."""
+        shares = torch.sigmoid(unbounded[..., 2:])
+        shares = torch.where(shares <= 2 * NEGLIGIBLE, 0.0, torch.where(shares >= 1 - 2 * NEGLIGIBLE, 1.0, shares))
+        return torch.cat([unbounded[..., :2], shares], dim=-1)
 
     def probability_right(self, items: ItemTensors, theta: Tensor) -> Tensor:
         """P of each item of right and wrong at abilities of shape (n, n_abilities), shape (n, n_items)."""
@@ -297,6 +331,8 @@ def starting_categories(problem: CategoryProblem) -> ItemTensors:
     deviation = (square / n - mean.square()).clamp(min=1e-6).sqrt()
     correlation = (across / n / deviation).clamp(-0.9, 0.9)
     slope = 1.7 * correlation / (1 - correlation.square()).sqrt()
+    if problem.prior.difficulty_drawn is not None:
+        slope = torch.where(problem.prior.difficulty_drawn, slope.clamp(min=LEAST_SLOPE), slope)
     matrix = torch.zeros(problem.free.shape, dtype=torch.float64, device=rows.device)
     for part in scale.parts:
         later = rows.n_correct[part.columns]

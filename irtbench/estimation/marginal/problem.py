@@ -247,6 +247,20 @@ class Problem:
         columns = (items.discrimination[:, None], items.intercept, items.guessing)
         return ItemTensors(*(torch.tensor(column, dtype=torch.float64, device=self.rows.device) for column in columns))
 
+    def unbounded(self, items: ItemTensors) -> Tensor:
+        """(a, d, logit c) of each item, 0 in the last column where c is fixed, shape (n_items, 3)."""
+        logit = torch.where(self.guessing_free, torch.logit(items.guessing), 0.0)
+        return torch.cat([items.linear, logit[:, None]], dim=1)
+
+    def bounded(self, unbounded: Tensor) -> ItemTensors:
+        """The inverse of `unbounded`."""
+        return ItemTensors.from_matrix(self.as_read(unbounded))
+
+    def as_read(self, unbounded: Tensor) -> Tensor:
+        """(a, d, c) from (a, d, logit c), shape (..., n_items, 3); where c is fixed, that value."""
+        c = torch.where(self.guessing_free, torch.sigmoid(unbounded[..., 2]), self.prior.fixed.guessing)
+        return torch.cat([unbounded[..., :2], c[..., None]], dim=-1)
+
     def probability_right(self, items: ItemTensors, theta: Tensor) -> Tensor:
         """P of each item at abilities of shape (n, n_factors), shape (n, n_items)."""
         return items.guessing + (1 - items.guessing) * torch.sigmoid(theta @ items.slope.T + items.intercept)

@@ -22,6 +22,7 @@ from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTen
 
 MOST_PLACES = 120  # abilities at which a step is tried
 REFITTED_BELOW = 60.0  # of the fall with the other items fixed; estimating them anew takes up to three quarters of it
+LEFT_BY_REFIT = 0.25  # of a fall, by other parameters estimated anew
 REFIT_TOLERANCE, REFIT_STEPS = 0.01, 50
 
 
@@ -74,11 +75,16 @@ def drop_at_endless_slopes(problem: Problem, items: ItemTensors) -> Tensor:
 
     The step is tried between all neighbouring nodes with the other items fixed. Where that fall is below
     `REFITTED_BELOW` the other items are estimated anew, beside the best of these steps and beside one at the ability
-    that as many are above as got the item right.
+    that as many are above as got the item right. Where all have one slope it grows for
+    all, difficulties as they are, and a quarter of the fall counts.
     """
+    here = problem.evaluate(items).log_posterior
+    if problem.prior.shared is not None:
+        steeper = items.linear * (SLOPE_BOUND / items.slope)
+        steep = problem.evaluate(ItemTensors(steeper[:, :1], steeper[:, 1], items.guessing)).log_posterior
+        return items.intercept.new_full((len(items),), (here - steep) * LEFT_BY_REFIT)
     change = change_with_others_fixed(problem, items)
     drop = -change.flatten(1).amax(dim=1)
-    here = problem.evaluate(items).log_posterior
     for j in torch.nonzero(drop < REFITTED_BELOW)[:, 0].tolist():
         for sign, place in likely_steps(problem, items, change[j], j):
             there = refitted_beside_step(problem, items, j, sign * SLOPE_BOUND, place)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.variational.item_guide import ItemGuide, Normals, bounded
+from irtbench.estimation.variational.item_guide import ItemGuide, Normals
 from irtbench.models.pyro_model.rows import Batch
 
 ELBO_DRAWS = 200  # of the guide alone
@@ -118,19 +118,19 @@ class Target:
     def log_density(self, u: Tensor) -> Tensor:
         """Log p(x, phi) + log |dphi / du|."""
         phi = self.guide.coordinates(u)
-        items = bounded(self.problem, self.guide.coordinates.natural(phi))
+        items = self.problem.bounded(self.guide.coordinates.natural(phi))
         row = self.problem.row(items)
         likelihood = torch.logsumexp(row.log_joint(self.responses.correct, self.responses.observed), dim=1).sum()
         prior = self.problem.prior.log_density(items)
         return likelihood + prior + self.guide.coordinates.log_abs_det_jacobian(u, phi)
 
     def evaluate(self, draws: Tensor) -> tuple[Tensor, Tensor]:
-        """(a, d, logit c) of each item and the log density, shapes (n_draws, n_items, 3) and (n_draws,).
+        """(a, d, logit c) of each item, and logit u, and the log density: (n_draws, n_items, width) and (n_draws,).
 
         Written into memory taken at once: small results kept one by one between large ones that are freed would leave
         the freed memory in pieces.
         """
-        natural = draws.new_empty(len(draws), self.problem.rows.n_items, 3)
+        natural = draws.new_empty(len(draws), *self.problem.free.shape)
         density = draws.new_empty(len(draws))
         for k, u in enumerate(draws):
             natural[k] = self.guide.coordinates.natural(self.guide.coordinates(u))
@@ -166,7 +166,7 @@ def weighted_draws(target: Target, seed: int) -> WeightedDraws | None:
     mean = spread.mean
     root = torch.linalg.cholesky(torch.diag((2 * spread.log_scale).exp()) + spread.factor @ spread.factor.T)
     n_latent = len(mean)
-    item_of = target.guide.coordinates.cells // 3
+    item_of = target.guide.coordinates.cells // target.problem.free.shape[1]
     normals = Normals(n_latent, seed, mean)
     generator = torch.Generator().manual_seed(seed)
     found: WeightedDraws | None = None
@@ -174,6 +174,8 @@ def weighted_draws(target: Target, seed: int) -> WeightedDraws | None:
         z = torch.stack([normals.draw() for _ in range(BLOCK)])
         widened = with_one_item_wider(z, item_of, generator)
         natural, density = target.evaluate(mean + widened @ root.T)
+        if target.problem.prior.shared is not None:  # one slope is positive: the mirror image is no other model
+            density = density.masked_fill(natural[:, 0, 0] * target.guide.coordinates.mode[0, 0] < 0, -math.inf)
         more = WeightedDraws(natural, density - log_mixture(widened, root, item_of))
         found = more if found is None else found.joined(more)
     return found if found.effective >= FEWEST else None

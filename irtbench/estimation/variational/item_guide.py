@@ -12,15 +12,22 @@ model draws log |a|, which takes the place of t. The way there and back from (et
 
     s = logit c + log(1 + exp(-eta)),   m = eta + log(1 + exp(s)),
 
-which keeps volumes. In these coordinates psi, with psi* the parameters' mode and I the observed information there,
+which keeps volumes. An upper asymptote lies above p, at p + (1 - p) Phi(r), which has no tail towards 1; with q =
+1 / (1 + exp(-eta)) the share that is right without guessing,
 
-    psi = psi* + I^(-1/2) u,
+    (u - c) / (1 - c) = q + (1 - q) Phi(r),   and eta - log Phi(r) takes the place of eta in d.
+
+In these coordinates psi, with psi* the parameters' mode, M the matrix of what items share (one slope of all is one
+parameter) and I the observed information there,
+
+    psi = psi* + M (M'IM)^(-1/2) u,
 
 so that u has about mean 0 and covariance 1 to begin with, and little is left to learn.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,6 +39,7 @@ from pyro.infer.autoguide.initialization import init_to_value
 from torch import Tensor
 from torch.distributions.transforms import Transform
 from torch.nn.functional import logsigmoid, softplus
+from torch.special import log_ndtr, ndtri
 
 from irtbench.data.input_error import InputError
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, observed_information, own_information
@@ -50,81 +58,89 @@ def natural_slope(t: Tensor, sign: Tensor | None) -> Tensor:
     return NEAR_ZERO * torch.sinh(t) if sign is None else sign * t.exp()
 
 
-def slope_rate(slope: Tensor, sign: Tensor | None) -> Tensor:
-    """Derivative of the slope by t."""
-    return (NEAR_ZERO**2 + slope**2).sqrt() if sign is None else slope
-
-
 def attenuation(slope: Tensor) -> Tensor:
     """sqrt(1 + a^2 / 1.7^2), so that d is eta times it."""
     return (1 + (slope / LOGISTIC_SCALE) ** 2).sqrt()
 
 
 def natural_parameters(psi: Tensor, sign: Tensor | None, guesses: Tensor) -> Tensor:
-    """(a, d, logit c) from psi = (t, m, s) in the last dimension, (t, eta, 0) where c is fixed; any shape."""
-    t, m, s = psi.unbind(-1)
-    slope = natural_slope(t, sign)
-    eta = torch.where(guesses, m - softplus(s), m)
-    logit_c = torch.where(guesses, s + logsigmoid(eta), s)
-    return torch.stack([slope, eta * attenuation(slope), logit_c], dim=-1)
+    """(a, d, logit c) from psi = (t, m, s) in the last dimension, (t, eta, 0) where c is fixed, and logit u with r.
+
+    `guesses` says which asymptotes are estimated, shape (..., 1) or (..., 2).
+    """
+    t, m, s, *rest = psi.unbind(-1)
+    slope, lower, upper = natural_slope(t, sign), guesses[..., 0], []
+    eta = torch.where(lower, m - softplus(s), m)
+    logit_c = torch.where(lower, s + logsigmoid(eta), s)
+    for r in rest:
+        share = torch.logaddexp(logsigmoid(eta), logsigmoid(-eta) + log_ndtr(r))  # log of (u - c) / (1 - c)
+        logit_u = torch.logaddexp(logit_c, share) - logsigmoid(-eta) - log_ndtr(-r)
+        upper.append(torch.where(guesses[..., 1], logit_u, r))
+        eta = torch.where(guesses[..., 1], eta - log_ndtr(r), eta)
+    return torch.stack([slope, eta * attenuation(slope), logit_c, *upper], dim=-1)
 
 
 def coordinates_of(parameters: Tensor, sign: Tensor | None, guesses: Tensor) -> Tensor:
-    """The way back: psi from (a, d, logit c) in the last dimension."""
-    slope, intercept, logit_c = parameters.unbind(-1)
-    eta = intercept / attenuation(slope)
-    s = torch.where(guesses, logit_c - logsigmoid(eta), logit_c)
+    """The way back: psi from (a, d, logit c), and logit u, in the last dimension."""
+    slope, intercept, logit_c, *rest = parameters.unbind(-1)
+    eta, lower, upper = intercept / attenuation(slope), guesses[..., 0], []
+    for logit_u in rest:
+        slip = log_slip(logit_c, logit_u).exp()
+        p = (1 - slip) * torch.sigmoid(eta)
+        upper.append(torch.where(guesses[..., 1], -ndtri(slip / (1 - p)), logit_u))
+        eta = torch.where(guesses[..., 1], torch.logit(p), eta)
+    s = torch.where(lower, logit_c - logsigmoid(eta), logit_c)
     t = torch.asinh(slope / NEAR_ZERO) if sign is None else slope.abs().log()
-    return torch.stack([t, torch.where(guesses, eta + softplus(s), eta), s], dim=-1)
+    return torch.stack([t, torch.where(lower, eta + softplus(s), eta), s, *upper], dim=-1)
 
 
+def log_slip(logit_c: Tensor, logit_u: Tensor) -> Tensor:
+    """Log of (1 - u) / (1 - c)."""
+    return logsigmoid(-logit_u) - logsigmoid(-logit_c)
+
+
+@torch.enable_grad()
 def natural_derivatives(psi: Tensor, sign: Tensor | None, guesses: Tensor) -> Tensor:
-    """Derivatives of `natural_parameters` (rows) by psi (columns), shape (n_items, 3, 3)."""
-    slope, intercept, _ = natural_parameters(psi, sign, guesses).unbind(-1)
-    k = attenuation(slope)
-    share, wrong = torch.sigmoid(psi[:, 2]) * guesses, torch.sigmoid(-intercept / k) * guesses
-    derivatives = torch.zeros(len(psi), 3, 3, dtype=psi.dtype, device=psi.device)
-    derivatives[:, 0, 0] = slope_rate(slope, sign)
-    derivatives[:, 1, 0] = intercept * slope / (LOGISTIC_SCALE * k) ** 2 * derivatives[:, 0, 0]
-    derivatives[:, 1, 1] = k
-    derivatives[:, 1, 2] = -k * share
-    derivatives[:, 2, 1] = wrong
-    derivatives[:, 2, 2] = 1 - wrong * share
-    return derivatives
+    """Derivatives of `natural_parameters` (rows) by psi (columns), shape (n_items, width, width)."""
+    at = psi.detach().requires_grad_()
+    each = natural_parameters(at, sign, guesses).sum(dim=0).unbind()
+    return torch.stack([torch.autograd.grad(one, at, retain_graph=True)[0] for one in each], dim=1)
 
 
 class ItemCoordinates(Transform):
     """The model's parameters phi as a function of u.
 
     Vectors of all of the model's parameters are in the order of its sample statements; "cells" are the flattened array
-    of (slope, intercept, logit guessing) by item, where parameters fixed have a place as well.
+    of (slope, intercept, logit guessing, perhaps logit u) by item, where parameters fixed have a place as well.
 
     Parameters
     ----------
     mode
-        psi* of each item, shape (n_items, 3).
+        psi* of each item, shape (n_items, width).
     slope_sign
         Signs of the slopes under a hierarchy, shape (n_items,); None without one.
     guesses
-        Where c is estimated, shape (n_items,).
+        Which asymptotes are estimated, shape (n_items, width - 2).
     cells
-        The cell of each of the model's parameters, shape (n_latent,).
+        The cell of each of the model's parameters, the first of those that share it, shape (n_latent,).
+    places
+        Which of these parameters each cell has, n_latent where it is fixed, shape (n_items * width,).
     roots
-        I^(-1/2), symmetric, zero rows for what is fixed: one block over all cells, shape (1, 3 n_items,
-        3 n_items), or one for each item, shape (n_items, 3, 3).
+        M (M'IM)^(-1/2), zero rows for what is fixed: one block over all cells, shape (1, n_cells, n_cells), or one for
+        each item, shape (n_items, width, width).
     log_volume
-        Log determinant of I^(-1/2).
+        Log determinant of (M'IM)^(-1/2).
     """
 
     domain = codomain = constraints.real_vector
     bijective = True
 
     def __init__(
-        self, mode: Tensor, slope_sign: Tensor | None, guesses: Tensor, cells: Tensor, roots: Tensor, log_volume: Tensor
+        self, mode: Tensor, problem: Problem, cells: Tensor, places: Tensor, roots: Tensor, log_volume: Tensor
     ) -> None:
         super().__init__(cache_size=1)  # so that the density of a draw needs no way back
-        self.mode, self.slope_sign, self.guesses = mode, slope_sign, guesses
-        self.cells, self.roots, self.log_volume = cells, roots, log_volume
+        self.mode, self.slope_sign, self.guesses = mode, problem.prior.slope_sign, problem.free[:, 2:]
+        self.cells, self.places, self.roots, self.log_volume = cells, places, roots, log_volume
 
     def to_cells(self, values: Tensor) -> Tensor:
         """Spread values of shape (n_latent, k) over the blocks' cells, 0 elsewhere, shape (n_blocks, width, k)."""
@@ -132,7 +148,7 @@ class ItemCoordinates(Transform):
         return spread.index_copy(0, self.cells, values).unflatten(0, self.roots.shape[:2])
 
     def psi(self, u: Tensor) -> Tensor:
-        """Coordinates of the items, shape (n_items, 3)."""
+        """Coordinates of the items, shape (n_items, width)."""
         return self.mode + (self.roots @ self.to_cells(u[:, None])).view_as(self.mode)
 
     def _call(self, u: Tensor) -> Tensor:
@@ -143,8 +159,9 @@ class ItemCoordinates(Transform):
         return drawn.flatten()[self.cells]
 
     def natural(self, phi: Tensor) -> Tensor:
-        """(a, d, logit c) of each item from the model's parameters, shape (n_items, 3)."""
-        drawn = phi.new_zeros(self.mode.numel()).index_copy(0, self.cells, phi).view_as(self.mode)
+        """(a, d, logit c) of each item, and logit u, from the model's parameters, shape (n_items, width)."""
+        drawn = torch.cat([phi, phi.new_zeros(1)])[self.places].view_as(self.mode)
+        drawn = torch.cat([drawn[:, :2], torch.where(self.guesses, drawn[:, 2:], self.mode[:, 2:])], dim=1)
         if self.slope_sign is None:
             return drawn
         return torch.cat([(self.slope_sign * drawn[:, 0].exp())[:, None], drawn[:, 1:]], dim=1)
@@ -152,25 +169,34 @@ class ItemCoordinates(Transform):
     def _inverse(self, phi: Tensor) -> Tensor:
         psi = coordinates_of(self.natural(phi), self.slope_sign, self.guesses)
         moved = (psi - self.mode).reshape(*self.roots.shape[:2], 1)
-        return (torch.linalg.pinv(self.roots, hermitian=True) @ moved).flatten()[self.cells]
+        return (torch.linalg.pinv(self.roots) @ moved).flatten()[self.cells]
 
     def log_abs_det_jacobian(self, u: Tensor, phi: Tensor) -> Tensor:
         """Logarithm of |dphi / du|, the model's parameter being log |a| itself under a hierarchy."""
-        slope = self.natural(phi)[:, 0]
+        slope, _, logit_c, *rest = self.natural(phi).unbind(1)
         total = self.log_volume + attenuation(slope).log().sum()
-        return total if self.slope_sign is not None else total + slope_rate(slope, None).log().sum()
+        for logit_u in rest:
+            r, share = self.psi(u)[:, 3], torch.log(-torch.expm1(log_slip(logit_c, logit_u)))
+            density = -(r.square() + math.log(2 * math.pi)) / 2 - log_ndtr(r) - log_ndtr(-r)
+            total = total + (density + share - logsigmoid(logit_u))[self.guesses[:, 1]].sum()
+        own_slopes = phi[self.cells % self.mode.shape[1] == 0]
+        return total if self.slope_sign is not None else total + (NEAR_ZERO**2 + own_slopes**2).log().sum() / 2
 
 
-def unbounded(problem: Problem, items: ItemTensors) -> Tensor:
-    """(a, d, logit c) of each item, 0 in the last column where c is fixed, shape (n_items, 3)."""
-    logit = torch.where(problem.guessing_free, torch.logit(items.guessing), 0.0)
-    return torch.cat([items.linear, logit[:, None]], dim=1)
-
-
-def bounded(problem: Problem, natural: Tensor) -> ItemTensors:
-    """The way back."""
-    c = torch.where(problem.guessing_free, torch.sigmoid(natural[:, 2]), problem.prior.fixed.guessing)
-    return ItemTensors(natural[:, :1], natural[:, 1], c)
+def latent_cells(problem: Problem) -> tuple[Tensor, Tensor]:
+    """Cells and places of the model's parameters, see `ItemCoordinates`, in the order of its sample statements."""
+    free, shared, sign = problem.free, problem.prior.shared, problem.prior.slope_sign
+    first, width = torch.arange(free.numel(), device=free.device), free.shape[1]
+    for design in () if shared is None else torch.nn.functional.pad(shared.design, (0, 1)).flatten(1):
+        together = torch.nonzero(design)[:, 0]
+        first[together] = together[0]
+    cells = first[free.flatten()].unique()
+    item, column = cells // width, cells % width
+    if sign is not None:  # slope and intercept are drawn in pairs
+        item, column = 2 * item + column.clamp(max=1), column.clamp(min=1)
+    cells = cells[(column * 2 * len(free) + item).argsort()]
+    latent = torch.full_like(first, len(cells)).index_copy(0, cells, torch.arange(len(cells), device=free.device))
+    return cells, torch.where(free.flatten(), latent[first], len(cells))
 
 
 def item_coordinates(problem: Problem, items: ItemTensors) -> ItemCoordinates:
@@ -181,32 +207,31 @@ def item_coordinates(problem: Problem, items: ItemTensors) -> ItemCoordinates:
     InputError
         If the observed information is not positive definite.
     """
-    n_items, guesses = len(items), problem.guessing_free
-    sign = problem.prior.slope_sign
-    mode = coordinates_of(unbounded(problem, items), sign, guesses)
-    change = natural_derivatives(mode, sign, guesses)
-    if n_items > MOST_COUPLED_ITEMS:
+    (n_items, width), guesses, sign = problem.free.shape, problem.free[:, 2:], problem.prior.slope_sign
+    mode = coordinates_of(problem.unbounded(items), sign, guesses)
+    change, (cells, places) = natural_derivatives(mode, sign, guesses), latent_cells(problem)
+    blocks = n_items > MOST_COUPLED_ITEMS and problem.prior.shared is None
+    if blocks:
         information = change.transpose(1, 2) @ own_information(problem, items) @ change
     else:
-        full = torch.eye(3 * n_items, dtype=torch.float64, device=items.intercept.device)
         free = torch.nonzero(problem.free.flatten())[:, 0]
+        full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
         full[free[:, None], free] = observed_information(problem, items)
-        full = torch.einsum("jak,jalb,lbm->jklm", change, full.view(n_items, 3, n_items, 3), change)
-        information = full.reshape(1, 3 * n_items, 3 * n_items)
+        full = torch.einsum("jak,jalb,lbm->jklm", change, full.view(n_items, width, n_items, width), change)
+        spread = torch.eye(len(cells) + 1, dtype=torch.float64, device=free.device)[places, :-1]
+        information = (spread.T @ full.view(len(spread), -1) @ spread)[None]
     sizes, directions = torch.linalg.eigh(information)
     if not float(sizes.min()) > 0:
         raise InputError(
             "posterior: the observed information is not positive definite, so these parameters are no maximum or the "
             "data do not determine them; expected a converged fit (with prior weak every item is determined)"
         )
-    fixed = ~problem.free.reshape(len(information), -1)
     roots = (directions * sizes.rsqrt()[:, None, :]) @ directions.transpose(1, 2)
-    roots = roots.masked_fill(fixed[:, :, None] | fixed[:, None, :], 0.0)
-    first = 3 * torch.arange(n_items, device=items.intercept.device)
-    pairs = [first, first + 1]
-    slopes_and_intercepts = torch.cat(pairs) if sign is None else torch.stack(pairs, dim=1).flatten()
-    cells = torch.cat([slopes_and_intercepts, first[guesses] + 2])  # in the order of the model's sample statements
-    return ItemCoordinates(mode, sign, guesses, cells, roots, -0.5 * sizes.log().sum())
+    if blocks:
+        roots = torch.where(problem.estimated_pairs, roots, 0.0)
+    else:
+        roots = torch.zeros_like(full.view(1, len(spread), -1)).index_copy(2, cells, spread @ roots)
+    return ItemCoordinates(mode, problem, cells, places, roots, -0.5 * sizes.log().sum())
 
 
 @dataclass(frozen=True)
@@ -365,13 +390,13 @@ class ItemGuide(AutoContinuous):
         Returns
         -------
         mean
-            Shape (n_items, 3).
+            Shape (n_items, width).
         covariance
-            Shape (n_items, 3, 3), zeros where c is fixed.
+            Shape (n_items, width, width), zeros for what is fixed.
         """
         to_cells, roots = self.coordinates.to_cells, self.coordinates.roots
-        rows = roots.unflatten(1, (-1, 3))
+        rows = roots.unflatten(1, (-1, self.coordinates.mode.shape[1]))
         variances = to_cells((2 * spread.log_scale).exp()[:, None])[:, None, None, :, 0]
-        loadings = (roots @ to_cells(spread.factor)).unflatten(1, (-1, 3))
+        loadings = (roots @ to_cells(spread.factor)).unflatten(1, (-1, rows.shape[2]))
         covariance = (rows * variances) @ rows.transpose(2, 3) + loadings @ loadings.transpose(2, 3)
         return self.coordinates.psi(spread.mean), covariance.flatten(0, 1)

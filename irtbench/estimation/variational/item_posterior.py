@@ -27,6 +27,7 @@ from irtbench.data.shown import Shown
 from irtbench.estimation.driver import maximise, own_parameters
 from irtbench.estimation.item_quantiles import QUANTILES, quantile_columns
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import PosteriorKind
 from irtbench.estimation.variational.endless_slopes import drop_at_endless_slopes
 from irtbench.estimation.variational.importance_weights import (
@@ -50,7 +51,8 @@ logger = logging.getLogger(__name__)
 WINDOW = 100  # steps over which the guide's parameters are averaged
 FIRST_RATE, LAST_RATE = 0.05, 0.0005  # Adam's, in standard deviations of the Laplace approximation
 SMALLEST_DROP = 10.0  # of the log-likelihood towards endless slopes: with less a flat prior leaves mass out there
-HERMITE_NODES = 11  # in each of three dimensions
+HERMITE_NODES = 11  # in each dimension
+MOST_HELD = 2**22  # values of parameters at points of it
 ONE_DEVIATION = [0.15865525393145707, 0.8413447460685429]  # levels of a normal density's mean -+ one deviation
 QUANTILE_DRAWS = 4_000  # of the guide, where none are weighted
 
@@ -65,12 +67,14 @@ class ItemPosterior(Shown):
         ``normal``: the correlations of the Laplace approximation, with means and standard deviations learnt;
         ``lowrank``: correlations learnt as well.
     mean
-        Posterior mean of (a, d, c) of each item, shape (n_items, 3); c itself where it is fixed.
+        Posterior mean of (a, d, c) of each item, of a 4PL (a, d, c, u), shape (n_items, 3 or 4); c itself where it is
+        fixed.
     covariance
-        Posterior covariance of (a, d, c) of each item, shape (n_items, 3, 3); zeros where c is fixed.
+        Posterior covariance of them, shape (n_items, 3, 3) or (n_items, 4, 4); zeros where c is fixed.
     quantiles
-        The 2.5, 50 and 97.5% quantiles of (a, b, c) of each item, shape (3, n_items, 3), b = -d / a being computed in
-        each draw; c itself where it is fixed. A mean of b need not exist where a slope may be zero.
+        The 2.5, 50 and 97.5% quantiles of (a, b, c), of a 4PL (a, b, c, u), of each item, shape (3, n_items, 3 or 4),
+        b = -d / a being computed in each draw; c itself where it is fixed. A mean of b need not exist where a slope may
+        be zero.
     difficulty_deviation
         Half the distance of the 15.9 and 84.1% quantiles of b, shape (n_items,): what the standard deviation would be
         were b normal. That of b itself need not exist.
@@ -99,6 +103,8 @@ class ItemPosterior(Shown):
         Whether means and standard deviations had settled, and the reason in words.
     seed
         Of the draws.
+    population
+        Ability by Rasch items, whose slopes are 1: its standard deviation is estimated in their place; else None.
     """
 
     kind: PosteriorKind
@@ -117,6 +123,7 @@ class ItemPosterior(Shown):
     converged: bool
     stopped_because: str
     seed: int
+    population: NormalMoments | None = None
 
     def summary(self) -> dict[str, Any]:
         """What fit.json holds."""
@@ -154,7 +161,7 @@ class ItemPosterior(Shown):
 
     @property
     def standard_deviations(self) -> NDArray[np.float64]:
-        """Of (a, d, c) of each item, shape (n_items, 3)."""
+        """Of (a, d, c) of each item, or (a, d, c, u), of the shape of `mean`."""
         return np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
 
     def table(self) -> pd.DataFrame:
@@ -251,13 +258,12 @@ def fit_posterior(
     names = tuple(item_ids or map(str, range(1, len(items) + 1)))
     reliability = None
     if draws is None:
-        mean, covariance = item_moments(problem, items, *guide.moments(settled.spread))
-        quantiles, deviation = quantiles_of(problem, guide_draws(guide))
+        mean, covariance = item_moments(problem, *guide.moments(settled.spread))
+        draws_of_quantiles = guide_draws(guide)
         how = "moments are the guide's own, since weights of draws would be too uneven"
     else:
-        natural = on_guessing_scale(problem, draws.values)
+        natural, draws_of_quantiles = problem.as_read(draws.values), draws
         mean, covariance = draws.moments(natural)
-        quantiles, deviation = quantiles_of(problem, draws)
         reliability = item_reliability(draws.weights, natural)
         how = f"moments from {len(draws):,} weighted draws ({draws.effective:,.0f} effective)"
         if len(reliability.doubtful):
@@ -271,7 +277,12 @@ def fit_posterior(
     reason = f"{moved}, below {tolerance:g}" if converged else f"no convergence in {settled.steps} steps: {moved}"
     reason += f"; {how}"
     logger.info("posterior (%s): %s (%d steps)", kind, reason, settled.steps)
-    slopes = items.slope[:, 0]
+    quantiles, deviation = quantiles_of(problem, draws_of_quantiles)
+    slopes, population = items.slope[:, 0], None
+    inflation = float(mean[:, 0] @ slopes / (slopes @ slopes))
+    if problem.prior.by_theta:
+        population = NormalMoments(0.0, float(mean[0, 0]), 0.0, float(covariance[0, 0, 0].sqrt()))
+        mean[:, 0], covariance[:, 0], covariance[:, :, 0] = 1.0, 0.0, 0.0
     return ItemPosterior(
         kind=kind,
         mean=mean.cpu().numpy(),
@@ -284,11 +295,12 @@ def fit_posterior(
         elbo_error=float(bounds.std()) / math.sqrt(ELBO_DRAWS),
         divergence=apart,
         effective_draws=None if draws is None else draws.effective,
-        slope_inflation=float(mean[:, 0] @ slopes / (slopes @ slopes)),
+        slope_inflation=inflation,
         steps=settled.steps,
         converged=converged,
         stopped_because=reason,
         seed=seed,
+        population=population,
     )
 
 
@@ -302,8 +314,10 @@ def guide_draws(guide: ItemGuide) -> WeightedDraws:
 
 def quantiles_of(problem: Problem, draws: WeightedDraws) -> tuple[Tensor, Tensor]:
     """Quantiles of (a, b, c) of each item, shape (3, n_items, 3), and `difficulty_deviation`, shape (n_items,)."""
-    slope, intercept, c = on_guessing_scale(problem, draws.values).unbind(-1)
-    values = torch.stack([slope, -intercept / slope, c], dim=-1)
+    slope, intercept, *asymptotes = problem.as_read(draws.values).unbind(-1)
+    if problem.prior.by_theta:
+        slope = torch.ones_like(slope)
+    values = torch.stack([slope, -intercept / slope, *asymptotes], dim=-1)
     found = draws.quantiles(values, [*QUANTILES.values(), *ONE_DEVIATION])
     return found[: len(QUANTILES)], (found[-1, :, 1] - found[-2, :, 1]) / 2
 
@@ -413,44 +427,38 @@ def check_posterior_exists(problem: Problem, items: ItemTensors, item_ids: Seque
         drop = drop_at_endless_slopes(problem, items)
         worst = int(drop.argmin())
         if not float(drop[worst]) >= SMALLEST_DROP:
-            name = f"{worst + 1} of {n_items}" if item_ids is None else item_ids[worst]
+            name = f"item {worst + 1} of {n_items}" if item_ids is None else f"item {item_ids[worst]}"
+            name = name if problem.prior.shared is None else "all items"
             raise InputError(
-                f"posterior: item {name}: without a prior of its slope the posterior is improper (the log-likelihood "
+                f"posterior: {name}: without a prior of its slope the posterior is improper (the log-likelihood "
                 f"falls by only {float(drop[worst]):.1f}, less than {SMALLEST_DROP:g}, as the slope grows without "
                 "end); expected prior weak or hierarchical"
             )
 
 
-def on_guessing_scale(problem: Problem, values: Tensor) -> Tensor:
-    """(a, d, c) from (a, d, logit c), shape (..., n_items, 3); where c is fixed, that value."""
-    c = torch.where(problem.guessing_free, torch.sigmoid(values[..., 2]), problem.prior.fixed.guessing)
-    return torch.cat([values[..., :2], c[..., None]], dim=-1)
-
-
-def item_moments(problem: Problem, items: ItemTensors, mean: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and covariance of (a, d, c) of each item by Gauss-Hermite quadrature over its three coordinates.
+def item_moments(problem: Problem, mean: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and covariance of (a, d, c) of each item, or (a, d, c, u), by Gauss-Hermite quadrature over its coordinates.
 
     Parameters
     ----------
-    problem, items
-        Which parameters are free, and the mode.
+    problem
+        Which parameters are free.
     mean, covariance
         Of the coordinates, as `ItemGuide.moments` returns them.
     """
     nodes, weights = (torch.from_numpy(x).to(mean) for x in np.polynomial.hermite_e.hermegauss(HERMITE_NODES))
-    points = torch.cartesian_prod(nodes, nodes, nodes)
-    mass = torch.cartesian_prod(weights, weights, weights).prod(dim=1)
+    width, sign = mean.shape[1], problem.prior.slope_sign
+    points = torch.cartesian_prod(*[nodes] * width)
+    mass = torch.cartesian_prod(*[weights] * width).prod(dim=1)
     mass = mass / mass.sum()
-    free = problem.guessing_free
     sizes, directions = torch.linalg.eigh(covariance)
     roots = directions * sizes.clamp(min=0).sqrt()[:, None, :]
-    means, covariances = [], []
-    for j in range(len(mean)):
-        sign = None if problem.prior.slope_sign is None else problem.prior.slope_sign[j]
-        values = natural_parameters(mean[j] + points @ roots[j].T, sign, free[j])
-        values[:, 2] = torch.sigmoid(values[:, 2]) if bool(free[j]) else items.guessing[j]
-        centre = torch.where(problem.free[j], mass @ values, values[0])
-        away = values - centre
-        means.append(centre)
-        covariances.append((away * mass[:, None]).T @ away)
-    return torch.stack(means), torch.stack(covariances)
+    origin = problem.as_read(natural_parameters(mean, sign, problem.free[:, 2:]))
+    first, second = torch.zeros_like(mean), torch.zeros_like(covariance)
+    at_once = max(1, MOST_HELD // mean.numel())
+    for some, share in zip(points.split(at_once), mass.split(at_once), strict=True):
+        psi = mean + torch.einsum("jab,pb->pja", roots, some)
+        away = problem.as_read(natural_parameters(psi, sign, problem.free[:, 2:])) - origin
+        first += torch.einsum("p,pja->ja", share, away)
+        second += torch.einsum("p,pja,pjb->jab", share, away, away)
+    return origin + first, second - first[:, :, None] * first[:, None, :]

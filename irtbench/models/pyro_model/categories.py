@@ -21,6 +21,7 @@ from torch.nn.functional import softplus
 from irtbench.models.item_models.item_model import ItemModel, Maths, Role
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.difficulty_prior import DifficultyPrior, intercept_of
 from irtbench.models.pyro_model.model import FILLS, guessing_density, normal_or_flat
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
@@ -251,22 +252,30 @@ def category_model(
     items: CategoryItems,
     priors: Priors,
     known: Tensor | None = None,
+    difficulty: DifficultyPrior | None = None,
 ) -> None:
     """Parameters of each role drawn from its prior, and rows of responses from `CollapsedCategories`.
 
     The sites are ``slope``, ``intercept``, ``gap`` (flat: of the distances of a graded item's intercepts),
-    ``guessing_logit``, ``upper_logit`` and ``dispersion_logit``, whichever the items have. `known` are parameters that
-    no site draws, NaN where one does, shape (n_items, width).
+    ``guessing_logit``, ``upper_logit`` and ``dispersion_logit``, whichever the items have, and ``difficulty`` of items
+    of right and wrong that have a prior of it in place of one of the intercept. `known` are parameters that no site
+    draws, NaN where one does, shape (n_items, width).
     """
     x = nodes.theta.new_zeros(len(items), items.width)
     drawn = torch.ones_like(items.free) if known is None else known.isnan()
     if known is not None:
         x = torch.where(drawn, x, known)
+    by_difficulty = torch.zeros_like(drawn)
+    if difficulty is not None:
+        by_difficulty = items.where("intercept") & drawn & difficulty.chosen[:, None]
     for role, site in SITES.items():
-        where = items.where(role) & drawn
+        where = items.where(role) & drawn & ~by_difficulty
         if bool(where.any()):
             density = density_of(role, priors, nodes.theta.new_zeros(int(where.sum())))
             x = x.masked_scatter(where, pyro.sample(site, density.to_event(1), infer={FILLS: where}))
+    if difficulty is not None:
+        b = pyro.sample("difficulty", difficulty.density.to_event(1), infer={FILLS: by_difficulty})
+        x = x.masked_scatter(by_difficulty, intercept_of(x[difficulty.chosen, 0], b, by_theta=False))
     with pyro.plate("respondents", rows.n_respondents):
         pyro.sample("responses", CollapsedCategories(x, items, nodes), obs=rows)
 
