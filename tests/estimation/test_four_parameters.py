@@ -25,11 +25,14 @@ from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.item_fit import item_fit
-from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fit import fit_model, problem_of
+from irtbench.estimation.marginal import missing_information
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.m_step import item_derivatives
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
+from irtbench.estimation.marginal.observed_information import observed_information, own_information
 from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import as_parameters, read_parameters
@@ -342,3 +345,41 @@ def test_the_command_fits_scores_and_diagnoses_and_others_refuse(tmp_path: Path)
 def test_with_more_items_than_people_the_prior_is_the_scale() -> None:
     with pytest.raises(InputError, match="expected prior hierarchical"):
         fit_model(np.random.default_rng(0).integers(0, 2, (12, 20)), model="4pl")
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@torch.no_grad()
+def test_the_information_is_that_of_plain_sums_over_nodes(
+    monkeypatch: pytest.MonkeyPatch, many: bool, missing: float
+) -> None:
+    """Louis: the complete data's less the covariances of scores, summed respondent by respondent and node by node."""
+    if many:  # what is left out of many, and single precision where that is enough
+        monkeypatch.setattr(missing_information, "FEW_PRODUCTS", 0)
+    rng = np.random.default_rng(11)
+    items = truth(6, upper=0.9, seed=2)
+    values = simulate_responses(rng.normal(size=300), items, rng=rng).values.copy()
+    values[rng.random(values.shape) < missing] = np.nan
+    problem = problem_of(as_responses(values), FitSettings(kind="4pl"), normal_grid())
+    assert isinstance(problem, CategoryProblem)
+    at, theta = problem.given(items), problem.nodes.theta.T
+    (kind,), row = problem.scale.parts, problem.row(at)
+    (batch,) = problem.rows.batches(300, torch.float64)
+    posterior = torch.softmax(row.log_joint(batch.correct, batch.observed), dim=1)
+    asked = torch.ones_like(batch.correct) if batch.observed is None else batch.observed
+    given = torch.stack([asked - batch.correct, batch.correct], dim=2)  # (n, n_items, 2)
+    by_category = kind.derivatives(at.matrix, theta)[1]
+    mean, second = torch.zeros(300, 24).double(), torch.zeros(24, 24).double()
+    for q, weight in enumerate(posterior.T[:, :, None]):
+        score = torch.einsum("ijk,jkp->ijp", given, by_category[:, :, q]).flatten(1)
+        mean += weight * score
+        second += (weight * score).T @ score
+    complete = kind.curvature(at.matrix, theta, torch.einsum("iq,ijk->jkq", posterior, given))
+    complete += problem.prior.derivatives(at, by_logit=True, positive=False)[1]
+    expected = torch.block_diag(*complete) - second + mean.T @ mean
+    unit = expected.diagonal().abs().sqrt()
+    error = (observed_information(problem, at) - expected).abs() / (unit[:, None] * unit)
+    assert float(error.max()) < (1e-6 if many else 1e-9)
+    each = torch.arange(6)
+    blocks = own_information(problem, at) - expected.view(6, 4, 6, 4)[each, :, each]
+    assert float((blocks.abs() / (unit.view(6, 4, 1) * unit.view(6, 1, 4))).max()) < (1e-6 if many else 1e-9)

@@ -471,7 +471,7 @@ def test_the_volume_where_slopes_are_shared_and_with_an_upper_asymptote(kind: st
     expected = torch.linalg.slogdet(jacobian).logabsdet
     torch.testing.assert_close(coordinates.log_abs_det_jacobian(u, phi), expected)
     torch.testing.assert_close(coordinates._inverse(phi.clone()), u)
-    there = problem.bounded(coordinates.natural(coordinates(torch.zeros_like(u))))
+    there = problem.of_unbounded(coordinates.natural(coordinates(torch.zeros_like(u))))
     torch.testing.assert_close(there.matrix, mode.matrix)
     # in the order in which the model draws them
     drawn = torch.cat([value.reshape(-1) for value in problem.prior.values_of(mode).values()])

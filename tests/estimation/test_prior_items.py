@@ -299,8 +299,8 @@ def test_from_the_command_line(responses: irtbench.ResponseMatrix, tmp_path: Pat
         assert (done.status, saying in done.err) == (2, True), done.err
         assert not (tmp_path / "no").exists()
     done = run_main("fit", tmp_path / "r.csv", "-o", tmp_path / "no", "--prior-items", tmp_path / "good.csv",
-                    "--model", "4pl")  # fmt: skip
-    assert (done.status, "prior_items does not go with a 4pl" in done.err) == (2, True)
+                    "--posterior", "normal")  # fmt: skip
+    assert (done.status, "they do not with a posterior" in done.err) == (2, True)
 
 
 @pytest.mark.slow

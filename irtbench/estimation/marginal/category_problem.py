@@ -231,7 +231,7 @@ class CategoryProblem(Problem):
         """What steps are taken in."""
         return items.matrix
 
-    def bounded(self, unbounded: Tensor) -> ItemTensors:
+    def of_unbounded(self, unbounded: Tensor) -> ItemTensors:
         """The same."""
         return ItemTensors.from_matrix(unbounded)
 

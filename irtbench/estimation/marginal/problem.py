@@ -252,7 +252,7 @@ class Problem:
         logit = torch.where(self.guessing_free, torch.logit(items.guessing), 0.0)
         return torch.cat([items.linear, logit[:, None]], dim=1)
 
-    def bounded(self, unbounded: Tensor) -> ItemTensors:
+    def of_unbounded(self, unbounded: Tensor) -> ItemTensors:
         """The inverse of `unbounded`."""
         return ItemTensors.from_matrix(self.as_read(unbounded))
 

@@ -118,7 +118,7 @@ class Target:
     def log_density(self, u: Tensor) -> Tensor:
         """Log p(x, phi) + log |dphi / du|."""
         phi = self.guide.coordinates(u)
-        items = self.problem.bounded(self.guide.coordinates.natural(phi))
+        items = self.problem.of_unbounded(self.guide.coordinates.natural(phi))
         row = self.problem.row(items)
         likelihood = torch.logsumexp(row.log_joint(self.responses.correct, self.responses.observed), dim=1).sum()
         prior = self.problem.prior.log_density(items)
