@@ -224,7 +224,7 @@ class ItemsInCategories(ComparedItems):
         alone = CategoryProblem.of(model, rows_in_categories(self.codes, self.items.columns, device), nodes)
         rows = tuple(rows_in_categories(self.codes[part], self.items.columns, device) for part in members)
         problem = GroupProblem.of_groups(alone, rows, torch.from_numpy(differs).to(device))
-        return problem, problem.group_prior.joined(starting_values(alone))
+        return problem, problem.prior.joined(starting_values(alone))
 
     def rows(self, members: NDArray[np.bool_], device: torch.device) -> DenseRows:
         """The responses of some respondents."""

@@ -242,7 +242,7 @@ def item_bias(
     delta = DELTA_PER_LOGIT * shift
     x2_crossing = np.maximum(x2 - x2_uniform, 0.0)
     observed = compared.observed
-    mean, log_deviation = linked.problem.group_prior.populations(linked.mode.items)
+    mean, log_deviation = linked.problem.prior.populations(linked.mode.items)
     return ItemBias(
         item_ids=compared.item_ids,
         method=method,

@@ -96,7 +96,7 @@ class LinkedGroups:
 
     def refitted(self, item: int, *, slope: bool, intercept: bool) -> Estimate:
         """The mode with an item free in the focal group, all others fitted again; see `held`."""
-        differs, start = self.problem.group_prior.differs.clone(), self.mode.items.matrix.clone()
+        differs, start = self.problem.prior.differs.clone(), self.mode.items.matrix.clone()
         differs[item], shift = self.differing(item, differs.shape[1], slope=slope, intercept=intercept)
         start[item, : differs.shape[1]] *= differs[item]
         return maximum(self.problem.with_differs(differs), start, item, None if slope or not intercept else shift)
@@ -123,13 +123,13 @@ class LinkedGroups:
             known_information=told,
         )
         if start is None:
-            wide = self.problem.group_prior.width
+            wide = self.problem.prior.width
             both = torch.stack([whole[item], whole[-1]])
             matrix = torch.cat([both[:, :width], both[:, wide : wide + width]], dim=1)
             matrix[1, :width] = 0.0
         else:
             matrix = start.items.matrix.clone()
-        matrix[0, :width] *= problem.group_prior.differs[0]
+        matrix[0, :width] *= problem.prior.differs[0]
         if not (slope or intercept or self.freed[item]) and self.mode.status.converged:
             return problem.evaluate(ItemTensors.from_matrix(matrix))  # which is the mode
         return maximum(problem, matrix, 0, None if slope or not intercept else shift)
@@ -180,7 +180,7 @@ def maximum(problem: GroupProblem, start: Tensor, item: int, shift: Tensor | Non
     Where a shift changes several of the item's parameters, these differ by multiples of it alone.
     """
     items = ItemTensors.from_matrix(start)
-    if shift is None or int((shift != 0).sum()) == 1 or not bool(problem.group_prior.differs[item].any()):
+    if shift is None or int((shift != 0).sum()) == 1 or not bool(problem.prior.differs[item].any()):
         return find_mode(problem, start=items, tolerance=STUDIED_TOLERANCE, max_steps=MOST_STUDIED_STEPS)
     free = problem.free.clone()
     free[item, : len(shift)] = False

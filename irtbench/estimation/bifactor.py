@@ -381,4 +381,4 @@ def general_abilities(
     items, together = ItemTensors(slope, intercept, torch.zeros_like(intercept)), numbered_groups(fitted.testlets)
     nodes = grid_for(items, together.to(device), room=ROOM)
     problem = bifactor_problem(responses, together, nodes=nodes, device=device)
-    return moments((found.general for found in problem.posteriors(items)), problem.grid.general)
+    return moments((found.general for found in problem.posteriors(items)), problem.nodes.general)

@@ -362,7 +362,7 @@ def fit_categories(
             at = replace(alone, nodes=group_nodes(BOUND, 12 / (settings.n_nodes - 1), nodes.dtype, where))
             rows = tuple(scores_on_device(scores.where(part), items.columns, where) for part in members)
             grouped = GroupProblem.of_groups(at, rows, differs)
-            first, problem = grouped.group_prior.joined(begin or starting_values(alone)), cast(Problem, grouped)
+            first, problem = grouped.prior.joined(begin or starting_values(alone)), cast(Problem, grouped)
             if design is not None:
                 designed = designed_in_groups(grouped, design)
                 problem, first = designed, designed.free_of(first)

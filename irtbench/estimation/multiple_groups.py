@@ -252,7 +252,7 @@ def fit_groups(
             status = status.unless_loose(loose.expand(responses.n_items).tolist())
         status = with_names(status, responses)
         of_groups, parameters = groups_of(problem), problem.whole(mode.items)
-        unit = float(parameters.matrix[0, of_groups.group_prior.differs.shape[1]]) if settings.kind == "rasch" else 1.0
+        unit = float(parameters.matrix[0, of_groups.prior.differs.shape[1]]) if settings.kind == "rasch" else 1.0
     items = [group_items(of_groups, parameters, covariance, g, responses.item_ids) for g in range(len(names))]
     if settings.has_common_slope:
         items = [of_one_slope(own, settings.kind) for own in items]
@@ -362,14 +362,14 @@ def group_problem(
     start = starting_values(pooled)
     each = torch.from_numpy(np.pad(differs, ((0, 0), (0, start.matrix.shape[1] - 2)))).to(device)
     problem = GroupProblem.of_groups(pooled, rows, each.repeat(1, len(members) - 1))
-    return problem, problem.group_prior.joined(start)
+    return problem, problem.prior.joined(start)
 
 
 def group_items(
     problem: GroupProblem, parameters: ItemTensors, covariance: Tensor | None, group: int, item_ids: tuple[str, ...]
 ) -> ItemParameters:
     """The items as a group meets them; what differs is linear in the parameters."""
-    prior, n_items = problem.group_prior, len(item_ids)
+    prior, n_items = problem.prior, len(item_ids)
     items = problem.alone.told(prior.items_of_group(parameters, group), item_ids)
     if covariance is None:
         return items
@@ -381,16 +381,16 @@ def group_items(
 
 def slope_intercept_guessing(problem: GroupProblem, *, differences: bool = False) -> list[int]:
     """Columns of (a, d, c) in the reference, or of (a, a_1, d_1, ..., d, c) with the differences."""
-    width, before = problem.group_prior.width, problem.group_prior.differs.shape[1]
+    width, before = problem.prior.width, problem.prior.differs.shape[1]
     others = [first + k for first in range(0, before, width) for k in (0, 1)] if differences else []
     return [before, *others, before + 1, before + 2]
 
 
 def reference_joint_error(problem: GroupProblem, covariance: Tensor | None, n_reference: int) -> JointError | None:
     """Joint error of the items as the reference group meets them, whose mean and standard deviation are 0 and 1."""
-    if covariance is None or not bool(torch.isfinite(covariance).all()) or problem.group_prior.width != 3:
+    if covariance is None or not bool(torch.isfinite(covariance).all()) or problem.prior.width != 3:
         return None
-    rows, columns = torch.arange(len(problem.group_prior.differs)), torch.tensor(slope_intercept_guessing(problem))
+    rows, columns = torch.arange(len(problem.prior.differs)), torch.tensor(slope_intercept_guessing(problem))
     own = covariance[rows][:, columns][:, :, rows][:, :, :, columns]
     return JointError(own.numpy(), 1 / n_reference, 1 / (2 * n_reference))
 
@@ -411,7 +411,7 @@ def populations_told(
     problem: GroupProblem, parameters: ItemTensors, covariance: Tensor | None, unit: float
 ) -> tuple[NDArray[np.float64], ...]:
     """Means and standard deviations of all groups and their standard errors, times the unit of Rasch items, a slope."""
-    prior, others = problem.group_prior, len(problem.groups) - 1
+    prior, others = problem.prior, len(problem.groups) - 1
     first = prior.population_columns.start
     moments = np.array([[0.0, 1.0], *torch.stack([
         prior.populations(parameters)[0], prior.populations(parameters)[1].exp()], dim=1).tolist()])  # fmt: skip

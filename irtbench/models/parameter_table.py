@@ -301,6 +301,15 @@ def read_population(path: str | Path) -> Quadrature | None:
     return normal_population(mean, deviation)
 
 
+def table_of_items(path: str | Path, *columns: str, once: bool = True) -> pd.DataFrame:
+    """A table with ``item_id`` and these columns, in which items are named once."""
+    table = with_known_names(read_table(path), "item_id")
+    demand_columns(table, ["item_id", *columns], path)
+    if once and (repeated := table["item_id"].duplicated()).any():
+        raise InputError(f"{path}: item {table['item_id'][repeated].iloc[0]}: named twice")
+    return table
+
+
 def read_models(path: str | Path) -> dict[str, Literal["2pl", "3pl"] | float]:
     """Read each item's model from a table with ``item_id, model`` and, for a fixed guessing, ``guessing``.
 
@@ -311,8 +320,7 @@ def read_models(path: str | Path) -> dict[str, Literal["2pl", "3pl"] | float]:
     InputError
         If the file cannot be read, a column is missing, an item is named twice, or a model is none of these.
     """
-    table = read_table(path)
-    demand_columns(table, ["item_id", "model"], path)
+    table = table_of_items(path, "model")
     fixed = table["model"] == "2pl_fixed_guessing"
     if fixed.any():
         demand_columns(table, ["guessing"], path)
@@ -320,8 +328,6 @@ def read_models(path: str | Path) -> dict[str, Literal["2pl", "3pl"] | float]:
     if wrong.any():
         place = field_places(path, "model")(int(np.flatnonzero(wrong)[0]))
         raise InputError(f"{place}: expected 2pl, 3pl or 2pl_fixed_guessing but got {table['model'][wrong].iloc[0]!r}")
-    if table["item_id"].duplicated().any():
-        raise InputError(f"{path}: item {table['item_id'][table['item_id'].duplicated()].iloc[0]}: named twice")
     models: dict[str, Literal["2pl", "3pl"] | float] = dict(zip(table["item_id"], table["model"], strict=True))
     if fixed.any():
         guessing = to_numbers(table["guessing"], place=field_places(path, "guessing"))
@@ -337,13 +343,10 @@ def read_model_names(path: str | Path) -> dict[str, str]:
     InputError
         If the file cannot be read, a column is missing, an item is named twice, or a model is none of these.
     """
-    table = with_known_names(read_table(path), "item_id")
-    demand_columns(table, ["item_id", "model"], path)
+    table = table_of_items(path, "model")
     if unknown := sorted(set(table["model"]) - set(MODELS)):
         place = field_places(path, "model")(int(table["model"].isin(unknown).argmax()))
         raise InputError(f"{place}: expected one of {', '.join(MODELS)} but got '{unknown[0]}'")
-    if (repeated := table["item_id"].duplicated()).any():
-        raise InputError(f"{path}: item {table['item_id'][repeated].iloc[0]}: named twice")
     return dict(zip(table["item_id"], table["model"], strict=True))
 
 
@@ -358,8 +361,7 @@ def read_constraints(path: str | Path) -> list[list[tuple[str, str]]]:
     InputError
         If the file cannot be read, a column is missing, or a set has one parameter alone.
     """
-    table = with_known_names(read_table(path), "item_id")
-    demand_columns(table, ["item_id", "parameter", "set"], path)
+    table = table_of_items(path, "parameter", "set", once=False)
     names = table["parameter"].replace({"discrimination": "a", "intercept": "d", "guessing": "c"})
     by_set = table.groupby("set", sort=False)
     found = {str(name): [*zip(rows["item_id"], names[rows.index], strict=True)] for name, rows in by_set}
@@ -377,10 +379,7 @@ def read_item_priors(path: str | Path) -> dict[str, tuple[float, float]]:
         If the file cannot be read, a column is missing, an item is named twice, a value is no finite number, or a
         standard deviation is not above 0.
     """
-    table = with_known_names(read_table(path), "item_id")
-    demand_columns(table, ["item_id", "mean", "sd"], path)
-    if table["item_id"].duplicated().any():
-        raise InputError(f"{path}: item {table['item_id'][table['item_id'].duplicated()].iloc[0]}: named twice")
+    table = table_of_items(path, "mean", "sd")
     moments = {name: to_numbers(table[name], place=field_places(path, name)) for name in ("mean", "sd")}
     for name, values in moments.items():
         wrong = np.flatnonzero(~(np.abs(values) <= MOST_PRIOR) | ((values <= 0) & (name == "sd")))
@@ -408,11 +407,8 @@ def read_pattern(path: str | Path, item_ids: Sequence[str]) -> NDArray[np.bool_]
         If the file cannot be read, a column or an item is missing, an item is named twice, or a value is neither 0 nor
         1.
     """
-    table = read_table(path)
-    demand_columns(table, ["item_id", "slope_1", "slope_2"], path)
+    table = table_of_items(path, "slope_1", "slope_2")
     names = [name for k in range(1, len(table.columns)) if (name := f"slope_{k}") in table]
-    if table["item_id"].duplicated().any():
-        raise InputError(f"{path}: item {table['item_id'][table['item_id'].duplicated()].iloc[0]}: named twice")
     free = pd.DataFrame(index=pd.Index(table["item_id"]))
     for name in names:
         values = to_numbers(table[name], place=field_places(path, name))

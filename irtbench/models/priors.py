@@ -249,6 +249,12 @@ class Priors:
         return all(density is None for density in densities) and not self.difficulty
 
     @property
+    def pair(self) -> Hierarchy:
+        """The density of log |a| and d (or b), where there is one."""
+        assert self.hierarchy is not None
+        return self.hierarchy
+
+    @property
     def bounds_difficulty(self) -> bool:
         """Whether an item that all got right has a finite mode."""
         return self.intercept is not None or self.hierarchy is not None

@@ -56,8 +56,8 @@ def in_groups(responses: ResponseMatrix, kind: str) -> Problem:
     differs = np.zeros((6, 2), dtype=bool)
     differs[1], differs[3, 1] = True, True
     problem, _ = group_problem(responses, members, FitSettings(kind=kind), differs=differs)
-    differs_by_group = problem.group_prior.differs.clone()
-    differs_by_group[3, -problem.group_prior.width :] = False
+    differs_by_group = problem.prior.differs.clone()
+    differs_by_group[3, -problem.prior.width :] = False
     return problem.with_differs(differs_by_group)
 
 

@@ -11,7 +11,6 @@ by moving all items together would otherwise outweigh the population.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -73,7 +72,6 @@ def find_hierarchical_mode(
     max_steps: int,
     mode_wanted: bool = False,
     standard_errors: bool = True,
-    progress: Callable[[str], None] = lambda message: None,
 ) -> tuple[Problem, Priors, Estimate]:
     """Posterior means of the items under a learnt prior, with that prior, and the problem with it and the nodes used.
 
@@ -94,8 +92,6 @@ def find_hierarchical_mode(
         Whether nothing but a mode will do, as for a variational posterior around it.
     standard_errors
         Whether the covariance is to hold the error that items share through abilities.
-    progress
-        Told of each update.
 
     Raises
     ------
@@ -108,16 +104,15 @@ def find_hierarchical_mode(
         problem = reaching(problem, items)
         around = Surroundings.of(problem, items)
         if not mode_wanted:
-            return integrated_out(problem, priors, items, around, tolerance=200 * tolerance, progress=progress)
+            return integrated_out(problem, priors, items, around, tolerance=200 * tolerance)
         if float(around.abilities[1].mean()) < KNOWN**2:
             raise InputError(
                 "fit: with so few respondents the hierarchical prior gives posterior means already; "
                 "expected no posterior"
             )
     return at_the_mode(
-        problem, priors, items, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors,
-        progress=progress,
-    )  # fmt: skip
+        problem, priors, items, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors
+    )
 
 
 def integrated_out(
@@ -127,18 +122,16 @@ def integrated_out(
     around: Surroundings,
     *,
     tolerance: float,
-    progress: Callable[[str], None],
 ) -> tuple[Problem, Priors, Estimate]:
     """Posterior means of the items and, where these outnumber respondents, the abilities."""
     grid = starting_grid(problem, items, priors)
     chosen, place, counts = alike(around)
     beliefs = Beliefs(around.of_items(chosen), grid.of_items(chosen, counts), replace(priors, hierarchy=START), priors)
-    beliefs, learning = settled(beliefs, tolerance=tolerance, progress=progress)
+    beliefs, learning = settled(beliefs, tolerance=tolerance)
     priors, mean, covariance, quantiles = beliefs.told()
     mean, covariance, quantiles = mean[place], covariance[place], quantiles[:, place]
-    assert priors.hierarchy is not None
     remark = "items and abilities integrated out, estimates are posterior means"
-    if min(priors.hierarchy.deviation) <= LEAST_DEVIATION * 1.01:
+    if min(priors.pair.deviation) <= LEAST_DEVIATION * 1.01:
         remark = f"items are alike: a standard deviation of the prior is at its least, {LEAST_DEVIATION:g}; {remark}"
     learning = replace(learning, remark=remark)
     status = Status(
@@ -187,7 +180,6 @@ def at_the_mode(
     tolerance: float,
     max_steps: int,
     standard_errors: bool,
-    progress: Callable[[str], None],
 ) -> tuple[Problem, Priors, Estimate]:
     """The mode under a prior learnt by Laplace's approximation, and posterior means from normal densities around it."""
     start, steps, sign, beta = priors, 0, items.slope[:, 0].sign(), learnt_beta(priors, problem.guessing_free)
@@ -221,9 +213,8 @@ def at_the_mode(
         return float((values - before).abs().max()), mode.status.converged
 
     learning = alternate(
-        "prior", update, tolerance=LEARNING_TOLERANCE * tolerance, most=MOST_UPDATES, fewest=FEWEST_UPDATES,
-        progress=progress,
-    )  # fmt: skip
+        "prior", update, tolerance=LEARNING_TOLERANCE * tolerance, most=MOST_UPDATES, fewest=FEWEST_UPDATES
+    )
     mode = to_mode()
     if mode.status.converged and mode.counts and with_right_nodes(problem, mode.items, mode.counts) is not problem:
         problem, mode = find_mode_on_right_nodes(
@@ -295,9 +286,8 @@ def with_likelihoods(grid: ItemGrid, items: ItemTensors, priors: Priors) -> Item
 
 def about(priors: Priors, items: ItemTensors) -> Priors:
     """The priors with the mean of (log |a|, d) of these items."""
-    assert priors.hierarchy is not None
     mean = (float(items.slope[:, 0].abs().log().mean()), float(items.intercept.mean()))
-    return replace(priors, hierarchy=replace(priors.hierarchy, mean=mean))
+    return replace(priors, hierarchy=replace(priors.pair, mean=mean))
 
 
 def own_covariances(problem: Problem, items: ItemTensors) -> Tensor:

@@ -130,8 +130,7 @@ class ItemGrid:
 
     def log_prior(self, priors: Priors) -> Tensor:
         """Log prior density at the nodes, that of its component, shape (n_items, n_nodes)."""
-        assert priors.hierarchy is not None
-        parts = priors.hierarchy.parts
+        parts = priors.pair.parts
         densities = [
             hierarchy_density(part, own).log_prob(own) + math.log(weight)
             for (weight, part), own in zip(parts, self.nodes[..., :2].chunk(len(parts), dim=1), strict=True)

@@ -63,8 +63,7 @@ def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]
     """
     from scipy.optimize import minimize  # a tenth of a second that other fits need not wait for
 
-    assert priors.hierarchy is not None
-    n_items, n_components = float(grid.counts.sum()), len(priors.hierarchy.parts)
+    n_items, n_components = float(grid.counts.sum()), len(priors.pair.parts)
     nodes = grid.nodes.unflatten(1, (n_components, -1))
     beta = learnt_beta(priors, grid.free)
     log_weights = grid.log_weights
@@ -130,12 +129,11 @@ def packed(priors: Priors, beta: float | None = None) -> NDArray[np.float64]:
 
     These are mean, log rest and log weight; mean and rest are of b, the rest being its deviation at a given a.
     """
-    assert priors.hierarchy is not None
-    _, first = priors.hierarchy.parts[0]
+    _, first = priors.pair.parts[0]
     rise = first.correlation * first.deviation[1]
     logit = 0.0 if beta is None or priors.guessing is None else math.log(priors.guessing.first / priors.guessing.second)
     rows = [first.mean[0], math.log(first.deviation[0]), rise, logit]
-    for weight, part in priors.hierarchy.parts:
+    for weight, part in priors.pair.parts:
         rest = math.sqrt(max(part.deviation[1] ** 2 - rise**2, LEAST_DEVIATION**2))
         rows += [part.mean[1], math.log(rest), math.log(weight)]
     return np.array(rows)
@@ -143,7 +141,6 @@ def packed(priors: Priors, beta: float | None = None) -> NDArray[np.float64]:
 
 def unpacked(values: NDArray[np.float64], priors: Priors, beta: float | None = None) -> Priors:
     """The priors with the densities of such numbers."""
-    assert priors.hierarchy is not None
     mean, log_deviation, rise, logit = values[: SHARED + 1].tolist()
     own = values[SHARED + 1 :].reshape(-1, OWN)
     weights = np.exp(own[:, 2] - own[:, 2].max())
@@ -151,7 +148,7 @@ def unpacked(values: NDArray[np.float64], priors: Priors, beta: float | None = N
     for weight, (mean_b, log_rest, _) in zip((weights / weights.sum()).tolist(), own.tolist(), strict=True):
         deviation = math.hypot(rise, math.exp(log_rest))
         moments = (mean, mean_b), (math.exp(log_deviation), deviation)
-        parts.append((weight, Hierarchy(*moments, rise / deviation, of=priors.hierarchy.of)))
+        parts.append((weight, Hierarchy(*moments, rise / deviation, of=priors.pair.of)))
     guessing = priors.guessing
     if beta is not None:
         mean_c = 1 / (1 + math.exp(-logit))
@@ -167,8 +164,7 @@ def largest_difference(before: Priors, after: Priors) -> float:
 
 def numbers_of(priors: Priors) -> NDArray[np.float64]:
     """Means, standard deviations and correlation of the whole, and the mean of c."""
-    prior, guessing = priors.hierarchy, priors.guessing
-    assert prior is not None
+    prior, guessing = priors.pair, priors.guessing
     mean_c = 0.0 if guessing is None else guessing.first / (guessing.first + guessing.second)
     return np.array([*prior.mean, *prior.deviation, prior.correlation, mean_c])
 
@@ -178,8 +174,7 @@ def split(grid: ItemGrid, priors: Priors) -> tuple[ItemGrid, Priors]:
 
     Neither goes with log |a|: a long tail of easy items makes a single component's log |a| and b go together.
     """
-    assert priors.hierarchy is not None
-    parts = [(weight, replace(part, correlation=0.0)) for weight, part in priors.hierarchy.parts]
+    parts = [(weight, replace(part, correlation=0.0)) for weight, part in priors.pair.parts]
     heaviest = max(range(len(parts)), key=lambda k: parts[k][0])
     order = [k for k in range(len(parts)) if k != heaviest]
     weight, whole = parts[heaviest]
@@ -203,8 +198,7 @@ def with_long_tails(priors: Priors) -> Priors:
     How far out the furthest items are a few of them say, of which all but one or two got right, so that a normal
     density learnt from items that are not normal leaves out those in the tail.
     """
-    assert priors.hierarchy is not None
-    return replace(priors, hierarchy=Hierarchy.mixture([(w, longer(part)) for w, part in priors.hierarchy.parts]))
+    return replace(priors, hierarchy=Hierarchy.mixture([(w, longer(part)) for w, part in priors.pair.parts]))
 
 
 def longer(part: Hierarchy) -> Hierarchy:
@@ -234,8 +228,7 @@ def over_densities(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Prior
     variance that is left in an item's posterior: the information of values that are known with error. For the logit of
     the mean of c it is that of logit c by sqrt(sum (1 - r)).
     """
-    prior = priors.hierarchy
-    assert prior is not None
+    prior = priors.pair
     mass = grid.mass(priors)
     told = grid.counts * (1 - grid.variance(mass, 0) / prior.deviation[0] ** 2).clamp(0, 1)
     width = float((2 * told @ (told / grid.counts)).clamp(min=WIDEST**-2).rsqrt())

@@ -17,7 +17,6 @@ over the standard deviation of log |a|.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -70,8 +69,7 @@ class Beliefs:
     @property
     def parts(self) -> tuple[tuple[float, Hierarchy], ...]:
         """The components of the density, each with its weight."""
-        assert self.priors.hierarchy is not None
-        return self.priors.hierarchy.parts
+        return self.priors.pair.parts
 
     @property
     def evidence(self) -> float:
@@ -128,11 +126,10 @@ class Beliefs:
 
         The likelihoods of either sign are averaged over the prior on a grid; items that are guessed keep their c.
         """
-        grid, prior = self.grid, self.priors.hierarchy
+        grid, prior = self.grid, self.priors.pair
         chosen = torch.nonzero(grid.sign < 0)[:, 0]
         if len(chosen) == 0:
             return self
-        assert prior is not None
         whole = replace(self.priors, hierarchy=replace(prior, components=()))
         axes = [torch.linspace(-SIGN_REACH, SIGN_REACH, n).to(grid.centre) for n in SIGN_NODES]
         offsets = torch.nn.functional.pad(torch.cartesian_prod(*axes), (0, 1))
@@ -175,9 +172,7 @@ class Beliefs:
         return priors, *tails.grid.told([(weight, with_long_tails(other)) for weight, other in weighted])
 
 
-def settled(
-    beliefs: Beliefs, *, tolerance: float, progress: Callable[[str], None] = lambda message: None
-) -> tuple[Beliefs, Learning]:
+def settled(beliefs: Beliefs, *, tolerance: float) -> tuple[Beliefs, Learning]:
     """Update until nothing changes by more than this, with as many components as are worth it."""
     updates = 0
 
@@ -189,7 +184,7 @@ def settled(
             place, change = place.updated()
             return change, True
 
-        learning = alternate(ABILITIES_AND_PRIOR, update, tolerance=enough, most=most, progress=progress)
+        learning = alternate(ABILITIES_AND_PRIOR, update, tolerance=enough, most=most)
         updates += learning.updates
         return place.with_levels(), learning
 

@@ -108,7 +108,7 @@ class Placed:
     def moments(self) -> tuple[float, float]:
         """Mean and standard deviation of ability."""
         groups = groups_of(self.problem)
-        mean, log_deviation = groups.group_prior.populations(self.problem.whole(self.parameters))
+        mean, log_deviation = groups.prior.populations(self.problem.whole(self.parameters))
         return float(mean), float(log_deviation.exp())
 
     @property
@@ -151,7 +151,7 @@ def place_beside(
         return GroupProblem.of_groups(replace(problem, rows=rows, nodes=nodes), both, differs)
 
     groups = grouped(problem.rows)
-    at = groups.group_prior.joined(*(start_beside(problem) if start is None else (known_in_place(problem, start),)))
+    at = groups.prior.joined(*(start_beside(problem) if start is None else (known_in_place(problem, start),)))
     stride = problem.rows.n_respondents // SAMPLE
     if stride >= 2 and not isinstance(problem.rows, SparseRows) and start is None:
         _, rough = find_group_mode(grouped(problem.rows.every(stride)), at, tolerance=FEW, max_steps=max_steps)
@@ -163,7 +163,7 @@ def place_beside(
     whole, found = find_group_mode(whole, at, tolerance=tolerance, max_steps=max_steps, find=find)
     groups, parameters = groups_of(whole), found.items
     everything = whole.whole(parameters)
-    items = groups.group_prior.items_of_group(everything, 1)
+    items = groups.prior.items_of_group(everything, 1)
     part = replace(groups.part(1, groups.log_moments(everything)[1]), prior=problem.prior, model=problem.model)
     counts = None if found.counts is None else found.counts.each[1]  # type: ignore[attr-defined]
     return Placed(whole, parameters, part, replace(found, items=items, counts=counts))
@@ -250,7 +250,7 @@ def errors_beside(placed: Placed, anchors: KnownItems) -> ErrorsBeside:
         covariance = covariance + moved @ error @ moved.T
     all_of_them = covariance.reshape(n_rows, n_columns, n_rows, n_columns)
     joint = torch.einsum("jab,jbkc,kdc->jakd", scale, all_of_them, scale)
-    first = groups.group_prior.population_columns.start
+    first = groups.prior.population_columns.start
     variances = [float(joint[n_items, k, n_items, k]) for k in (first, first + 1)]
     of_items = joint[:n_items, -width:, :n_items, -width:].cpu().numpy()
     each_item = np.arange(n_items)

@@ -117,11 +117,12 @@ class CategoryProblem(Problem):
 
     Parameters
     ----------
-    items
-        The models of the items.
+    scale
+        The items' models.
     """
 
-    items: CategoryItems | None = None
+    prior: CategoryPrior
+    scale: CategoryItems = field(kw_only=True)
     _latest: list[tuple[Tensor, Counts]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod
@@ -140,13 +141,7 @@ class CategoryProblem(Problem):
             {name: site["infer"][FILLS] for name, site in drawn.items()},
             difficulty_drawn=None if difficulty is None else difficulty["infer"][FILLS].any(dim=1),
         )
-        return cls(model, as_rows(rows), nodes, prior, items=row.items_given)
-
-    @property
-    def scale(self) -> CategoryItems:
-        """The items' models."""
-        assert self.items is not None
-        return self.items
+        return cls(model, as_rows(rows), nodes, prior, scale=row.items_given)
 
     @cached_property
     def guesses(self) -> bool:
@@ -157,14 +152,12 @@ class CategoryProblem(Problem):
     def free(self) -> Tensor:
         """Which entries are estimated, shape (n_items, width)."""
         found = torch.zeros_like(self.scale.free)
-        assert isinstance(self.prior, CategoryPrior)
         for where in self.prior.entries.values():
             found |= where
         return found
 
     def thawed(self, items: ItemTensors) -> CategoryProblem:
         """The same without a prior, with all parameters estimated."""
-        assert isinstance(self.prior, CategoryPrior)
         return replace(self, prior=replace(self.prior, densities={}, entries={"all": self.scale.free}))
 
     @cached_property
@@ -172,11 +165,6 @@ class CategoryProblem(Problem):
         """With sums over respondents in single precision, where they are dense and many."""
         many = isinstance(self.rows, DenseRows) and self.rows.values.numel() > MANY_RESPONSES
         return replace(self, nodes=replace(self.nodes, dtype=torch.float32)) if many else self
-
-    @cached_property
-    def identity(self) -> Tensor:
-        """Shape (width, width)."""
-        return torch.eye(self.scale.width, dtype=torch.float64, device=self.free.device)
 
     @property
     def column_scores(self) -> Tensor:

@@ -7,7 +7,7 @@ problem: its derivatives and information are taken at the items' own parameters 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -82,8 +82,8 @@ class DesignedProblem(Problem):
         How they are made.
     """
 
-    undesigned: Problem | None = None
-    design: Design | None = None
+    undesigned: Problem = field(kw_only=True)
+    design: Design = field(kw_only=True)
 
     @classmethod
     def made_of(cls, problem: Problem, matrix: Tensor) -> DesignedProblem:
@@ -98,23 +98,19 @@ class DesignedProblem(Problem):
     @cached_property
     def own(self) -> Problem:
         """That of the items' own parameters, on these nodes."""
-        assert self.undesigned is not None
         return replace(self.undesigned, rows=self.rows, nodes=self.nodes)
 
     def whole(self, items: ItemTensors) -> ItemTensors:
         """The items' own parameters."""
-        assert self.design is not None
         return self.design.whole(items)
 
     def free_of(self, items: ItemTensors) -> ItemTensors:
         """The free parameters nearest to these parameters of items."""
-        assert self.design is not None
         return self.design.free(items)
 
     @property
     def matrix(self) -> Tensor:
         """Shape (n_items * width, n_free)."""
-        assert self.design is not None
         return self.design.matrix
 
     @cached_property
@@ -126,11 +122,6 @@ class DesignedProblem(Problem):
     def free(self) -> Tensor:
         """All of them, shape (1, n_free)."""
         return torch.ones(1, self.matrix.shape[1], dtype=torch.bool, device=self.matrix.device)
-
-    @cached_property
-    def identity(self) -> Tensor:
-        """Shape (n_free, n_free)."""
-        return torch.eye(self.matrix.shape[1], dtype=torch.float64, device=self.matrix.device)
 
     @property
     def column_scores(self) -> Tensor:
@@ -151,7 +142,6 @@ class DesignedProblem(Problem):
 
     def turned(self, items: ItemTensors) -> ItemTensors:
         """The same for abilities of the opposite sign."""
-        assert self.design is not None
         return self.design.free(self.own.turned(self.whole(items)))
 
     def row(self, items: ItemTensors) -> CollapsedLogistic:
@@ -190,7 +180,6 @@ def designed_scale(problem: DesignedProblem, items: ItemTensors) -> Tensor:
 @starting_values.register
 def designed_start(problem: DesignedProblem) -> ItemTensors:
     """The free parameters nearest to where the items would start by themselves."""
-    assert problem.design is not None
     return problem.design.free(starting_values(problem.own))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -162,8 +162,9 @@ class GroupProblem(Problem):
         Average Fisher information on ability in it, in each group at each node, shape (n_groups, n_nodes).
     """
 
-    of_one_group: Problem | None = None
-    groups: tuple[ResponseRows, ...] = ()
+    prior: GroupPrior
+    of_one_group: Problem = field(kw_only=True)
+    groups: tuple[ResponseRows, ...] = field(kw_only=True)
     known: tuple[Tensor, ...] | None = None
     known_information: Tensor | None = None
 
@@ -182,33 +183,28 @@ class GroupProblem(Problem):
         model = partial(grouped_model, model=problem.model, differs=differs)
         flat = replace(problem.prior, densities={}, difficulty_drawn=None)
         alone = replace(problem, rows=groups[0], prior=flat)
-        return cls(model, groups[0], problem.nodes, prior, None, alone, groups, known, known_information)
+        return cls(
+            model, groups[0], problem.nodes, prior, of_one_group=alone, groups=groups, known=known,
+            known_information=known_information,
+        )  # fmt: skip
 
     def with_differs(self, differs: Tensor) -> GroupProblem:
         """The same with other parameters free to differ."""
         model = partial(self.model, differs=differs)
-        return replace(self, model=model, prior=replace(self.group_prior, differs=differs))
+        return replace(self, model=model, prior=replace(self.prior, differs=differs))
 
     def thawed(self, items: ItemTensors) -> GroupProblem:
         """The same with all parameters of items estimated; their prior stays."""
-        assert self.of_one_group is not None
-        return replace(self, of_one_group=self.of_one_group.thawed(self.group_prior.items_of_group(items, 0)))
+        return replace(self, of_one_group=self.of_one_group.thawed(self.prior.items_of_group(items, 0)))
 
     @property
     def observed(self) -> tuple[ResponseRows, ...]:
         """Each group's rows."""
         return self.groups
 
-    @property
-    def group_prior(self) -> GroupPrior:
-        """The prior, of items and populations."""
-        assert isinstance(self.prior, GroupPrior)
-        return self.prior
-
     @cached_property
     def alone(self) -> Problem:
         """The problem of the first group alone, without a prior, on these nodes."""
-        assert self.of_one_group is not None
         return replace(self.of_one_group, nodes=self.nodes)
 
     @cached_property
@@ -219,26 +215,21 @@ class GroupProblem(Problem):
     @cached_property
     def free(self) -> Tensor:
         """Which entries are estimated, of items and of populations below, shape (n_items + n_groups - 1, n_columns)."""
-        prior = self.group_prior
+        prior = self.prior
         free = pad(torch.cat([prior.differs, self.alone.free], dim=1), (0, 0, 0, len(self.groups) - 1))
         free[len(prior.differs) :, prior.population_columns] = True
         return free
 
-    @cached_property
-    def identity(self) -> Tensor:
-        """Shape (n_columns, n_columns)."""
-        return torch.eye(self.free.shape[1], dtype=torch.float64, device=self.free.device)
-
     def slopes(self, items: ItemTensors) -> Tensor:
         """Those of each group's items, and below the populations' means."""
-        prior, alone = self.group_prior, self.alone
+        prior, alone = self.prior, self.alone
         own = [alone.slopes(prior.items_of_group(items, group)) for group in range(len(self.groups))]
         means = prior.populations(items)[0][:, None].expand(-1, sum(part.shape[1] for part in own))
         return torch.cat([torch.cat(own, dim=1), means])
 
     def log_moments(self, parameters: ItemTensors) -> Tensor:
         """Mean and log standard deviation of each group, shape (n_groups, 2)."""
-        return pad(torch.stack(self.group_prior.populations(parameters), dim=1), (0, 0, 1, 0))
+        return pad(torch.stack(self.prior.populations(parameters), dim=1), (0, 0, 1, 0))
 
     def part(self, group: int, moments: Tensor) -> Problem:
         """The problem of one group with this mean and log standard deviation, without a prior."""
@@ -248,7 +239,7 @@ class GroupProblem(Problem):
     def each(self, parameters: ItemTensors) -> Iterator[tuple[Problem, ItemTensors]]:
         """Each group's problem and its items."""
         for group, moments in enumerate(self.log_moments(parameters)):
-            yield self.part(group, moments), self.group_prior.items_of_group(parameters, group)
+            yield self.part(group, moments), self.prior.items_of_group(parameters, group)
 
     def counts(self, items: ItemTensors, *, at_nodes: bool = False) -> GroupCounts:
         """The E step in every group."""
@@ -283,7 +274,7 @@ def group_derivatives(problem: GroupProblem, parameters: ItemTensors, counts: Gr
     standard deviation by 2 z / s; for the latter the missing information takes z sqrt(2) / s, which leaves the
     information of everything positive: its expectation is what the population tells.
     """
-    prior, nodes = problem.group_prior, problem.nodes
+    prior, nodes = problem.prior, problem.nodes
     n_items, at = len(prior.differs), prior.population_columns
     gradient, information = prior.derivatives(parameters, by_logit=False)
     missing = []
@@ -317,7 +308,7 @@ def group_information(problem: GroupProblem, parameters: ItemTensors) -> Tensor:
 
     The sum of the groups' own; what belongs to a population is the difference of two gradients, near enough.
     """
-    prior = problem.group_prior
+    prior = problem.prior
     n_items, width = len(prior.differs), prior.width
     n_rows, n_columns = problem.free.shape
     found = torch.zeros(n_rows, n_columns, n_rows, n_columns, dtype=torch.float64, device=problem.free.device)
@@ -362,7 +353,7 @@ def told_by_groups(problem: GroupProblem, parameters: ItemTensors) -> Tensor:
 
     A difference is one of the parameters that steps are taken in.
     """
-    prior = problem.group_prior
+    prior = problem.prior
     n_items, width = len(prior.differs), prior.width
     scale = problem.identity.expand(len(parameters), -1, -1).clone()
     scale[:n_items, -width:, -width:] = told_scale(problem.alone, prior.items_of_group(parameters, 0))
@@ -374,7 +365,7 @@ def told_by_groups(problem: GroupProblem, parameters: ItemTensors) -> Tensor:
 @starting_values.register
 def starting_groups(problem: GroupProblem) -> ItemTensors:
     """All groups alike, with the items of the reference."""
-    return problem.group_prior.joined(starting_values(problem.alone))
+    return problem.prior.joined(starting_values(problem.alone))
 
 
 AnyProblem = TypeVar("AnyProblem", bound=Problem)
@@ -406,7 +397,7 @@ def nodes_needed(problem: GroupProblem, parameters: ItemTensors) -> NodeTensors 
     """
     nodes = problem.nodes
     theta = nodes.theta[:, 0]
-    mean, log_deviation = problem.group_prior.populations(parameters)
+    mean, log_deviation = problem.prior.populations(parameters)
     bound = float(theta[-1])
     furthest = min(float((mean.abs() + REACH * log_deviation.exp()).max()), FURTHEST)
     narrowest = math.inf
@@ -433,7 +424,7 @@ def group_nodes(bound: float, step: float, dtype: torch.dtype, device: torch.dev
 
 def designed_in_groups(problem: GroupProblem, matrix: Tensor) -> DesignedProblem:
     """The same with the items' parameters made by a matrix; differences and populations are parameters of their own."""
-    n_items, width = len(problem.group_prior.differs), problem.group_prior.width
+    n_items, width = len(problem.prior.differs), problem.prior.width
     others = problem.free.clone()
     others[:n_items, -width:] = False
     own = torch.nonzero(others.reshape(-1))[:, 0]

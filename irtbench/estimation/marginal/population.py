@@ -7,7 +7,6 @@ With as many components as BIC asks for (Mislevy, 1984, has one to several) a no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -141,7 +140,6 @@ def find_mode_with_population(
     *,
     tolerance: float,
     max_steps: int,
-    progress: Callable[[str], None] = lambda message: None,
 ) -> tuple[Problem, Estimate]:
     """Mode of the items and the population's density together, and the problem with that density on its nodes.
 
@@ -153,9 +151,7 @@ def find_mode_with_population(
     for n_components in range(2, MOST_COMPONENTS + 1):
         if not best.mode.status.converged:
             break
-        more = with_components(
-            best, problem.nodes, n_components, tolerance=tolerance, max_steps=max_steps, progress=progress
-        )
+        more = with_components(best, problem.nodes, n_components, tolerance=tolerance, max_steps=max_steps)
         if more.bic >= best.bic:
             break
         best = more
@@ -174,7 +170,6 @@ def with_components(
     *,
     tolerance: float,
     max_steps: int,
-    progress: Callable[[str], None],
 ) -> Populated:
     """Mode of the items and of a density of so many components.
 
@@ -227,7 +222,7 @@ def with_components(
                 density, items = standardised(problem, further, items)
         return change, True
 
-    learning = alternate("density", update, tolerance=10 * tolerance, most=MOST_UPDATES, progress=progress)
+    learning = alternate("density", update, tolerance=10 * tolerance, most=MOST_UPDATES)
     learning = replace(learning, remark=in_words(n_components))
     mode = mode_of_items(tolerance)
     status = replace(mode.status, steps=steps, learning=learning)

@@ -195,8 +195,8 @@ class Problem:
 
     @cached_property
     def identity(self) -> Tensor:
-        """Shape (n_factors + 2, n_factors + 2)."""
-        return torch.eye(self.n_factors + 2, dtype=torch.float64, device=self.guessing_free.device)
+        """Of the width of an item's parameters."""
+        return torch.eye(self.free.shape[1], dtype=torch.float64, device=self.free.device)
 
     @property
     def column_scores(self) -> Tensor:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
 
@@ -35,6 +35,7 @@ from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import LARGEST_STEP, item_derivatives, moved
 from irtbench.estimation.marginal.nodes import STEEPEST
 from irtbench.estimation.marginal.observed_information import invert, observed_information
+from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.several_abilities.abilities_mode import COARSE_ROOM, AbilitiesProblem, along, flat_model
 from irtbench.estimation.several_abilities.factor_problem import (
@@ -105,34 +106,23 @@ class BifactorProblem(AbilitiesProblem):
         Which items are of one testlet.
     """
 
-    testlets: ItemGroups | None = None
+    nodes: BifactorNodes
+    testlets: ItemGroups = field(kw_only=True)
     coarse_first = False
-
-    @property
-    def grid(self) -> BifactorNodes:
-        """The nodes."""
-        assert isinstance(self.nodes, BifactorNodes)
-        return self.nodes
-
-    @property
-    def items_together(self) -> ItemGroups:
-        """Which items are of one testlet."""
-        assert self.testlets is not None
-        return self.testlets
 
     def row(self, items: ItemTensors) -> CollapsedBifactor:
         """The distribution of a respondent's row at these items."""
-        return CollapsedBifactor(items.slope, items.intercept, self.grid, self.items_together)
+        return CollapsedBifactor(items.slope, items.intercept, self.nodes, self.testlets)
 
     def posteriors(self, items: ItemTensors, *, cells: int = 0) -> Iterator[BifactorPosterior]:
         """Posteriors of all respondents at these items, in batches; `cells` is what else is held for a respondent."""
         row, dtype = self.row(items), self.nodes.dtype
         least = LEAST_EXPONENT[dtype]
-        held = max(len(self.items_together) * len(self.nodes.theta), self.rows.n_items, cells)
+        held = max(len(self.testlets) * len(self.nodes.theta), self.rows.n_items, cells)
         most = max(LEAST_ROWS, MOST_CELLS[self.rows.device.type] // held)
         for batch in self.rows.batches(most, dtype):
             log_general, given_general = row.outside(batch.correct, batch.observed), []
-            for testlet in range(len(self.items_together)):
+            for testlet in range(len(self.testlets)):
                 within = row.within(testlet, batch.correct, batch.observed)
                 top = within.amax(dim=2, keepdim=True)
                 within = within.sub_(top).clamp_(min=least).exp_()
@@ -148,14 +138,14 @@ class BifactorProblem(AbilitiesProblem):
         items = starting_values(self)
         free = self.free[:, SPECIFIC] if self.prior.shared is None else self.prior.shared.own[:, SPECIFIC]
         alike = items.slope.clone()
-        alike[self.items_together.of_item != ALONE, SPECIFIC] = START_SLOPE
+        alike[self.testlets.of_item != ALONE, SPECIFIC] = START_SLOPE
         if not bool(free.any()):
             return [replace(items, slope=alike)]
         general = items.slope[:, GENERAL]
         loading = general / (NORMAL_OGIVE**2 + general**2).sqrt()
         residual = item_correlations(self) - torch.outer(loading, loading)
         by_residuals = alike.clone()
-        for members in self.items_together.members:
+        for members in self.testlets.members:
             if bool(free[members].all()):
                 own = loadings_of(residual[members][:, members], 1)
                 by_residuals[members, SPECIFIC] = replace_slopes(items, own).slope[:, 0]
@@ -163,18 +153,18 @@ class BifactorProblem(AbilitiesProblem):
 
     def placed(self, items: ItemTensors, *, room: float) -> Self:
         """On a grid close enough for anybody's posterior."""
-        grid = grid_for(items, self.items_together, room=room)
+        grid = grid_for(items, self.testlets, room=room)
         return replace(self, nodes=replace(grid, dtype=self.nodes.dtype))
 
     def others(self, items: ItemTensors, *, room: float) -> BifactorNodes:
         """A grid that is finer, wider and moved."""
         bound = CHECKED_WIDER * BOUND
-        return grid_for(items, self.items_together, room=room, bound=bound, finer=CHECKED_FINER, offset=CHECKED_OFFSET)
+        return grid_for(items, self.testlets, room=room, bound=bound, finer=CHECKED_FINER, offset=CHECKED_OFFSET)
 
     @property
     def words(self) -> str:
         """Which nodes these are."""
-        return f"grid of {self.grid.n_general} x {self.grid.n_specific} nodes, a specific ability at a time"
+        return f"grid of {self.nodes.n_general} x {self.nodes.n_specific} nodes, a specific ability at a time"
 
     def log_likelihood(self, items: ItemTensors) -> float:
         """Marginal log-likelihood of all respondents."""
@@ -189,7 +179,7 @@ class BifactorProblem(AbilitiesProblem):
         """Every ability turned so that the sum of the slopes on it is positive."""
         slope = items.slope.clone()
         slope[:, GENERAL] *= sign_of_sum(slope[:, GENERAL])
-        for members in self.items_together.members:
+        for members in self.testlets.members:
             slope[members, SPECIFIC] *= sign_of_sum(slope[members, SPECIFIC])
         return replace(items, slope=slope)
 
@@ -217,7 +207,7 @@ class BifactorProblem(AbilitiesProblem):
     def counts(self, items: ItemTensors, *, at_nodes: bool = False) -> Counts:
         """The E step at these items; items in no testlet have their counts at the first node of a specific ability."""
         assert not at_nodes
-        grid, together = self.grid, self.items_together
+        grid, together = self.nodes, self.testlets
         n = grid.theta.new_zeros(self.rows.n_items, len(grid.theta))
         at_general = n.reshape(len(n), grid.n_general, grid.n_specific)
         right = grid.theta.new_zeros(self.rows.n_items, 3)
@@ -320,8 +310,8 @@ def bifactor_problem(
         zeros = torch.zeros(responses.n_items, dtype=torch.float64, device=device)
         usual = ItemTensors(slopes_free.to(torch.float64), zeros, zeros)
         nodes = replace(grid_for(usual, testlets, room=COARSE_ROOM), dtype=dtype)
-    problem = BifactorProblem.of(model, encode_responses(responses, device), nodes)
-    return replace(problem, testlets=testlets)
+    flat = Problem.of(model, encode_responses(responses, device), nodes)
+    return BifactorProblem(flat.model, flat.rows, nodes, flat.prior, testlets=testlets)
 
 
 def sign_of_sum(slopes: Tensor) -> float:
@@ -333,7 +323,7 @@ def sign_of_sum(slopes: Tensor) -> float:
 def bifactor_information(problem: BifactorProblem, items: ItemTensors) -> Tensor:
     """Negative Hessian of the log-likelihood in the free slopes and intercepts, shape (n_free, n_free)."""
     problem = problem.in_float64()
-    grid, together, n_items = problem.grid, problem.items_together, len(items)
+    grid, together, n_items = problem.nodes, problem.testlets, len(items)
     p = torch.sigmoid(items.logits(grid.basis))
     each = torch.arange(n_items, device=p.device)
     products = grid.basis.new_zeros(n_items, 3, n_items, 3)  # sum of E[s s'] - E[s] E[s]'
@@ -355,7 +345,7 @@ def bifactor_information(problem: BifactorProblem, items: ItemTensors) -> Tensor
 
 def scores_given_general(problem: BifactorProblem, p: Tensor, found: BifactorPosterior) -> Tensor:
     """Mean score of each respondent given the general ability, shape (n_batch, n_general, n_items, 3)."""
-    grid, together, batch = problem.grid, problem.items_together, found.batch
+    grid, together, batch = problem.nodes, problem.testlets, found.batch
     right, asked = batch.correct, asked_of(batch.correct, batch.observed)
     curves = p.reshape(len(p), grid.n_general, grid.n_specific)
     specific = grid.theta[: grid.n_specific, SPECIFIC]
@@ -379,7 +369,7 @@ def products_within(problem: BifactorProblem, p: Tensor, found: BifactorPosterio
     With x right of n responses, (x_j - n_j P_j) (x_k - n_k P_k) is multiplied out, so that what rests on the respondent
     and what rests on the abilities are sums of their own.
     """
-    members, batch, joint = problem.items_together.members[testlet], found.batch, found.joint(testlet)
+    members, batch, joint = problem.testlets.members[testlet], found.batch, found.joint(testlet)
     right, asked = batch.correct[:, members], asked_of(batch.correct, batch.observed)[:, members]
     curves, n_members = p[members], len(members)
 

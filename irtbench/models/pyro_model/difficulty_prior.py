@@ -8,7 +8,7 @@ would be one of b only for a slope that is known, which after ten answers it is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyro.distributions as dist
 import torch
@@ -46,10 +46,6 @@ class DifficultyPrior:
     def density(self) -> dist.Normal:
         """Of the difficulties of these items, independent of each other."""
         return dist.Normal(self.mean, self.deviation)
-
-    def seen_by(self, mean: float, deviation: float) -> DifficultyPrior:
-        """The same of b where ability is z, theta = mean + deviation z."""
-        return replace(self, mean=(self.mean - mean) / deviation, deviation=self.deviation / deviation)
 
 
 def difficulty_of(slope: Tensor, intercept: Tensor, *, by_theta: bool) -> Tensor:
