@@ -313,7 +313,6 @@ def test_items_that_have_nothing_in_common_are_said_to_have_none() -> None:
     ("settings", "said"),
     [
         ({"kind": "rasch", "prior": "hierarchical"}, "prior hierarchical is one of slopes"),
-        ({"kind": "1pl", "posterior": "normal"}, "a posterior goes with kind 2pl or 3pl"),
         ({"kind": "1pl", "by_item": {"item1": "2pl"}}, "one slope for all items"),
         ({"kind": "5pl"}, "expected 'rasch', '1pl', '2pl', '3pl' or '4pl' but got '5pl'"),
     ],
