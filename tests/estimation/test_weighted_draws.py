@@ -33,6 +33,7 @@ class SkewedTarget:
         draw = SimpleNamespace(draw=lambda: torch.randn(4, generator=normals, dtype=torch.float64))
         items = SimpleNamespace(cells=torch.arange(0, 9, 3))  # a slope of each of three items
         self.guide = SimpleNamespace(spread=spread, normals=draw, coordinates=items)
+        self.problem = SimpleNamespace(free=torch.ones(3, 3), prior=SimpleNamespace(shared=None))
 
     def log_density(self, u: torch.Tensor) -> torch.Tensor:
         # y = (exp(s v) - 1) / s with v standard normal: v = log(1 + s y) / s, dv / dy = 1 / (1 + s y)
