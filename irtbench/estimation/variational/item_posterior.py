@@ -67,12 +67,12 @@ class ItemPosterior(Shown):
         ``normal``: the correlations of the Laplace approximation, with means and standard deviations learnt;
         ``lowrank``: correlations learnt as well.
     mean
-        Posterior mean of (a, d, c) of each item, of a 4PL (a, d, c, u), shape (n_items, 3 or 4); c itself where it is
+        Posterior mean of (a, d, c) of each item, or (a, d, c, u), shape (n_items, 3 or 4); c itself where it is
         fixed.
     covariance
         Posterior covariance of them, shape (n_items, 3, 3) or (n_items, 4, 4); zeros where c is fixed.
     quantiles
-        The 2.5, 50 and 97.5% quantiles of (a, b, c), of a 4PL (a, b, c, u), of each item, shape (3, n_items, 3 or 4),
+        The 2.5, 50 and 97.5% quantiles of (a, b, c), or (a, b, c, u), of each item, shape (3, n_items, 3 or 4),
         b = -d / a being computed in each draw; c itself where it is fixed. A mean of b need not exist where a slope may
         be zero.
     difficulty_deviation
