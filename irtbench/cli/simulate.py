@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pandas as pd
 import typer
-from numpy.typing import NDArray
 
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.options import chosen_scale
@@ -19,6 +18,7 @@ from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_models.named import MODELS
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import parameter_table
+from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
 
 MOST_RESPONSES = 20_000_000
@@ -68,18 +68,20 @@ def simulate(
     if bank is not None:
         beside = {"--items": items, "--model": None if model == "2pl" else model, "--categories": categories,
                   "--guessing": guessing or None}  # fmt: skip
-        truth, theta = known_items(bank, scale, beside, respondents, rng)
+        truth, population = known_items(bank, scale, beside)
     else:
         if scale is not None:
             raise InputError("--scale: goes with --bank alone")
-        truth = drawn_items(items or N_ITEMS, model, categories, guessing, rng)
-        theta = rng.normal(size=respondents)
+        truth, population = drawn_items(items or N_ITEMS, model, categories, guessing, rng), None
     if respondents * truth.n_items > MOST_RESPONSES:
         raise InputError(
             f"--respondents {respondents}, --items {truth.n_items}: expected at most {MOST_RESPONSES} responses in all"
         )
     if truth.categories is not None and trials > 1:
         raise InputError("--trials: several of an item go with right and wrong; expected one of items in categories")
+    theta = rng.normal(size=respondents)
+    if population is not None:
+        theta = population.mean + population.deviation * theta
     width = len(str(respondents))
     ids = [f"r{i:0{width}d}" for i in range(1, respondents + 1)]
     responses = simulate_responses(theta, truth, rng=rng, missing=missing, trials=trials, respondent_ids=ids)
@@ -141,18 +143,15 @@ def drawn_items(
 
 
 def known_items(
-    bank: Path, scale: str | None, beside: dict[str, Any], n: int, rng: np.random.Generator
-) -> tuple[ItemParameters, NDArray[np.float64]]:
-    """Items of a bank, and abilities of its population."""
+    bank: Path, scale: str | None, beside: dict[str, Any]
+) -> tuple[ItemParameters, Quadrature | None]:
+    """Items of a bank, and its population."""
     from irtbench.bank.known_items import read_bank
 
     if given := [name for name, value in beside.items() if value is not None]:
         raise InputError(f"--bank: {given[0]} does not go with it; expected one or the other")
     found = chosen_scale(read_bank(bank, categories=True), scale, bank)
-    theta = rng.normal(size=n)
-    if found.population is not None:
-        theta = found.population.mean + found.population.deviation * theta
-    return found.items, theta
+    return found.items, found.population
 
 
 def scores_of(responses: ResponseMatrix, items: CategoryParameters) -> pd.DataFrame:

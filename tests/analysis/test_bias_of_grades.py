@@ -40,7 +40,7 @@ def two_groups(
     return pd.concat(parts, ignore_index=True), np.arange(2 * n) >= n
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["grm", pytest.param("gpcm", marks=pytest.mark.slow)])
 def test_a_planted_shift_is_found_with_its_size(model: str) -> None:
     scores, focal = two_groups(1, MODELS[model], n=1000, shift=0.5)
     for method in ("likelihood_ratio", "logistic"):

@@ -36,6 +36,7 @@ def one_sample(
     return ability_regression(values, items, known), x, estimate_ability(values, items).theta
 
 
+@pytest.mark.slow
 def test_effects_are_found_and_covered_where_those_on_estimates_are_not() -> None:
     rng, inside, effects, naive = np.random.default_rng(1), [], [], []
     for _ in range(40):

@@ -49,7 +49,7 @@ def test_the_most_informative_form_is_the_best_of_all_subsets(seed, n, guessing,
     assert found.bound == pytest.approx(best, abs=1e-5)
 
 
-@FEW
+@settings(FEW, max_examples=12)
 @given(seed=st.integers(0, 10_000), n=st.integers(4, 9), share=st.floats(0.1, 0.95))
 def test_the_shortest_form_is_the_shortest_of_all_subsets(seed, n, share) -> None:
     items = drawn_items(seed, n)

@@ -115,6 +115,7 @@ def test_slope_and_intercept_lie_within_two_standard_errors_as_often_as_they_sho
     assert ((within.mean(axis=0) > 0.91) & (within.mean(axis=0) < 0.99)).all()
 
 
+@pytest.mark.slow
 def test_errors_that_items_share_need_the_whole_covariance() -> None:
     old, new = (own_errors(items, 0.1) for items in two_scales(15))
     rng, shared, within = np.random.default_rng(6), 0.06, np.zeros(2)

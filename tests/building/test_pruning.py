@@ -112,7 +112,7 @@ def test_two_abilities_on_one_scale_are_rejected_as_a_whole() -> None:
 @pytest.mark.filterwarnings("ignore:item fit. no degree of freedom")
 def test_clean_data_with_missing_responses_are_not_rejected() -> None:
     rules = replace(QUICK, order=(), min_share_kept=None)
-    for seed in range(10):
+    for seed in range(4):
         responses = clean(800, 10, seed=seed)
         share = 0.2 if seed % 2 else 0.6
         holes = np.random.default_rng(seed).random(responses.values.shape) < share
@@ -483,6 +483,7 @@ def test_a_bootstrap_that_cannot_be_leaves_the_other_rules_and_is_named() -> Non
     assert pruning.not_available == "local dependence: the refit failed in 10 of 10 bootstrap samples"
 
 
+@pytest.mark.slow
 def test_the_sequential_bootstrap_of_pruning_keeps_its_level() -> None:
     # at the parameters that the responses were drawn from X2 needs no refit, and its order among samples is exact
     items = ItemParameters.from_difficulty([1.0, 1.5, 2.0, 1.2], [-0.8, 0.0, 0.4, 1.0])

@@ -53,6 +53,7 @@ def test_without_dispersion_it_is_the_2pl_of_trials() -> None:
     assert found.converged
 
 
+@pytest.mark.slow
 def test_parameters_are_found_again_and_theta_is_covered() -> None:
     rng, rhos = np.random.default_rng(3), list[float]()
     inside, plain = list[float](), list[float]()

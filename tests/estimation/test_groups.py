@@ -202,6 +202,7 @@ def test_the_order_of_the_other_groups_does_not_matter() -> None:
     assert other.se_mean[[0, 2, 1]] == pytest.approx(one.se_mean, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_mean_and_sd_are_recovered_and_their_intervals_cover() -> None:
     z = []
     for seed in range(40):

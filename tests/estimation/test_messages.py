@@ -130,7 +130,7 @@ def test_a_guessed_items_posterior_is_that_of_a_fine_grid() -> None:
     around = of_known_people(theta, right, np.ones_like(right), guessed=True)
     grid = placed(Beliefs(around, start_grid(around), PRIORS, PRIORS)).grid
     mean, covariance, quantiles = grid.told([(1.0, PRIORS)])
-    axes = np.linspace(-1.3, 1.6, 80), np.linspace(-5, 4, 121), np.linspace(-5, 1.5, 90)
+    axes = np.linspace(-1.3, 1.6, 40), np.linspace(-5, 4, 61), np.linspace(-5, 1.5, 90)
     log_a, b, logit = (torch.from_numpy(part.reshape(-1)) for part in np.meshgrid(*axes, indexing="ij"))
     c = torch.sigmoid(logit)
     p, q = curves(log_a.exp()[:, None] * (torch.from_numpy(theta) - b[:, None]), c[:, None])

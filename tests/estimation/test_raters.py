@@ -251,6 +251,7 @@ def test_what_the_raters_of_an_answer_share_is_found_and_intervals_without_it_ar
     assert covered[0] < 0.89 < 0.91 < covered[1]
 
 
+@pytest.mark.slow
 def test_many_raters_are_integrated_out_and_the_spread_of_ability_is_not_too_small() -> None:
     """At the mode of all together the standard deviation of ability is about 1.05 here, where 1.2 is true."""
     rng, sds, inside = np.random.default_rng(7), [], []

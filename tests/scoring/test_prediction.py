@@ -114,7 +114,7 @@ def test_systems_beyond_that_are_much_alike_are_known_better_together_than_alone
         scale.items.discrimination, scale.items.difficulty + 1.5, item_ids=scale.items.item_ids
     )
     scale, alone_error, together_error = replace(scale, items=hard), [], []
-    for _ in range(5):
+    for _ in range(2):
         whole = simulate_responses(rng.normal(3, 0.2, size=30), hard, rng=rng).values
         form = rng.choice(150, 25, replace=False)
         seen = np.full(whole.shape, np.nan)
