@@ -142,9 +142,7 @@ def drawn_items(
     return CategoryParameters.from_table(table, [named] * n).as_items()
 
 
-def known_items(
-    bank: Path, scale: str | None, beside: dict[str, Any]
-) -> tuple[ItemParameters, Quadrature | None]:
+def known_items(bank: Path, scale: str | None, beside: dict[str, Any]) -> tuple[ItemParameters, Quadrature | None]:
     """Items of a bank, and its population."""
     from irtbench.bank.known_items import read_bank
 

@@ -12,6 +12,7 @@ from irtbench.models.item_parameters import ItemParameters
 
 #: Number of trials of each respondent at each item, 0 where missing; None for one response each.
 Trials = NDArray[np.int64] | None
+CURVE_CELLS = 2**19  # abilities x items at which curves are held at once
 Curves = Callable[[ArrayLike, ItemParameters], tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
@@ -51,20 +52,27 @@ def log_likelihood(
     array([[-1.386, -1.627],
            [-0.693, -0.313]])
     """
+    theta = np.atleast_1d(np.asarray(theta, dtype=np.float64))
+    part = max(1, CURVE_CELLS // max(1, items.n_items))
+    spans = [slice(start, start + part) for start in range(0, theta.size, part)]
+    found = np.empty((len(values), theta.size))
     if items.categories is not None:
-        return items.categories.log_likelihood(values, theta)
-    log_p, log_q = curves(theta, items)
+        for span in spans:
+            found[:, span] = items.categories.log_likelihood(values, theta[span])
+        return found
     observed = ~np.isnan(values)
-    complete = trials is None and observed.all()
-    all_wrong = log_q.sum(axis=1) if complete else (observed if trials is None else trials) @ log_q.T
+    complete = trials is None and bool(observed.all())
+    asked = None if complete else np.asarray(observed if trials is None else trials, dtype=np.float64)
     correct = values if complete else np.where(observed, values, 0.0)
-    if curves is log_icc and not items.has_asymptotes:  # log P - log(1 - P) is a theta + d
-        return (
-            np.outer(correct @ items.discrimination, np.asarray(theta))
-            + (correct @ items.intercept)[:, None]
-            + all_wrong
-        )
-    return correct @ (log_p - log_q).T + all_wrong
+    linear = curves is log_icc and not items.has_asymptotes  # log P - log(1 - P) is a theta + d
+    if linear:
+        found[:] = np.outer(correct @ items.discrimination, theta) + (correct @ items.intercept)[:, None]
+    for span in spans:
+        log_p, log_q = curves(theta[span], items)
+        if not linear:
+            found[:, span] = correct @ (log_p - log_q).T
+        found[:, span] += log_q.sum(axis=1) if asked is None else asked @ log_q.T
+    return found
 
 
 def some_rows(trials: Trials, rows: slice | NDArray[np.intp]) -> Trials:

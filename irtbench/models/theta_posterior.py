@@ -267,13 +267,8 @@ def node_mass(
     curves: Curves = log_icc,
     trials: Trials = None,
 ) -> NDArray[np.float64]:
-    """Posterior mass at the nodes, shape (n_respondents, n_nodes); the nodes in parts where the items are many."""
-    part = max(1, BATCH_CELLS // 4 // max(1, items.n_items))
-    parts = [
-        log_likelihood(values, quadrature.nodes[start : start + part], items, trials=trials, curves=curves)
-        for start in range(0, quadrature.nodes.size, part)
-    ]
-    return node_posterior(np.concatenate(parts, axis=1), quadrature)[0]
+    """Posterior mass at the nodes, shape (n_respondents, n_nodes)."""
+    return node_posterior(log_likelihood(values, quadrature.nodes, items, trials=trials, curves=curves), quadrature)[0]
 
 
 def step_needed(values: NDArray[np.float64], items: ItemParameters, coarse: Posterior, trials: Trials = None) -> float:

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 SPARSE, SPARSE_PART = 0.1, 50  # where few items are answered, so many respondents at a time and the items they answered
-FIT_PART = 2**11  # respondents whose person fit is found in the processor's cache
+FIT_CELLS = 2**18  # respondents x items whose person fit is found in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -444,7 +444,8 @@ def with_person_fit(
         rows = complete.rows[among]
         lz_star[rows], defined[rows] = complete.lz_star(among, abilities.theta[rows]), False
     rest = np.flatnonzero(defined)
-    most = SPARSE_PART if own.n_pairs < SPARSE * own.n_respondents * own.n_items else FIT_PART
+    few = own.n_pairs < SPARSE * own.n_respondents * own.n_items
+    most = SPARSE_PART if few else max(1, FIT_CELLS // max(1, items.n_items))
     for rows in (rest[first : first + most] for first in range(0, len(rest), most)):
         coded, trials = own.at(rows), some_rows(own.trials, rows)
         asked = np.flatnonzero((coded != MISSING).any(axis=0))

@@ -10,7 +10,7 @@ import pyro.distributions as dist
 import torch
 from pyro.distributions import constraints
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import logsigmoid, softplus
 
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
@@ -52,7 +52,7 @@ class CollapsedLogistic(dist.TorchDistribution):
     def __init__(self, slope: Tensor, intercept: Tensor, log_guessing: Tensor | None, nodes: NodeTensors) -> None:
         self.nodes, self.slope, self.intercept, self.log_guessing = nodes, slope, intercept, log_guessing
         z = torch.cat([slope, intercept[..., None]], dim=-1) @ nodes.basis.T
-        log_q = logsigmoid(-z)
+        log_q = softplus(z, threshold=40.0).neg_()  # half the memory of logsigmoid(-z)
         if log_guessing is None:
             log_odds = slope
         else:
