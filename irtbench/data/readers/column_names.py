@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import pandas as pd
 
@@ -27,6 +28,7 @@ LIKELY = {
 FROM_FORM = re.compile(r"(input|answer)\.", re.IGNORECASE)  # before the names of a form's fields
 
 
+@lru_cache(2**16)  # each of thousands of columns is asked for many times
 def plain(name: str) -> str:
     """A name without capitals, spaces and marks, and without what a platform writes before it."""
     return re.sub(r"[^a-z0-9]", "", FROM_FORM.sub("", name).lower())

@@ -220,12 +220,12 @@ def sums_over_nodes(
     width = some.matrix.shape[1]
     zeros = some.intercept.new_zeros
     gradient, information = zeros(len(n), width), zeros(len(n), width, width)
-    s = torch.sigmoid(some.logits(nodes.basis))
+    s = some.logits(nodes.basis).sigmoid_()
     weight_zc = None
     if counts.r is None:  # nothing is guessed: P = s
         expected = n * s
         gradient[:, LINEAR] = right - expected @ nodes.basis
-        weight_zz = expected - expected * s
+        weight_zz = expected.addcmul_(expected, s, value=-1)
         information[:, LINEAR, LINEAR] = (weight_zz @ nodes.basis_products).view(len(n), width - 1, width - 1)
     else:
         r, c, t = counts.r[which], some.guessing[:, None], 1 - s

@@ -83,15 +83,16 @@ def span(functions: Tensor, importance: Tensor) -> tuple[Tensor, Tensor]:
         Shape (rank, n_nodes).
     """
     root = importance.sqrt()
-    weighted = (functions - (functions @ importance)[:, None]) * root
-    largest = weighted.abs().max().clamp(min=1e-300)
+    weighted = (functions - (functions @ importance)[:, None]).mul_(root)
+    largest = torch.linalg.vector_norm(weighted, torch.inf).clamp(min=1e-300)
     # smooth functions all alike: some of many show what spans them, and those that they do not span come to them
     chosen = torch.arange(len(functions), device=functions.device) % (-(-len(functions) // MOST_SPANNING) | 1) == 0
     while True:
         _, sizes, right = torch.linalg.svd(weighted[chosen], full_matrices=False)
         right = right[sizes > SPAN_TOLERANCE * sizes.max().clamp(min=1e-300)]
         coefficients = weighted @ right.T
-        beyond = ((weighted - coefficients @ right).abs().amax(dim=1) > LEFT_OVER * largest) & ~chosen
+        left = torch.addmm(weighted, coefficients, right, alpha=-1).abs_().amax(dim=1)
+        beyond = (left > LEFT_OVER * largest) & ~chosen
         if not bool(beyond.any()):
             break
         chosen |= beyond
@@ -133,9 +134,9 @@ def complete_information_without_guessing(problem: Problem, items: ItemTensors) 
     counts = problem.counts(items)
     basis = problem.nodes.basis
     n_items, width = problem.free.shape
-    s = torch.sigmoid(items.logits(basis))
+    s = items.logits(basis).sigmoid_()
     complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1]
-    complete[:, LINEAR, LINEAR] += ((counts.n * s * (1 - s)) @ problem.nodes.basis_products).reshape(
+    complete[:, LINEAR, LINEAR] += ((counts.n * s).mul_(1 - s) @ problem.nodes.basis_products).reshape(
         n_items, width - 1, width - 1
     )
     importance = (counts.respondents / counts.respondents.sum()).clamp(min=1e-12)
