@@ -45,9 +45,8 @@ class Design:
 
     def free(self, items: ItemTensors) -> ItemTensors:
         """The free parameters of which those of these items are made, or the nearest."""
-        excess = (items.matrix - self.offset).reshape(-1, 1)
-        nearest = torch.linalg.lstsq(self.matrix, excess, driver="gelsd").solution
-        return ItemTensors.from_matrix(nearest.T)
+        excess = (items.matrix - self.offset).flatten()
+        return ItemTensors.from_matrix((torch.linalg.pinv(self.matrix) @ excess)[None])  # on a GPU too, unlike lstsq's gelsd
 
 
 @dataclass(frozen=True)
