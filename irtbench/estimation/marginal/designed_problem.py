@@ -46,7 +46,7 @@ class Design:
     def free(self, items: ItemTensors) -> ItemTensors:
         """The free parameters of which those of these items are made, or the nearest."""
         excess = (items.matrix - self.offset).flatten()
-        return ItemTensors.from_matrix((torch.linalg.pinv(self.matrix) @ excess)[None])  # on a GPU too, unlike lstsq's gelsd
+        return ItemTensors.from_matrix((torch.linalg.pinv(self.matrix) @ excess)[None])  # a GPU has no gelsd
 
 
 @dataclass(frozen=True)
