@@ -82,13 +82,13 @@ def test_items_that_all_got_right_are_estimable_under_a_learnt_prior() -> None:
     assert fitted.items.intercept[-1] > fitted.items.intercept[:-1].mean()
 
 
-@pytest.mark.slow
 def test_the_likelihood_at_posterior_means_is_integrated_on_nodes_that_are_right_there() -> None:
-    """Ten people leave a slope open: its posterior mean is 43, far steeper than at the mode."""
+    """Ten people's Guttman pattern leaves slopes open: learning ends, unsettled, once they are typically above 30."""
     rows = "1111 1111 1110 0000 1111 1111 1111 1111 1111 1111"
     fitted = fit_model(np.array([[float(x) for x in row] for row in rows.split()]), prior="hierarchical")
     a, d = fitted.items.discrimination, fitted.items.intercept
-    assert a.max() > 30
+    assert 30 < a.max() < 100  # 10^8 on some machines where the mean of log a wandered on, and digits were lost
+    assert not fitted.converged
     # the integral by the rectangle rule on 400,001 points, by nothing but NumPy
     theta = np.linspace(-10, 10, 400_001)
     step = theta[1] - theta[0]

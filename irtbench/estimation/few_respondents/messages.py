@@ -33,6 +33,7 @@ from irtbench.estimation.few_respondents.learnt_prior import (
     with_long_tails,
     worth_a_component,
 )
+from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
 from irtbench.estimation.marginal.nodes import Posteriors, nodes_near
 from irtbench.estimation.status import ABILITIES_AND_PRIOR, Learning
 from irtbench.models.priors import Hierarchy, Priors
@@ -182,7 +183,8 @@ def settled(beliefs: Beliefs, *, tolerance: float) -> tuple[Beliefs, Learning]:
         def update() -> tuple[float, bool]:
             nonlocal place
             place, change = place.updated()
-            return change, True
+            # of a Guttman pattern slopes grow without end, and wander once the nodes no longer tell them apart
+            return change, place.priors.pair.mean[0] < math.log(SLOPE_BOUND)
 
         learning = alternate(ABILITIES_AND_PRIOR, update, tolerance=enough, most=most)
         updates += learning.updates
