@@ -31,7 +31,7 @@ from irtbench.models.item_parameters import ItemParameters as ItemParameters
 from irtbench.models.category_parameters import CategoryParameters as CategoryParameters
 from irtbench.models.curves import icc as icc
 from irtbench.models.curves import information as information
-from irtbench.models.likelihood import log_likelihood as log_likelihood
+from irtbench.models.theta_posterior import log_likelihood as log_likelihood
 from irtbench.models.simulation import simulate_responses as simulate_responses
 from irtbench.models.parameter_table import as_parameters as as_parameters
 from irtbench.models.parameter_table import parameter_table as parameter_table

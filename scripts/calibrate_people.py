@@ -22,9 +22,8 @@ from irtbench.estimation.fit import fit_model
 from irtbench.evaluation.calibration import Calibration, calibration
 from irtbench.evaluation.calibration_difference import calibration_difference
 from irtbench.models.curves import icc
-from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import normal_grid
-from irtbench.models.theta_posterior import node_posterior
+from irtbench.models.theta_posterior import log_likelihood, node_posterior
 
 HIDDEN = 0.2
 HEADER = "| n | calibration error | 95% interval | debiased (95%) | equal width | Brier | refinement | over- / under- |"

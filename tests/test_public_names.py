@@ -60,14 +60,12 @@ INNER_FUNCTIONS = {
     "data.readers.trials": "join_items reduce_trials",
     "data.responses": "resolve_duplicates",
     "data.trial_counts": "trial_counts",
-    "models.factor_quadrature": "factor_quadrature",
     "estimation.doubts": "find_doubts",
-    "estimation.spans": "summed",
     "estimation.driver": "alternate fenced",
-    "estimation.threads": "threads_for",
+    "estimation.threads": "summed threads_for",
     "estimation.item_quantiles": "interval_columns quantile_columns weighted_quantiles normal_points",
     "models.parameter_table": "read_pattern",
-    "models.quadrature": "refine",
+    "models.quadrature": "factor_quadrature refine",
     "models.pyro_model.item_tensors": "log_probabilities",
     "models.theta_posterior": "node_posterior ability_posterior",
     "diagnostics.item_fit": "rest_score_distributions",
@@ -86,7 +84,7 @@ INNER_FUNCTIONS = {
     "building.link_error": "moved_joint_error",
     "building.reliability_cuts": "solve_with_cuts",
     "estimation.multiple_groups": "group_problem",
-    "models.pyro_model.difficulty_prior": "by_slope_and_intercept difficulty_of",
+    "models.pyro_model.model": "by_slope_and_intercept difficulty_of",
     "scoring.item_error": "abilities_of",
     "scoring.modal": "find_modes",
     "scoring.comparability": "percentile_flags",
@@ -114,9 +112,9 @@ INNER_FILES = {
     "readers.openai_evals readers.packed readers.potato readers.prodigy readers.py_irt "
     "readers.sources readers.trials",
     "models": "category_table coded_scores item_models.graded item_models.logistic pyro_model.categories "
-    "factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
+    "pyro_model.rows "
     "pyro_model.sites",
-    "estimation": "doubts item_quantiles shared_items spans status threads",
+    "estimation": "doubts item_quantiles shared_items status threads",
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood posterior_scores quadratic_form",
     "analysis": "compared_items effect_size linked_groups matching_score meta_regression option_model "
     "robust_linking shift_likelihood time_left",

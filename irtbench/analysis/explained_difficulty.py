@@ -24,8 +24,7 @@ from irtbench.data.item_features import ItemFeatures
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.curves import information
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.joint_error import JointError
+from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL

@@ -54,13 +54,13 @@ from irtbench.estimation.status import Learning
 from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.difficulty_prior import (
+from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
+from irtbench.models.pyro_model.model import (
     DifficultyPrior,
     by_slope_and_intercept,
     difficulty_of,
     intercept_of,
 )
-from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
 from irtbench.models.quadrature import Quadrature, normal_grid, normal_population
 
 Kind = Literal["rasch", "2pl"]

@@ -31,7 +31,7 @@ from irtbench.estimation.fit_categories import RASCH_KINDS, Models, check_catego
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.status import Status
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
-from irtbench.models.item_models.nominal import Nominal
+from irtbench.models.item_models.partial_credit import Nominal
 from irtbench.models.item_parameters import ItemParameters
 
 Method = Literal["likelihood_ratio", "logistic"]

@@ -17,9 +17,14 @@ from irtbench.data.readers.column_names import with_known_names
 from irtbench.data.readers.table import MISSING, demand_columns, read_table
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
-from irtbench.models.likelihood import log_likelihood
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
-from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, known_items, step_for_any_pattern
+from irtbench.models.theta_posterior import (
+    STANDARD_NORMAL,
+    Posterior,
+    known_items,
+    log_likelihood,
+    step_for_any_pattern,
+)
 
 Array = NDArray[np.float64]
 REACH = 8.0  # residual standard deviations, and abilities, that the nodes reach

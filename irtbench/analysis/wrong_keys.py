@@ -18,10 +18,9 @@ from irtbench.data.shown import Drawn, counted
 from irtbench.diagnostics.checks import check_respondents_agree
 from irtbench.diagnostics.classical import classical_statistics
 from irtbench.models.curves import log_icc
-from irtbench.models.likelihood import log_likelihood
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature
-from irtbench.models.theta_posterior import STANDARD_NORMAL, node_posterior
+from irtbench.models.theta_posterior import STANDARD_NORMAL, log_likelihood, node_posterior
 
 MOST_OPTIONS = 8  # of an item that are told apart; the rarer ones count as one
 OTHERS = "(others)"

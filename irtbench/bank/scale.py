@@ -15,8 +15,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import positions_of
 from irtbench.data.shown import Drawn, counted
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.joint_error import JointError
+from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters, demand_no_upper, demand_right_or_wrong
 from irtbench.models.quadrature import Quadrature
 

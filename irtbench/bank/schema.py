@@ -22,8 +22,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_models.named import MODELS
-from irtbench.models.item_parameters import MOST_COVARIANCE, ItemParameters, sensible_items
-from irtbench.models.joint_error import JointError
+from irtbench.models.item_parameters import MOST_COVARIANCE, ItemParameters, JointError, sensible_items
 from irtbench.models.quadrature import Quadrature
 
 MOST_TOGETHER = 200  # items whose joint error is kept: of more it would be megabytes

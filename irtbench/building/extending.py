@@ -12,8 +12,7 @@ from irtbench.building.link_error import line_of, moved_joint_error
 from irtbench.building.linking import ScaleLink, in_one_form
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.models.item_parameters import ItemKind, ItemParameters
-from irtbench.models.joint_error import JointError
+from irtbench.models.item_parameters import ItemKind, ItemParameters, JointError
 
 
 def extended_scale(old: ScaleLike, items: ScaleLike) -> Scale:

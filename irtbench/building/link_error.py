@@ -12,8 +12,7 @@ from irtbench.bank.scale import Scale
 from irtbench.bank.scale_line import ScaleLine
 from irtbench.building.linking import ScaleLink
 from irtbench.data.responses import positions_of
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.joint_error import JointError
+from irtbench.models.item_parameters import ItemParameters, JointError
 
 Array = NDArray[np.float64]
 

@@ -11,9 +11,8 @@ from scipy.sparse import csc_array, csr_array, eye_array, vstack
 from scipy.special import expit
 
 from irtbench.models.curves import log_icc
-from irtbench.models.factor_quadrature import factor_quadrature
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.quadrature import Quadrature
+from irtbench.models.quadrature import Quadrature, factor_quadrature
 
 BATCH_CELLS = 2**23  # moments x nodes held at once
 

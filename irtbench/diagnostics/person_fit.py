@@ -16,9 +16,8 @@ from irtbench.diagnostics.residuals import mean_squares
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import Trials, some_rows
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
-from irtbench.models.theta_posterior import row_batches
+from irtbench.models.theta_posterior import Trials, row_batches, some_rows
 
 # Share of lz's variance that must remain once theta is estimated; below it only rounding is left.
 LEAST_VARIANCE_LEFT = 1e-10

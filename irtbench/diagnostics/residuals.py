@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from irtbench.models.curves import icc, log_icc
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import Trials
+from irtbench.models.theta_posterior import Trials
 
 
 def residuals(values: NDArray[np.float64], theta: NDArray[np.float64], items: ItemParameters) -> NDArray[np.float64]:

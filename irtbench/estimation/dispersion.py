@@ -15,13 +15,12 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import counted
-from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import outnumbered
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.estimation.fitted import software_versions
 from irtbench.estimation.settings import Device
-from irtbench.estimation.status import Status
+from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import MOST_CATEGORIES
 from irtbench.models.item_models.beta_binomial import BetaBinomial

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from irtbench.data.shown import counted
 from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.problem import Estimate, Problem
-from irtbench.estimation.spans import total
+from irtbench.estimation.threads import total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors

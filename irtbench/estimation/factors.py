@@ -17,7 +17,6 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import counted
-from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import not_identified
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import (
@@ -41,7 +40,7 @@ from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.abilities_mode import ROOM, AbilitiesMode, find_mode_of_abilities
 from irtbench.estimation.several_abilities.factor_problem import NORMAL_OGIVE, FactorProblem, factor_problem
 from irtbench.estimation.several_abilities.rotation_freedom import Block, independent_blocks, number_of_turns
-from irtbench.estimation.status import Status
+from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
 

@@ -63,13 +63,11 @@ from irtbench.estimation.threads import threads_for
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
 from irtbench.models.item_models.logistic import Logistic
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.joint_error import JointError
+from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
-from irtbench.models.pyro_model.difficulty_prior import DifficultyPrior
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.model import logistic_model
+from irtbench.models.pyro_model.model import DifficultyPrior, logistic_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import StoredRows, encode_responses
 from irtbench.models.pyro_model.shared import SharedParameters

@@ -18,7 +18,6 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.data.stored_scores import StoredScores
-from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import (
@@ -68,7 +67,7 @@ from irtbench.estimation.settings import (
     kind_with,
 )
 from irtbench.estimation.shared_items import Calibrated
-from irtbench.estimation.status import Status
+from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.estimation.threads import threads_for
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.models.category_parameters import CategoryParameters
@@ -76,8 +75,7 @@ from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.named import MODELS
-from irtbench.models.item_models.nominal import Nominal
-from irtbench.models.item_models.partial_credit import PartialCredit
+from irtbench.models.item_models.partial_credit import Nominal, PartialCredit
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import POPULATION
 from irtbench.models.priors import Priors

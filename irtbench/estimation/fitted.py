@@ -13,17 +13,15 @@ from numpy.typing import NDArray
 
 from irtbench.data.responses import share_correct
 from irtbench.data.shown import Drawn, Shown, counted, spanned
-from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import WEAKLY_KNOWN, told_by_prior
 from irtbench.estimation.item_quantiles import interval_columns, quantile_columns
 from irtbench.estimation.marginal.beside_anchors import AnchorError
 from irtbench.estimation.marginal.problem import EstimateKind
 from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import FitSettings
-from irtbench.estimation.status import Status
+from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.estimation.variational.item_posterior import ItemPosterior
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.joint_error import JointError
+from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.parameter_table import POPULATION
 from irtbench.models.priors import Priors
 from irtbench.models.quadrature import Quadrature, normal_population

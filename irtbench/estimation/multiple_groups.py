@@ -19,7 +19,6 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, share_correct
 from irtbench.data.shown import counted
-from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import told_by_prior
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable, choose_device, precision, problem_of, with_names
@@ -37,10 +36,9 @@ from irtbench.estimation.marginal.observed_information import joint_sampling_cov
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, ModelKind, fit_settings
-from irtbench.estimation.status import Status
+from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.estimation.threads import threads_for
-from irtbench.models.item_parameters import ItemKind, ItemParameters
-from irtbench.models.joint_error import JointError
+from irtbench.models.item_parameters import ItemKind, ItemParameters, JointError
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.quadrature import normal_grid

@@ -20,8 +20,7 @@ from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.shared_scale import NormalMoments, shared_errors, slope_of_all
 from irtbench.estimation.settings import FitSettings, ModelKind
-from irtbench.models.item_parameters import ItemKind, ItemParameters
-from irtbench.models.joint_error import JointError
+from irtbench.models.item_parameters import ItemKind, ItemParameters, JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.shared import KnownLinear

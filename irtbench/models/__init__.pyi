@@ -1,8 +1,8 @@
 # isort: skip_file
-from irtbench.models.joint_error import JointError as JointError
+from irtbench.models.item_parameters import JointError as JointError
 from irtbench.models.parameter_table import parameter_columns as parameter_columns
 from irtbench.models.pyro_model.grouped_model import grouped_model as grouped_model
-from irtbench.models.pyro_model.linear_logistic import linear_logistic_model as linear_logistic_model
+from irtbench.models.pyro_model.model import linear_logistic_model as linear_logistic_model
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic as CollapsedLogistic
 from irtbench.models.pyro_model.bifactor_row import BifactorNodes as BifactorNodes
 from irtbench.models.pyro_model.bifactor_row import CollapsedBifactor as CollapsedBifactor

@@ -14,15 +14,16 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import Drawn, counted, spanned
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import Trials, some_rows
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import (
     STANDARD_NORMAL,
     Posterior,
+    Trials,
     known_items,
     posterior_of,
     row_batches,
+    some_rows,
 )
 from irtbench.scoring.complete_patterns import CompletePatterns
 from irtbench.scoring.eap_sum import sum_score_posterior

@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import Trials
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.sum_score_distribution import score_distribution
-from irtbench.models.theta_posterior import Posterior, step_for_any_pattern
+from irtbench.models.theta_posterior import Posterior, Trials, step_for_any_pattern
 
 
 def sum_score_posterior(

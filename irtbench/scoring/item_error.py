@@ -17,12 +17,10 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, demand_single, name_first, positions_of
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import by_ability, curve, information, item_curves, weighted_by_outcome
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.joint_error import JointError
-from irtbench.models.likelihood import Trials, some_rows
+from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters, responses_and_items
 from irtbench.models.quadrature import Quadrature
-from irtbench.models.theta_posterior import STANDARD_NORMAL, known_items, posterior_of, row_batches
+from irtbench.models.theta_posterior import STANDARD_NORMAL, Trials, known_items, posterior_of, row_batches, some_rows
 from irtbench.scoring.ability import Abilities, Estimator, counts_of, eap, estimate_ability, posterior_means
 
 ItemError = Literal["auto", "none", "delta", "draw", "integrate"]

@@ -11,9 +11,8 @@ from scipy.special import ndtri
 
 from irtbench.models.curves import by_ability
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import Trials, log_likelihood, some_rows
 from irtbench.models.quadrature import Quadrature
-from irtbench.models.theta_posterior import row_batches
+from irtbench.models.theta_posterior import Trials, log_likelihood, row_batches, some_rows
 
 ModeMethod = Literal["map", "ml", "wle"]
 

@@ -17,9 +17,8 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, positions_of
 from irtbench.data.shown import Drawn, Shown, counted, spanned
 from irtbench.models.curves import icc, share_moments
-from irtbench.models.likelihood import some_rows
 from irtbench.models.simulation import simulate_responses
-from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches
+from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches, some_rows
 from irtbench.scoring.scores import category_responses, own_responses
 
 Array = NDArray[np.float64]

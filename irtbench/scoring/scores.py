@@ -24,7 +24,7 @@ from irtbench.data.items import ItemTable, UnknownItems, unknown_items_error
 from irtbench.data.readers.part_values import Keys
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.person_fit import pattern_fit
-from irtbench.models.likelihood import some_rows
+from irtbench.models.theta_posterior import some_rows
 from irtbench.scoring.ability import Abilities, Method, estimate_ability
 from irtbench.scoring.comparability import FEW_ITEMS, UNLIKELY_PATTERN, joined_words, percentile_flags
 from irtbench.scoring.complete_patterns import CompletePatterns

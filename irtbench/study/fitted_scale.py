@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and is loaded beside the res
     from irtbench.estimation.fit_categories import FittedCategories, Models
     from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings
-    from irtbench.models.joint_error import JointError
+    from irtbench.models.item_parameters import JointError
 
 MANY_RESPONDENTS = 20_000  # from which on scores are written block by block
 MANY_PER_ITEM = 300  # responses in categories, from which on maximum likelihood needs no prior

@@ -12,10 +12,9 @@ from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 from irtbench.models.simulation import simulate_responses
-from irtbench.models.theta_posterior import node_posterior
+from irtbench.models.theta_posterior import log_likelihood, node_posterior
 
 
 def verbal(reference: Path) -> tuple[ResponseMatrix, pd.DataFrame]:

@@ -61,11 +61,11 @@ def torchrun(n: int, *arguments: object, restarts: int = 0, **faults: object) ->
 
 def with_faults(shares=None, slow=None, killed=None, fails=None, scored=None) -> None:
     """Put them in place of what this process would do."""
-    from irtbench.estimation import spans
+    from irtbench.estimation import threads
     from irtbench.estimation.distributed import ranks
 
     rank, attempt = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-    over_spans, n_passes = spans.over_spans, 0
+    over_spans, n_passes = threads.over_spans, 0
 
     def faulty(*given):
         nonlocal n_passes
@@ -78,7 +78,7 @@ def with_faults(shares=None, slow=None, killed=None, fails=None, scored=None) ->
             time.sleep(0.05)
         return over_spans(*given)
 
-    spans.over_spans = faulty
+    threads.over_spans = faulty
     if shares is not None:
         ends = [sum(shares[:k]) for k in range(len(shares) + 1)]
         ranks.span_ends = lambda n_respondents, n: list(itertools.pairwise(ends))  # type: ignore[attr-defined]

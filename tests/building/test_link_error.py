@@ -14,7 +14,7 @@ from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.scale_line import ScaleLine
 from irtbench.building.link_error import ancestry_of, covariance_as_fitted, moved_joint_error
 from irtbench.data.input_error import InputError
-from irtbench.models.joint_error import JointError
+from irtbench.models.item_parameters import JointError
 
 N = 6
 

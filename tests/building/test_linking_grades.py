@@ -18,8 +18,7 @@ from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import icc
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_models.logistic import Logistic
-from irtbench.models.item_models.nominal import Nominal
-from irtbench.models.item_models.partial_credit import PartialCredit
+from irtbench.models.item_models.partial_credit import Nominal, PartialCredit
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 

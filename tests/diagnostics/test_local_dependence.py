@@ -16,10 +16,9 @@ from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.local_dependence import local_dependence
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
-from irtbench.models.theta_posterior import node_posterior
+from irtbench.models.theta_posterior import log_likelihood, node_posterior
 
 COLUMNS = ["item_1", "item_2", "x2", "df", "p", "p_adjusted", "cramers_v", "g2", "q3", "n_respondents"]
 # The Rasch model of the reference has slope 1 and a free variance, which its table of parameters leaves out: this is

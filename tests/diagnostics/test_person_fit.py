@@ -14,10 +14,9 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
-from irtbench.models.theta_posterior import node_posterior
+from irtbench.models.theta_posterior import log_likelihood, node_posterior
 
 
 def named(values: np.ndarray, items: ItemParameters) -> ResponseMatrix:

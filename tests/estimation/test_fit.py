@@ -15,14 +15,13 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import log_likelihood
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
-from irtbench.models.theta_posterior import node_posterior
+from irtbench.models.theta_posterior import log_likelihood, node_posterior
 
 
 @pytest.fixture(scope="module")

@@ -41,13 +41,12 @@ from irtbench.estimation.variational.item_posterior import (
     fit_posterior,
 )
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import log_likelihood
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows, encode_responses
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
-from irtbench.models.theta_posterior import node_posterior
+from irtbench.models.theta_posterior import log_likelihood, node_posterior
 
 PAIR_PRIORS = Priors("weak", slope=(1.0, 0.6), intercept=(0.0, 2.0))
 QUICK = {"n_particles": 1, "tolerance": 0.05}

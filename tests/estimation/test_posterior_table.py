@@ -6,7 +6,7 @@ import torch
 
 from builders.simulated import drawn, simulated
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation import spans
+from irtbench.estimation import threads
 from irtbench.estimation.fit import fit_model, problem_of
 from irtbench.estimation.marginal import e_step, observed_information, posterior_table
 from irtbench.estimation.marginal.mode import rough_start
@@ -120,7 +120,7 @@ def test_a_fit_by_spans_and_tables_is_the_fit(kind: str, missing: float, monkeyp
     monkeypatch.setattr(posterior_table, "FEWEST", NONE)
     exact = fit_model(responses, model=kind)
     monkeypatch.setattr(posterior_table, "FEWEST", 1)
-    monkeypatch.setattr(spans, "FEW_CELLS", 0)
+    monkeypatch.setattr(threads, "FEW_CELLS", 0)
     monkeypatch.setattr("irtbench.estimation.threads.FEW_CELLS", 0)
     before = torch.get_num_threads()
     torch.set_num_threads(3)

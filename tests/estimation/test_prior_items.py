@@ -14,9 +14,8 @@ from builders.commands_here import run_main
 from irtbench.data.input_error import InputError
 from irtbench.estimation.fit import problem_of
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.difficulty_prior import DifficultyPrior
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
-from irtbench.models.pyro_model.model import logistic_model
+from irtbench.models.pyro_model.model import DifficultyPrior, logistic_model
 from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.pyro_model.shared import SharedParameters
 from irtbench.models.theta_posterior import STANDARD_NORMAL

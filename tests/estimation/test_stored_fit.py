@@ -11,7 +11,7 @@ from builders.stored import on_disk
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.stored_responses import StoredResponses
-from irtbench.estimation import spans
+from irtbench.estimation import threads
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal import e_step
 from irtbench.models.item_parameters import ItemParameters
@@ -84,9 +84,9 @@ def test_starting_values_from_some_of_very_many(tmp_path: Path, monkeypatch: pyt
 def test_several_threads_add_the_same_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     responses, _, _ = simulated(501, 8, seed=16, missing=0.2)
     rows = encode_responses(on_disk(responses, tmp_path), torch.device("cpu"))
-    monkeypatch.setattr(spans, "FEW_CELLS", 0)
+    monkeypatch.setattr(threads, "FEW_CELLS", 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
-    counted = spans.over_spans(
+    counted = threads.over_spans(
         rows, lambda span: (len(span), sum(len(batch) for batch in span.batches(7, torch.float64)))
     )
     assert counted == [(125, 125), (125, 125), (125, 125), (126, 126)]

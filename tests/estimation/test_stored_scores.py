@@ -10,7 +10,7 @@ import pytest
 
 import irtbench
 from irtbench.data.stored_scores import StoredScores
-from irtbench.estimation import spans
+from irtbench.estimation import threads
 from irtbench.estimation.marginal import e_step
 
 
@@ -91,7 +91,7 @@ def test_starting_values_and_threads_of_very_many(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("irtbench.estimation.marginal.mode.SAMPLE", 100)
     assert_same_fit(stored, table, "grm")
     alone = irtbench.fit_categories(stored, "grm")
-    monkeypatch.setattr(spans, "FEW_CELLS", 0)
+    monkeypatch.setattr(threads, "FEW_CELLS", 0)
     monkeypatch.setattr("torch.get_num_threads", lambda: 3)
     assert irtbench.fit_categories(stored, "grm").log_likelihood == pytest.approx(alone.log_likelihood, rel=1e-10)
 

@@ -8,10 +8,10 @@ from scipy.special import betaincinv, digamma, log_expit, logit, ndtri, polygamm
 
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import (
     Posterior,
+    log_likelihood,
     node_posterior,
     normalise,
     posterior_of,

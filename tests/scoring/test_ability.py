@@ -17,10 +17,9 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.models import theta_posterior as posterior
 from irtbench.models.curves import information
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
-from irtbench.models.theta_posterior import ability_posterior
+from irtbench.models.theta_posterior import ability_posterior, log_likelihood
 from irtbench.scoring.ability import Abilities, Method, eap, estimate_ability
 from irtbench.scoring.item_error import abilities_of
 from irtbench.scoring.modal import BOUND

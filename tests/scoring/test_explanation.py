@@ -8,9 +8,9 @@ from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
+from irtbench.models.theta_posterior import log_likelihood
 from irtbench.scoring.explanation import explain
 
 

@@ -17,9 +17,9 @@ from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.partial_credit import PartialCredit
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import log_likelihood
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.sum_score_distribution import score_distribution
+from irtbench.models.theta_posterior import log_likelihood
 from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.item_error import item_error_share, with_item_error
 from irtbench.scoring.sum_score_table import sum_score_table

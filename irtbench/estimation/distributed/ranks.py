@@ -143,7 +143,7 @@ class Ranks:
         own: Callable[[], tuple[Tensor, ...]],
         none: Callable[[], tuple[Tensor, ...]],
     ) -> tuple[Tensor, ...]:
-        """Sums of all processes by one all-reduce, or those that were kept; see `spans.summed`.
+        """Sums of all processes by one all-reduce, or those that were kept; see `threads.summed`.
 
         Raises
         ------

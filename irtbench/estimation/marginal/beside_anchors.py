@@ -40,8 +40,7 @@ from irtbench.estimation.marginal.observed_information import (
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.marginal.shared_scale import LEAST_SD, NormalMoments
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.joint_error import JointError
+from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import MISSING, DenseRows, ResponseRows, SparseRows
 

@@ -25,12 +25,11 @@ from irtbench.estimation.marginal.missing_information import score_covariances
 from irtbench.estimation.marginal.observed_information import observed_information, own_information, told_scale
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import LEAST_SLOPE, starting_values
-from irtbench.estimation.spans import total
+from irtbench.estimation.threads import total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
-from irtbench.models.pyro_model.difficulty_prior import by_slope_and_intercept, difficulty_of, intercept_of
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.model import FILLS
+from irtbench.models.pyro_model.model import FILLS, by_slope_and_intercept, difficulty_of, intercept_of
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import (

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.marginal.posterior_table import PosteriorTable, add_powers
-from irtbench.estimation.spans import summed
-from irtbench.estimation.threads import one_thread
+from irtbench.estimation.threads import one_thread, summed
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.rows import Batch, ResponseRows
 

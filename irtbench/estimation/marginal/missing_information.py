@@ -23,8 +23,7 @@ from torch import Tensor
 from irtbench.estimation.marginal.e_step import BATCH_CELLS, at, batches
 from irtbench.estimation.marginal.posterior_table import PosteriorTable, add_powers
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.spans import summed
-from irtbench.estimation.threads import one_thread
+from irtbench.estimation.threads import one_thread, summed
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import Batch, ResponseRows

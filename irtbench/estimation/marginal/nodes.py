@@ -21,7 +21,7 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.spans import least, total
+from irtbench.estimation.threads import least, total
 from irtbench.models.pyro_model.item_tensors import ItemTensors, curve
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows

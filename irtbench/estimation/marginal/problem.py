@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts, batches, expected_counts
-from irtbench.estimation.spans import total
 from irtbench.estimation.status import Status
+from irtbench.estimation.threads import total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors

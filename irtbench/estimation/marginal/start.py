@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.spans import total
+from irtbench.estimation.threads import total
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 LEAST_SLOPE = 0.5  # where difficulty has a prior

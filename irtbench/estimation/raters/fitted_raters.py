@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Drawn, counted
-from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.raters.ratings import RatingModel
-from irtbench.estimation.status import Status
+from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.models.category_parameters import CategoryParameters
 
 

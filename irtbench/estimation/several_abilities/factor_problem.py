@@ -29,11 +29,10 @@ from irtbench.estimation.several_abilities.rotation_freedom import (
     towards_pattern,
     turns,
 )
-from irtbench.models.factor_quadrature import factor_quadrature
 from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import encode_responses
-from irtbench.models.quadrature import normal_grid
+from irtbench.models.quadrature import factor_quadrature, normal_grid
 
 CPU = torch.device("cpu")
 MOST_NODES = 60_000  # with more, four abilities and more are integrated by quasi-Monte Carlo

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_models.logistic import Logistic
-from irtbench.models.item_models.nominal import Nominal
-from irtbench.models.item_models.partial_credit import PartialCredit
+from irtbench.models.item_models.partial_credit import Nominal, PartialCredit
 
 MODELS: Mapping[str, ItemModel] = {
     model.name: model for model in (Logistic(), Logistic(lower=True), Graded(), PartialCredit(), Nominal())

@@ -21,8 +21,7 @@ from torch.nn.functional import softplus
 from irtbench.models.item_models.item_model import ItemModel, Maths, Role
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.difficulty_prior import DifficultyPrior, intercept_of
-from irtbench.models.pyro_model.model import FILLS, guessing_density, normal_or_flat
+from irtbench.models.pyro_model.model import FILLS, DifficultyPrior, guessing_density, intercept_of, normal_or_flat
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 

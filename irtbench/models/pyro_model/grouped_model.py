@@ -14,13 +14,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyro
-import pyro.distributions as dist
 import torch
 from pyro import poutine
-from pyro.distributions import constraints
 from torch import Tensor
 
-from irtbench.models.pyro_model.model import FILLS
+from irtbench.models.pyro_model.model import FILLS, flat
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 
@@ -88,8 +86,3 @@ def grouped_model(
     for group, (own_rows, own, *moments) in enumerate(each, start=1):
         with pyro.plate(f"respondents_{group}", len(own_rows)):
             pyro.sample(f"responses_{group}", row.moved(own, population(nodes, *moments)), obs=own_rows)
-
-
-def flat(size: int) -> dist.TorchDistribution:
-    """Flat densities of so many values."""
-    return dist.ImproperUniform(constraints.real, torch.Size([size]), ()).to_event(1)

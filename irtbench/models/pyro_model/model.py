@@ -9,6 +9,9 @@ A model of your own is a function of (rows, nodes) with the same sites, of which
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 import pyro
 import pyro.distributions as dist
 import torch
@@ -19,10 +22,100 @@ from torch.nn.functional import logsigmoid
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.bifactor_row import BifactorNodes, CollapsedBifactor, ItemGroups
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.difficulty_prior import DifficultyPrior, intercept_of
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 from irtbench.models.pyro_model.shared import COMMON_SLOPE, KnownLinear, SharedParameters
+
+
+@dataclass(frozen=True)
+class DifficultyPrior:
+    """Normal densities of the difficulty of some items, in place of one of the intercept d = -a b.
+
+    Features predict b, whatever the slope of a new item turns out to be; a prior of d would be one of b only for a
+    slope that is known, which after ten answers it is not.
+
+    Parameters
+    ----------
+    chosen
+        Of which items, shape (n_items,).
+    mean, deviation
+        Of each of these, in their order, shape (n_chosen,).
+    """
+
+    chosen: Tensor
+    mean: Tensor
+    deviation: Tensor
+
+    @classmethod
+    def of_items(
+        cls, item_ids: Sequence[str], known: Mapping[str, tuple[float, float]], device: torch.device
+    ) -> DifficultyPrior | None:
+        """That of the items of which means and standard deviations are known; None if it is none."""
+        if not any(item in known for item in item_ids):
+            return None
+        moments = torch.tensor([known[item] for item in item_ids if item in known], dtype=torch.float64, device=device)
+        chosen = torch.tensor([item in known for item in item_ids], device=device)
+        return cls(chosen, moments[:, 0], moments[:, 1])
+
+    @property
+    def density(self) -> dist.Normal:
+        """Of the difficulties of these items, independent of each other."""
+        return dist.Normal(self.mean, self.deviation)
+
+
+def difficulty_of(slope: Tensor, intercept: Tensor, *, by_theta: bool) -> Tensor:
+    """B = -d / a; or -d, where slopes by theta are 1 and the slope is the standard deviation of theta (Rasch).
+
+    Parameters
+    ----------
+    slope, intercept
+        Shape (n_items,).
+    by_theta
+        Whether slopes by theta are 1.
+    """
+    return -intercept if by_theta else -intercept / slope
+
+
+def intercept_of(slope: Tensor, difficulty: Tensor, *, by_theta: bool) -> Tensor:
+    """The inverse of `difficulty_of`: d = -a b, or -b."""
+    return -difficulty if by_theta else -slope * difficulty
+
+
+def by_slope_and_intercept(
+    slope: Tensor, intercept: Tensor, first: Tensor, second: Tensor, *, by_theta: bool, positive: bool
+) -> tuple[Tensor, Tensor]:
+    """Derivatives by (a, d) of a log density of b.
+
+    With J = (db/da, db/dd) = (-b, -1) / a and H the Hessian of b, the gradient is l' J and minus the Hessian
+    -l'' J J' - l' H; the second term is left out where that is to be positive.
+
+    Parameters
+    ----------
+    slope, intercept
+        Shape (n,).
+    first, second
+        l' and -l'' by b, shape (n,).
+    by_theta
+        See `difficulty_of`.
+    positive
+        Whether the second term is left out.
+
+    Returns
+    -------
+    gradient
+        Shape (n, 2).
+    information
+        Shape (n, 2, 2).
+    """
+    ones, zeros = torch.ones_like(slope), torch.zeros_like(slope)
+    b = difficulty_of(slope, intercept, by_theta=by_theta)
+    rate = torch.stack([zeros, -ones] if by_theta else [-b / slope, -1 / slope], dim=1)
+    information = second[:, None, None] * rate[:, :, None] * rate[:, None, :]
+    if not positive and not by_theta:
+        bend = torch.stack([2 * b, ones, ones, zeros], dim=1).view(-1, 2, 2) / slope.square()[:, None, None]
+        information = information - first[:, None, None] * bend
+    return first[:, None] * rate, information
+
 
 #: Key of a sample statement's ``infer``: which items (or slopes) the values of the site belong to, in their order.
 FILLS = "fills"
@@ -203,3 +296,45 @@ def hierarchy_density(hierarchy: Hierarchy, like: Tensor, *, learn_mean: bool = 
     if learn_mean:
         mean = pyro.param("hierarchy_mean", mean)
     return dist.MultivariateNormal(mean, like.new_tensor(hierarchy.covariance))
+
+
+def linear_logistic_model(rows: Tensor | ResponseRows, nodes: NodeTensors, *, design: Tensor) -> None:
+    """Respondents' rows with logit theta - x_j'w and ability N(0, sd^2) (Fischer, 1973).
+
+    The sites are ``effect``, w, and ``log_deviation``, log sd, both of flat density, and ``responses``, whose
+    distribution has ability integrated out.
+
+    Parameters
+    ----------
+    rows
+        Responses as for `logistic_model`.
+    nodes
+        The standard normal population.
+    design
+        x, shape (n_items, n_effects), a column of ones for the mean difficulty among them.
+
+    Examples
+    --------
+    >>> import pyro
+    >>> import torch
+    >>> import irtbench
+    >>> rows = torch.tensor([[1, 0], [1, -1]], dtype=torch.int8)
+    >>> grid, cpu = irtbench.normal_grid(), torch.device("cpu")
+    >>> nodes = irtbench.NodeTensors.from_quadrature(grid, dtype=torch.float64, device=cpu)
+    >>> values = {"effect": torch.zeros(2).double(), "log_deviation": torch.zeros(1).double()}
+    >>> model = pyro.poutine.condition(irtbench.linear_logistic_model, values)
+    >>> trace = pyro.poutine.trace(model).get_trace(rows, nodes, design=torch.tensor([[1.0, 0.0], [1.0, 1.0]]).double())
+    >>> round(float(trace.nodes["responses"]["fn"].log_prob(rows).sum()), 3)
+    -2.27
+    """
+    effect = pyro.sample("effect", flat(design.shape[1]))
+    log_deviation = pyro.sample("log_deviation", flat(1))
+    slope = log_deviation.exp().expand(len(design), 1)
+    with pyro.plate("respondents", len(rows)):
+        row = CollapsedLogistic(slope, -(design @ effect), None, nodes)
+        pyro.sample("responses", row, obs=rows)
+
+
+def flat(size: int) -> dist.TorchDistribution:
+    """Flat densities of so many values."""
+    return dist.ImproperUniform(constraints.real, torch.Size([size]), ()).to_event(1)

@@ -93,7 +93,7 @@ class Together(Protocol):
         own: Callable[[], tuple[Tensor, ...]],
         none: Callable[[], tuple[Tensor, ...]],
     ) -> tuple[Tensor, ...]:
-        """Sums of all processes, see `spans.summed`: `own` makes those of this one, `none` those of no respondents."""
+        """Sums of all processes (`threads.summed`): `own` makes those of this one, `none` those of no respondents."""
 
     def total(self, *sums: Tensor) -> tuple[Tensor, ...]:
         """Sums of all processes from those of each."""

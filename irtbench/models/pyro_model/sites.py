@@ -21,9 +21,17 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.difficulty_prior import by_slope_and_intercept, difficulty_of, intercept_of
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, LINEAR, SLOPES, ItemTensors
-from irtbench.models.pyro_model.model import FILLS, FIXED_GUESSING, KNOWN, SHARED, signed_slope
+from irtbench.models.pyro_model.model import (
+    FILLS,
+    FIXED_GUESSING,
+    KNOWN,
+    SHARED,
+    by_slope_and_intercept,
+    difficulty_of,
+    intercept_of,
+    signed_slope,
+)
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 from irtbench.models.pyro_model.shared import COMMON_SLOPE, SPECIFIC_SLOPE, KnownLinear, SharedParameters
