@@ -140,8 +140,8 @@ def pretended_gpu() -> Iterator[list[str]]:
         for module in choosing:
             if "choose_device" in vars(module):
                 held.enter_context(patch.object(module, "choose_device", choose_device))
-        held.enter_context(patch.dict(e_step.BATCH_CELLS, {PLACE.type: e_step.BATCH_CELLS["cuda"]}))
-        for by_device in (stack_problem.CHUNK_BYTES, stack_problem.GROUP_CELLS, bifactor_problem.MOST_CELLS):
+        cells = (e_step.BATCH_CELLS, stack_problem.CHUNK_BYTES, stack_problem.GROUP_CELLS, bifactor_problem.MOST_CELLS)
+        for by_device in cells:
             held.enter_context(patch.dict(by_device, {PLACE.type: by_device["cpu"]}))  # sums in the same order
         held.enter_context(PretendedDevice())
         held.enter_context(MadeThere())
