@@ -78,17 +78,16 @@ def blocks() -> NDArray[np.bool_]:
 
 
 def points(device: Device) -> Numbers:
-    """Slopes by quasi-Monte Carlo points, as of four abilities whose lattice would have too many nodes."""
-    fitted = by_points(device)
-    return {"slopes": fitted.slopes, "error": np.array(fitted.integration_error)}
-
-
-def by_points(device: Device) -> FactorModel:
-    """A model of four abilities without a lattice."""
+    """Four abilities in a ring, without a lattice: an item of each is one of the next, too."""
+    own = np.repeat(np.eye(4), 4, axis=0)
+    own[3::4] += np.roll(np.eye(4), 1, axis=1)
+    rng = np.random.default_rng(7)
+    responses = answered(rng.normal(size=(600, 4)) @ (1.5 * own).T + np.tile([-0.7, 0, 0.7, 0], 4), rng, 0.0)
     with patch.object(factor_problem, "MOST_NODES", 100):
-        fitted = fit_factors(of_two_abilities(), 4, max_steps=40, standard_errors=False, device=device)
+        fitted = fit_factors(responses, 4, zero_loadings=own == 0, standard_errors=False, device=device)
     assert fitted.nodes.startswith("quasi-Monte Carlo")
-    return fitted
+    assert fitted.converged
+    return {"slopes": fitted.slopes, "error": np.array(fitted.integration_error)}
 
 
 def bifactor(device: Device, *, missing: float = 0.0, **keywords: Any) -> Numbers:
@@ -183,18 +182,9 @@ def test_on_another_device_the_numbers_are_the_same(route: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-@pytest.mark.parametrize("route", [name for name in ROUTES if name != "quasi-Monte Carlo"])
+@pytest.mark.parametrize("route", ROUTES)
 def test_a_gpu_gives_the_same_numbers(route: str) -> None:
     assert_same_on_a_gpu(ROUTES[route])
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_a_gpu_gives_the_same_likelihood_by_quasi_monte_carlo() -> None:
-    """Within its error: eigenvectors to start from have signs that differ from library to library, the points none."""
-    here, there = (by_points(device) for device in DEVICES)
-    apart = abs(here.log_likelihood - there.log_likelihood) / of_two_abilities().n_responses
-    assert apart < here.integration_error + there.integration_error
 
 
 @pytest.mark.gpu
