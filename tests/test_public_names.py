@@ -46,7 +46,6 @@ WINGS = (  # parts of fit_model, fit_many, fit_factors and fit_raters
 )
 #: What is documented in full and yet of use inside only.
 INNER_FUNCTIONS = {
-    "scoring.bulk": "score_matrix",
     "data.checked_settings": "with_keywords",
     "data.vocabulary": "demand_meant",
     "data.grading": "normalised_keys",
@@ -79,20 +78,9 @@ INNER_FUNCTIONS = {
     "analysis.effect_size": "ets_class nagelkerke",
     "analysis.matching_score": "match_groups purified_anchors",
     "analysis.robust_linking": "agreeing_items linked_by_agreement",
-    "building.binary_program": "solve",
-    "building.infeasible_form": "what_gives_way",
-    "building.link_error": "moved_joint_error",
-    "building.reliability_cuts": "solve_with_cuts",
     "estimation.multiple_groups": "group_problem",
     "models.pyro_model.model": "by_slope_and_intercept difficulty_of",
-    "scoring.item_error": "abilities_of",
-    "scoring.modal": "find_modes",
-    "scoring.comparability": "percentile_flags",
-    "scoring.eap_sum": "sum_score_posterior",
     "data.peer_agreement": "peer_shares",
-    "study.item_analysis": "analyse_items",
-    "study.kept_respondents": "screen_respondents",
-    "study.run": "carry_out",
     "evaluation.exact_sums": "drawn_sum",
     "evaluation.pairing": "pair_scores",
 }
@@ -118,15 +106,11 @@ INNER_FILES = {
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood posterior_scores quadratic_form",
     "analysis": "compared_items effect_size linked_groups matching_score meta_regression option_model "
     "robust_linking shift_likelihood time_left",
-    "bank": "item_file left_out schema",
-    "building": "accuracy_form binary_program checkpoint form_program infeasible_form item_pool link_error "
-    "pruning_round reliability_cuts removals",
-    "scoring": "comparability item_selection modal eap_sum part_scores",
+    "bank": "schema",
+    "building": "accuracy_form binary_program checkpoint form_program item_pool removals",
+    "scoring": "modal part_scores",
     "evaluation": "categorical_draws exact_sums pairing",
-    "study": "biased_items diagnosis explained_items fitted_scale screened_crowd "
-    "shares_of_points shifted_items suspected_keys "
-    "kept_respondents norm_columns proposal record "
-    "scale_study short_forms study_data study_template systems",
+    "study": "biased_items diagnosis explained_items fitted_scale screened_crowd study_data study_template systems",
 }
 
 

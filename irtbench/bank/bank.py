@@ -9,27 +9,39 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from irtbench.bank.data_card import DataCard
-from irtbench.bank.item_file import is_of_py_irt, is_table, scales_of_items
-from irtbench.bank.scale import Scale
+from irtbench.bank.scale import Scale, ScaleLike, as_scale
 from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.readers.column_names import likely_column
+from irtbench.data.readers.head import Head, look_at
+from irtbench.data.readers.item_table import read_items
+from irtbench.data.readers.outside_parameters import recognises
+from irtbench.data.readers.table import read_table
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
-from irtbench.models.parameter_table import demand_no_upper, demand_right_or_wrong
+from irtbench.models.category_table import in_categories, read_categories, scale_names
+from irtbench.models.parameter_table import demand_no_upper, demand_right_or_wrong, read_parameters, read_population
 
-if (
-    TYPE_CHECKING
-):  # the schema is imported where a bank is read or written: a fifth of a second that others need not wait
+if TYPE_CHECKING:
     from irtbench.bank.schema import BankDocument
 
 SCHEMA_VERSION = 6
+
+#: Fields of a scale's provenance: the removals of its pruning, and other items of the study that are on no scale.
+PRUNING, NOT_ON_A_SCALE = "pruning", "items_on_no_scale"
+
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet")
+ALL = "all"  # the scale where the file names none
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +196,7 @@ def load_bank(
         return ItemBank(scales_of_items(path))
     try:
         document = _read_document(content)
-        card = None if document.card is None else DataCard(**document.card.model_dump())
+        card = None if document.card is None else DataCard(**document.card.model_dump(exclude_none=True))
         scales = tuple(scale_of(entry) for entry in document.scales)
         for scale in () if upper_asymptotes else scales:
             demand_no_upper(scale.items)
@@ -236,5 +248,129 @@ def _to_document(bank: ItemBank) -> BankDocument:
     entries = [entry_of(scale) for scale in bank.scales]
     stated = {} if bank.card is None else bank.card.stated()
     card = CardEntry(**stated) if stated else None
-    version = max(*(entry.version for entry in entries), 1 if card is None else card.version)
-    return BankDocument(schema_version=version, card=card, scales=entries)
+    document = BankDocument(schema_version=1, card=card, scales=entries)
+    return document.model_copy(update={"schema_version": document.version})
+
+
+def read_bank(path: str | Path, *, categories: bool = False) -> ItemBank:
+    """Read a bank, or item parameters (items.csv) as a bank of one scale without norms.
+
+    Items in categories are refused unless `categories` is true.
+
+    Raises
+    ------
+    InputError
+        As `load_bank` or `read_parameters`.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> items = irtbench.ItemParameters.from_difficulty([1.0, 1.5], [-1.0, 1.0])
+    >>> items.table().to_csv("items.csv", index=False)
+    >>> irtbench.read_bank("items.csv")
+    <ItemBank: 1 scale: all (2 items)>
+    """
+    path = Path(path)
+    if path.is_file():
+        head = look_at(path)
+        if head.kind != "object" or recognises(head):
+            scale = as_scale(read_parameters(path, categories=categories), categories=categories)
+            return ItemBank((replace(scale, population=read_population(path)),))
+    return load_bank(path, categories=categories)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """An item that a study asked and no scale of its bank has."""
+
+    item_id: str
+    reason: str
+    scale: str | None = None
+
+
+def on_no_scale(items: ItemTable, rejected: Mapping[str, Sequence[str]]) -> list[dict[str, str | None]]:
+    """The attention checks of a study and the items of its rejected scales, as provenance holds them."""
+    found = [LeftOut(item, "attention_check") for item in items.attention_items]
+    found += [LeftOut(item, "scale_rejected", name) for name, item_ids in rejected.items() for item in item_ids]
+    return [vars(item) for item in found]
+
+
+def items_left_out(scales: Sequence[Scale]) -> dict[str, LeftOut]:
+    """What the provenance of the scales says of items that none of them has, by the item's name."""
+    found: dict[str, LeftOut] = {}
+    for scale in scales:
+        for entry in _entries(scale.provenance.get(PRUNING)):
+            found[entry["item_id"]] = LeftOut(entry["item_id"], entry["reason"], scale.name)
+        for entry in _entries(scale.provenance.get(NOT_ON_A_SCALE)):
+            where = entry.get("scale")
+            found.setdefault(entry["item_id"], LeftOut(entry["item_id"], entry["reason"], where))
+    kept = {item for scale in scales for item in scale.items.item_ids}
+    return {item: why for item, why in found.items() if item not in kept}
+
+
+def among(left_out: Mapping[str, LeftOut], item_ids: Iterable[str]) -> tuple[LeftOut, ...]:
+    """Those of the items that were left out, in their order."""
+    return tuple(left_out[item] for item in dict.fromkeys(item_ids) if item in left_out)
+
+
+def _entries(record: Any) -> list[Mapping[str, Any]]:
+    """Entries that name an item and a reason; provenance is plain JSON that others may have written."""
+    entries = record if isinstance(record, list) else []
+    return [
+        entry
+        for entry in entries
+        if isinstance(entry, Mapping) and isinstance(entry.get("item_id"), str) and isinstance(entry.get("reason"), str)
+    ]
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table, by its name."""
+    return path.name.endswith(ENDINGS)
+
+
+def is_of_py_irt(path: Path, content: object) -> bool:
+    """Whether a JSON file holds py-irt's estimates."""
+    return isinstance(content, dict) and recognises(Head(path, "object", content))
+
+
+def scales_of_items(
+    path: Path, *, upper_asymptotes: bool = False, categories: bool = False, scaling: float | None = None
+) -> tuple[Scale, ...]:
+    """A scale for each name in a column ``scale``, or one of all items; without norms, with keys if there are any."""
+    if categories and is_table(path) and in_categories(table := read_table(path)):
+        by_scale = table.groupby(scale_names(table), sort=False) if scale_names(table) is not None else [(ALL, table)]
+        by_name = {str(name): read_categories(part, path, scaling).as_items() for name, part in by_scale}
+        said = {"items": path.name}
+        return tuple(
+            Scale(name, known, ItemTable.plain(known.item_ids), provenance=said) for name, known in by_name.items()
+        )
+    items = read_parameters(path, upper_asymptotes=upper_asymptotes, scaling=scaling)
+    names = np.full(items.n_items, ALL, dtype=object)
+    details = ItemTable.plain(items.item_ids)
+    if is_table(path):
+        table = read_table(path)
+        if likely_column(list(table.columns), "item_id") is not None:  # else R's names of rows, in the first column
+            details = read_items(path)
+        if "scale" in table:
+            names = table["scale"].to_numpy(dtype=object)
+    scales = []
+    for name in dict.fromkeys(names):
+        own = [item for item, there in zip(items.item_ids, names == name, strict=True) if there]
+        scales.append(Scale(str(name), items.select(own), details.select(own), provenance={"items": path.name}))
+    return tuple(scales)
+
+
+#: Items with known parameters in any form: a bank, a scale, item parameters, or the table items.csv.
+BankLike = ItemBank | ScaleLike
+
+
+def scales_of(bank: BankLike) -> tuple[Scale, ...]:
+    """The scales of a bank, or the one scale; parameters alone are the scale ``all``."""
+    if isinstance(bank, ItemBank):
+        return bank.scales
+    return (bank if isinstance(bank, Scale) else as_scale(bank, categories=True),)
+
+
+def item_ids_of(bank: BankLike) -> tuple[str, ...]:
+    """All items of a bank, each once: what the columns of an array are."""
+    return tuple(dict.fromkeys(item for scale in scales_of(bank) for item in scale.items.item_ids))

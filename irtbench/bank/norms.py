@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.table import demand_columns, demand_filled, field_places, read_table, to_numbers
 from irtbench.data.responses import name_first
-from irtbench.data.shown import Drawn, counted, spanned
+from irtbench.data.shown import Drawn, Shown, counted, spanned
 
 LEAST_SPREAD = 0.01  # of an ability in the norm sample, so that the smoothed norm has a density
 MOST_NORMS = 100_000  # respondents of a study that become its norm sample: a percentile is then known to .16 points
 NORM_DECIMALS = 4  # of theta in the norm sample: far below any standard error, and ties stay ties
 MOST_ABILITY, MOST_WEIGHT = 100.0, 1e12  # of a respondent, in size
+
+TOLERANCE = 1e-10  # of a share
+MOST_ROUNDS = 2_000
+ROUNDING = 0.01  # by which stated shares may fail to add up to 1
+#: For each column of the respondents the population's share of each of its values.
+Margins = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,36 +61,32 @@ class Norms(Drawn, columns="theta, se=standard_error, weight=weights"):
     on_form: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        theta = np.array(self.theta, dtype=np.float64).round(NORM_DECIMALS)
-        if theta.ndim != 1 or theta.size == 0 or not (np.abs(theta) <= MOST_ABILITY).all():
-            raise InputError(
-                f"norms: theta must be a list of at least one finite number, each of at most {MOST_ABILITY:g} in size"
-            )
-        object.__setattr__(self, "theta", read_only(theta))
-        if self.weights is not None:
-            weights = np.array(self.weights, dtype=np.float64)
-            if weights.shape != theta.shape:
-                raise InputError(f"norms: {weights.size} weights for {theta.size} respondents")
-            if not ((weights <= MOST_WEIGHT) & (weights > 0)).all():
-                raise InputError(f"norms: weights must be positive and finite, of at most {MOST_WEIGHT:g}")
-            object.__setattr__(self, "weights", read_only(weights))
-        if self.standard_error is not None:
-            error = np.array(self.standard_error, dtype=np.float64).round(NORM_DECIMALS)
-            if error.shape != theta.shape:
-                raise InputError(f"norms: {error.size} standard errors for {theta.size} respondents")
-            if not ((error <= MOST_ABILITY) & (error >= 0)).all():
-                raise InputError(f"norms: standard errors must be finite and not negative, of at most {MOST_ABILITY:g}")
-            object.__setattr__(self, "standard_error", read_only(error))
-        if self.on_form is not None:
-            on_form = np.array(self.on_form, dtype=np.float64).round(NORM_DECIMALS)
-            if on_form.shape != theta.shape or not (np.abs(on_form) <= MOST_ABILITY).all():
-                raise InputError(f"norms: on_form must have a finite ability for each of {theta.size} respondents")
-            object.__setattr__(self, "on_form", read_only(on_form))
+        theta = self._kept("theta", -MOST_ABILITY, f"each of at most {MOST_ABILITY:g} in size")
+        if theta is None or theta.ndim != 1 or theta.size == 0:
+            raise InputError("norms: theta must be a list of at least one finite number")
+        self._kept("weights", np.finfo(np.float64).tiny, f"positive and finite, of at most {MOST_WEIGHT:g}")
+        self._kept("standard_error", 0.0, f"finite and not negative, of at most {MOST_ABILITY:g}")
+        self._kept("on_form", -MOST_ABILITY, f"each of at most {MOST_ABILITY:g} in size")
         groups = {name: tuple(values) for name, values in self.groups.items()}
         for name, values in groups.items():
             if len(values) != theta.size:
                 raise InputError(f"norms: column {name} has {len(values)} values for {theta.size} respondents")
         object.__setattr__(self, "groups", groups)
+
+    def _kept(self, name: str, least: float, expected: str) -> NDArray[np.float64] | None:
+        """The values of a field, rounded unless they are weights, and closed to writing; None where there are none."""
+        if getattr(self, name) is None:
+            return None
+        values = np.array(getattr(self, name), dtype=np.float64)
+        most = MOST_WEIGHT if name == "weights" else MOST_ABILITY
+        values = values if name == "weights" else values.round(NORM_DECIMALS)
+        if name != "theta" and values.shape != self.theta.shape:
+            raise InputError(f"norms: {values.size} values of {name} for {self.theta.size} respondents")
+        if not ((values <= most) & (values >= least)).all():
+            raise InputError(f"norms: {name} must be {expected}")
+        values.setflags(write=False)
+        object.__setattr__(self, name, values)
+        return values
 
     @property
     def n(self) -> int:
@@ -162,7 +166,159 @@ def norm_places(n: int, seed: int) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(seed).choice(n, MOST_NORMS, replace=False, shuffle=False))
 
 
-def read_only(array: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The array, closed to writing."""
-    array.setflags(write=False)
-    return array
+@dataclass(frozen=True, eq=False)
+class Raking(Shown):
+    """Weights of respondents, and what they cost.
+
+    Parameters
+    ----------
+    weights
+        Mean 1, shape (n,).
+    effective_n
+        Number of respondents of equal weight that would tell as much, (sum w)^2 / sum w^2 (Kish, 1965).
+    rounds
+        Rounds over the columns.
+    """
+
+    weights: NDArray[np.float64]
+    effective_n: float
+    rounds: int
+
+    def table(self) -> pd.DataFrame:
+        """One row: respondents, effective number, smallest and largest weight."""
+        lowest, highest = self.weights.min(), self.weights.max()
+        row = {"n": self.weights.size, "effective_n": self.effective_n, "lowest": lowest, "highest": highest}
+        return pd.DataFrame([row])
+
+    def in_short(self) -> str:
+        """How many respondents, as many as how many of equal weight, and the range of the weights."""
+        return (
+            f"{counted(self.weights.size, 'respondent')}, effective {self.effective_n:.0f}, weights "
+            f"{self.weights.min():.2f} to {self.weights.max():.2f}"
+        )
+
+
+def rake(
+    groups: Mapping[str, Sequence[str | None]], margins: Margins, start: NDArray[np.float64] | None = None
+) -> Raking:
+    """Weights by which the respondents have the population's shares of every column, one column at a time.
+
+    Column by column each weight is multiplied by the share wanted of its value over the share it has, over again until
+    all shares are right (Deming & Stephan, 1940). Of all such weights they are nearest to the first ones by the
+    divergence of Kullback and Leibler. Respondents of whom a column is not known keep their part of the whole in it,
+    and the shares are those among the others.
+
+    Parameters
+    ----------
+    groups
+        For each column its value for every respondent, None where missing.
+    margins
+        The population's shares, for each column of all values that respondents have; they add up to 1.
+    start
+        First weights, positive; None for equal ones.
+
+    Raises
+    ------
+    InputError
+        If a column or value is unknown, a share is not positive, shares do not add up to 1, or no weights have all of
+        them.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> groups = {"sex": ["f", "f", "f", "m"], "age": ["old", "old", "young", "young"]}
+    >>> raking = irtbench.rake(groups, {"sex": {"f": 0.5, "m": 0.5}})
+    >>> raking.weights.round(3).tolist(), round(raking.effective_n, 3)
+    ([0.667, 0.667, 0.667, 2.0], 3.0)
+    """
+    cells = {column: members_of(column, groups, shares) for column, shares in margins.items()}
+    if not cells:
+        raise InputError("margins: expected at least one column")
+    n = len(next(iter(groups.values())))
+    weights = np.ones(n) if start is None else np.array(start, dtype=np.float64)
+    weights = weights / weights.sum()
+    for rounds in range(1, MOST_ROUNDS + 1):
+        before = weights.copy()
+        for parts in cells.values():
+            known = sum(weights[members].sum() for members, _ in parts)
+            for members, share in parts:
+                weights[members] *= share * known / weights[members].sum()
+        off = max(
+            abs(weights[members].sum() - share * sum(weights[part].sum() for part, _ in parts))
+            for parts in cells.values()
+            for members, share in parts
+        )
+        if off < TOLERANCE:
+            return Raking(n * weights, float(1 / (weights**2).sum()), rounds)
+        if not np.isfinite(weights).all() or (weights <= 0).any() or (weights == before).all():
+            break
+    raise InputError(
+        f"margins: no weights of these {n} people have the shares of {name_first(list(margins))} together; expected "
+        "shares of fewer columns, or of values taken together"
+    )
+
+
+def members_of(
+    column: str, groups: Mapping[str, Sequence[str | None]], shares: Mapping[str, float]
+) -> list[tuple[NDArray[np.bool_], float]]:
+    """Who has each value of a column, and the share wanted."""
+    if column not in groups:
+        known = name_first(list(groups)) if groups else "none"
+        raise InputError(f"margins: no column {column} of the respondents is kept; there is: {known}")
+    values = np.array(groups[column], dtype=object)
+    there = set(values[values != None])  # noqa: E711 - elementwise
+    if unknown := sorted(there - set(shares)):
+        raise InputError(f"margins: no share of {column} {name_first(unknown)}, which respondents have; expected one")
+    if nobody := sorted(set(shares) - there):
+        raise InputError(
+            f"margins: nobody has {column} {name_first(nobody)}; expected values taken together, or other people"
+        )
+    if any(not share > 0 for share in shares.values()) or abs(sum(shares.values()) - 1) > ROUNDING:
+        raise InputError(
+            f"margins: shares of {column} must be above 0 and add up to 1 but add up to {sum(shares.values()):g}"
+        )
+    total = sum(shares.values())
+    return [(values == value, share / total) for value, share in shares.items()]
+
+
+def raked_norms(norms: Norms, margins: Margins) -> Norms:
+    """The norm sample with weights that bring it to a population's shares; its own weights are the first ones.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> people = irtbench.Norms([-0.4, 0.1, 0.9, 1.2], groups={"country": ("de", "de", "de", "fr")})
+    >>> raked = irtbench.raked_norms(people, {"country": {"de": 0.5, "fr": 0.5}})
+    >>> raked.weights.round(2).tolist(), round(raked.effective_n, 2)
+    ([0.67, 0.67, 0.67, 2.0], 3.0)
+    """
+    return replace(norms, weights=rake(norms.groups, margins, norms.weights).weights)
+
+
+def read_margins(path: str | Path) -> dict[str, dict[str, float]]:
+    r"""Read a table ``column, value, share``: the population's share of each value of the respondents' columns.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a column is missing, a field is empty, a share is no number, or a value comes twice.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("census.csv").write_text("column,value,share\nsex,f,0.51\nsex,m,0.49\n")
+    >>> irtbench.read_margins("census.csv")
+    {'sex': {'f': 0.51, 'm': 0.49}}
+    """
+    table = read_table(path)
+    demand_columns(table, ["column", "value", "share"], path)
+    for name in ("column", "value", "share"):
+        demand_filled(table, name, path)
+    shares = to_numbers(table["share"], place=field_places(path, "share"))
+    found: dict[str, dict[str, float]] = {}
+    for column, value, share in zip(table["column"], table["value"], shares, strict=True):
+        if value in found.setdefault(column, {}):
+            raise InputError(f"file {path}: {column} {value} comes twice; expected a row a value")
+        found[column][value] = float(share)
+    return found

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -16,8 +18,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from irtbench.bank.norms import MOST_ABILITY, Norms
-from irtbench.bank.scale import Scale
-from irtbench.bank.scale_line import ScaleLine
+from irtbench.bank.scale import Scale, ScaleLine
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.models.category_parameters import CategoryParameters
@@ -29,13 +30,41 @@ MOST_TOGETHER = 200  # items whose joint error is kept: of more it would be mega
 DIGITS = 6  # of it
 NEARLY_ONE = 0.01  # from which the logarithm of the sum of a population's weights may not be away
 
+Ability = Annotated[float, Field(ge=-MOST_ABILITY, le=MOST_ABILITY)]
+Covariance = Annotated[float, Field(ge=-MOST_COVARIANCE, le=MOST_COVARIANCE)]
 
-#: Fields of a scale from version 4 on.
-LATER = ("joint_error", "line")
+
+@dataclass(frozen=True)
+class Since:
+    """The schema version from which on there is a field, which is absent where it is not in use."""
+
+    version: int
+
+
+@cache
+def later_fields(part: type[BaseModel]) -> dict[str, int]:
+    """The fields of a part that came after version 1, and when."""
+    marks = {name: [mark for mark in f.metadata if isinstance(mark, Since)] for name, f in part.model_fields.items()}
+    return {name: found[0].version for name, found in marks.items() if found}
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    @property
+    def version(self) -> int:
+        """The first schema version that has the fields in use, here and in the parts of this one."""
+        used = {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
+        parts = [part for value in used.values() for part in (value if isinstance(value, list) else [value])]
+        since = [version for name, version in later_fields(type(self)).items() if name in used]
+        return max([1, *since, *(part.version for part in parts if isinstance(part, _Part))])
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out fields of a later version that are not in use: the file is then one of the earlier version."""
+        fields: dict[str, Any] = serialize(self)
+        later = later_fields(type(self))
+        return {name: value for name, value in fields.items() if name not in later or value is not None}
 
 
 class CategoriesEntry(_Part):
@@ -63,21 +92,13 @@ class ItemEntry(_Part):
     label: str | None
     group: str | None
     text: str | None
-    kind: Literal["own", "rasch", "1pl", "fixed"] | None = None
-    """From version 3 on: whose slope and intercept they are, where not the item's own."""
-    upper_asymptote: float | None = None
-    """From version 4 on: u, the upper asymptote."""
-    model: str | None = None
-    """From version 6 on, with categories: the model's name."""
-    categories: CategoriesEntry | None = None
-    """From version 6 on: of an item that is not right or wrong."""
-
-    @model_serializer(mode="wrap")
-    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out fields of a later version where they are not in use."""
-        fields: dict[str, Any] = serialize(self)
-        later = ("kind", "upper_asymptote", "model", "categories")
-        return {name: value for name, value in fields.items() if name not in later or value is not None}
+    kind: Annotated[Literal["own", "rasch", "1pl", "fixed"] | None, Since(3)] = None
+    """Whose slope and intercept they are, where not the item's own."""
+    upper_asymptote: Annotated[float | None, Since(4)] = None
+    model: Annotated[str | None, Since(6)] = None
+    """With categories: the model's name."""
+    categories: Annotated[CategoriesEntry | None, Since(6)] = None
+    """Of an item that is not right or wrong."""
 
 
 class NormsEntry(_Part):
@@ -86,26 +107,11 @@ class NormsEntry(_Part):
     n: int
     theta: list[float]
     weights: list[float] | None
-    standard_error: list[float] | None = None
-    """From version 2 on."""
-    groups: dict[str, list[str | None]] | None = None
-    """From version 2 on: columns of the respondents."""
-    on_form: list[float] | None = None
-    """From version 3 on: abilities on the items of a form alone."""
-
-    @property
-    def version(self) -> int:
-        """The first schema version that has the fields in use."""
-        if self.on_form is not None:
-            return 3
-        return 1 if self.standard_error is None and self.groups is None else 2
-
-    @model_serializer(mode="wrap")
-    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out fields of a later version that are not in use: the file is then one of the earlier version."""
-        fields: dict[str, Any] = serialize(self)
-        later = ("standard_error", "groups", "on_form")
-        return {name: value for name, value in fields.items() if name not in later or value is not None}
+    standard_error: Annotated[list[float] | None, Since(2)] = None
+    groups: Annotated[dict[str, list[str | None]] | None, Since(2)] = None
+    """Columns of the respondents."""
+    on_form: Annotated[list[float] | None, Since(3)] = None
+    """Abilities on the items of a form alone."""
 
 
 class NormalPopulation(_Part):
@@ -118,25 +124,25 @@ class GridPopulation(_Part):
     """A density estimated on nodes; the log weight is null where a node has no mass."""
 
     kind: Literal["grid"]
-    nodes: Annotated[list[float], Field(min_length=3)]
+    nodes: Annotated[list[Ability], Field(min_length=3)]
     log_weights: list[float | None]
 
 
 class JointErrorEntry(_Part):
     """The sampling error of all items together."""
 
-    location: Annotated[float, Field(ge=0)]
-    unit: Annotated[float, Field(ge=0)]
-    covariance: list[float]
+    location: Annotated[Covariance, Field(ge=0)]
+    unit: Annotated[Covariance, Field(ge=0)]
+    covariance: list[Covariance]
     """Upper triangle by rows, of a, d and, where it was estimated, c of the first item, then of the next."""
 
 
 class LineEntry(_Part):
     """How well it is known where a linked scale lies on the base scale."""
 
-    slope: Annotated[float, Field(gt=0)]
-    intercept: float
-    covariance: Annotated[list[float], Field(min_length=3, max_length=3)]
+    slope: Annotated[Ability, Field(gt=0)]
+    intercept: Ability
+    covariance: Annotated[list[Covariance], Field(min_length=3, max_length=3)]
     """Upper triangle of the covariance of slope and intercept."""
     generation: Annotated[int, Field(ge=1)]
 
@@ -149,29 +155,10 @@ class ScaleEntry(_Part):
     norms: NormsEntry | None
     population: Annotated[NormalPopulation | GridPopulation, Field(discriminator="kind")]
     provenance: dict[str, Any]
-    joint_error: JointErrorEntry | None = None
-    """From version 4 on, of up to ``MOST_TOGETHER`` items."""
-    line: LineEntry | None = None
-    """From version 4 on, of linked scales."""
-
-    @property
-    def version(self) -> int:
-        """The first schema version that has the fields in use."""
-        if any(item.categories is not None for item in self.items):
-            return 6
-        if self.joint_error is not None or self.line is not None:
-            return 4
-        if any(item.upper_asymptote is not None for item in self.items):
-            return 4
-        if any(item.kind is not None for item in self.items):
-            return 3
-        return 1 if self.norms is None else self.norms.version
-
-    @model_serializer(mode="wrap")
-    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out fields of a later version that are not in use."""
-        fields: dict[str, Any] = serialize(self)
-        return {name: value for name, value in fields.items() if name not in LATER or value is not None}
+    joint_error: Annotated[JointErrorEntry | None, Since(4)] = None
+    """Of up to ``MOST_TOGETHER`` items."""
+    line: Annotated[LineEntry | None, Since(4)] = None
+    """Of linked scales."""
 
 
 class CardEntry(_Part):
@@ -181,36 +168,17 @@ class CardEntry(_Part):
     description: str = ""
     license: str = ""
     population: str = ""
-    respondents: str = ""
-    """From version 5 on."""
+    respondents: Annotated[str | None, Since(5)] = None
     collection: str = ""
     citation: str = ""
-
-    @property
-    def version(self) -> int:
-        """The first schema version that has the fields in use."""
-        return 5 if self.respondents else 3
-
-    @model_serializer(mode="wrap")
-    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out the field of a later version where it says nothing."""
-        fields: dict[str, Any] = serialize(self)
-        return {name: value for name, value in fields.items() if name != "respondents" or value}
 
 
 class BankDocument(_Part):
     """The whole file but for its hash."""
 
     schema_version: Annotated[int, Field(ge=1)]
-    card: CardEntry | None = None
-    """From version 3 on."""
+    card: Annotated[CardEntry | None, Since(3)] = None
     scales: Annotated[list[ScaleEntry], Field(min_length=1)]
-
-    @model_serializer(mode="wrap")
-    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out the card where there is none."""
-        fields: dict[str, Any] = serialize(self)
-        return {name: value for name, value in fields.items() if name != "card" or value is not None}
 
     def content_hash(self, *, dated: bool = False) -> str:
         """SHA-256 over the document in canonical form: keys sorted, no white space.
@@ -299,13 +267,7 @@ def entry_of(scale: Scale) -> ScaleEntry:
 
 
 def scale_of(entry: ScaleEntry) -> Scale:
-    """Scale that this entry holds.
-
-    Raises
-    ------
-    InputError
-        If fields that are well typed contradict each other: repeated items, unequal lengths, a parameter out of range.
-    """
+    """Scale that this entry holds."""
     item_ids = tuple(item.item_id for item in entry.items)
     details = ItemTable(
         item_ids,
@@ -315,18 +277,27 @@ def scale_of(entry: ScaleEntry) -> Scale:
         text=tuple(item.text for item in entry.items),
         attention=(False,) * len(item_ids),
     )
-    if any(item.categories is not None for item in entry.items):
-        items = sensible_items(_in_categories(entry))
-        _demand_sensible(entry)
-        line = _line(entry)
-        return Scale(entry.name, items, details, _norms(entry), _population(entry), entry.provenance, line=line)
+    in_categories = any(item.categories is not None for item in entry.items)
+    try:
+        items = sensible_items(_in_categories(entry) if in_categories else _right_or_wrong(entry))
+    except InputError as error:
+        raise InputError(f"scale {entry.name}: {error}") from None
+    line = None
+    if entry.line is not None:
+        covariance = _square(entry.line.covariance, 2, "line")
+        line = ScaleLine(entry.line.slope, entry.line.intercept, covariance, entry.line.generation)
+    joint = None if in_categories else _joint_error(entry, items)
+    return Scale(entry.name, items, details, _norms(entry), _population(entry), entry.provenance, joint, line)
+
+
+def _right_or_wrong(entry: ScaleEntry) -> ItemParameters:
+    """The items of a scale that are right or wrong."""
     upper = [item.upper_asymptote for item in entry.items]
     if None in upper and any(upper):
-        raise InputError(f"scale {entry.name}: expected an upper asymptote of every item or of none")
-    width = 4 if any(upper) else 3
-    covariance = np.stack([_square(item.covariance, width, item.item_id) for item in entry.items])
-    parameters = ItemParameters(
-        item_ids,
+        raise InputError("expected an upper asymptote of every item or of none")
+    covariance = np.stack([_square(item.covariance, 4 if any(upper) else 3, item.item_id) for item in entry.items])
+    return ItemParameters(
+        tuple(item.item_id for item in entry.items),
         np.array([item.discrimination for item in entry.items]),
         np.array([item.intercept for item in entry.items]),
         np.array([item.guessing for item in entry.items]),
@@ -335,15 +306,6 @@ def scale_of(entry: ScaleEntry) -> Scale:
         tuple(item.kind or "own" for item in entry.items),
         np.array(upper, dtype=np.float64) if any(upper) else None,
     )
-    try:
-        items = sensible_items(parameters)
-    except InputError as error:
-        raise InputError(f"scale {entry.name}: {error}") from None
-    _demand_sensible(entry)
-    return Scale(
-        entry.name, items, details, _norms(entry), _population(entry), entry.provenance,
-        _joint_error(entry, items), _line(entry),
-    )  # fmt: skip
 
 
 def _named(items: ItemParameters, k: int) -> str:
@@ -397,24 +359,6 @@ def _in_categories(entry: ScaleEntry) -> ItemParameters:
     ).as_items()
 
 
-def _demand_sensible(entry: ScaleEntry) -> None:
-    """Refuse numbers beside those of the items that no scale has."""
-    line, error = entry.line, entry.joint_error
-    given: list[tuple[str, list[float], float]] = []
-    if isinstance(entry.population, GridPopulation):
-        given += [("population.nodes", entry.population.nodes, MOST_ABILITY)]
-    if error is not None:
-        given += [("joint_error", [error.location, error.unit, *error.covariance], MOST_COVARIANCE)]
-    if line is not None:
-        given += [
-            ("line", [line.slope, line.intercept], MOST_ABILITY),
-            ("line.covariance", line.covariance, MOST_COVARIANCE),
-        ]
-    for what, values, most in given:
-        if (largest := float(np.abs(values).max(initial=0.0))) > most:
-            raise InputError(f"scale {entry.name}: {what}: expected at most {most:g} in size but got {largest:g}")
-
-
 def _estimated(items: ItemParameters) -> NDArray[np.intp]:
     """Places of the parameters whose joint error is kept, among (a, d, c) of all items."""
     kept = np.ones((items.n_items, 3), dtype=np.bool_)
@@ -438,40 +382,21 @@ def _joint_error(entry: ScaleEntry, items: ItemParameters) -> JointError | None:
     if entry.joint_error is None:
         return None
     kept, n = _estimated(items), items.n_items
-    upper, given = np.triu_indices(kept.size), entry.joint_error.covariance
-    if len(given) != upper[0].size:
+    given, wanted = entry.joint_error.covariance, kept.size * (kept.size + 1) // 2
+    if len(given) != wanted:
         raise InputError(
-            f"scale {entry.name}: joint_error.covariance has {len(given)} values; expected {upper[0].size} for "
-            f"{kept.size} parameters of {n} items"
+            f"scale {entry.name}: joint_error.covariance has {len(given)} values; expected {wanted} for {kept.size} "
+            f"parameters of {n} items"
         )
-    square = np.zeros((kept.size, kept.size))
-    square[upper] = given
-    square.T[upper] = given
     covariance = np.zeros((3 * n, 3 * n))
-    covariance[np.ix_(kept, kept)] = square
+    covariance[np.ix_(kept, kept)] = _square(given, kept.size, "joint_error")
     return JointError(covariance.reshape(n, 3, n, 3), entry.joint_error.location, entry.joint_error.unit)
-
-
-def _line(entry: ScaleEntry) -> ScaleLine | None:
-    if entry.line is None:
-        return None
-    aa, ab, bb = entry.line.covariance
-    covariance = np.array([[aa, ab], [ab, bb]])
-    return ScaleLine(entry.line.slope, entry.line.intercept, covariance, entry.line.generation)
 
 
 def _norms(entry: ScaleEntry) -> Norms | None:
     if entry.norms is None:
         return None
-    weights, error, groups = entry.norms.weights, entry.norms.standard_error, entry.norms.groups
-    on_form = entry.norms.on_form
-    norms = Norms(
-        np.array(entry.norms.theta),
-        None if weights is None else np.array(weights),
-        None if error is None else np.array(error),
-        {name: tuple(values) for name, values in (groups or {}).items()},
-        None if on_form is None else np.array(on_form),
-    )
+    norms = Norms(**entry.norms.model_dump(exclude={"n"}))
     if norms.n != entry.norms.n:
         raise InputError(f"scale {entry.name}: norms state n {entry.norms.n} for {norms.n} values of theta")
     return norms

@@ -1,6 +1,6 @@
 # isort: skip_file
-from irtbench.building.scale_checks import ScaleChecks as ScaleChecks
-from irtbench.building.scale_checks import check_scale as check_scale
+from irtbench.building.pruned import ScaleChecks as ScaleChecks
+from irtbench.building.pruned import check_scale as check_scale
 from irtbench.building.pruned import Pruning as Pruning
 from irtbench.building.assembly import AssembledForms as AssembledForms
 from irtbench.building.linking import ScaleLink as ScaleLink

@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from irtbench.bank.scale import population_of
 from irtbench.building.form_wishes import FormWishes
-from irtbench.building.item_pool import ItemPool, population_of
+from irtbench.building.item_pool import ItemPool
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.curves import share_moments
@@ -26,17 +27,7 @@ TRIED = 3  # items of a form that may be given up in turn, those least missed
 
 @dataclass(frozen=True, eq=False)
 class Systems:
-    """Responses of systems as they are expected to vary: covariances between items, and the variance of each.
-
-    Parameters
-    ----------
-    rows
-        Deviations whose products are the covariances, shape (n_rows, n_items).
-    own
-        Variance of each response, without the level, shape (n_items,).
-    level
-        Variance of what all responses of a system have in common beside.
-    """
+    """Responses of systems as they are expected to vary: covariances between items, and the variance of each."""
 
     rows: Array
     own: Array
@@ -76,11 +67,6 @@ def accuracy_form(pool: ItemPool, wishes: FormWishes, known: ResponseMatrix | No
     response to no item is sure, so that the form is as hard as the whole. Covariances are those of the systems known,
     or what the bank's curves and population say, shrunk. Items are added one by one, then exchanged one by one as long
     as that lowers it. The deviation is that for systems beyond.
-
-    Raises
-    ------
-    InputError
-        If a known response to an item of the bank is missing, or the wishes leave too few items.
     """
     rows, own = _by_the_bank(pool) if known is None else _by_systems(pool, known)
     like_known = Systems(rows, np.maximum(own, NO_CHANCE), 0.0)

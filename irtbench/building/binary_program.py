@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+
+from irtbench.data.responses import name_first
 
 Array = NDArray[np.float64]
 
@@ -21,6 +23,12 @@ SMALL = 400  # 0/1 variables up to which a program is solved as it is
 CORE = 200  # that a large one starts from, besides those that its relaxation leaves between 0 and 1
 INFEASIBLE = 2  # status of SciPy's solvers
 
+#: Constraints that are part of the program and no wish.
+NO_WISH = ("an item", "equal lengths", "information", "information alike", "shared")
+ENOUGH_SECONDS = 20.0  # for one wish
+#: What a solution has in place of the reliability wished for, of the wishes of these names.
+ReliabilityHad = Callable[[NDArray[np.float64], frozenset[str]], list[str]]
+
 
 class TimeOut(RuntimeError):
     """Nothing was found in the time allowed."""
@@ -28,22 +36,7 @@ class TimeOut(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """Rows of a program that stand for one wish.
-
-    Parameters
-    ----------
-    name
-        The wish, in words.
-    rows
-        Coefficients of the variables, shape (n_rows, n_variables); variables beyond have none.
-    lower, upper
-        Ends of what each row's sum may be, shape (n_rows,).
-    what
-        What each row is about; empty for the wish itself.
-    unit
-        What the sums are: numbers of items, these less a share of the length, information, the error variance of
-        theta, or nothing worth saying.
-    """
+    """Rows of a program that stand for one wish."""
 
     name: str
     rows: sparse.csr_array
@@ -55,19 +48,7 @@ class Constraint:
 
 @dataclass(frozen=True, eq=False)
 class BinaryProgram:
-    """Minimise cost @ x under constraints, the first of x being 0 or 1 and the others not negative.
-
-    Parameters
-    ----------
-    cost
-        Of each variable, shape (n_variables,).
-    n_binary
-        How many are 0 or 1.
-    constraints
-        The wishes.
-    whole_cost
-        Whether the cost of every solution is a whole number.
-    """
+    """Minimise cost @ x under constraints, the first of x being 0 or 1 and the others not negative."""
 
     cost: Array
     n_binary: int
@@ -81,17 +62,7 @@ class BinaryProgram:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The best solution found.
-
-    Parameters
-    ----------
-    x
-        The variables.
-    cost
-        Of the solution.
-    bound
-        No solution costs less.
-    """
+    """The best solution found."""
 
     x: Array
     cost: float
@@ -110,20 +81,6 @@ def solve(program: BinaryProgram, *, gap: float, until: float) -> Solution | Non
     of the smallest reduced costs. With L the relaxation's value, U that of the core and r_j a reduced cost, no solution
     better than U moves a variable whose reduced cost is U - L or more, of either sign, away from where the relaxation
     has it; the others join the core, which then holds the best solution (Balas & Zemel, 1980).
-
-    Parameters
-    ----------
-    program
-        The program.
-    gap
-        Relative.
-    until
-        Time of ``time.monotonic`` at which the best found so far is taken.
-
-    Raises
-    ------
-    TimeOut
-        If nothing was found by then.
     """
     everywhere = np.ones(program.n_binary, dtype=np.bool_)
     if program.n_binary <= SMALL:
@@ -218,3 +175,98 @@ def _stacked(program: BinaryProgram) -> LinearConstraint:
     lower = np.concatenate([constraint.lower for constraint in program.constraints])
     upper = np.concatenate([constraint.upper for constraint in program.constraints])
     return LinearConstraint(sparse.csr_array(sparse.vstack(parts)), lower, upper)
+
+
+#: Solves a program until a time, cuts of the reliability added; wishes of these names are elastic.
+Solver = Callable[[BinaryProgram, float, frozenset[str]], Solution | None]
+
+
+def what_gives_way(
+    program: BinaryProgram, names: Sequence[str], solver: Solver, had: ReliabilityHad, *, seconds: float
+) -> str:
+    """Say which wish has to give way, and how far.
+
+    Each wish alone is made elastic: its rows may be missed by an amount whose sum is minimised, all others being met
+    (Greenberg & Murphy, 1991). Where no single one suffices, all are, relative to their size.
+    """
+    until = time.monotonic() + seconds
+    singly = []
+    for name in names:
+        given_way = _given_way(program, frozenset([name]), solver, had, until)
+        singly += [" and ".join(given_way)] if given_way else []
+    if singly:
+        return f"{'one of these' if len(singly) > 1 else 'this'} has to give way: {'; '.join(singly)}"
+    together = _given_way(program, frozenset(names), solver, had, time.monotonic() + ENOUGH_SECONDS)
+    if not together:
+        return "which of them has to give way was not found in the time allowed"
+    return f"several have to give way together: {'; '.join(together)}"
+
+
+def _given_way(
+    program: BinaryProgram, names: frozenset[str], solver: Solver, had: ReliabilityHad, until: float
+) -> list[str]:
+    """What these wishes come to where they may be missed; empty if that does not suffice or time is out."""
+    if time.monotonic() > until:
+        return []
+    try:
+        found = solver(program, min(until, time.monotonic() + ENOUGH_SECONDS), names)
+    except TimeOut:
+        return []
+    return [] if found is None else [*missed(program, found.x, names), *had(found.x, names)]
+
+
+def with_slack(program: BinaryProgram, elastic: frozenset[str]) -> BinaryProgram:
+    """The program in which rows of some constraints may be missed, and what they are missed by is minimised.
+
+    A variable for what a row lacks and one for what it has too much, each relative to the end that it misses; the cuts
+    of one reliability are missed by one amount.
+    """
+    width = program.cost.size
+    place: dict[tuple[object, ...], int] = {}
+    costs: list[float] = []
+    found = []
+    for number, constraint in enumerate(program.constraints):
+        if constraint.name not in elastic:
+            found.append(constraint)
+            continue
+        n_rows = constraint.rows.shape[0]
+        at, signs, rows = [], [], []
+        for row in range(n_rows):
+            for end, sign in ((constraint.lower[row], 1.0), (constraint.upper[row], -1.0)):
+                if not np.isfinite(end):
+                    continue
+                shared = constraint.unit == "error"
+                key = (constraint.name,) if shared else (number, row, sign)
+                if key not in place:
+                    place[key] = width + len(costs)
+                    costs.append(1.0 if shared else 1 / max(abs(float(end)), 1.0))
+                at.append(place[key])
+                signs.append(sign)
+                rows.append(row)
+        own = constraint.rows.copy()
+        own.resize((n_rows, width + len(costs)))
+        slack = sparse.csr_array((signs, (rows, at)), shape=(n_rows, width + len(costs)))
+        found.append(Constraint(constraint.name, sparse.csr_array(own + slack), constraint.lower, constraint.upper))
+    return BinaryProgram(np.concatenate([np.zeros(width), costs]), program.n_binary, tuple(found))
+
+
+def missed(program: BinaryProgram, x: NDArray[np.float64], names: frozenset[str]) -> list[str]:
+    """The wishes that a solution misses, and what it has in their place."""
+    found = []
+    for constraint in program.constraints:
+        if constraint.name not in names or constraint.unit == "error":
+            continue
+        has = constraint.rows @ x[: constraint.rows.shape[1]]
+        short = np.maximum(constraint.lower - has, has - constraint.upper)
+        rows = [int(row) for row in np.flatnonzero(short > 1e-6 * np.maximum(1.0, np.abs(has)))]
+        if rows and constraint.unit == "information":
+            worst = min(rows, key=lambda row: float(has[row]))
+            least = f"{has[worst] ** -0.5:.4g}" if has[worst] > 0 else "infinity"
+            found.append(f"{constraint.name} at {constraint.what[worst]} ({least} can be had)")
+        elif rows and constraint.what:
+            found.append(f"{constraint.name}: {name_first([constraint.what[row] for row in rows])}")
+        elif rows and constraint.unit == "share":
+            found.append(f"{constraint.name} (missed by {short[rows[0]]:.3g} items)")
+        elif rows:
+            found.append(f"{constraint.name} ({has[rows[0]]:.4g} can be had)")
+    return found

@@ -32,15 +32,7 @@ def checkpoint_key(responses: Responses, *settings: object) -> str:
 
 
 class Checkpoint:
-    """A folder with one JSON file for each finished step.
-
-    Parameters
-    ----------
-    folder
-        Made when the first step is saved; None where nothing is kept.
-    key
-        What the steps depend on, see `checkpoint_key`; steps of another key are not taken up.
-    """
+    """A folder with one JSON file for each finished step."""
 
     def __init__(self, folder: Path | None, key: str) -> None:
         self.folder, self.key = folder, key
@@ -50,7 +42,7 @@ class Checkpoint:
         try:
             if self.folder is None:
                 return None
-            stored = json.loads(self._file(self.folder, name).read_text(encoding="utf-8"))
+            stored = json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8"))
             whole = stored["key"] == self.key and stored["hash"] == text_hash(json.dumps(stored["record"]))
             return from_plain(cls, stored["record"]) if whole else None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -64,13 +56,6 @@ class Checkpoint:
         self.save(name, made)
         return made
 
-    def load_rounds(self, cls: type[Record]) -> list[Record]:
-        """Finished rounds of pruning from the first on, up to the first that cannot be taken up."""
-        found: list[Record] = []
-        while (record := self.load(f"round_{len(found) + 1}", cls)) is not None:
-            found.append(record)
-        return found
-
     def save(self, name: str, record: object) -> None:
         """Write one step, whole or not at all; where that fails the work goes on, and a warning says so."""
         if self.folder is None:
@@ -82,13 +67,9 @@ class Checkpoint:
             part.unlink(missing_ok=True)
             with part.open("x", encoding="utf-8") as file:  # made anew: no link that stands there is followed
                 file.write(f'{{"key": {json.dumps(self.key)}, "hash": "{text_hash(plain)}", "record": {plain}}}')
-            os.replace(part, self._file(self.folder, name))
+            os.replace(part, (self.folder / f"{name}.json"))
         except OSError as error:
             log.warning("a finished step cannot be kept in %s: %s", self.folder, error.strerror)
-
-    @staticmethod
-    def _file(folder: Path, name: str) -> Path:
-        return folder / f"{name}.json"
 
 
 def to_plain(value: Any) -> Any:
@@ -139,9 +120,9 @@ def from_plain(hint: Any, value: Any) -> Any:
         return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
     if is_array(hint):
         raise TypeError(f"expected an array but got {type(value).__name__}")
-    if get_origin(hint) in (dict, Mapping) and is_dataclass(get_args(hint)[1]):
-        return {name: from_plain(get_args(hint)[1], entry) for name, entry in value.items()}
-    if get_origin(hint) in (dict, Mapping) and get_origin(get_args(hint)[1]) is tuple:
+    if get_origin(hint) in (dict, Mapping) and (
+        is_dataclass(get_args(hint)[1]) or get_origin(get_args(hint)[1]) is tuple
+    ):
         return {name: from_plain(get_args(hint)[1], entry) for name, entry in value.items()}
     if get_origin(hint) is tuple:
         inner = get_args(hint)

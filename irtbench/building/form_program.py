@@ -13,28 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from irtbench.building.binary_program import BinaryProgram, Constraint, Unit
+from irtbench.bank.scale import population_of
+from irtbench.building.binary_program import BinaryProgram, Constraint, Solution, Unit, relax, solve, with_slack
 from irtbench.building.form_wishes import FormWishes, Limit
-from irtbench.building.item_pool import ItemPool, population_of
+from irtbench.building.item_pool import ItemPool
 from irtbench.data.responses import name_first
 from irtbench.models.curves import information
 
 Array = NDArray[np.float64]
 
+TOLERANCE = 1e-6  # of the error variance, relative to that of the population
+MOST_CUTS = 100  # rounds of them
+
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Information wanted of a form: a weighted sum over its items, as much as another relative to the weight.
-
-    Parameters
-    ----------
-    name
-        Where: ``theta 1 on neutral``.
-    each
-        Information of each item, shape (n_items,).
-    relative
-        Weight in the shape.
-    """
+    """Information wanted of a form: a weighted sum over its items, as much as another relative to the weight."""
 
     name: str
     each: Array
@@ -61,13 +55,7 @@ def targets_of(pool: ItemPool, wishes: FormWishes) -> list[Target]:
 
 
 def wish_constraints(pool: ItemPool, wishes: FormWishes) -> list[Constraint]:
-    """Every wish but length and precision.
-
-    Raises
-    ------
-    InputError
-        If a wish names a column, value or item that the pool has not.
-    """
+    """Every wish but length and precision."""
     found = [part for limit in wishes.limits for part in _limit(pool, limit, wishes.forms)]
     found += _enemies(pool, wishes)
     pool.demand_known(wishes.required, "required")
@@ -127,32 +115,20 @@ def most_informative(
     difference between two forms at a target, relative to r_t: they lie between l_t and u_t, and u_t - l_t <= r_t d.
     """
     n_binary, n_targets, forms = n_items * wishes.forms, len(targets), wishes.forms
-    start = n_binary + n_shared(n_items, wishes)
-    n_more = 1 if forms == 1 else 2 + 2 * n_targets
-    z, d = start, start + 1
-    relative = np.array([target.relative for target in targets])
+    z = n_binary + n_shared(n_items, wishes)  # and then d, all u and all l
+    relative, one = np.array([target.relative for target in targets])[:, None], sparse.eye_array(n_targets)
     each = np.stack([target.each for target in targets])
-    least = sparse.lil_array((n_targets, start + n_more))
-    least[:, [z]] = -relative[:, None]
+    cost = np.concatenate([np.zeros(z), [-1.0], [] if forms == 1 else [1.0, *np.zeros(2 * n_targets)]])
     found = []
     for form in range(forms):
         own = of_form(each, form, forms)
-        own.resize((n_targets, start + n_more))
-        found.append(_bounded("information", own + least.tocsr(), 0.0, np.inf))
+        found.append(_bounded("information", _beside(own, z, -relative), 0.0, np.inf))
         if forms > 1:
-            for first, low, high in ((start + 2, -np.inf, 0.0), (start + 2 + n_targets, 0.0, np.inf)):
-                end = sparse.lil_array((n_targets, start + n_more))
-                end[np.arange(n_targets), first + np.arange(n_targets)] = -1
-                found.append(_bounded("information alike", own + end.tocsr(), low, high))
-    cost = np.zeros(start + n_more)
-    cost[z] = -1
+            found.append(_bounded("information alike", _beside(own, z + 2, -one), -np.inf, 0.0))
+            found.append(_bounded("information alike", _beside(own, z + 2 + n_targets, -one), 0.0, np.inf))
     if forms > 1:
-        cost[d] = 1
-        spread = sparse.lil_array((n_targets, start + n_more))
-        spread[np.arange(n_targets), start + 2 + np.arange(n_targets)] = 1
-        spread[np.arange(n_targets), start + 2 + n_targets + np.arange(n_targets)] = -1
-        spread[:, [d]] = -relative[:, None]
-        found.append(_bounded("information alike", spread.tocsr(), -np.inf, 0.0))
+        apart = sparse.hstack([sparse.csr_array((n_targets, z + 1)), -relative, one, -one])
+        found.append(_bounded("information alike", apart, -np.inf, 0.0))
     return BinaryProgram(cost, n_binary, (*constraints, *found))
 
 
@@ -228,29 +204,24 @@ def _overlaps(pool: ItemPool, wishes: FormWishes) -> list[Constraint]:
 
 def _shared_items(n: int, wishes: FormWishes) -> list[Constraint]:
     """Of forms made at once: y_j >= x_jf + x_jg - 1 for each pair, and no more than so many y."""
-    found = []
-    forms, name = wishes.forms, f"at most {wishes.most_overlap} items in two forms"
-    for k, (one, other) in enumerate(combinations(range(forms), 2)):
-        start = n * forms + k * n
-        both = sparse.lil_array((n, start + n))
-        items = np.arange(n)
-        both[items, one * n + items] = 1
-        both[items, other * n + items] = 1
-        both[items, start + items] = -1
-        found.append(_bounded("shared", both.tocsr(), -np.inf, 1.0))
-        total = sparse.lil_array((1, start + n))
-        total[0, start + items] = 1
-        most = np.array([float(wishes.most_overlap or 0)])
-        found.append(Constraint(name, total.tocsr(), np.array([-np.inf]), most))
+    found, forms, one = list[Constraint](), wishes.forms, sparse.eye_array(n)
+    name = f"at most {wishes.most_overlap} items in two forms"
+    for k, (first, second) in enumerate(combinations(range(forms), 2)):
+        both, start = of_form(one, first, forms) + of_form(one, second, forms), n * (forms + k)
+        found.append(_bounded("shared", _beside(both, start, -one), -np.inf, 1.0))
+        total = _beside(sparse.csr_array((1, start)), start, np.ones((1, n)))
+        found.append(_bounded(name, total, -np.inf, float(wishes.most_overlap or 0)))
     return found
+
+
+def _beside(rows: sparse.csr_array, at: int, more: Array | sparse.csr_array) -> sparse.csr_array:
+    """Rows with coefficients of further variables, which begin at this column."""
+    return sparse.hstack([rows, sparse.csr_array((rows.shape[0], at - rows.shape[1])), more])
 
 
 def of_form(rows: Array | sparse.csr_array, form: int, n_forms: int) -> sparse.csr_array:
     """Rows about the items of one of the forms, shape (n_rows, n_forms * n_items)."""
-    own = sparse.csr_array(rows)
-    n_rows, n = own.shape
-    before, after = sparse.csr_array((n_rows, n * form)), sparse.csr_array((n_rows, n * (n_forms - form - 1)))
-    return sparse.csr_array(sparse.hstack([before, own, after], format="csr"))
+    return sparse.csr_array(sparse.kron(np.eye(n_forms)[[form]], sparse.csr_array(rows)))
 
 
 def _in_each_form(
@@ -275,3 +246,124 @@ def _in_each_form(
 
 def _bounded(name: str, rows: sparse.csr_array, low: float, high: float) -> Constraint:
     return Constraint(name, sparse.csr_array(rows), np.full(rows.shape[0], low), np.full(rows.shape[0], high))
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorVariance:
+    """The mean of SE^2 = 1 / (I + 1 / var(theta)) over a population, a convex function of the items chosen."""
+
+    scale: str
+    each: Array
+    weights: Array
+    variance: float
+    most: float
+
+    @property
+    def wish(self) -> str:
+        """The wish, as its constraints are called."""
+        return f"reliability on {self.scale}"
+
+    def of(self, chosen: Array) -> float:
+        """Error variance of the form of these items, shape (n_items,)."""
+        return float(self.weights @ (1 / (self.each @ chosen + 1 / self.variance)))
+
+    def slope(self, chosen: Array) -> Array:
+        """Derivative by each item."""
+        squared = (self.each @ chosen + 1 / self.variance) ** 2
+        return -(self.weights / squared) @ self.each
+
+    def cut(self, chosen: Array, form: int, n_forms: int) -> Constraint:
+        """The tangent at these items, above which the error variance lies everywhere: it is no more than wanted."""
+        slope = self.slope(chosen)
+        end = self.most - self.of(chosen) + float(slope @ chosen)
+        rows = of_form(slope[None], form, n_forms)
+        return Constraint(self.wish, rows, np.array([-np.inf]), np.array([end]), unit="error")
+
+
+def error_variances(pool: ItemPool, reliability: float) -> list[ErrorVariance]:
+    """What a reliability asks of each scale."""
+    found = []
+    for scale in pool.scales:
+        population = population_of(scale)
+        nodes, weights = population.nodes, population.weights
+        variance = float(weights @ (nodes - weights @ nodes) ** 2)
+        each = pool.information(nodes, scale)
+        found.append(ErrorVariance(scale.name, each, weights, variance, (1 - reliability) * variance))
+    return found
+
+
+def solve_with_cuts(
+    program: BinaryProgram,
+    errors: Sequence[ErrorVariance],
+    n_forms: int,
+    *,
+    elastic: frozenset[str] = frozenset(),
+    gap: float,
+    until: float,
+) -> Solution | None:
+    """The best solution whose error variances are no more than wanted; None where there is none.
+
+    They are convex functions of the items, so they lie above their tangents everywhere, and a program with some of
+    these has every solution that is wanted. Where its best has too large an error variance, the tangent there is added
+    (Kelley, 1960). The first tangents are found by the linear relaxation.
+    """
+    n_items = program.n_binary // n_forms
+    cuts = [error.cut(np.ones(n_items), form, n_forms) for error in errors for form in range(n_forms)]
+    now = _with(program, cuts, elastic)
+    if errors and not elastic:
+        for _ in range(MOST_CUTS):
+            relaxed = relax(now)
+            if relaxed is None:
+                return None
+            more = _tangents(relaxed[0], errors, n_forms, cuts, elastic)
+            if not more:
+                break
+            cuts += more
+            now = _with(program, cuts, elastic)
+    found = solve(now, gap=gap, until=until)
+    for _ in range(MOST_CUTS):
+        more = [] if found is None else _tangents(found.x, errors, n_forms, cuts, elastic)
+        if not more:
+            break
+        cuts += more
+        found = solve(_with(program, cuts, elastic), gap=gap, until=until)
+    return found
+
+
+def _with(program: BinaryProgram, cuts: Sequence[Constraint], elastic: frozenset[str]) -> BinaryProgram:
+    whole = program.also(cuts)
+    return with_slack(whole, elastic) if elastic else whole
+
+
+def _tangents(
+    x: Array, errors: Sequence[ErrorVariance], n_forms: int, cuts: Sequence[Constraint], elastic: frozenset[str]
+) -> list[Constraint]:
+    """Tangents at a solution whose error variance is more than wanted and more than those so far say it is."""
+    found = []
+    n_items = errors[0].each.shape[1] if errors else 0
+    for error in errors:
+        for form in range(n_forms):
+            chosen = x[form * n_items : (form + 1) * n_items]
+            has, tolerance = error.of(chosen), TOLERANCE * error.variance
+            new = error.cut(chosen, form, n_forms)
+            if has <= error.most + tolerance:
+                continue
+            if new.name in elastic:
+                own = [cut for cut in cuts if cut.name == new.name]
+                known = max(float((cut.rows @ x[: cut.rows.shape[1]] - cut.upper)[0]) for cut in own)
+                if has - error.most - known <= tolerance:
+                    continue
+            found.append(new)
+    return found
+
+
+def reliabilities_had(errors: Sequence[ErrorVariance], n_forms: int, x: Array, names: frozenset[str]) -> list[str]:
+    """What reliability a solution has on the scales of these wishes, where it is less than wanted."""
+    said = []
+    for error in errors:
+        n_items = error.each.shape[1]
+        has = max(error.of(x[form * n_items : (form + 1) * n_items]) for form in range(n_forms))
+        if error.wish in names and has > error.most + TOLERANCE * error.variance:
+            wanted, most = 1 - error.most / error.variance, 1 - has / error.variance
+            said.append(f"reliability {wanted:g} on {error.scale} ({most:.4g} can be had)")
+    return said

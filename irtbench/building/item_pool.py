@@ -8,37 +8,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.bank.bank import ItemBank
+from irtbench.bank.bank import BankLike, item_ids_of, scales_of
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
 from irtbench.data.responses import name_first, positions_of
 from irtbench.models.curves import information
-from irtbench.models.parameter_table import ParametersLike, as_parameters
-from irtbench.models.quadrature import Quadrature, refine
-from irtbench.models.theta_posterior import STANDARD_NORMAL
-
-#: Items with known parameters in any form: a bank, a scale, item parameters, or the table items.csv.
-BankLike = ItemBank | Scale | ParametersLike
-
-STEP = 0.05  # between nodes of a population
-NO_WEIGHT = 1e-14  # of a node that is left out
-NO_SCALE = "all"  # the name of the scale where only parameters are given
 
 
 @dataclass(frozen=True, eq=False)
 class ItemPool:
-    """Items to choose from.
-
-    Parameters
-    ----------
-    scales
-        The scales.
-    item_ids
-        The items of all of them, each once.
-    columns
-        What is known of each item, as texts, a row an item.
-    """
+    """Items to choose from."""
 
     scales: tuple[Scale, ...]
     item_ids: tuple[str, ...]
@@ -64,13 +43,7 @@ class ItemPool:
         return self.spread(information(theta, scale.items), scale)
 
     def has(self, column: str, value: str) -> NDArray[np.bool_]:
-        """Whether each item has this value in the column, shape (n_items,).
-
-        Raises
-        ------
-        InputError
-            If there is no such column or no item has the value.
-        """
+        """Whether each item has this value in the column, shape (n_items,)."""
         values = [set(cell.split(";")) for cell in self.column(column)]
         found = np.array([value in cell for cell in values], dtype=np.bool_)
         if not found.any():
@@ -79,13 +52,7 @@ class ItemPool:
         return found
 
     def column(self, name: str) -> list[str]:
-        """The texts of a column, empty where nothing is known.
-
-        Raises
-        ------
-        InputError
-            If there is no such column.
-        """
+        """The texts of a column, empty where nothing is known."""
         if name not in self.columns:
             raise InputError(
                 f"form: no column {name} of the items; there is: {name_first(list(self.columns), most=12)}"
@@ -93,63 +60,26 @@ class ItemPool:
         return self.columns[name].tolist()
 
     def demand_known(self, item_ids: tuple[str, ...], what: str) -> None:
-        """Refuse items that are not in the pool.
-
-        Raises
-        ------
-        InputError
-            Naming them.
-        """
+        """Refuse items that are not in the pool."""
         known = set(self.item_ids)
         unknown = [item for item in item_ids if item not in known]
         if unknown:
             raise InputError(f"form: {what}: item {name_first(unknown)} is not in the bank; expected its items")
 
 
-def population_of(scale: Scale) -> Quadrature:
-    """The scale's population on nodes so close that what is averaged over them, smooth in theta, is exact."""
-    fine = refine(STANDARD_NORMAL if scale.population is None else scale.population, STEP)
-    held = fine.weights > NO_WEIGHT
-    return Quadrature(fine.nodes[held], fine.log_weights[held])
-
-
-def scales_given(bank: BankLike) -> tuple[Scale, ...]:
-    """The scales of a bank; parameters alone are one scale."""
-    if isinstance(bank, ItemBank):
-        return bank.scales
-    if isinstance(bank, Scale):
-        return (bank,)
-    items = as_parameters(bank, categories=True)
-    return (Scale(NO_SCALE, items, ItemTable.plain(items.item_ids)),)
-
-
 def make_pool(bank: BankLike, columns: pd.DataFrame | None) -> ItemPool:
-    """The items of a bank, with what it and a table say of each.
-
-    Raises
-    ------
-    InputError
-        If the table has no column ``item_id``, an item twice, or lacks one.
-    """
-    scales = scales_given(bank)
-    item_ids = tuple(dict.fromkeys(item for scale in scales for item in scale.items.item_ids))
-    known = pd.DataFrame(index=pd.Index(item_ids))
-    on: dict[str, list[str]] = {item: [] for item in item_ids}
-    for scale in scales:
-        for item in scale.items.item_ids:
-            on[item].append(scale.name)
-    known["scale"] = [";".join(names) for names in on.values()]
+    """The items of a bank, with what it and a table say of each."""
+    scales = scales_of(bank)
+    rows = pd.concat([scale.details.table().assign(scale=scale.name) for scale in scales])
+    by_item = rows.groupby("item_id", sort=False)
+    known = by_item["scale"].agg(";".join).to_frame()
     for name in ("key", "label", "group"):
-        values: dict[str, str] = {}
-        for scale in scales:
-            texts = getattr(scale.details, name)
-            values |= {item: text for item, text in zip(scale.items.item_ids, texts, strict=True) if text is not None}
-        if values:
-            known[name] = [values.get(item, "") for item in item_ids]
+        if rows[name].notna().any():
+            known[name] = by_item[name].last().fillna("")
     tables = [bank] if isinstance(bank, pd.DataFrame) and "item_id" in bank else []
     for table in [*tables, *([] if columns is None else [columns])]:
         known = _joined(known, table)
-    return ItemPool(scales, item_ids, known)
+    return ItemPool(scales, item_ids_of(bank), known)
 
 
 def _joined(known: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:

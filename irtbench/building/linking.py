@@ -224,13 +224,7 @@ def link_scales(
 
 
 def common_items(old: ItemParameters, new: ItemParameters, wanted: Collection[str] | None = None) -> tuple[str, ...]:
-    """Items of both scales, in the old one's order; of those in categories such as have the same ones and one model.
-
-    Raises
-    ------
-    InputError
-        If they are too few, or one that is wanted is not among them.
-    """
+    """Items of both scales, in the old one's order; of those in categories such as have the same ones and one model."""
     both, alike = set(old.item_ids) & set(new.item_ids), ""
     if old.categories is not None and new.categories is not None:
         kinds = [
@@ -307,17 +301,7 @@ def link_by_moments(
 
 @dataclass(frozen=True, eq=False)
 class SlopesAndSteps:
-    """The slope of each item, and where its steps are, with their derivatives by the item's parameters.
-
-    Parameters
-    ----------
-    a
-        Shape (n_items,); the first of an item's parameters.
-    b, item
-        All steps, and the item of each, shape (n_steps,).
-    rates
-        Derivatives of each step by its item's parameters, shape (n_steps, n_parameters).
-    """
+    """The slope of each item, and where its steps are, with their derivatives by the item's parameters."""
 
     a: Array
     b: Array

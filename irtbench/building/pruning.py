@@ -8,47 +8,61 @@ whole, and that is a result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Unpack
 
 import numpy as np
 
+from irtbench.analysis.dependence_bootstrap import FEWEST_SAMPLES, n_exceeding, samples_for, with_bootstrap
 from irtbench.analysis.parallel_analysis import parallel_analysis, why_not_counted
 from irtbench.building.checkpoint import Checkpoint
 from irtbench.building.prune_rules import FEWEST_ITEMS, PruneKeywords, PruneRules
-from irtbench.building.pruned import Pruning, PruningRound, misfit_as_a_whole
-from irtbench.building.pruning_round import Fit, Refit, RefitMany, prune_once
-from irtbench.building.removals import Removal, constant_items, describe_removals
-from irtbench.building.scale_checks import ScaleChecks, check_scale
+from irtbench.building.pruned import (
+    Pruning,
+    PruningRound,
+    ScaleChecks,
+    check_scale,
+    misfit_as_a_whole,
+    slopes_beside_guessing,
+)
+from irtbench.building.removals import (
+    Removable,
+    Removal,
+    constant_items,
+    dependent_items,
+    describe_removals,
+    flat_or_reversed,
+    most_dependent,
+    runaway_slopes,
+    worst_fitting,
+)
 from irtbench.data.checked_settings import shows_fields, with_keywords
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.diagnostics.global_fit import GlobalFit, global_fit
+from irtbench.diagnostics.item_fit import item_fit
+from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
 from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device
+from irtbench.models.item_parameters import ItemParameters
 
+MOST_ITEMS_EACH_ROUND = 60  # up to which M2 takes next to nothing, and is computed in every round
+MOST_ITEMS_IN_PAIRS = 2_000
+TOO_MANY_PAIRS = (
+    "local dependence is not tested: {:,} items have {:,} pairs; items leave for their slope and their own fit alone"
+)
+BETWEEN = f"not computed between the first round and the last of more than {MOST_ITEMS_EACH_ROUND} items"
 MISFIT = ("item_fit", "local_dependence")  # reasons for which items leave that follow the model badly
 MANY_RESPONDENTS = 5_000  # from which on tests of fit find departures that matter little
 
-
-@dataclass
-class _State:
-    """The items still in, while pruning goes on."""
-
-    items: list[str]
-    removals: list[Removal] = field(default_factory=list)
-    rounds: list[PruningRound] = field(default_factory=list)
-
-    def drop(self, removals: list[Removal]) -> None:
-        gone = {removal.item_id for removal in removals}
-        self.items = [item for item in self.items if item not in gone]
-        self.removals += removals
-
-    def close(self, finished: PruningRound) -> None:
-        self.rounds.append(finished)
-        self.drop([*finished.runaway, *finished.removals])
+Fit = Callable[..., FittedModel]  # of a ResponseMatrix; of very many items with their ``start``, if it takes one
+Refit = Callable[[ResponseMatrix, ItemParameters], FittedModel]
+RefitMany = Callable[[Sequence[ResponseMatrix], ItemParameters], Sequence[FittedModel | None]]
 
 
 @shows_fields(PruneRules)
@@ -131,134 +145,227 @@ def prune(
     rules = with_keywords(rules or PruneRules(), keywords)
     if responses.trials is not None or not responses.is_complete:
         rules = rules.by_bootstrap()
-    fit = fit or fit_model
     known = set(responses.item_ids)
     unknown = [item for item in (*(e.item_id for e in rules.exclude), *rules.protect) if item not in known]
     if unknown:
         raise InputError(f"pruning: {name_first(unknown)} is not among the items of the scale")
-    state = _State(list(responses.item_ids))
-    state.drop([Removal(0, e.item_id, "excluded", note=e.reason) for e in rules.exclude])
-    constant = constant_items(responses.select_items(state.items))
+    going = UnderWay(responses, rules, fit or fit_model, refit, refit_many, groups or {}, seed, progress)
+    going.drop([Removal(0, e.item_id, "excluded", note=e.reason) for e in rules.exclude])
+    constant = constant_items(responses.select_items(going.items))
     if constant:
         progress(f"before any fit: {describe_removals(constant)}")
-    state.drop(constant)
-    checks, several_left = None, False
+    going.drop(constant)
+    checkpoint, several_left = checkpoint or Checkpoint(None, ""), False
 
     def compared(data: ResponseMatrix) -> ScaleChecks | None:
         progress("one ability or two, and guessing")
         return check_scale(data, seed=seed, device=device)
 
-    checkpoint = checkpoint or Checkpoint(None, "")
-    finished = checkpoint.load_rounds(PruningRound)
-    while len(state.items) >= FEWEST_ITEMS:
-        number = len(state.rounds) + 1
-        data = responses.select_items(state.items).answered()
+    while len(going.items) >= FEWEST_ITEMS:
+        number, data = going.number, responses.select_items(going.items).answered()
         if data.n_respondents < FEWEST_RESPONDENTS:
-            return _finish(
-                responses, state, rules, checks,
+            return going.ended(
                 f"only {data.n_respondents} respondents answered it, fewer than {FEWEST_RESPONDENTS}",
-            )  # fmt: skip
-        if number == 1 and rules.compare_factors:
-            checks = checkpoint.once("checks", ScaleChecks, partial(compared, data))
-        if finished:
-            state.close(finished.pop(0))
-        else:
-            most_runaway = _most_runaway(rules, responses.n_items) - sum(len(r.runaway) for r in state.rounds)
-            state.close(
-                prune_once(
-                    number,
-                    data,
-                    fit,
-                    refit,
-                    refit_many,
-                    rules,
-                    groups or {},
-                    seed,
-                    state.rounds,
-                    most_runaway,
-                    progress,
-                )
             )
-            checkpoint.save(f"round_{number}", state.rounds[-1])
-        found = list(state.rounds[-1].removals)
-        progress(f"round {number}: {data.n_items} items, {describe_removals(found)}")
-        several_left |= _several_by_misfit(found, rules)
-        if several_left and _too_few_left(responses, state, rules):
-            return _finish(responses, state, rules, checks, None)
-        if rejected := _more_than_pairs(responses, state, rules, checks):
-            return _finish(responses, state, rules, checks, rejected)
-        if not found:
-            rejected = misfit_as_a_whole(state.rounds[-1].global_fit, rules, checks)
-            rejected = rejected or _several_abilities_left(data, state, rules, checks, seed)
-            return _finish(responses, state, rules, checks, rejected)
-    return _finish(responses, state, rules, checks, f"fewer than {FEWEST_ITEMS} items are left")
+        if number == 1 and rules.compare_factors:
+            going.checks = checkpoint.once("checks", ScaleChecks, partial(compared, data))
+        one = checkpoint.once(f"round_{number}", PruningRound, partial(going.next_round, data))
+        going.rounds.append(one)
+        going.drop([*one.runaway, *one.removals])
+        progress(f"round {number}: {data.n_items} items, {describe_removals(list(one.removals))}")
+        several_left |= sum(removal.reason in MISFIT for removal in one.removals) > rules.at_once
+        if several_left and going.too_few_left():
+            return going.ended(None)
+        if rejected := going.more_than_pairs():
+            return going.ended(rejected)
+        if not one.removals:
+            rejected = misfit_as_a_whole(one.global_fit, rules, going.checks) or going.several_abilities_left(data)
+            return going.ended(rejected)
+    return going.ended(f"fewer than {FEWEST_ITEMS} items are left")
 
 
-def _several_by_misfit(found: list[Removal], rules: PruneRules) -> bool:
-    """Whether a round removed more items for their misfit than it may where there are few."""
-    return sum(removal.reason in MISFIT for removal in found) > rules.at_once
+@dataclass
+class UnderWay:
+    """Pruning under way: what was asked for, the items still in, and what left."""
 
+    responses: ResponseMatrix
+    rules: PruneRules
+    fit: Fit
+    refit: Refit | None
+    refit_many: RefitMany | None
+    groups: Mapping[str, str]
+    seed: int
+    progress: Callable[[str], None]
+    removals: list[Removal] = field(default_factory=list)
+    rounds: list[PruningRound] = field(default_factory=list)
+    checks: ScaleChecks | None = None
 
-def _more_than_pairs(
-    responses: ResponseMatrix, state: _State, rules: PruneRules, checks: ScaleChecks | None
-) -> str | None:
-    """Say why one ability does not fit the items given, if more have to leave than a few bad items and pairs."""
-    leaving = sum(removal.round > 0 for removal in state.removals)
-    if leaving <= rules.max_share_bad * responses.n_items:
-        return None
-    verdict = misfit_as_a_whole(state.rounds[0].global_fit, rules, checks)
-    return verdict and f"{verdict}; {leaving} items would have to leave, more than {rules.max_share_bad:.0%}"
+    def __post_init__(self) -> None:
+        self.items = list(self.responses.item_ids)
 
+    @property
+    def number(self) -> int:
+        """Of the next round."""
+        return len(self.rounds) + 1
 
-def _several_abilities_left(
-    data: ResponseMatrix, state: _State, rules: PruneRules, checks: ScaleChecks | None, seed: int
-) -> str | None:
-    """Say why one ability did not fit the items given, if parallel analysis still counts several in what is left.
+    def drop(self, removals: list[Removal]) -> None:
+        """Take items out."""
+        gone = {removal.item_id for removal in removals}
+        self.items = [item for item in self.items if item not in gone]
+        self.removals += removals
 
-    With few respondents the fit of two abilities passes once those items are gone that show it most.
-    """
-    verdict = misfit_as_a_whole(state.rounds[0].global_fit, rules, checks)
-    if verdict is None or why_not_counted(data):
-        return None
-    number = parallel_analysis(data, rng=np.random.default_rng(seed)).n_abilities
-    return None if number < 2 else f"{verdict}; without those that left parallel analysis counts {number} abilities"
+    def next_round(self, data: ResponseMatrix) -> PruningRound:
+        """Fit the items left, diagnose, and apply the first rule that finds something."""
+        number, rules, before, progress = self.number, self.rules, self.rounds, self.progress
+        fitted, data, runaway = self.fit_without_runaway(data)
+        if runaway:
+            progress(f"round {number}: {describe_removals(runaway)}")
+        items, population = fitted.items, fitted.quadrature
+        whole = GlobalFit.not_available(BETWEEN)
+        if not before or items.n_items <= MOST_ITEMS_EACH_ROUND:
+            whole = global_fit(data, items, quadrature=population)
+        fits = item_fit(data, items, quadrature=population)
+        testable = items.n_items <= MOST_ITEMS_IN_PAIRS  # and a 3PL of all items is fitted in sensible time
+        pairs = local_dependence(data, items, quadrature=population) if testable else LocalDependence.none()
+        found, not_available, guessing = list[Removal](), "", before[-1].guessing if before else 0.0
+        removable = Removable(list(items.item_ids), rules, self.groups)
+        for rule in rules.order:
+            if rule == "slope":
+                sd = fitted.population["sd"]
+                found = flat_or_reversed(number, items, rules, removable, sd=sd)
+                flat = any(removal.reason == "low_communality" for removal in found)
+                if flat and testable and (third := slopes_beside_guessing(data, fitted, guessing)) is not None:
+                    removable = Removable(list(items.item_ids), rules, self.groups)
+                    beside = flat_or_reversed(number, items, rules, removable, beside_guessing=third[0], sd=sd)
+                    if [removal.item_id for removal in beside] != [removal.item_id for removal in found]:
+                        found, guessing = beside, third[1]  # reported only where it keeps an item
+                        progress(f"round {number}: guessing of about {guessing:g}; slopes are judged by a 3PL")
+            elif rule == "item_fit":
+                found = worst_fitting(number, fits, rules, removable)
+            elif rules.local_dependence_alpha is not None and not testable:
+                not_available = TOO_MANY_PAIRS.format(items.n_items, items.n_items * (items.n_items - 1) // 2)
+            elif rules.local_dependence_alpha is not None:
+                try:
+                    if rules.local_dependence_p == "bootstrap":
+                        pairs = self.bootstrapped(pairs, data, fitted, rules.local_dependence_alpha)
+                    found = most_dependent(number, pairs, rules, removable)
+                except ArithmeticError as error:
+                    not_available = str(error)
+                    progress(f"round {number}: {not_available}")
+            if found:
+                break
+        if not found and whole.reason == BETWEEN:
+            whole = global_fit(data, items, quadrature=population)
+        return PruningRound(number, fitted, fits, pairs, whole, tuple(found), tuple(runaway), not_available, guessing)
 
+    def fit_without_runaway(self, data: ResponseMatrix) -> tuple[FittedModel, ResponseMatrix, list[Removal]]:
+        """The fit of the items, of very many from those of the round before, without those whose slopes grow without
+        end: at most so many as the rules let leave.
+        """  # fmt: skip
+        near: dict[str, ItemParameters] = {}
+        if self.rounds and data.n_items > MOST_ITEMS_IN_PAIRS and "start" in inspect.signature(self.fit).parameters:
+            near["start"] = self.rounds[-1].fitted.items.select(data.item_ids)
+        share, gone = self.rules.max_share_runaway, list[Removal]()
+        most = max(1, int(share * self.responses.n_items)) if share > 0 else 0
+        most -= sum(len(one.runaway) for one in self.rounds)
+        fitted = self.fit(data, **near)
+        while found := runaway_slopes(self.number, fitted, data):
+            gone_now = {removal.item_id for removal in found}
+            rest = data.select_items([item for item in data.item_ids if item not in gone_now]).answered()
+            if len(gone) + len(found) > most or rest.n_items < FEWEST_ITEMS or rest.n_respondents < FEWEST_RESPONDENTS:
+                break
+            gone += found
+            data = rest
+            fitted = self.fit(data)
+        return fitted, data, gone
 
-def _too_few_left(responses: ResponseMatrix, state: _State, rules: PruneRules) -> bool:
-    """Whether the scale is rejected for the number of items left."""
-    share = len(state.items) / responses.n_items if responses.n_items else 0.0
-    return rules.min_share_kept is not None and share < rules.min_share_kept
+    def bootstrapped(
+        self, pairs: LocalDependence, data: ResponseMatrix, fitted: FittedModel, alpha: float
+    ) -> LocalDependence:
+        """Local dependence with as many samples of the bootstrap as tell what leaves.
 
+        They end when more exceed the largest pair of the data than may if it is to be significant; after nineteen,
+        where so many items are to leave that several leave together; and after 2 / alpha - 1 (39), where none exceeds
+        it. The chance that a scale without a dependent pair loses one is then .052 at alpha = .05.
+        """
+        number, rules, many = self.number, self.rules, self.refit_many
+        n_samples = rules.bootstrap_samples or samples_for(data.n_responses)
 
-def _most_runaway(rules: PruneRules, n_items: int) -> int:
-    """How many items may leave because their slope grows without end."""
-    return max(1, int(rules.max_share_runaway * n_items)) if rules.max_share_runaway > 0 else 0
+        def suffices(so_far: LocalDependence) -> bool:
+            n, exceeding = so_far.bootstrap_samples, n_exceeding(so_far)
+            if n == FEWEST_SAMPLES:
+                removable = Removable(list(fitted.items.item_ids), rules, self.groups)
+                n_to_leave = len(dependent_items(number, so_far, rules, removable))
+                if int(rules.share_at_once * n_to_leave) > rules.at_once:
+                    return True
+            if exceeding == 0:
+                return n + 1 == round(2 / alpha)
+            return (exceeding + 1) / (n_samples + 1) > alpha
 
+        def again(sample: ResponseMatrix) -> ItemParameters | None:
+            return _if_converged(self.fit(sample) if self.refit is None else self.refit(sample, fitted.items))
 
-def _may_be_the_population(state: _State) -> str:
-    """Another possible cause of the removals, or an empty string.
+        def many_again(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]:
+            return [_if_converged(one) for one in many(samples, fitted.items)] if many else []
 
-    With many respondents abilities that are not normal make items look misfitting, above all dependent.
-    """
-    by_misfit = sum(removal.reason in MISFIT for removal in state.removals)
-    fitted = state.rounds[0].fitted if state.rounds else None
-    if fitted is None or fitted.estimated_population is not None or 2 * by_misfit < len(state.removals):
-        return ""
-    n = fitted.n_respondents
-    if n < MANY_RESPONDENTS:
-        return ""
-    return f"; with {n:,} respondents a population that is not normal may be why: try population estimated"
+        return with_bootstrap(
+            pairs, data, fitted.items, again if many is None else None, refit_many=None if many is None else many_again,
+            rng=np.random.default_rng([self.seed, number]), n_samples=n_samples, suffices=suffices,
+            quadrature=fitted.quadrature, progress=lambda message: self.progress(f"round {number}: {message}"),
+        )  # fmt: skip
 
+    def more_than_pairs(self) -> str | None:
+        """Why one ability does not fit the items given, if more have to leave than a few bad items and pairs."""
+        leaving, most = sum(removal.round > 0 for removal in self.removals), self.rules.max_share_bad
+        if leaving <= most * self.responses.n_items:
+            return None
+        verdict = misfit_as_a_whole(self.rounds[0].global_fit, self.rules, self.checks)
+        return verdict and f"{verdict}; {leaving} items would have to leave, more than {most:.0%}"
 
-def _finish(
-    responses: ResponseMatrix, state: _State, rules: PruneRules, checks: ScaleChecks | None, rejected: str | None
-) -> Pruning:
-    if rejected is None and _too_few_left(responses, state, rules):
-        rejected = (
-            f"only {len(state.items)} of {responses.n_items} items survive, fewer than {rules.min_share_kept:.0%}"
-            f"{_may_be_the_population(state)}"
+    def several_abilities_left(self, data: ResponseMatrix) -> str | None:
+        """Why one ability did not fit the items given, if parallel analysis still counts several in what is left.
+
+        With few respondents the fit of two abilities passes once those items are gone that show it most.
+        """
+        verdict = misfit_as_a_whole(self.rounds[0].global_fit, self.rules, self.checks)
+        if verdict is None or why_not_counted(data):
+            return None
+        number = parallel_analysis(data, rng=np.random.default_rng(self.seed)).n_abilities
+        return None if number < 2 else f"{verdict}; without those that left parallel analysis counts {number} abilities"
+
+    def too_few_left(self) -> bool:
+        """Whether the scale is rejected for the number of items left."""
+        share = len(self.items) / self.responses.n_items if self.responses.n_items else 0.0
+        return self.rules.min_share_kept is not None and share < self.rules.min_share_kept
+
+    def may_be_the_population(self) -> str:
+        """Another possible cause of the removals, or an empty string.
+
+        With many respondents abilities that are not normal make items look misfitting, above all dependent.
+        """
+        fitted = self.rounds[0].fitted if self.rounds else None
+        by_misfit = sum(removal.reason in MISFIT for removal in self.removals)
+        if fitted is None or fitted.estimated_population is not None or 2 * by_misfit < len(self.removals):
+            return ""
+        if fitted.n_respondents < MANY_RESPONDENTS:
+            return ""
+        return (
+            f"; with {fitted.n_respondents:,} respondents a population that is not normal may be why: "
+            "try population estimated"
         )
-    rounds = tuple(state.rounds)
-    before = rounds[0].global_fit if rounds else None
-    after = rounds[-1].global_fit if rounds and not rounds[-1].removals else None
-    return Pruning(responses.item_ids, rounds, tuple(state.removals), before, after, rejected, rules, checks)
+
+    def ended(self, rejected: str | None) -> Pruning:
+        """The result, of a scale that is rejected for this reason, for too few items, or not."""
+        if rejected is None and self.too_few_left():
+            rejected = (
+                f"only {len(self.items)} of {self.responses.n_items} items survive, fewer than "
+                f"{self.rules.min_share_kept:.0%}{self.may_be_the_population()}"
+            )
+        rounds, item_ids = tuple(self.rounds), self.responses.item_ids
+        before = rounds[0].global_fit if rounds else None
+        after = rounds[-1].global_fit if rounds and not rounds[-1].removals else None
+        return Pruning(item_ids, rounds, tuple(self.removals), before, after, rejected, self.rules, self.checks)
+
+
+def _if_converged(fitted: FittedModel | None) -> ItemParameters | None:
+    return fitted.items if fitted is not None and fitted.converged else None

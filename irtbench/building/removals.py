@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from irtbench.building.prune_rules import PruneRules
 from irtbench.data.responses import ResponseMatrix, Responses
@@ -17,6 +16,7 @@ from irtbench.diagnostics.local_dependence import LocalDependence
 from irtbench.estimation.fitted import FittedModel
 from irtbench.models.item_parameters import ItemParameters
 
+Answered = TypeVar("Answered", bound=Responses)
 NORMAL_OGIVE = 1.702  # logistic slopes divided by this are those of the normal ogive
 
 Reason = Literal[
@@ -63,6 +63,12 @@ def constant_items(responses: Responses) -> list[Removal]:
         for item, p in zip(responses.item_ids, responses.proportion_correct(), strict=True)
         if np.isnan(p) or p in reasons
     ]
+
+
+def without_constant(responses: Answered) -> Answered:
+    """The responses without the items that no fit can use, and without the respondents who then have none."""
+    constant = {removal.item_id for removal in constant_items(responses)}
+    return responses.select_items([item for item in responses.item_ids if item not in constant]).answered()
 
 
 def runaway_slopes(number: int, fitted: FittedModel, data: ResponseMatrix) -> list[Removal]:
@@ -182,11 +188,11 @@ def dependent_items(number: int, pairs: LocalDependence, rules: PruneRules, remo
         if not flagged.any():
             return removals
         worst = int(np.argmax(np.where(flagged, pairs.x2, -np.inf)))
-        burdens = {
-            item: _burden((first == item) | (second == item), flagged, still_in, pairs.x2)
-            for item in (int(first[worst]), int(second[worst]))
-            if may_go[item]
-        }
+        burdens: dict[int, tuple[float, ...]] = {}  # how many flagged pairs, their X2, and that of all pairs
+        for item in (int(first[worst]), int(second[worst])):
+            mine = (first == item) | (second == item)
+            sums = (pairs.x2[mine & flagged].sum(), np.nansum(pairs.x2[mine & still_in]))
+            burdens |= {item: ((mine & flagged).sum(), *sums)} if may_go[item] else {}
         chosen = max(burdens, key=lambda item: burdens[item])
         partner = int(second[worst] if chosen == first[worst] else first[worst])
         figures = float(pairs.x2[worst]), float(p[worst]), float(p_adjusted[worst])
@@ -194,14 +200,3 @@ def dependent_items(number: int, pairs: LocalDependence, rules: PruneRules, remo
         removals.append(Removal(number, names[chosen], "local_dependence", "ld_x2", *figures, note))
         removable.take(names[chosen])
         still_in &= (first != chosen) & (second != chosen)
-
-
-def _burden(
-    with_item: NDArray[np.bool_], flagged: NDArray[np.bool_], still_in: NDArray[np.bool_], x2: NDArray[np.float64]
-) -> tuple[int, float, float]:
-    """Flagged pairs with an item, the sum of their X2, and that of all its pairs."""
-    return (
-        int((with_item & flagged).sum()),
-        float(x2[with_item & flagged].sum()),
-        float(np.nansum(x2[with_item & still_in])),
-    )

@@ -20,9 +20,9 @@ from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
+    from irtbench.bank.bank import BankLike
     from irtbench.building.assembly import AssembledForms
     from irtbench.building.form_wishes import Limit
-    from irtbench.building.item_pool import BankLike
     from irtbench.data.given import ResponsesLike
 
 _END = re.compile(r"(\d+(?:\.\d+)?)(%?)")
@@ -126,9 +126,8 @@ def assemble(
     Writes form.csv, form.json, bank.json (the form, which score takes), and the ids of its items for evaluation
     harnesses. Several forms: bank_1.json, bank_2.json and so on.
     """
-    from irtbench.bank.bank import save_bank
+    from irtbench.bank.bank import save_bank, scales_of
     from irtbench.building.binary_program import TimeOut
-    from irtbench.building.item_pool import scales_given
 
     given = contents.of(read_bank(bank), bank)
     columns = None if contents.items is None else table_of(contents.items)
@@ -148,8 +147,8 @@ def assemble(
     summary = found.summary() | {"seed": run.seed, "ids": sorted(ids)}
     return Outcome(
         json=summary, files={"form.csv": found.table(), "form.json": summary, **banks, **ids},
-        figures=lambda: report.form_figures(scales_given(given), found),
-        page=lambda: report.forms_page(scales_given(given), found), tell=lambda: show_forms(found, run),
+        figures=lambda: report.form_figures(scales_of(given), found),
+        page=lambda: report.forms_page(scales_of(given), found), tell=lambda: show_forms(found, run),
     )  # fmt: skip
 
 
@@ -173,13 +172,12 @@ def read_bank(path: Path) -> BankLike:
 
 def known_responses(bank: BankLike, path: Path) -> ResponsesLike:
     """What systems gave to the items of a bank: right or wrong, or scores."""
-    from irtbench.bank.bank import ItemBank
-    from irtbench.building.item_pool import scales_given
+    from irtbench.bank.bank import ItemBank, scales_of
     from irtbench.cli.graded import read_graded
     from irtbench.data.readers.recognise import read_responses
     from irtbench.scoring.scores import in_categories
 
-    whole = ItemBank(scales_given(bank))
+    whole = ItemBank(scales_of(bank))
     if not in_categories(whole):
         return read_responses(path)
     return read_graded(whole, path, Reading(), unknown_items="ignore").responses

@@ -29,8 +29,7 @@ from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
     from irtbench.report.blocks import Block
-    from irtbench.study.biased_items import BiasEffect, ComparedItems, HowTested
-    from irtbench.study.shifted_items import ShiftedItems
+    from irtbench.study.biased_items import BiasEffect, ComparedItems, HowTested, ShiftedItems
 
 SHOWN = (
     *("item_id", "delta", "size", "odds_ratio", "ets_class", "rms_difference", "r2_change", "r2_class", "chi2", "x2"),
@@ -273,7 +272,7 @@ def tell_effect(effect: BiasEffect) -> None:
 
 def of_systems(responses: Path, systems: Systems, test: ItemTest, reading: Reading, run: Run) -> Outcome:
     """Systems against the people of a bank."""
-    from irtbench.study.shifted_items import PeopleInTheirPlace, shifted_items
+    from irtbench.study.biased_items import PeopleInTheirPlace, shifted_items
 
     bank = systems.bank
     assert bank is not None

@@ -100,7 +100,7 @@ def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("
     from irtbench.report.methods_text import methods_text
     from irtbench.report.page import render_page
     from irtbench.report.tables import items_table, pruning_table, summary
-    from irtbench.study.record import RECORD, save_study
+    from irtbench.study.results import RECORD, save_study
 
     settings = asked.settings
     unfinished = run.ending.enter_context(until_written(target))
@@ -152,7 +152,7 @@ def until_written(target: Path) -> Iterator[Path | None]:
 
 def same_study(settings: StudyFile, record: Path) -> bool:
     """Whether a record is that of an earlier build of this study: of its title, or of answers of that name."""
-    from irtbench.study.record import told_of
+    from irtbench.study.results import told_of
 
     title, answers = told_of(record)
     return title == settings.study.title or answers == settings.data.answers.name
@@ -281,7 +281,7 @@ def report(
     """
     from irtbench.report.html import study_page
     from irtbench.report.page import render_page
-    from irtbench.study.record import RECORD, load_study
+    from irtbench.study.results import RECORD, load_study
 
     target = output or study / "report.html"
     found = load_study(study)

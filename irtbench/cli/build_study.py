@@ -125,7 +125,7 @@ class StudyToBuild:
         self, folder: Path | None, unfinished: Path | None, progress: Callable[[str], None], *, control: bool = False
     ) -> Study:
         """The study; respondents.csv and scores.csv, with a row for everybody, go into a folder if there is one."""
-        from irtbench.scoring.scores_file import ScoresFile
+        from irtbench.scoring.part_scores import ScoresFile
         from irtbench.study.run import carry_out
 
         began = time.perf_counter()

@@ -328,7 +328,7 @@ def keys(
 
     Writes keys.csv, the most suspicious item first, and distractors.csv, an option a row.
     """
-    from irtbench.study.suspected_keys import suspected_keys
+    from irtbench.study.item_analysis import suspected_keys
 
     known = items.known()
     given = items.kept(reading.answers(answers).frame, known)

@@ -124,7 +124,7 @@ class People:
 
     def scale(self, *, categories: bool) -> Scale | None:
         """The scale of the anchors."""
-        from irtbench.bank.known_items import read_bank
+        from irtbench.bank.bank import read_bank
 
         if self.anchors is None:
             return None

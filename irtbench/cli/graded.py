@@ -15,8 +15,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
-    from irtbench.bank.bank import ItemBank
-    from irtbench.bank.left_out import LeftOut
+    from irtbench.bank.bank import ItemBank, LeftOut
     from irtbench.data.responses import ResponseMatrix
 
 

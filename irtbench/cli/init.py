@@ -96,7 +96,7 @@ def init(
 def keys_within(table: LongTable, of_items: dict[str, str]) -> pd.DataFrame | None:
     """What the answers' own columns say of the items; None where they say nothing."""
     from irtbench.study.examination import items_from_keys
-    from irtbench.study.proposal import items_from_columns
+    from irtbench.study.study_template import items_from_columns
 
     keys = items_from_keys(table.frame) if "answer" in table.frame else None
     if not of_items:
@@ -111,8 +111,7 @@ def written_study(
 ) -> dict[str, Any]:  # fmt: skip
     """Write the study file, and the table of items that the answers hold themselves; what was written and seen."""
     from irtbench.config import study_from
-    from irtbench.study.proposal import propose
-    from irtbench.study.study_template import NORMALISE, Template, study_text
+    from irtbench.study.study_template import NORMALISE, Template, propose, study_text
 
     folder, names, meant = output.resolve().parent, named("--item-column", items.item_column), mapped(study.answers_map)
     own_items, table_of_items = folder / f"{output.stem}_items.csv", items.items

@@ -145,7 +145,7 @@ def link(
     Standard errors carry the anchors' own where the bank has their covariance. With --prior-items what is expected of
     new items (`items difficulty` writes it) counts beside their answers, so that they need fewer.
     """
-    from irtbench.bank.known_items import read_bank
+    from irtbench.bank.bank import read_bank
 
     if add and (responses is None or items is not None or method != METHOD):
         raise InputError("--extend: expected RESPONSES, and neither --items nor --method")
@@ -166,10 +166,9 @@ def linked(
     reading: Reading | None, run: Run,
 ) -> Outcome:  # fmt: skip
     """The new calibration, of responses read or of items already fitted, on the old scale."""
-    from irtbench.bank.known_items import read_bank
+    from irtbench.bank.bank import read_bank
     from irtbench.building.drift import find_drift
-    from irtbench.building.extending import linked_scale
-    from irtbench.building.link_error import ancestry_of
+    from irtbench.building.extending import ancestry_of, linked_scale
     from irtbench.building.linking import link_scales
 
     fitted: Mapping[str, Any] = {"converged": True}

@@ -13,7 +13,7 @@ import typer
 
 from irtbench.bank.bank import ItemBank, load_bank
 from irtbench.bank.norm_table import with_norms
-from irtbench.bank.raking import raked_norms, read_margins
+from irtbench.bank.norms import raked_norms, read_margins
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.graded import SystemFile, left_out_of, read_graded, say_left_out
 from irtbench.cli.large import first_parquet, large_table
@@ -36,14 +36,13 @@ from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
 from irtbench.data.readers.recognise import is_outside
 from irtbench.data.responses import name_first
-from irtbench.scoring.comparability import as_given, why_not_compared
 from irtbench.scoring.explanation import Explanation, explain_all
-from irtbench.scoring.group_percentiles import percentiles_by_group, with_groups
-from irtbench.scoring.plausible_values import with_plausible_values
+from irtbench.scoring.more_columns import percentiles_by_group, with_groups, with_plausible_values
+from irtbench.scoring.percentiles import as_given, why_not_compared
 from irtbench.scoring.scores import ScoringSettings, grading_of, in_categories, score_responses
 
 if TYPE_CHECKING:
-    from irtbench.bank.left_out import LeftOut
+    from irtbench.bank.bank import LeftOut
     from irtbench.data.readers.large_columns import Content
     from irtbench.report.blocks import Block
     from irtbench.report.page import Page

@@ -11,8 +11,8 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.cli.fit_results import carried_in_words
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.scoring.comparability import FEW_ITEMS
 from irtbench.scoring.item_error import item_error_share
+from irtbench.scoring.percentiles import FEW_ITEMS
 from irtbench.scoring.prediction import predict_accuracy
 from irtbench.scoring.scores import ScoringSettings, item_error_on
 

@@ -144,7 +144,7 @@ def drawn_items(
 
 def known_items(bank: Path, scale: str | None, beside: dict[str, Any]) -> tuple[ItemParameters, Quadrature | None]:
     """Items of a bank, and its population."""
-    from irtbench.bank.known_items import read_bank
+    from irtbench.bank.bank import read_bank
 
     if given := [name for name, value in beside.items() if value is not None]:
         raise InputError(f"--bank: {given[0]} does not go with it; expected one or the other")

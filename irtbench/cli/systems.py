@@ -24,11 +24,10 @@ from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 
 if TYPE_CHECKING:
-    from irtbench.bank.bank import ItemBank
-    from irtbench.bank.left_out import LeftOut
+    from irtbench.bank.bank import ItemBank, LeftOut
     from irtbench.bank.scale import Scale
     from irtbench.data.responses import ResponseMatrix
-    from irtbench.study.shares_of_points import SharesOfPoints
+    from irtbench.study.systems import SharesOfPoints
 
 ALL_ITEMS = "all items"  # what stands for a scale where there is no bank
 MOST_ROWS_SHOWN = 30  # pairs, or systems, that are all shown on the terminal
@@ -113,7 +112,7 @@ def compare(
 
 def without_bank(responses: Path, levels: str | None, reading: Reading) -> ResponseMatrix | SharesOfPoints:
     """Right and wrong, or with levels shares of the points."""
-    from irtbench.study.shares_of_points import SharesOfPoints, scores_named
+    from irtbench.study.systems import SharesOfPoints, scores_named
 
     if levels is not None:
         named = levels_of(levels)

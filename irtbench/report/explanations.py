@@ -10,8 +10,8 @@ import pandas as pd
 
 from irtbench.data.items import ItemTable
 from irtbench.report.formatting import decimal, interval, listing, plural
-from irtbench.scoring.comparability import UNLIKELY_PATTERN
 from irtbench.scoring.explanation import Explanation
+from irtbench.scoring.percentiles import UNLIKELY_PATTERN
 
 MOST_SYSTEMS = 12  # with a part of their own
 MOST_SURPRISES = 5  # of each kind, of a system on a scale

@@ -21,7 +21,7 @@ from irtbench.evaluation.agreement import Agreement
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.formatting import COLUMNS, listing
 from irtbench.report.pruning_tables import in_words
-from irtbench.scoring.comparability import as_given
+from irtbench.scoring.percentiles import as_given
 from irtbench.study.results import ScaleStudy
 
 MOST_CATEGORIES = 10  # of answers, for each to have a line of its own

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from irtbench.analysis.dimensions import EIGENVALUES_SHOWN, Dimensions
-from irtbench.building.pruned import Pruning
+from irtbench.building.pruned import Pruning, ScaleChecks
 from irtbench.building.removals import Removal
-from irtbench.building.scale_checks import ScaleChecks
 from irtbench.report.formatting import REASONS, STATISTICS, decimal, p_value
 from irtbench.study.results import ScaleStudy
 

@@ -30,7 +30,7 @@ from irtbench.report.forms import (
 )
 from irtbench.report.scale_figures import MOST_POSITIONS, draw_positions, numbered, position_panels, some_systems
 from irtbench.scoring.adaptive_paths import AdaptivePaths
-from irtbench.scoring.comparability import as_given, why_not_compared
+from irtbench.scoring.percentiles import as_given, why_not_compared
 from irtbench.scoring.scores import ScoringSettings
 
 MOST_PATHS = 3  # respondents

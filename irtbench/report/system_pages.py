@@ -13,7 +13,7 @@ from irtbench.report.captions import caption
 from irtbench.report.formatting import decimal, p_value, plural, write_table
 from irtbench.report.page import MOST_ROWS, MOST_SENTENCES, Page, first_rows, how_to_read, result_page
 from irtbench.report.scoring_figures import comparison_figures, percentile_figures, places, score_figures
-from irtbench.scoring.comparability import as_given
+from irtbench.scoring.percentiles import as_given
 from irtbench.scoring.scores import ScoringSettings
 
 BELOW = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,27 +14,99 @@ from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import Drawn, counted, spanned
+from irtbench.diagnostics.pattern_likelihood import PatternTerms
+from irtbench.diagnostics.person_fit import LEAST_VARIANCE_LEFT
+from irtbench.models.curves import item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
-from irtbench.models.quadrature import Quadrature
+from irtbench.models.quadrature import Quadrature, refine
+from irtbench.models.sum_score_distribution import score_distribution
 from irtbench.models.theta_posterior import (
     STANDARD_NORMAL,
     Posterior,
     Trials,
+    grid_for_complete_patterns,
     known_items,
+    node_posterior,
     posterior_of,
     row_batches,
     some_rows,
+    step_for_any_pattern,
 )
-from irtbench.scoring.complete_patterns import CompletePatterns
-from irtbench.scoring.eap_sum import sum_score_posterior
-from irtbench.scoring.modal import ModeMethod, find_modes
+from irtbench.scoring.modal import find_modes
+
+Array = NDArray[np.float64]
+
+PLACES_OF_ONE = 8  # of s, in one
+PLACES = 2**9  # of theta
+PART = 2**12  # respondents whose responses are summed, or posteriors computed, at once
 
 Method = Literal["eap", "map", "ml", "wle", "eap_sum"]
 Estimator = Literal[Method, "joint"]
-
 AT_END = 0.01  # of the highest mass: with more at the end of the grid, the posterior leans on it
-PART = 2**12  # respondents of whom posteriors are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class CompletePatterns:
+    """The respondents who answered all items."""
+
+    items: ItemParameters
+    rows: NDArray[np.intp]
+    by_slope: Array
+    by_intercept: Array
+
+    @classmethod
+    def of(cls, responses: ResponseMatrix, items: ItemParameters) -> CompletePatterns | None:
+        """Those among these responses, to the items in their order.
+
+        None where s does not tell all (asymptotes, categories, several trials, slopes of zero), or they are too few.
+        """
+        rows, slope = np.flatnonzero(responses.n_items_by_respondent == items.n_items), items.discrimination
+        few = len(rows) < PLACES + PLACES_OF_ONE * np.abs(slope).sum()
+        if few or items.categories is not None or items.has_asymptotes or responses.trials is not None:
+            return None
+        if not slope.any():
+            return None
+        weights, coded = np.stack([slope, items.intercept], axis=1), responses.coded_responses
+        parts = row_batches(len(coded), items.n_items, most_rows=PART)
+        sums = np.concatenate([coded[part].astype(np.float64) @ weights for part in parts])
+        return cls(items, rows, *sums[rows].T)
+
+    def posteriors(self, population: Quadrature, level: float) -> Array:
+        """As `Posterior.summary`, shape (n, 5): the posterior is proportional to w exp(s theta) prod_j (1 - P_j)."""
+        from scipy.interpolate import CubicSpline  # a tenth of a second
+
+        slope, grid = self.items.discrimination, grid_for_complete_patterns(self.items, population)
+        first, last = slope.clip(max=0).sum(), slope.clip(min=0).sum()
+        n = int(np.ceil((last - first) * PLACES_OF_ONE * max(1.0, population.deviation))) + 4
+        sums, log_wrong = np.linspace(first, last, n), log_icc(grid.nodes, self.items)[1].sum(axis=1)
+        parts = [sums[rows, None] * grid.nodes + log_wrong for rows in row_batches(n, grid.nodes.size)]
+        known = [Posterior(grid.nodes, node_posterior(part, grid)[0]).summary(level) for part in parts]
+        return np.asarray(CubicSpline(sums, np.concatenate(known))(self.by_slope))
+
+    def lz_star(self, rows: NDArray[np.intp], theta: Array) -> Array:
+        """Person fit of some of them at their abilities, shape (n,); NaN where it is undefined.
+
+        With v and k as of `PatternTerms`, lz* = sum_j (x_j - P_j) v_j / sqrt(sum_j P_j (1 - P_j) v_j^2), of which the
+        responses give sum_j x_j v_j = (theta - k) s + sum_j d_j x_j.
+        """
+        from scipy.interpolate import CubicSpline
+
+        places = np.linspace(theta.min(), theta.max() + 1e-6, PLACES)
+        spline = CubicSpline(
+            places, np.concatenate([self._by_theta(places[p]) for p in row_batches(PLACES, self.items.n_items)])
+        )
+        used_up, expected, known, left = spline(theta).T
+        left[~(left > LEAST_VARIANCE_LEFT * known)] = np.nan
+        return ((theta - used_up) * self.by_slope[rows] + self.by_intercept[rows] - expected) / np.sqrt(left)
+
+    def _by_theta(self, theta: Array) -> Array:
+        """k, sum_j P_j v_j, and the variances of lz known and left, shape (n, 4)."""
+        curves = item_curves(theta, self.items)
+        weight = np.broadcast_to(self.items.discrimination, curves.z.shape)
+        terms = PatternTerms.of(curves.variance, curves.z, weight, least_left=0.0)
+        expected = (curves.p * terms.remaining).sum(axis=1)
+        return np.column_stack([terms.used_up, expected, terms.variance_known, np.nan_to_num(terms.variance_estimated)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,19 +244,18 @@ def estimate_ability(
         through = posterior_of if method == "eap" else sum_score_posterior
         found = posterior_means(responses, known, population, level, through)
     else:
-        found = _modes(responses, known, population, level, method)
-    theta, standard_error, lower, upper, at_bound = found
-    return Abilities(
-        respondent_ids=responses.respondent_ids,
-        theta=theta,
-        standard_error=standard_error,
-        lower=lower,
-        upper=upper,
-        level=level,
-        at_bound=at_bound,
-        method=method,
-        **counts_of(responses),
-    )
+        found = find_modes(
+            responses.correct, known, method=method, population=population, level=level, trials=responses.trials
+        )
+    return Abilities(responses.respondent_ids, method=method, level=level, **estimates(found), **counts_of(responses))
+
+
+def estimates(found: NDArray[np.float64]) -> dict[str, Any]:
+    """The fields of `Abilities` that a table of theta, standard error, both ends and the lean on a bound gives."""
+    theta, standard_error, lower, upper, at_bound = found.T
+    return {
+        "theta": theta, "standard_error": standard_error, "lower": lower, "upper": upper, "at_bound": at_bound > AT_END,
+    }  # fmt: skip
 
 
 def counts_of(responses: ResponseMatrix) -> dict[str, Any]:
@@ -208,25 +280,14 @@ def eap(
     return estimate_ability(responses, items, method="eap", quadrature=quadrature, level=level)
 
 
-Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]
-
-
-class PosteriorThrough(Protocol):
-    """How the posterior of theta is computed, as `posterior_of` does."""
-
-    def __call__(  # noqa: D102
-        self, values: NDArray[np.float64], items: ItemParameters, population: Quadrature, *, trials: Trials = None
-    ) -> Posterior: ...
-
-
 def posterior_means(
     responses: ResponseMatrix,
     items: ItemParameters,
     population: Quadrature,
     level: float,
-    posterior_through: PosteriorThrough,
-) -> Columns:
-    """Mean, standard deviation, ends of the interval and whether it leans on the grid's end, of each posterior."""
+    posterior_through: Callable[..., Posterior],
+) -> NDArray[np.float64]:
+    """Mean, standard deviation, ends of the interval and the lean on the grid's end of each posterior, (n, 5)."""
     found, trials = np.empty((responses.n_respondents, 5)), responses.trials
     rest = np.arange(len(found))
     if posterior_through is posterior_of and (complete := CompletePatterns.of(responses, items)) is not None:
@@ -238,14 +299,26 @@ def posterior_means(
         rows = rest[part]
         values = decoded(responses.at(rows))
         found[rows] = posterior_through(values, items, population, trials=some_rows(trials, rows)).summary(level)
-    theta, standard_error, lower, upper, at_end = found.T
-    return theta, standard_error, lower, upper, at_end > AT_END
+    return found
 
 
-def _modes(
-    responses: ResponseMatrix, items: ItemParameters, population: Quadrature, level: float, method: ModeMethod
-) -> Columns:
-    modes = find_modes(
-        responses.correct, items, method=method, population=population, level=level, trials=responses.trials
-    )
-    return modes.theta, modes.standard_error, modes.lower, modes.upper, modes.at_bound
+def sum_score_posterior(
+    values: NDArray[np.float64], items: ItemParameters, population: Quadrature, *, trials: Trials = None
+) -> Posterior:
+    """Posterior of theta given the number of right responses, or points, on the items observed, for every respondent.
+
+    p(theta_q | k) proportional to w_q S_k(theta_q), with S_k the probability of sum score k on those items
+    (Thissen, Pommerich, Billeaud & Williams, 1995). People with the same score on the same items get the same theta,
+    which is easy to explain; it uses less than the pattern says.
+    """
+    most = np.ones(items.n_items) if trials is None else trials.max(axis=0, initial=1)
+    grid = refine(population, step_for_any_pattern(items, population, most_trials=most))
+    asked = ~np.isnan(values) if trials is None else trials
+    patterns, membership = np.unique(asked, axis=0, return_inverse=True)
+    score = np.nansum(values, axis=1).astype(np.intp)
+    mass = np.empty((len(values), grid.nodes.size))
+    for g, pattern in enumerate(patterns):
+        rows = np.flatnonzero(membership.ravel() == g)
+        joint = score_distribution(grid.nodes, items, pattern).T * grid.weights
+        mass[rows] = (joint / joint.sum(axis=1, keepdims=True))[score[rows]]
+    return Posterior(grid.nodes, mass)

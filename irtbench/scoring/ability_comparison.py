@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike
@@ -18,7 +17,7 @@ from irtbench.data.shown import Drawn, counted
 from irtbench.models.parameter_table import responses_and_items
 from irtbench.models.theta_posterior import ability_posterior
 from irtbench.scoring.item_error import demand_covariance, draw_items
-from irtbench.scoring.percentiles import Norm, population_share, smooth_share
+from irtbench.scoring.percentiles import Norm, share_below
 from irtbench.scoring.scores import own_responses
 
 N_DRAWS = 4_000
@@ -228,13 +227,11 @@ def compare_abilities(
 
 
 def _share_below(theta: NDArray[np.float64], scale: Scale, norm: Norm) -> NDArray[np.float64]:
+    below = share_below("normal" if norm == "normal" else "smoothed", scale.norms, scale.population)
     if norm == "normal":
-        share: NDArray[np.float64] = (
-            ndtr(theta) if scale.population is None else population_share(theta, scale.population)
-        )
-        return share
+        return below(theta)
     if scale.norms is None:
         raise InputError(f"comparison: scale {scale.name} has no norm sample; expected the norm normal")
     # the share is smooth, so it is worked out on a grid and interpolated
     grid = np.linspace(theta.min(), theta.max(), 2001)
-    return np.interp(theta, grid, smooth_share(grid, scale.norms))
+    return np.interp(theta, grid, below(grid))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypedDict, Unpack
 
@@ -10,24 +10,110 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.bank.scale import Scale
+from irtbench.bank.scale import Scale, as_scale, population_of
 from irtbench.data.checked_settings import Count, Range, Settings, Share, shows_fields, with_keywords
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
+from irtbench.models.curves import information, outcomes
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.parameter_table import ParametersLike, as_parameters
-from irtbench.models.quadrature import Quadrature, refine
-from irtbench.models.theta_posterior import STANDARD_NORMAL
-from irtbench.scoring.item_selection import CRITERIA, ItemCurves, Rule, expected_variance
+from irtbench.models.parameter_table import ParametersLike
+from irtbench.models.quadrature import Quadrature
 
-NODE_STEP = 0.05  # between the nodes of theta
-NO_WEIGHT = 1e-14  # of a node of the population that is left out
+Array = NDArray[np.float64]
+
+#: Rules of selection, see `CRITERIA`.
+Rule = Literal["information", "posterior", "kullback", "variance", "difficulty"]
 
 #: What it means that an item was asked and not answered.
 Missing = Literal["skip", "wrong", "error"]
 #: Why a test ended: ``se``, ``length``, ``gain``, or that no item is left.
 Stopped = Literal["", "se", "length", "gain", "no_items"]
+
+
+@dataclass(frozen=True, eq=False)
+class ItemCurves:
+    """Curves of all items at the nodes."""
+
+    items: ItemParameters
+    nodes: Array
+    logs: Array
+    first: NDArray[np.int64]
+    n_outcomes: NDArray[np.int64]
+    probabilities: Array
+    information: Array
+
+    @classmethod
+    def at(cls, nodes: Array, items: ItemParameters) -> ItemCurves:
+        """The curves at these nodes."""
+        logs, first = outcomes(nodes, items)
+        n_outcomes = np.diff(first, append=logs.shape[1])
+        return cls(items, nodes, logs, first, n_outcomes, np.exp(logs), information(nodes, items))
+
+    def places(self, chosen: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Places of the outcomes of these items, one item after another, and where each item's begin among them."""
+        n = self.n_outcomes[chosen]
+        begin = np.cumsum(n) - n
+        return np.repeat(self.first[chosen] - begin, n) + np.arange(n.sum()), begin
+
+    def moments(self, mass: Array) -> tuple[Array, Array]:
+        """Mean and variance of theta under masses, shape (n_nodes,) or (n_nodes, n)."""
+        total = mass.sum(axis=0)
+        mean = self.nodes @ mass / total
+        deviation = self.nodes[:, None] - np.atleast_1d(mean)
+        variance = (np.atleast_2d(mass.T).T * deviation**2).sum(axis=0) / total
+        return np.atleast_1d(mean), variance
+
+
+#: From the curves, the posterior's mass at the nodes, theta and the places of the free items.
+Criterion = Callable[[ItemCurves, Array, float, NDArray[np.intp]], Array]
+
+
+def at_estimate(curves: ItemCurves, mass: Array, theta: float, free: NDArray[np.intp]) -> Array:
+    """Fisher information at the estimate (Lord, 1980, ch. 10)."""
+    each: Array = information(theta, curves.items)[0, free]
+    return each
+
+
+def over_posterior(curves: ItemCurves, mass: Array, theta: float, free: NDArray[np.intp]) -> Array:
+    """Fisher information averaged over the posterior (van der Linden, 1998)."""
+    return mass @ curves.information[:, free]
+
+
+def kullback_leibler(curves: ItemCurves, mass: Array, theta: float, free: NDArray[np.intp]) -> Array:
+    """Kullback-Leibler information of the estimate against other abilities, averaged over the posterior.
+
+    K(t) = sum over an item's outcomes of P(theta) log(P(theta) / P(t))    (Chang & Ying, 1996)
+    """
+    columns, begin = curves.places(free)
+    here = outcomes(theta, curves.items)[0][0, columns]
+    divergence = np.exp(here) * (here - mass @ curves.logs[:, columns])
+    return np.asarray(np.add.reduceat(divergence, begin))
+
+
+def expected_variance(curves: ItemCurves, mass: Array, theta: float, free: NDArray[np.intp]) -> Array:
+    """Minus the variance that the posterior is expected to have after the response (van der Linden, 1998).
+
+    The expectation is over the posterior's prediction of the response; catR takes the probability at the estimate.
+    """
+    columns, begin = curves.places(free)
+    away = curves.nodes - curves.nodes @ mass / mass.sum()
+    total, first, second = (np.stack([mass, mass * away, mass * away**2]) @ curves.probabilities)[:, columns]
+    return -np.add.reduceat(second - first**2 / total, begin) / mass.sum()
+
+
+def nearest_difficulty(curves: ItemCurves, mass: Array, theta: float, free: NDArray[np.intp]) -> Array:
+    """Minus the distance of the difficulty from the estimate (Urry, 1970)."""
+    return -np.abs(curves.items.difficulty[free] - theta)
+
+
+CRITERIA: Mapping[Rule, Criterion] = {
+    "information": at_estimate,
+    "posterior": over_posterior,
+    "kullback": kullback_leibler,
+    "variance": expected_variance,
+    "difficulty": nearest_difficulty,
+}
 
 
 @dataclass(frozen=True)
@@ -154,12 +240,13 @@ class Adaptive(Shown):
         **keywords: Unpack[AdaptiveKeywords],
     ) -> None:
         self.settings = with_keywords(settings or AdaptiveSettings(), keywords)
-        parameters, population, labels = _parts(items)
+        scale = items if isinstance(items, Scale) else as_scale(items, categories=True)
+        parameters, labels = scale.items, zip(scale.details.item_ids, scale.details.label, strict=True)
         if quadrature is None:
-            quadrature = _fine(STANDARD_NORMAL if population is None else population)
+            quadrature = population_of(scale)
         self._curves = ItemCurves.at(quadrature.nodes, parameters)
         self._prior = quadrature.log_weights
-        self._kinds = kinds_of(parameters, labels if columns is None else columns, self.settings)
+        self._kinds = kinds_of(parameters, dict(labels) if columns is None else columns, self.settings)
         self._rng = np.random.default_rng(0) if rng is None else rng
         self._place = {item: k for k, item in enumerate(parameters.item_ids)}
         self._begin(unavailable)
@@ -181,7 +268,6 @@ class Adaptive(Shown):
         self._log_mass = self._prior.copy()
         self._steps: list[dict[str, Any]] = []
         self._asked: list[int] = []
-        self._gain = np.inf
         self._update()
 
     @property
@@ -312,29 +398,14 @@ class Adaptive(Shown):
         return self._se - float(np.sqrt(expected))
 
 
-def _parts(items: Scale | ParametersLike) -> tuple[ItemParameters, Quadrature | None, Mapping[str, str]]:
-    """Parameters, population and labels."""
-    if not isinstance(items, Scale):
-        return as_parameters(items, categories=True), None, {}
-    labels = {item: label for item, label in zip(items.items.item_ids, items.details.label, strict=True) if label}
-    return items.items, items.population, labels
-
-
 def scores_of(items: ItemParameters, place: int) -> tuple[Any, ...]:
     """What an item's responses may be, the lowest first."""
     return (0, 1) if items.categories is None else items.categories.categories[place]
 
 
-def _fine(population: Quadrature) -> Quadrature:
-    """The population on nodes that are close enough, where it has weight."""
-    fine = refine(population, NODE_STEP)
-    held = fine.weights > NO_WEIGHT
-    return Quadrature(fine.nodes[held], fine.log_weights[held])
-
-
-def kinds_of(items: ItemParameters, columns: Mapping[str, str], settings: AdaptiveSettings) -> list[str]:
+def kinds_of(items: ItemParameters, columns: Mapping[str, str | None], settings: AdaptiveSettings) -> list[str]:
     """What each item counts as; a share of what none counts as is refused."""
-    kinds = [columns.get(item, "") for item in items.item_ids]
+    kinds = [columns.get(item) or "" for item in items.item_ids]
     unknown = [kind for kind in settings.shares if kind not in kinds]
     if unknown:
         known = sorted({kind for kind in kinds if kind})

@@ -151,7 +151,8 @@ def replay_adaptive(
     def lacking(row: int) -> set[str]:
         return set() if ask_unanswered else {item for item in known.item_ids if answer(row, item) is None}
 
-    test = _first(items, settings, columns, seed, keywords)
+    wanted = with_keywords(settings or AdaptiveSettings(), keywords)
+    test = Adaptive(items, wanted, columns=columns, rng=seeded(seed))
     return _run(test, own.respondent_ids, answer, lacking)
 
 
@@ -188,17 +189,6 @@ def simulate_adaptive(
     known = items.items if isinstance(items, Scale) else items
     values = simulate_responses(np.asarray(theta, dtype=np.float64), known, rng=seeded(seed))
     return replay_adaptive(items, values, settings, columns=columns, seed=seed, **keywords)
-
-
-def _first(
-    items: Scale | ParametersLike,
-    settings: AdaptiveSettings | None,
-    columns: Mapping[str, str] | None,
-    seed: int,
-    keywords: Mapping[str, Any],
-) -> Adaptive:
-    wanted = with_keywords(settings or AdaptiveSettings(), keywords)
-    return Adaptive(items, wanted, columns=columns, rng=seeded(seed))
 
 
 def _run(

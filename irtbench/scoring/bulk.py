@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from irtbench.bank.bank import ItemBank
-from irtbench.bank.left_out import LeftOut, among, items_left_out
+from irtbench.bank.bank import ItemBank, LeftOut, among, item_ids_of, items_left_out, load_bank, scales_of
 from irtbench.bank.scale import Scale
+from irtbench.data.checked_settings import shows_fields, with_keywords
+from irtbench.data.coded_responses import MISSING
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
@@ -24,19 +26,29 @@ from irtbench.data.readers.recognise import mostly_responses
 from irtbench.data.readers.table_blocks import LongFile, RowsScattered, long_blocks, ordered_blocks, wide_blocks
 from irtbench.data.readers.wide_table import likely_respondent_column
 from irtbench.data.response_blocks import Blocks, blocks_of
-from irtbench.data.responses import ResponseMatrix, Responses
+from irtbench.data.responses import ResponseMatrix, Responses, demand_unique, name_first
+from irtbench.data.shown import counted
 from irtbench.data.stored_responses import StoredResponses
 from irtbench.data.stored_scores import StoredScores
 from irtbench.scoring.explanation import explain_all
-from irtbench.scoring.group_percentiles import percentiles_by_group, with_groups
-from irtbench.scoring.part_scores import BlockScores, Processes
-from irtbench.scoring.plausible_values import with_plausible_values
-from irtbench.scoring.scores import ScoringSettings, check_known, grading_of, item_ids_of, keys_of, scales_of
-from irtbench.scoring.scores_file import ScoresFile
+from irtbench.scoring.more_columns import percentiles_by_group, with_groups, with_plausible_values
+from irtbench.scoring.part_scores import BlockScores, Processes, ScoresFile
+from irtbench.scoring.scores import (
+    ScoringKeywords,
+    ScoringSettings,
+    check_known,
+    grading_of,
+    keys_of,
+    score_responses,
+)
 
 Layout = Literal["auto", "long", "wide"]
 SCORES = "scores"  # folder of scores that are finished, in that of stored responses
 NOT_TOGETHER = "several processes score a wide Parquet table; expected one, or a single process"
+
+
+#: Types of the columns of scores in Spark's words, by those of pandas.
+SPARK_TYPES = {"int64": "bigint", "float64": "double"}
 
 
 def score_file(
@@ -238,24 +250,7 @@ def score_matrix(
     together: Processes | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> int:
-    """Score responses, one of a respondent to an item, into a file as ``score_file`` does, and say of how many.
-
-    Parameters
-    ----------
-    bank, responses, target, settings
-        The scales, the responses or scores, on disk or in memory, the file, and how they are scored.
-    before
-        Rows that stand before those of the respondents, with the same columns.
-    columns
-        Those of these rows, where only the first process has them; None where there are none.
-    role
-        What a last column ``role`` says of each respondent; none if empty.
-    together
-        The processes that score responses on disk together, each calling this; the first writes the file. Parts
-        that an earlier run has left beside the responses are taken as they are.
-    progress
-        Called with a line now and then.
-    """
+    """Score responses, one of a respondent to an item, into a file as ``score_file`` does, and say of how many."""
     whole, columns = ItemBank(scales_of(bank)), columns if before is None else list(before.columns)
 
     def finish(scores: pd.DataFrame, block: ResponseMatrix) -> pd.DataFrame:
@@ -274,3 +269,97 @@ def score_matrix(
     if unfinished is not None and together is not None and together.is_first:
         unfinished.rmdir()
     return n
+
+
+class PartitionScorer:
+    """A data frame of responses in, a data frame of scores out, with the same columns for every part.
+
+    A frame is wide: a row for each respondent, a column of their names, and a column for each item, of 1, 0 and NaN (or
+    null, or -1) where missing. It can be pickled and sent to other processes and machines; there it needs irtbench
+    without torch.
+
+    Parameters
+    ----------
+    bank
+        The scales, or the file that they are in.
+    settings
+        As for `score_responses`.
+    respondent
+        The column of names.
+    unknown_items
+        What columns that are no items of the bank mean: an error, or nothing.
+    keywords
+        Of the settings: ``method="wle"``.
+
+    Raises
+    ------
+    InputError
+        When called: if the column of names is missing, a name is missing or comes twice, a response is none of these,
+        or as `score_responses`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> bank = irtbench.ItemBank((irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids)),))
+    >>> scorer = irtbench.PartitionScorer(bank)
+    >>> part = pd.DataFrame([[1, 1, 1, 1, 0, 0], [1, 1, 0, 1, np.nan, 1]], columns=items.item_ids)
+    >>> scorer(part.assign(respondent_id=["ann", "bob"]))[["respondent_id", "n_items", "theta"]].round(2)
+      respondent_id  n_items  theta
+    0           ann        6   0.49
+    1           bob        5   0.72
+    """
+
+    @shows_fields(ScoringSettings)
+    def __init__(
+        self,
+        bank: ItemBank | str | Path,
+        settings: ScoringSettings | None = None,
+        *,
+        respondent: str = "respondent_id",
+        unknown_items: UnknownItems = "error",
+        **keywords: Unpack[ScoringKeywords],
+    ) -> None:
+        self.bank = bank if isinstance(bank, ItemBank) else load_bank(bank)
+        self.settings = with_keywords(settings or ScoringSettings(), keywords)
+        self.respondent, self.unknown_items = respondent, unknown_items
+
+    def __repr__(self) -> str:
+        return f"<PartitionScorer: {counted(len(self.bank.scales), 'scale')}, {self.settings.method}>"
+
+    def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Scores of the respondents of one frame, columns of scores.csv, a row for each respondent and scale."""
+        if frame.empty:
+            return self.empty()
+        ids = self._names(frame)
+        known = {item for scale in self.bank.scales for item in scale.items.item_ids}
+        items = [str(name) for name in frame.columns if name != self.respondent]
+        check_known(items, self.bank.scales, self.unknown_items)
+        items = [item for item in items if item in known]
+        try:
+            values = frame[items].to_numpy(dtype=np.float32, na_value=np.nan)
+        except (TypeError, ValueError):
+            raise InputError("responses: expected 1, 0 or missing but a column holds other values") from None
+        responses = ResponseMatrix(np.where(values == MISSING, np.nan, values), ids, tuple(items))
+        return score_responses(self.bank, responses, self.settings)
+
+    def empty(self) -> pd.DataFrame:
+        """No scores, with the columns and types that there are: Dask's ``meta``."""
+        items = self.bank.scales[0].items.item_ids
+        one = pd.DataFrame([[1.0] * len(items)], columns=list(items)).assign(**{self.respondent: "nobody"})
+        return self(one).iloc[:0]
+
+    def schema(self) -> str:
+        """The columns and types in Spark's words, for ``mapInPandas``."""
+        return ", ".join(f"{name} {SPARK_TYPES.get(str(kind), 'string')}" for name, kind in self.empty().dtypes.items())
+
+    def _names(self, frame: pd.DataFrame) -> tuple[str, ...]:
+        if self.respondent not in frame:
+            raise InputError(f"responses: no column {self.respondent}; it has: {name_first(list(map(str, frame)))}")
+        names = frame[self.respondent]
+        if names.isna().any():
+            raise InputError(f"responses: column {self.respondent}: expected a name in every row")
+        ids = tuple(names.astype(str).to_numpy(dtype=object).tolist())
+        demand_unique(ids, "responses: respondents of a part")
+        return ids

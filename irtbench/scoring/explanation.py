@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from irtbench.bank.bank import ItemBank
+from irtbench.bank.bank import ItemBank, item_ids_of
 from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.items import UnknownItems
@@ -16,7 +16,7 @@ from irtbench.data.responses import demand_single
 from irtbench.data.shown import Shown, counted
 from irtbench.models.curves import icc
 from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of
-from irtbench.scoring.scores import check_known, item_ids_of, own_responses
+from irtbench.scoring.scores import check_known, own_responses
 
 LEAST_CHANCE = 1e-12  # of a response, where a curve touches 0 or 1
 

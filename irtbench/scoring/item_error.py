@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from irtbench.bank.scale_line import ScaleLine
+from irtbench.bank.scale import ScaleLine
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, demand_single, name_first, positions_of
@@ -21,7 +21,7 @@ from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters, responses_and_items
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL, Trials, known_items, posterior_of, row_batches, some_rows
-from irtbench.scoring.ability import Abilities, Estimator, counts_of, eap, estimate_ability, posterior_means
+from irtbench.scoring.ability import Abilities, Estimator, counts_of, eap, estimate_ability, estimates, posterior_means
 
 ItemError = Literal["auto", "none", "delta", "draw", "integrate"]
 
@@ -100,63 +100,36 @@ def with_item_error(
     True
     """
     responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
-    population = quadrature or STANDARD_NORMAL
+    population, how = quadrature or STANDARD_NORMAL, item_error
     if item_error == "auto":
-        return _automatic(abilities, responses, items, population, joint_error)
-    if item_error == "none":
+        how = automatic_item_error(items, abilities.method, population, several_trials=responses.trials is not None)
+    if how == "none":
         return abilities
     if items.upper_asymptote is not None:
         raise InputError("item error: is not known for items with upper asymptotes; expected none")
     if abilities.method == "joint":
         raise InputError("item error: abilities estimated with the items carry their error already; expected none")
     known = known_items(responses, items)
-    if items.categories is not None:
-        if item_error != "delta" or items.categories.covariance is None:
-            raise InputError(
-                "item error: of items in categories it is auto, delta (of a bank.json that a fit left) or none"
-            )
-        return _carried(abilities, responses, known, item_error, population)
-    demand_covariance(known, responses)
-    if item_error == "draw":
+    if items.categories is not None and (how != "delta" or items.categories.covariance is None):
+        allowed = "auto, delta (of a bank.json that a fit left) or none"
+        raise InputError(f"item error: of items in categories it is {allowed}")
+    if items.categories is None and item_error != "auto":
+        demand_covariance(known, responses)
+    if how == "draw":
         rng = np.random.default_rng(0) if rng is None else rng
         thetas = [
             estimate_ability(responses, drawn, method=abilities.method, quadrature=quadrature, level=0.5).theta
             for drawn in draw_items(known, n_draws, rng=rng)
         ]
         return widen(abilities, np.var(thetas, axis=0, ddof=1))
-    return _carried(abilities, responses, known, item_error, population)
-
-
-def _carried(
-    abilities: Abilities,
-    responses: ResponseMatrix,
-    items: ItemParameters,
-    item_error: ItemError,
-    population: Quadrature,
-) -> Abilities:
-    """Abilities with the error of the items, independent of each other, by ``integrate`` or ``delta``."""
-    if item_error == "integrate":
-        return _integrated(abilities, responses, items, population)
-    return widen(abilities, _delta_variance(abilities, responses, items, population))
-
-
-def _automatic(
-    abilities: Abilities,
-    responses: ResponseMatrix,
-    items: ItemParameters,
-    population: Quadrature,
-    joint_error: JointError | None,
-) -> Abilities:
-    """Abilities with the error of the items, and with that by which they err alike, where it is not negligible."""
-    how = automatic_item_error(items, abilities.method, population, several_trials=responses.trials is not None)
-    if how == "none":
-        return abilities
-    known = known_items(responses, items)
-    found = _carried(abilities, responses, known, how, population)
-    if joint_error is None:
+    if how == "integrate":
+        found = _integrated(abilities, responses, known, population)
+    else:
+        found = widen(abilities, _delta_variance(abilities, responses, known, population))
+    if item_error != "auto" or joint_error is None:
         return found
     joint = joint_error.select(positions_of(responses.item_ids, items.item_ids)).covariance
-    return widen(found, _shared_variance(abilities, responses, known, population, joint))
+    return widen(found, _delta_variance(abilities, responses, known, population, joint))
 
 
 def automatic_item_error(
@@ -244,17 +217,6 @@ def abilities_of(
     EAP, with the error of the items where few answered them (`with_item_error`); but where the fit has abilities
     already, lest the same answers be counted twice, these, with intervals theta +- z se and the method ``joint``. They
     are neither EAP nor MAP: they are standardised among these respondents, and their standard errors carry the items'.
-
-    Parameters
-    ----------
-    fitted
-        The fit.
-    responses
-        What was fitted; a part of it where the fit has no abilities.
-    level
-        Nominal coverage of the intervals.
-    item_error
-        Of `with_item_error`.
     """
     if fitted.abilities is None:
         population = fitted.estimated_population
@@ -313,7 +275,7 @@ def integrated_log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[NDArray
     stands, kept in [0, 1). An item whose covariance is not known has its curve at the estimate.
     """
     at = np.atleast_1d(np.asarray(theta, dtype=np.float64))[:, None]
-    covariance = np.zeros((items.n_items, 3, 3)) if items.covariance is None else np.nan_to_num(items.covariance)
+    covariance = _covariance(items)
     middle = at * items.discrimination + items.intercept
     variance = at**2 * covariance[:, 0, 0] + 2 * at * covariance[:, 0, 1] + covariance[:, 1, 1]
     sd = np.sqrt(np.maximum(variance, 0.0))
@@ -338,20 +300,18 @@ def _integrated(
         raise InputError(f"item error: integrate goes with the method eap but got {abilities.method}")
     demand_single(responses, "item error integrate (delta and draw are)")
     through = partial(posterior_of, curves=integrated_log_icc)
-    theta, standard_error, lower, upper, at_bound = posterior_means(
-        responses, items, population, abilities.level, through
-    )
-    return replace(abilities, theta=theta, standard_error=standard_error, lower=lower, upper=upper, at_bound=at_bound)
+    found = posterior_means(responses, items, population, abilities.level, through)
+    return replace(abilities, **estimates(found))
+
+
+def _covariance(items: ItemParameters) -> NDArray[np.float64]:
+    """Covariance of each item's parameters, 0 where it is not known."""
+    own = items.covariance if items.categories is None else items.categories.covariance
+    return np.zeros((items.n_items, 3, 3)) if own is None else np.nan_to_num(own)
 
 
 def demand_covariance(items: ItemParameters, responses: ResponseMatrix) -> None:
-    """Refuse items, in the order of the responses' columns, that were answered but whose covariance is not known.
-
-    Raises
-    ------
-    InputError
-        Naming the first five of them.
-    """
+    """Refuse items, in the order of the responses' columns, that were answered but whose covariance is not known."""
     own = items.covariance if items.categories is None else items.categories.covariance
     covariance = np.full((items.n_items, 3, 3), np.nan) if own is None else own
     unknown = responses.observed.any(axis=0) & np.isnan(covariance).any(axis=(1, 2))
@@ -371,7 +331,8 @@ def draw_items(items: ItemParameters, n_draws: int, *, rng: np.random.Generator)
     if items.categories is not None:
         return [each.as_items() for each in items.categories.draws(n_draws, rng=rng)]
     estimate = np.stack([items.discrimination, items.intercept, items.guessing], axis=1)
-    factor = _root_of(items)
+    values, vectors = np.linalg.eigh(_covariance(items))
+    factor = (vectors * np.sqrt(values.clip(0))[:, None, :]) @ vectors.transpose(0, 2, 1)  # symmetric square roots
     drawn = estimate + np.einsum("jkl,djl->djk", factor, rng.normal(size=(n_draws, *estimate.shape)))
     drawn[:, :, 2] = drawn[:, :, 2].clip(0.0, MOST_GUESSING)
     return [
@@ -380,48 +341,27 @@ def draw_items(items: ItemParameters, n_draws: int, *, rng: np.random.Generator)
     ]
 
 
-def _root_of(items: ItemParameters) -> NDArray[np.float64]:
-    """Symmetric square roots of the items' covariances, shape (n_items, 3, 3); 0 where not known."""
-    if items.covariance is None:
-        return np.zeros((items.n_items, 3, 3))
-    values, vectors = np.linalg.eigh(np.nan_to_num(items.covariance, nan=0.0))
-    return (vectors * np.sqrt(values.clip(0))[:, None, :]) @ vectors.transpose(0, 2, 1)
-
-
 def _delta_variance(
-    abilities: Abilities, responses: ResponseMatrix, items: ItemParameters, population: Quadrature
-) -> NDArray[np.float64]:
-    """V by the covariance of each item, shape (n_respondents,)."""
-    if abilities.method == "eap_sum":
-        raise InputError("item error: delta is not defined for eap_sum; expected draw")
-    variance = np.empty(responses.n_respondents)
-    for rows, gradient in _gradients(abilities, responses, items, population):
-        variance[rows] = _alone(gradient, items)
-    return variance
-
-
-def _shared_variance(
     abilities: Abilities,
     responses: ResponseMatrix,
     items: ItemParameters,
     population: Quadrature,
-    joint: NDArray[np.float64],
+    joint: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """By how much V is larger by the covariance of all items, shape (n_items, 3, n_items, 3), than by that of each."""
-    variance = np.empty(responses.n_respondents)
+    """V by the covariance of each item, 0 where that is not known, shape (n_respondents,).
+
+    With the covariance of all items, shape (n_items, 3, n_items, 3): by how much V is larger by that.
+    """
+    if abilities.method == "eap_sum":
+        raise InputError("item error: delta is not defined for eap_sum; expected draw")
+    covariance, variance = _covariance(items), np.empty(responses.n_respondents)
     for rows, gradient in _gradients(abilities, responses, items, population):
-        by_all = gradient.transpose(1, 2, 0).reshape(gradient.shape[1], -1)
-        together = (by_all @ joint.reshape(by_all.shape[1], -1) * by_all).sum(axis=1)
-        variance[rows] = together - _alone(gradient, items)
-    return np.maximum(variance, 0.0)
-
-
-def _alone(gradient: NDArray[np.float64], items: ItemParameters) -> NDArray[np.float64]:
-    """V by the covariance of each item alone, 0 where that is not known, shape (n_rows,)."""
-    known = items.covariance if items.categories is None else items.categories.covariance
-    covariance = np.zeros((items.n_items, 3, 3)) if known is None else np.nan_to_num(known)
-    alone: NDArray[np.float64] = np.einsum("kij,jkl,lij->i", gradient, covariance, gradient, optimize=True)
-    return alone
+        variance[rows] = np.einsum("kij,jkl,lij->i", gradient, covariance, gradient, optimize=True)
+        if joint is not None:
+            by_all = gradient.transpose(1, 2, 0).reshape(gradient.shape[1], -1)
+            together = (by_all @ joint.reshape(by_all.shape[1], -1) * by_all).sum(axis=1)
+            variance[rows] = np.maximum(together - variance[rows], 0.0)
+    return variance
 
 
 def _gradients(
@@ -433,18 +373,14 @@ def _gradients(
     """
     values = responses.correct
     for rows in row_batches(len(values), items.n_items):
-        trials, theta, standard_error = (
-            some_rows(responses.trials, rows),
-            abilities.theta[rows],
-            abilities.standard_error[rows],
-        )
+        trials, theta, errors = some_rows(responses.trials, rows), abilities.theta[rows], abilities.standard_error[rows]
         if items.categories is not None:
             by_prior = population if abilities.method == "eap" else None
-            yield rows, _category_gradient(values[rows], items, items.categories, theta, standard_error, by_prior)
+            yield rows, _category_gradient(values[rows], items, items.categories, theta, errors, by_prior)
         elif abilities.method == "eap":
             yield rows, _eap_gradient(values[rows], trials, items, population)
         else:
-            yield rows, _mode_gradient(values[rows], trials, items, theta, standard_error)
+            yield rows, _mode_gradient(values[rows], trials, items, theta, errors)
 
 
 def _eap_gradient(

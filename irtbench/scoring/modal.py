@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -24,32 +23,6 @@ BLOCK = 2**11  # respondents worked on at once: their derivatives by item fit in
 TINY = np.finfo(np.float64).tiny
 
 
-@dataclass(frozen=True, eq=False)
-class Modes:
-    """Roots; all arrays have shape (n_respondents,).
-
-    Parameters
-    ----------
-    theta
-        The root, or the end of the range towards which the likelihood rises. Without any response the population's
-        mode for MAP, NaN for ML and WLE.
-    standard_error
-        1 / sqrt(information): for ML observed, for MAP observed with the prior's, for WLE expected. NaN where theta
-        stops at the end of the range.
-    lower, upper
-        theta +- z standard errors, within the range. Where theta stops at an end: that end, and the ability at which
-        the log-likelihood lies z^2 / 2 below; without any response (ML, WLE) the whole range.
-    at_bound
-        Whether theta stops at the end of the range, so that it says "at least" or "at most".
-    """
-
-    theta: NDArray[np.float64]
-    standard_error: NDArray[np.float64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    at_bound: NDArray[np.bool_]
-
-
 def find_modes(
     values: NDArray[np.float64],
     items: ItemParameters,
@@ -58,7 +31,7 @@ def find_modes(
     population: Quadrature,
     level: float,
     trials: Trials = None,
-) -> Modes:
+) -> NDArray[np.float64]:
     """Solve sum over observed items of d log P(x_j) / d theta + r0 = 0 for every respondent.
 
     r0 is 0 for maximum likelihood (``ml``), d log prior / d theta for the maximum of the posterior (``map``), and
@@ -66,29 +39,15 @@ def find_modes(
     which takes most of the bias of ML away and is finite for all right and all wrong.
 
     With guessing a likelihood may have several maxima; the highest is taken. ML and WLE look on [-BOUND, BOUND], MAP
-    on the part of the population's grid that has mass.
-
-    Parameters
-    ----------
-    values
-        Responses 1, 0 or NaN, shape (n_respondents, n_items), columns in the order of ``items``.
-    items
-        The items' parameters.
-    method
-        Which equation.
-    population
-        The prior of MAP.
-    level
-        Nominal coverage of the intervals.
-    trials
-        Number of trials of the shape of ``values``, which then are numbers right; None for one response each.
+    on the part of the population's grid that has mass. A row a respondent: theta, the root, or the end of the range
+    towards which the likelihood rises; its standard error 1 / sqrt(information), observed for ML, with the prior's for
+    MAP, expected for WLE, NaN at an end; lower and upper, theta +- z standard errors within the range, at an end that
+    end and where the log-likelihood lies z^2 / 2 below; and whether theta is at an end.
     """
     equation = _Equation(items, method, population)
     z = float(ndtri((1 + level) / 2))
     blocks = row_batches(len(values), items.n_items, most_rows=BLOCK)
-    parts = [_solve(values[rows], some_rows(trials, rows), equation, z) for rows in blocks]
-    names = ("theta", "standard_error", "lower", "upper", "at_bound")
-    return Modes(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return np.concatenate([_solve(values[rows], some_rows(trials, rows), equation, z) for rows in blocks])
 
 
 class _Equation:
@@ -148,7 +107,7 @@ def _warm(curvature: NDArray[np.float64], information: NDArray[np.float64]) -> N
     return np.divide(curvature, 2 * information, out=np.zeros_like(curvature), where=information > TINY)
 
 
-def _solve(values: NDArray[np.float64], trials: Trials, equation: _Equation, z: float) -> Modes:
+def _solve(values: NDArray[np.float64], trials: Trials, equation: _Equation, z: float) -> NDArray[np.float64]:
     grid = equation.grid
     on_grid = equation.on_grid(values, trials)
     rising = on_grid > 0
@@ -176,7 +135,7 @@ def _solve(values: NDArray[np.float64], trials: Trials, equation: _Equation, z: 
         theta[silent] = standard_error[silent] = np.nan
         lower[silent], upper[silent] = grid[0], grid[-1]
         at_bound = at_bound & ~silent
-    return Modes(theta, standard_error, lower, upper, at_bound)
+    return np.column_stack([theta, standard_error, lower, upper, at_bound])
 
 
 def _root(

@@ -5,37 +5,50 @@ Scores are written by one process, or made by several of which each takes the ne
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 import os
+import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
 from threadpoolctl import threadpool_limits
 
 from irtbench.bank.bank import ItemBank
 from irtbench.data import response_blocks
+from irtbench.data.harmless_text import guarded_table
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.batches import TextAmongNumbers
 from irtbench.data.readers.part_values import without_guards
 from irtbench.data.readers.row_order import SeenNames
 from irtbench.data.response_blocks import Blocks, Unmade
 from irtbench.data.responses import ResponseMatrix
-from irtbench.scoring.kept_scores import KeptScores
 from irtbench.scoring.scores import ScoringSettings, score_responses
-from irtbench.scoring.scores_file import ScoresFile
 
 END = pa.table({"end": pa.array([], pa.bool_())})  # behind the blocks of a piece
 WORKERS = max(2, min(8, os.cpu_count() or 1))
 
 #: What is done to the scores of a block, given its responses.
 Finish = Callable[[pd.DataFrame, ResponseMatrix], pd.DataFrame]
+
+IDENTITY = "identity.json"
+_BLOCK = re.compile(r"part-\d{7}-\d{5}\.arrow")
+SEAL = 32  # bytes before the scores: a hash of them, their place and the identity
+log = logging.getLogger(__name__)
 
 
 class Processes(Protocol):
@@ -54,23 +67,7 @@ class Processes(Protocol):
 
 @dataclass(frozen=True)
 class BlockScores:
-    """Scores of blocks on their way into a file.
-
-    Parameters
-    ----------
-    bank, blocks, settings
-        The scales, the responses, and how they are scored.
-    target
-        The file.
-    finish
-        What is done to the scores of each block; None for nothing.
-    before
-        Rows that go first.
-    unfinished
-        A folder for scores of finished blocks, which a run that was stopped leaves there; None to begin anew.
-    trials
-        Whether there may be several trials of an item.
-    """
+    """Scores of blocks on their way into a file."""
 
     bank: ItemBank
     blocks: Blocks
@@ -179,3 +176,91 @@ def in_turn(calls: Iterator[Callable[[], pa.Table]]) -> Iterator[pa.Table]:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+class KeptScores:
+    """A folder with a file for each finished block, complete or absent."""
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
+        self.folder = folder
+        wanted = json.dumps({**identity, "version": version("irtbench")}, sort_keys=True)
+        self.sealed = hashlib.sha256(wanted.encode())
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            same = (folder / IDENTITY).read_text(encoding="utf-8") == wanted
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            self.remove()
+            (folder / IDENTITY).write_text(wanted, encoding="utf-8")
+
+    def put(self, piece: int, number: int, scores: pa.Table) -> None:
+        """Keep the scores of a block, by the numbers of its piece and within it, in one step of the file system.
+
+        Behind the last block of a piece stands one without rows.
+        """
+        beside, written = self.folder / f"{piece}-{number}.{os.getpid()}.unfinished", pa.BufferOutputStream()
+        pyarrow.feather.write_feather(scores, written, compression="lz4")
+        content = written.getvalue()
+        with beside.open("wb") as file:
+            file.write(self._seal(piece, number, content))
+            file.write(content)
+        os.replace(beside, self._file(piece, number))
+
+    def get(self, piece: int, number: int) -> pa.Table | None:
+        """The scores of a block; None if they are not there, or, with a warning, damaged."""
+        file = self._file(piece, number)
+        if not file.exists():
+            return None
+        found = memoryview(file.read_bytes())
+        seal, content = found[:SEAL], found[SEAL:]
+        if seal == self._seal(piece, number, content):
+            return pyarrow.feather.read_table(pa.BufferReader(content), memory_map=False)
+        file.unlink(missing_ok=True)
+        log.warning("scores kept in %s are not what was written; scored anew", file)
+        return None
+
+    def remove(self) -> None:
+        """Remove all of them."""
+        for file in self.folder.iterdir():
+            if _BLOCK.fullmatch(file.name) or file.name == IDENTITY or file.suffix == ".unfinished":
+                file.unlink(missing_ok=True)
+
+    def _file(self, piece: int, number: int) -> Path:
+        return self.folder / f"part-{piece:07d}-{number:05d}.arrow"
+
+    def _seal(self, piece: int, number: int, content: bytes | memoryview | pa.Buffer) -> bytes:
+        sealed = self.sealed.copy()
+        sealed.update(f"{piece} {number} ".encode())
+        sealed.update(content)
+        return sealed.digest()
+
+
+class ScoresFile(ExitStack):
+    """A table that grows by parts; nothing is kept in memory. Parquet, or CSV by any other name (gzipped for .gz)."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__()
+        self.path = Path(path)
+        self._parquet = self.path.suffix == ".parquet"
+        self._writer: pa.parquet.ParquetWriter | pa.csv.CSVWriter | None = None
+
+    def rows_of(self, scores: pd.DataFrame) -> pa.Table:
+        """Scores in the form in which they are written."""
+        return pa.Table.from_pandas(scores if self._parquet else guarded_table(scores), preserve_index=False)
+
+    def write(self, table: pa.Table) -> None:
+        """Add rows; all parts have the columns of the first."""
+        if self._writer is None:
+            self._schema = table.schema
+            self._writer = self.enter_context(self._begun())
+        self._writer.write_table(table.cast(self._schema))
+
+    def _begun(self) -> pa.parquet.ParquetWriter | pa.csv.CSVWriter:
+        if self._parquet:
+            return pa.parquet.ParquetWriter(self.path, self._schema)
+        compression = "gzip" if self.path.suffix == ".gz" else None
+        stream = self.enter_context(pa.output_stream(self.path, compression=compression))
+        stream.write((",".join(self._schema.names) + "\n").encode())
+        options = pa.csv.WriteOptions(include_header=False, quoting_style="needed")
+        return pa.csv.CSVWriter(stream, self._schema, write_options=options)

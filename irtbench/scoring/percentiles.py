@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import partial
+from typing import Any, Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
@@ -17,10 +19,15 @@ from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.theta_posterior import cell_edges
 from irtbench.scoring.ability import Abilities
 
+Array = NDArray[np.float64]
 Norm = Literal["normal", "empirical", "smoothed"]
 
 CELLS = 2**22  # abilities x norm respondents worked on at once
 POPULATION_STEP = 0.02  # between nodes of an estimated density: its distribution function is then right to 1e-4
+
+FEW_ITEMS = 5  # with fewer the prior says more than the answers, and lz* has no normal distribution
+UNLIKELY_PATTERN = -1.645  # lz* below this has probability 0.05 for people of the reference population
+LEAST_RELIABILITY = 0.5  # 1 - se^2 / variance of ability: with less, more is unknown of theta than the answers say
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +48,9 @@ class Percentiles(Shown, columns="percentile, percentile_lower=lower, percentile
         ``empirical``: of the norm sample; ``smoothed``: of the population that the norm sample's posteriors add up to.
     """
 
-    percentile: NDArray[np.float64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
+    percentile: Array
+    lower: Array
+    upper: Array
     norm: Norm
 
     def in_short(self) -> str:
@@ -55,6 +62,18 @@ def percentiles(
     abilities: Abilities, norms: Norms | None = None, *, norm: Norm = "normal", population: Quadrature | None = None
 ) -> Percentiles:
     """Percentile of each ability by the norm of choice; NaN where ``norms`` is None and the norm needs a sample.
+
+    - ``normal``: the share of the population below (Lalor, Wu & Yu, 2016, Table 5);
+    - ``empirical``: mid-rank in the norm sample, the share below and half the share at the same ability. The sample's
+      thetas are EAPs, shrunk towards the mean. So is the theta compared with them, which is fair when it comes from
+      about as many items; the norm sample of a form has EAPs on the form for this. Theta is rounded like the sample,
+      so that equal answers tie;
+    - ``smoothed``: the share of the population below, 100 sum_i w_i Phi((theta - theta_i) / s_i) / sum_i w_i, with
+      theta_i and s_i the posterior mean and standard deviation of the sample's respondents: the distribution of true
+      abilities that their posteriors add up to, of any shape, without steps and shrinkage.
+
+    Ends of the interval: the shares at the ends of theta's, and the error of a share among n people (Wilson's
+    interval), combined by squares, each end for itself (Zou & Donner, 2008).
 
     Parameters
     ----------
@@ -88,14 +107,27 @@ def percentiles(
     """
     if norm not in get_args(Norm):
         raise InputError(f"percentile: norm must be one of {', '.join(get_args(Norm))} but got {norm}")
-    if norm == "normal":
-        if population is None:
-            return normal_percentile(abilities, norms)
-        return population_percentile(abilities, population, norms)
-    if norms is None:
+    if norm == "normal" and population is None:
+        return normal_percentile(abilities, norms)
+    if norm != "normal" and norms is None:
         unknown = np.full(abilities.theta.shape, np.nan)
         return Percentiles(unknown, unknown, unknown, norm)
-    return empirical_percentile(abilities, norms) if norm == "empirical" else smoothed_percentile(abilities, norms)
+    below = share_below(norm, norms, population)
+    share, lower, upper = (below(theta) for theta in (abilities.theta, abilities.lower, abilities.upper))
+    if norms is not None:  # Wilson's interval, combined with theta's by squares, each end for itself
+        n, z = norms.effective_n, float(ndtri((1 + abilities.level) / 2))
+        middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+        lower = (share - np.hypot(share - lower, share - (middle - half))).clip(0, 1)
+        upper = (share + np.hypot(upper - share, middle + half - share)).clip(0, 1)
+    return Percentiles(100 * share, 100 * lower, 100 * upper, norm)
+
+
+def share_below(norm: Norm, norms: Norms | None, population: Quadrature | None) -> Callable[[Array], Array]:
+    """The share of people below an ability, from 0 to 1; without a norm sample that of the norm ``normal`` alone."""
+    if norm == "normal" or norms is None:
+        return ndtr if population is None else partial(population_share, population=population)
+    return partial(mid_rank if norm == "empirical" else smooth_share, norms=norms)
 
 
 def normal_percentile(abilities: Abilities, norms: Norms | None = None) -> Percentiles:
@@ -113,22 +145,7 @@ def normal_percentile(abilities: Abilities, norms: Norms | None = None) -> Perce
     return Percentiles(100 * ndtr(theta), 100 * ndtr(lower), 100 * ndtr(upper), "normal")
 
 
-def population_percentile(abilities: Abilities, population: Quadrature, norms: Norms | None = None) -> Percentiles:
-    """Percentile in a population whose density was estimated, 100 F(theta) with F its distribution function.
-
-    What is estimated here is the share of the norm sample's population below theta, so that the norm sample's error is
-    that of a share among n people, combined with theta's as for ``empirical_percentile``. Without ``norms`` the density
-    counts as known.
-    """
-    if norms is not None:
-        return _with_sampling_error(abilities, norms, lambda theta, _: population_share(theta, population), "normal")
-    share, lower, upper = (
-        population_share(theta, population) for theta in (abilities.theta, abilities.lower, abilities.upper)
-    )
-    return Percentiles(100 * share, 100 * lower, 100 * upper, "normal")
-
-
-def population_share(theta: NDArray[np.float64], population: Quadrature) -> NDArray[np.float64]:
+def population_share(theta: Array, population: Quadrature) -> Array:
     """Distribution function of a density on nodes, from 0 to 1, shape of ``theta``; NaN where theta is.
 
     The density is refined to ``POPULATION_STEP`` and each node's mass spread evenly over its cell, up to the midpoints
@@ -136,32 +153,11 @@ def population_share(theta: NDArray[np.float64], population: Quadrature) -> NDAr
     """
     fine = refine(population, POPULATION_STEP)
     reached = np.concatenate([[0.0], np.cumsum(np.exp(fine.log_weights))])
-    share: NDArray[np.float64] = np.interp(theta, cell_edges(fine.nodes), reached / reached[-1])
+    share: Array = np.interp(theta, cell_edges(fine.nodes), reached / reached[-1])
     return share
 
 
-def empirical_percentile(abilities: Abilities, norms: Norms) -> Percentiles:
-    """Mid-rank in the norm sample: the share below, and half the share at the same ability, times 100.
-
-    The norm sample's thetas are EAPs, shrunk towards the mean. So is the theta compared with them, which is fair when
-    it comes from about as many items; the norm sample of a form has EAPs on the form for this. Theta is rounded like
-    the norm sample, so that equal answers tie. Ends of the interval: the ranks of the ends of theta's, and the error of
-    a share among n people (Wilson's interval), combined by squares, each end for itself (Zou & Donner, 2008).
-    """
-    return _with_sampling_error(abilities, norms, mid_rank, "empirical")
-
-
-def smoothed_percentile(abilities: Abilities, norms: Norms) -> Percentiles:
-    """Share of the population below, 100 sum_i w_i Phi((theta - theta_i) / s_i) / sum_i w_i.
-
-    theta_i and s_i are the posterior mean and standard deviation of the norm sample's respondents, so the sum is the
-    distribution of true abilities that their posteriors add up to: no steps, any shape, and no shrinkage. Interval as
-    for ``empirical_percentile``.
-    """
-    return _with_sampling_error(abilities, norms, smooth_share, "smoothed")
-
-
-def smooth_share(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64]:
+def smooth_share(theta: Array, norms: Norms) -> Array:
     """Share of the smoothed norm sample below each ability, from 0 to 1, shape of ``theta``."""
     weights = np.ones(norms.n) if norms.weights is None else norms.weights
     weights = weights / weights.sum()
@@ -171,7 +167,7 @@ def smooth_share(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64
     return np.concatenate(found).reshape(np.shape(theta))
 
 
-def mid_rank(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64]:
+def mid_rank(theta: Array, norms: Norms) -> Array:
     """Share of the norm sample below each ability, with half the share at it, from 0 to 1; NaN where theta is."""
     ascending, cumulative = norms.ranked
     rounded = theta.round(NORM_DECIMALS)
@@ -183,17 +179,57 @@ def mid_rank(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64]:
     return np.where(np.isnan(theta), np.nan, share)
 
 
-def _with_sampling_error(
-    abilities: Abilities,
-    norms: Norms,
-    share_below: Callable[[NDArray[np.float64], Norms], NDArray[np.float64]],
-    norm: Norm,
-) -> Percentiles:
-    """Combine the interval from theta with Wilson's for a share of the norm sample, in percent."""
-    share, lower, upper = (share_below(theta, norms) for theta in (abilities.theta, abilities.lower, abilities.upper))
-    n, z = norms.effective_n, float(ndtri((1 + abilities.level) / 2))
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    lowest = share - np.hypot(share - lower, share - (middle - half))
-    highest = share + np.hypot(upper - share, middle + half - share)
-    return Percentiles(100 * share, 100 * lowest.clip(0, 1), 100 * highest.clip(0, 1), norm)
+def joined_words(words: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.object_]:
+    """For each respondent the words that apply, parted by semicolons."""
+    code = sum(applies.astype(np.int64) << k for k, applies in enumerate(words.values()))
+    texts = [";".join(word for k, word in enumerate(words) if number >> k & 1) for number in range(2 ** len(words))]
+    return np.array(texts, dtype=object)[code]
+
+
+def reliability(standard_error: Array, deviation: float = 1.0) -> Array:
+    """Share of the population's variance of ability that answers take away, 1 - se^2 / sd^2; at least 0."""
+    return np.asarray(np.maximum(1 - (standard_error / deviation) ** 2, 0.0))
+
+
+def percentile_flags(abilities: Abilities, lz_star: Array, deviation: float = 1.0) -> NDArray[np.object_]:
+    """Why no percentile is given, words parted by semicolons; empty where it is.
+
+    - ``no_items``, ``few_items``: none, or fewer than ``FEW_ITEMS`` items answered;
+    - ``little_information``: reliability of theta below ``LEAST_RELIABILITY``: too few of the items, or items too
+      unlike those that tell people of this ability apart (all too easy, all too hard);
+    - ``at_bound``: theta is at the end of its range;
+    - ``unlikely_pattern``: lz* below ``UNLIKELY_PATTERN``, which 5% of people are.
+    """
+    answered = abilities.n_items > 0
+    enough = abilities.n_items >= FEW_ITEMS
+    told = reliability(abilities.standard_error, deviation) >= LEAST_RELIABILITY
+    return joined_words(
+        {
+            "no_items": ~answered,
+            "few_items": answered & ~enough,
+            "little_information": enough & ~told,
+            "at_bound": abilities.at_bound,
+            "unlikely_pattern": lz_star < UNLIKELY_PATTERN,
+        }
+    )
+
+
+def as_given(scores: pd.DataFrame) -> pd.DataFrame:
+    """Rows of scores.csv as tables for people show them: without the percentiles that are not to be given."""
+    shown = scores.copy()
+    places = ["percentile", "percentile_lower", "percentile_upper", "percentile_empirical"]
+    shown.loc[shown["percentile_flags"] != "", [name for name in places if name in shown]] = np.nan
+    return shown
+
+
+def why_not_compared(row: Mapping[Any, Any]) -> str:
+    """Why no percentile of a row of scores.csv is given; nothing where it is."""
+    said = {
+        "no_items": "no item was answered",
+        "few_items": f"{row['n_items']} items answered are fewer than {FEW_ITEMS}",
+        "little_information": f"the {row['n_items']} items answered say too little about this ability",
+        "at_bound": "ability is at the end of its range",
+        "unlikely_pattern": "the answers are unlike those of people of this ability "
+        f"(lz* {row['person_fit']:.2f}, below {UNLIKELY_PATTERN})",
+    }
+    return "; ".join(said[flag] for flag in row["percentile_flags"].split(";") if flag)

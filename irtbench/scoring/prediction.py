@@ -99,17 +99,7 @@ class PredictedAccuracy(
 
 @dataclass(frozen=True)
 class Fairness:
-    """How fair a sample of all items a form is, by the responses of systems to all.
-
-    Parameters
-    ----------
-    variance
-        Of the logit of the share not seen about the regression across the system's own items, beyond what that counts
-        with, less two standard errors; 0 where there is none.
-    contradiction
-        Squared distance of that regression from what is expected of such systems, relative to what it should be; at
-        least 1.
-    """
+    """How fair a sample of all items a form is, by the responses of systems to all."""
 
     variance: float
     contradiction: float

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.bank.bank import ItemBank
-from irtbench.bank.left_out import LeftOut, among, items_left_out
+from irtbench.bank.bank import ItemBank, LeftOut, among, item_ids_of, items_left_out, scales_of
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.data.checked_settings import Inside, Seed, Settings, settings_from, shows_fields, with_keywords
@@ -25,11 +24,17 @@ from irtbench.data.readers.part_values import Keys
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.person_fit import pattern_fit
 from irtbench.models.theta_posterior import some_rows
-from irtbench.scoring.ability import Abilities, Method, estimate_ability
-from irtbench.scoring.comparability import FEW_ITEMS, UNLIKELY_PATTERN, joined_words, percentile_flags
-from irtbench.scoring.complete_patterns import CompletePatterns
+from irtbench.scoring.ability import Abilities, CompletePatterns, Method, estimate_ability
 from irtbench.scoring.item_error import ItemError, automatic_item_error, with_item_error, with_line_error
-from irtbench.scoring.percentiles import Norm, mid_rank, percentiles
+from irtbench.scoring.percentiles import (
+    FEW_ITEMS,
+    UNLIKELY_PATTERN,
+    Norm,
+    joined_words,
+    mid_rank,
+    percentile_flags,
+    percentiles,
+)
 
 log = logging.getLogger(__name__)
 
@@ -182,11 +187,6 @@ def category_responses(bank: ItemBank | Scale, scores: pd.DataFrame) -> Response
     """Scores of the bank's items, a row a respondent and a column an item, as category k of 0, ..., m: k right of m.
 
     Items of the same bank that are right or wrong are 1 or 0. Columns that are no item of the bank are left out.
-
-    Raises
-    ------
-    InputError
-        If a score is none of its item's categories.
     """
     ids, values, trials = list[str](), list[NDArray[np.float64]](), list[NDArray[np.int64]]()
     for scale in scales_of(bank):
@@ -281,26 +281,11 @@ def grade_answers(
     return grade(answers[answers["item_id"].isin(items.item_ids)], items, grading or grading_of(bank))
 
 
-def scales_of(bank: ItemBank | Scale) -> tuple[Scale, ...]:
-    """The scales of a bank, or the one scale."""
-    return bank.scales if isinstance(bank, ItemBank) else (bank,)
-
-
-def item_ids_of(bank: ItemBank | Scale) -> tuple[str, ...]:
-    """All items of a bank, each once: what the columns of an array are."""
-    return tuple(dict.fromkeys(item for scale in scales_of(bank) for item in scale.items.item_ids))
-
-
 def check_known(item_ids: Iterable[str], scales: Sequence[Scale], unknown_items: UnknownItems) -> tuple[LeftOut, ...]:
     """Refuse items that no scale has, unless they are to be ignored; refuse responses without any item known.
 
     Items that the bank's own study left out (attention checks, items that it removed, those of a rejected scale) are
     no error: they do not count, and are returned with the reason.
-
-    Raises
-    ------
-    InputError
-        Naming the first five unknown items.
     """
     given = list(dict.fromkeys(item_ids))
     known = {item for scale in scales for item in scale.items.item_ids}
@@ -402,13 +387,7 @@ def in_order_of_respondents(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def keys_of(bank: ItemBank | Scale, grading: GradingSettings | None = None) -> Keys:
-    """The keys in a bank, for grading a large table part by part; without settings as the bank's study did.
-
-    Raises
-    ------
-    InputError
-        If scales disagree about a key, one is empty once normalised, or an answer is mapped onto what is no key.
-    """
+    """The keys in a bank, for grading a large table part by part; without settings as the bank's study did."""
     items, rules = _all_details(scales_of(bank)), grading or grading_of(bank)
     keys = normalised_keys(items, rules)
     demand_mapped_to_keys(rules, keys)

@@ -12,37 +12,28 @@ import pandas as pd
 
 from irtbench.analysis.bias_of_test import DifferentialTestFunctioning, differential_test_functioning
 from irtbench.analysis.item_bias import ItemBias, comparable_in_categories, comparable_items, item_bias
+from irtbench.analysis.item_shifts import ItemShifts, ShiftControl, item_shifts, shift_control
 from irtbench.analysis.mantel_haenszel import MantelHaenszel, mantel_haenszel
 from irtbench.analysis.score_regression import ScoreRegression, score_regression
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.multiple_groups import GroupedModel, fit_groups
 from irtbench.estimation.settings import FitSettings
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.leaving_out import EffectOfLeavingOut, leave_items_out
 
 MOST_ITEMS = 1_000  # of whose parameters the joint covariance is computed; of more there are no intervals
 Method = Literal["likelihood", "likelihood_ratio", "logistic", "mantel-haenszel"]
 
+SCORE_IS_NOT_ABILITY = (
+    "a sum score stands for ability only where items discriminate alike: between groups of unequal ability clean items "
+    "are flagged too often, the more the larger the groups; confirm with --method likelihood"
+)
+
 
 @dataclass(frozen=True)
 class HowTested:
-    """How each item is tested.
-
-    Parameters
-    ----------
-    method
-        The test; likelihood and likelihood_ratio are the same.
-    by_score
-        Whether respondents are matched by their sum score.
-    purify, continuity
-        Whether items that differ leave anchors and score; continuity correction of mantel-haenszel.
-    alpha, adjustment
-        When an item differs.
-    settings
-        Of the fits.
-    model, levels
-        Of grades, None of right and wrong; the labels in their order, None for numbers.
-    """
+    """How each item is tested."""
 
     method: Method
     by_score: bool
@@ -57,19 +48,7 @@ class HowTested:
 
 @dataclass(frozen=True)
 class BiasEffect:
-    """What the items flagged do to the test, where that can be said.
-
-    Parameters
-    ----------
-    items
-        The items flagged, the worst first.
-    grouped
-        The fit with these items free.
-    test
-        Expected scores by group.
-    abilities
-        With and without the items.
-    """
+    """What the items flagged do to the test, where that can be said."""
 
     items: tuple[str, ...]
     grouped: GroupedModel
@@ -196,12 +175,6 @@ def tested_items(of: Compared, how: HowTested, progress: Callable[[str], None]) 
     return result.table(), about | ({"categories_merged": list(result.merged)} if result.merged else {})
 
 
-SCORE_IS_NOT_ABILITY = (
-    "a sum score stands for ability only where items discriminate alike: between groups of unequal ability clean items "
-    "are flagged too often, the more the larger the groups; confirm with --method likelihood"
-)
-
-
 def about_scores(result: MantelHaenszel | ScoreRegression, method: str) -> dict[str, Any]:
     """What bias.json says of a comparison at the same score."""
     return {
@@ -245,36 +218,15 @@ def compared_groups(
     """Names of the groups among the respondents, the reference first: two, or all where any number may be compared.
 
     The reference is the largest unless said, and of two the smaller is focal.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown, both are the same, there are not two groups, or more than two are there and not both
-        named where two are needed.
-    """
-    if focal is None and any_number:
-        sizes = Counter(group_of[r] for r in respondent_ids if r in group_of)
-        if len(sizes) > 2 and (reference is None or reference in sizes):
-            first = reference or max(sizes, key=lambda name: sizes[name])
-            return (first, *sorted(name for name in sizes if name != first))
-    return two_groups(group_of, respondent_ids, reference, focal)
-
-
-def two_groups(
-    group_of: Mapping[str, str], respondent_ids: tuple[str, ...], reference: str | None, focal: str | None
-) -> tuple[str, str]:
-    """Names of the reference and the focal group among the respondents; the smaller one is focal unless said.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown, both are the same, or more than two groups are there and not both are named.
     """
     sizes = Counter(group_of[r] for r in respondent_ids if r in group_of)
     named_groups = [name for name in (reference, focal) if name is not None]
     for name in named_groups:
         if name not in sizes:
             raise InputError(f"--groups: no respondent is in group {name}; expected one of {', '.join(sorted(sizes))}")
+    if focal is None and any_number and len(sizes) > 2:
+        first = reference or max(sizes, key=lambda name: sizes[name])
+        return (first, *sorted(name for name in sizes if name != first))
     others = [name for name, _ in sorted(sizes.items(), key=lambda entry: -entry[1]) if name not in named_groups]
     if len(set(named_groups)) < len(named_groups) or len(others) + len(named_groups) < 2:
         raise InputError("--groups: expected respondents of two groups but all are in one")
@@ -314,3 +266,83 @@ def varied_in_all(data: ResponseMatrix, of: Compared, items: Sequence[str]) -> l
         own = data.select_respondents(labels == group).select_items(items)
         varied &= (own.n_correct_by_item > 0) & (own.n_correct_by_item < own.n_by_item)
     return [item for item, both in zip(items, varied, strict=True) if both]
+
+
+@dataclass(frozen=True)
+class PeopleInTheirPlace:
+    """The negative control: people, how many groups of them take the systems' place, and when an item is flagged."""
+
+    responses: ResponseMatrix
+    n_groups: int
+    alpha: float
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftedItems:
+    """Shifts of items, the negative control, and items that are not in the bank."""
+
+    shifts: ItemShifts
+    control: ShiftControl | None
+    left_out: list[str]
+
+    def about(self) -> dict[str, Any]:
+        """What bias.json says of it."""
+        found, control = self.shifts, self.control
+        about: dict[str, Any] = {
+            "method": "random_effects",
+            "n_systems": len(found.system_ids),
+            "n_items": len(found.item_ids),
+            "tau": found.tau,
+            "tau_lower": found.tau_lower,
+            "tau_upper": found.tau_upper,
+            "x2_tau": found.x2,
+            "p_tau": found.p_tau,
+            "n_families": len(set(found.families)) if found.families else None,
+            "family_sd": found.omega,
+            "ability_mean": float(found.theta.mean()),
+            "ability_sd": float(found.theta.std(ddof=1)),
+        }
+        if control is not None:
+            about["control"] = {
+                "n_groups": int(control.tau.size),
+                "mean_tau": float(control.tau.mean()),
+                "largest_tau": float(control.tau.max()),
+                "groups_with_p_tau_below_05": int((control.p_tau < 0.05).sum()),
+                "groups_with_an_item_flagged": int((control.n_flagged > 0).sum()),
+                "p": control.p,
+            }
+        return about
+
+
+def shifted_items(
+    given: ResponseMatrix, items: ItemParameters, family_of: Mapping[str, str] | None,
+    people: PeopleInTheirPlace | None, *, adjustment: Literal["fdr_bh", "holm"],
+    rng: np.random.Generator, progress: Callable[[str], None],
+) -> ShiftedItems:  # fmt: skip
+    """Each item's shift for the systems, a random effect, beside what is known of the items."""
+    data, left_out = shared(given, items.item_ids, "--bank: none of its items is among the responses; expected some")
+    if data.trials is not None:
+        raise InputError(
+            "--bank: several trials of an item; expected one response of each system (--trials first or majority)"
+        )
+    families = None if family_of is None else [family_of.get(system, system) for system in data.respondent_ids]
+    progress(f"{data.n_respondents} systems, {data.n_items} items")
+    if items.covariance is None:
+        progress("the bank has no covariance of its items: their error counts as shift (bank.json has it)")
+    found = item_shifts(data, items, families=families, adjustment=adjustment, rng=rng)
+    control = None
+    if people is not None:
+        refusal = "--control: none of the items that the systems answered; expected them"
+        own, _ = shared(people.responses, found.item_ids, refusal)
+        control = shift_control(
+            own, items, found, n_groups=people.n_groups, alpha=people.alpha, rng=rng, progress=progress
+        )
+    return ShiftedItems(found, control, left_out)
+
+
+def shared(given: ResponseMatrix, item_ids: Sequence[str], refusal: str) -> tuple[ResponseMatrix, list[str]]:
+    """The responses to these items, and the others' names."""
+    known = [item for item in given.item_ids if item in set(item_ids)]
+    if not known:
+        raise InputError(refusal)
+    return given.select_items(known), sorted(set(given.item_ids) - set(known))

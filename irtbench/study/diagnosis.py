@@ -33,21 +33,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What was found, by the file it goes into, and what could not be computed and why.
-
-    Parameters
-    ----------
-    data, items, abilities
-        Responses, item parameters, and EAP estimates.
-    precision, pairs
-        Of the scale, and of pairs of items.
-    by_scores
-        Whether items are tested by the score statistic in place of S-X2.
-    tables, figures
-        Tables, and single figures, by name of their file.
-    reasons
-        Why what is missing is missing.
-    """
+    """What was found, by the file it goes into, and what could not be computed and why."""
 
     data: ResponseMatrix
     items: ItemParameters
@@ -95,13 +81,7 @@ def diagnose(
     seed: int,
     progress: Callable[[str], None],
 ) -> Diagnosis:
-    """Test the fit of items, pairs, persons and the whole; the p of pairs by at most so many samples of the bootstrap.
-
-    Raises
-    ------
-    InputError
-        If samples are asked for, and the items are of a kind, or of several models, that is not refitted.
-    """
+    """Test the fit of items, pairs, persons and the whole; p of pairs by at most so many samples of the bootstrap."""
     categories = items.categories
     refitted = items.upper_asymptote is None and categories is None
     if not refitted and n_samples:
@@ -194,13 +174,7 @@ def bootstrapped(
 
 
 def refit_settings(items: ItemParameters) -> FitSettings:
-    """Settings of a fit of the same model to all items.
-
-    Raises
-    ------
-    InputError
-        If the items are of several models, which one fit does not estimate together.
-    """
+    """Settings of a fit of the same model to all items."""
     from irtbench.estimation.settings import FitSettings
 
     kinds = set(items.kind or ())

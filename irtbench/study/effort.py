@@ -35,23 +35,7 @@ Prior = Literal["none", "weak", "hierarchical"]
 
 @dataclass(frozen=True)
 class Shape:
-    """What the advice goes by.
-
-    Parameters
-    ----------
-    n_respondents, n_items
-        With responses; items that some got right and others wrong.
-    per_item
-        Responses to the median item.
-    graded
-        Whether responses are known, given or by a key.
-    has_answers
-        Whether raw answers are there.
-    n_scales
-        How many scales the items form.
-    some_apart
-        Whether one respondent alone was right or wrong on an item.
-    """
+    """What the advice goes by."""
 
     n_respondents: int
     n_items: int

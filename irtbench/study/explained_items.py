@@ -98,13 +98,7 @@ class Lengths:
     def among(
         cls, known: ItemFeatures, column: str, shares: tuple[float, ...], file: Path
     ) -> tuple[Lengths, ItemFeatures]:
-        """The lengths in a column, and the features with the logarithm of the length in its place.
-
-        Raises
-        ------
-        InputError
-            If the column is not one of numbers, or a length is not above 0.
-        """
+        """The lengths in a column, and the features with the logarithm of the length in its place."""
         if column not in known.names:
             raise InputError(f"{file}: no column of numbers {column}; there are {', '.join(known.names[:5])}")
         place = known.names.index(column)
@@ -166,13 +160,7 @@ def varied_of(data: ResponseMatrix) -> list[str]:
 def with_features(
     item_ids: Sequence[str], known: ItemFeatures, source: Path, features: Path
 ) -> tuple[list[str], list[str]]:
-    """The items that have features, and those that have none.
-
-    Raises
-    ------
-    InputError
-        If it is none of them.
-    """
+    """The items that have features, and those that have none."""
     named = set(known.item_ids)
     there = [item for item in item_ids if item in named]
     if not there:

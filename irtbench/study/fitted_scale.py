@@ -21,6 +21,7 @@ from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.data.stored_scores import StoredScores
 from irtbench.models.item_parameters import ItemParameters, sensible_items
 from irtbench.models.quadrature import Quadrature, normal_population
+from irtbench.scoring.ability import Abilities
 from irtbench.scoring.bulk import score_matrix
 from irtbench.scoring.item_error import abilities_of, automatic_item_error, item_error_share
 from irtbench.scoring.scores import ScoringSettings, score_abilities, score_responses, score_table, with_person_fit
@@ -42,25 +43,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class FittedScale:
-    """What a fit has found.
-
-    Parameters
-    ----------
-    found
-        Contents of fit.json.
-    items
-        Contents of items.csv.
-    scores
-        Abilities of the respondents; None where they are in their file already.
-    scale
-        The scale that others are scored on; None where there is no bank of such.
-    words
-        Lines to be printed.
-    data
-        Responses that abilities can be regressed by; None where there are none such.
-    ability_on
-        Contents of ability_on.csv; None where ability was not regressed on anything.
-    """
+    """What a fit has found."""
 
     found: dict[str, Any]
     items: pd.DataFrame
@@ -71,13 +54,7 @@ class FittedScale:
     ability_on: pd.DataFrame | None = None
 
     def on(self, file: Path) -> Self:
-        """The same with the regression of ability on what a file says of the respondents.
-
-        Raises
-        ------
-        InputError
-            If there is not one ability of responses in memory.
-        """
+        """The same with the regression of ability on what a file says of the respondents."""
         from irtbench.analysis.latent_regression import ability_regression, read_covariates
 
         if self.scale is None or not isinstance(self.data, ResponseMatrix):
@@ -96,13 +73,7 @@ class FittedScale:
         )
 
     def of_data(self, data: Mapping[str, str]) -> Self:
-        """The same with a scale that says of which data it is; with none where scoring would refuse its items.
-
-        Parameters
-        ----------
-        data
-            Name and hash of the responses.
-        """
+        """The same with a scale that says of which data it is; with none where scoring would refuse its items."""
         if self.scale is None:
             return self
         try:
@@ -116,19 +87,7 @@ class FittedScale:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """What every fit can be asked for.
-
-    Parameters
-    ----------
-    anchors
-        Items whose parameters are known and stay.
-    groups
-        File with the group of each respondent; None for one group.
-    reference
-        The group whose ability is N(0, 1); None for the largest.
-    seed
-        Of random numbers.
-    """
+    """What every fit can be asked for."""
 
     anchors: Scale | None = None
     groups: Path | None = None
@@ -141,13 +100,7 @@ class Fit:
         return () if self.anchors is None else self.anchors.items.item_ids
 
     def labels(self, respondent_ids: Sequence[str]) -> list[str] | None:
-        """The group of each respondent; None where there is one group.
-
-        Raises
-        ------
-        InputError
-            If the file does not have one of them.
-        """
+        """The group of each respondent; None where there is one group."""
         from irtbench.data.readers.respondents import read_groups
 
         if self.groups is None:
@@ -162,15 +115,7 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class RightOrWrong(Fit):
-    """One ability behind responses that are right or wrong, of one group or several.
-
-    Parameters
-    ----------
-    settings
-        Model and prior of the items, and density of ability.
-    chooses_prior
-        Whether the prior is the one that suits so many respondents and items.
-    """
+    """One ability behind responses that are right or wrong, of one group or several."""
 
     settings: FitSettings
     chooses_prior: bool = False
@@ -191,13 +136,7 @@ class RightOrWrong(Fit):
         return next((name for name, asked in needs.items() if asked), "")
 
     def estimable(self, given: Any, place: Path) -> tuple[Any, list[dict[str, str]], list[str]]:
-        """What can be fitted; the items left out for their responses are all the same, and respondents without any.
-
-        Raises
-        ------
-        InputError
-            If no item is left.
-        """
+        """What can be fitted; the items left out for their responses are all the same, and respondents without any."""
         from irtbench.building.removals import constant_items
 
         left_out = {
@@ -236,34 +175,22 @@ class RightOrWrong(Fit):
         progress: Progress = lambda message: None,
         ranks: Ranks | None = None,
     ) -> FittedScale:
-        """The items, the abilities and the scale.
-
-        Parameters
-        ----------
-        data
-            Responses that can be fitted.
-        file
-            Where scores of many respondents go, block by block; None for nowhere.
-        progress
-            Called with a line now and then.
-        ranks
-            The processes that fit together.
-        """
+        """The items, the abilities and the scale."""
         if self.groups is not None:
             return self._fit_groups(data)
         fitted = self._fitted(data, ranks)
         found, table = fitted.summary(), fitted.table()
+        scale = scale_of(fitted.items, fitted.estimated_population, fitted.joint_error)
         many = data.trials is None and data.n_respondents >= MANY_RESPONDENTS
         if data.on_disk or (many and isinstance(data, ResponseMatrix) and fitted.abilities is None):
-            scale = scale_of_many(fitted, data)
+            scale = with_sample_as_norms(scale, data, fitted.seed)
             if file is not None:
                 score_matrix(scale, data, file, together=ranks, progress=progress)
             return FittedScale(found, table, scale=scale, data=data)
-        scale = scale_of(fitted.items, fitted.estimated_population, fitted.joint_error)
         if fitted.abilities is None or not isinstance(data, ResponseMatrix):
             return with_abilities(scale, data, found, table)
         abilities = abilities_of(fitted, data)
-        scale = replace(scale, norms=Norms(abilities.theta, standard_error=abilities.standard_error))
+        scale = replace(scale, norms=norms_of([abilities]))
         # items so uncertain fit the answers that they were estimated from all too well
         scores = score_table(scale, abilities, np.full(abilities.theta.shape, np.nan), ScoringSettings())
         return FittedScale(found | {"item_error": "joint"}, table, scores, scale, data=data)
@@ -287,15 +214,7 @@ class RightOrWrong(Fit):
 
 @dataclass(frozen=True, kw_only=True)
 class SeveralAbilities(RightOrWrong):
-    """Items with slopes on several abilities.
-
-    Parameters
-    ----------
-    n_factors
-        How many.
-    pattern
-        File that says on which of them an item has a slope; None for all.
-    """
+    """Items with slopes on several abilities."""
 
     n_factors: int
     pattern: Path | None = None
@@ -322,15 +241,7 @@ class SeveralAbilities(RightOrWrong):
 
 @dataclass(frozen=True, kw_only=True)
 class Testlets(RightOrWrong):
-    """Items of testlets, each of which has an ability of its own.
-
-    Parameters
-    ----------
-    testlets
-        The testlet of each item that is in one.
-    specific_slopes
-        Whether each item has a specific slope of its own, or the items of a testlet have the same.
-    """
+    """Items of testlets, each of which has an ability of its own."""
 
     testlets: Mapping[str, str]
     specific_slopes: Literal["free", "equal"] = "free"
@@ -359,13 +270,7 @@ class Testlets(RightOrWrong):
 
 @dataclass(frozen=True, kw_only=True)
 class ScatteredTrials(RightOrWrong):
-    """Trials of an item that scatter more than binomial.
-
-    Parameters
-    ----------
-    dispersion
-        Whether the scale has one dispersion, or each item.
-    """
+    """Trials of an item that scatter more than binomial."""
 
     dispersion: Literal["scale", "item"]
     needs_memory = "--dispersion"
@@ -394,23 +299,7 @@ class ScatteredTrials(RightOrWrong):
 
 @dataclass(frozen=True, kw_only=True)
 class InCategories(Fit):
-    """One ability behind grades, ratings, partial credit; or behind right and wrong where parameters are the same.
-
-    Parameters
-    ----------
-    model
-        Name of a model, or file with the model of each item.
-    models
-        The same as `fit_categories` takes it.
-    levels
-        Labels in their order, where scores are no numbers.
-    prior
-        ``none`` or ``weak`` of the items, or ``auto``.
-    settings
-        What else is set of `FitSettings`.
-    equal
-        Parameters that are the same, in sets.
-    """
+    """One ability behind grades, ratings, partial credit; or behind right and wrong where parameters are the same."""
 
     model: str
     models: Models
@@ -431,13 +320,7 @@ class InCategories(Fit):
         return next((name for name, asked in needs.items() if asked), "")
 
     def estimable(self, given: pd.DataFrame | StoredScores, place: Path) -> tuple[Any, list[dict[str, str]], list[str]]:
-        """The scores that can be fitted; items without two categories, of anchors without any, and respondents without.
-
-        Raises
-        ------
-        InputError
-            If no item is left.
-        """
+        """Scores that can be fitted; items without two categories (of anchors without any); respondents without any."""
         if isinstance(given, StoredScores):
             n = pd.Series([*map(len, given.categories)], index=given.item_ids)
         else:
@@ -456,17 +339,10 @@ class InCategories(Fit):
 
     def in_words(self, data: pd.DataFrame | StoredScores) -> str:
         """What is about to be fitted."""
-        n_respondents, n_items = size_of(data)
-        return f"{n_respondents} respondents x {n_items} items: {self.model}"
+        return "{} respondents x {} items: {}".format(*size_of(data), self.model)
 
     def with_prior_for(self, data: pd.DataFrame | StoredScores) -> tuple[Self, str]:
-        """The same with the prior asked for, or that which suits so many responses, and why.
-
-        Raises
-        ------
-        InputError
-            If the prior is none for items in categories.
-        """
+        """The same with the prior asked for, or that which suits so many responses, and why."""
         if self.prior in ("none", "weak"):
             return self, ""
         if self.prior != "auto":
@@ -549,13 +425,7 @@ def size_of(data: pd.DataFrame | StoredScores) -> tuple[int, int]:
 
 
 def demand_varied_items(kept: Sequence[str], file: Path) -> None:
-    """Refuse responses of which no item is left, because all people answered each alike.
-
-    Raises
-    ------
-    InputError
-        Saying so.
-    """
+    """Refuse responses of which no item is left, because all people answered each alike."""
     if not kept:
         raise InputError(
             f"file {file}: no item was answered right by some and wrong by others; "
@@ -586,10 +456,7 @@ def with_abilities(
         ]
     settings = ScoringSettings()
     abilities = [[score_abilities(at, part, settings) for part in own.parts()] for _, at, own in populations]
-    theta, errors = (
-        np.concatenate([getattr(part, name) for part in abilities[0]]) for name in ("theta", "standard_error")
-    )
-    scale = replace(scale, norms=Norms(theta, standard_error=errors))
+    scale = replace(scale, norms=norms_of(abilities[0]))
     tables = [
         with_person_fit(scale, part, own).assign(**({"group": name} if name else {}))
         for (name, _, responses), of_group in zip(populations, abilities, strict=True)
@@ -599,29 +466,24 @@ def with_abilities(
     if len(populations) > 1:
         place = {name: k for k, name in enumerate(data.respondent_ids)}
         scores = scores.sort_values("respondent_id", key=lambda ids: ids.map(place), ignore_index=True)
-    carried = item_error_of(scale, several_trials=data.trials is not None)
-    return FittedScale(found | carried, table, scores, scale, data=data)
+    items, population, several = scale.items, scale.population, data.trials is not None
+    how = automatic_item_error(items, "eap", population, several_trials=several)
+    found = found | {"item_error": how}
+    if items.upper_asymptote is None:
+        found["item_error_share"] = item_error_share(items, population)
+    return FittedScale(found, table, scores, scale, data=data)
 
 
-def item_error_of(scale: Scale, *, several_trials: bool) -> dict[str, str | float]:
-    """What fit.json says of the items' error in the abilities: how it is carried, what it adds to their variance."""
-    if scale.items.upper_asymptote is not None:
-        return {"item_error": "none"}
-    how = automatic_item_error(scale.items, "eap", scale.population, several_trials=several_trials)
-    return {"item_error": how, "item_error_share": item_error_share(scale.items, scale.population)}
-
-
-def scale_of_many(fitted: FittedModel, data: Responses) -> Scale:
-    """The scale with some of the respondents, drawn at random, as its norm sample."""
-    scale = scale_of(fitted.items, fitted.estimated_population, fitted.joint_error)
-    return with_sample_as_norms(scale, data, fitted.seed)
+def norms_of(abilities: Sequence[Abilities]) -> Norms:
+    """Respondents, some after the other, as a norm sample."""
+    theta, errors = (
+        np.concatenate([getattr(some, name) for some in abilities]) for name in ("theta", "standard_error")
+    )
+    return Norms(theta, standard_error=errors)
 
 
 def with_sample_as_norms(scale: Scale, data: Responses | StoredScores, seed: int) -> Scale:
     """The same with some of the respondents, drawn at random, as its norm sample."""
     some = data.sample(norm_places(data.n_respondents, seed))
-    abilities = [score_abilities(scale, part, ScoringSettings(item_error="none")) for part in some.parts(ROWS)]
-    theta, errors = (
-        np.concatenate([getattr(part, name) for part in abilities]) for name in ("theta", "standard_error")
-    )
-    return replace(scale, norms=Norms(theta, standard_error=errors))
+    settings = ScoringSettings(item_error="none")
+    return replace(scale, norms=norms_of([score_abilities(scale, part, settings) for part in some.parts(ROWS)]))

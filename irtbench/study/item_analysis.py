@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
+from irtbench.analysis.wrong_keys import WrongKeys, wrong_keys
 from irtbench.bank.scale import Scale
-from irtbench.data.grading import GradingSettings, as_compared, normalised_keys
+from irtbench.building.removals import without_constant
+from irtbench.data.grading import GradingSettings, as_compared, normalise_answers, normalised_keys
+from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Shown, counted
 from irtbench.diagnostics.classical import ClassicalStatistics, classical_statistics
 from irtbench.diagnostics.distractors import distractor_table
 from irtbench.diagnostics.scale_reliability import ScaleReliability, scale_reliability
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.theta_posterior import STANDARD_NORMAL
 from irtbench.scoring.ability import Abilities
 
@@ -59,23 +68,7 @@ def analyse_items(
     items: ItemTable,
     grading: GradingSettings,
 ) -> ItemAnalysis | None:
-    """Item analysis of a scale; None with fewer than three items, or several trials of an item.
-
-    Parameters
-    ----------
-    responses
-        Of the screened respondents, to the items of the scale and others.
-    scale
-        The scale retained.
-    abilities
-        Of the respondents who answered any of its items.
-    answers
-        Raw answers of these and others; None if there are none.
-    items
-        All items that were given, with their keys.
-    grading
-        How they were graded.
-    """
+    """Item analysis of a scale; None with fewer than three items, or several trials of an item."""
     data = responses.select_items(scale.items.item_ids).answered()
     if data.trials is not None or data.n_items < FEWEST_ITEMS:
         return None
@@ -95,3 +88,25 @@ def analyse_items(
         gone = found["item_id"].isin(removed)
         options, removed_options = found[~gone].reset_index(drop=True), found[gone].reset_index(drop=True)
     return ItemAnalysis(classical_statistics(data), reliability, options, removed_options)
+
+
+def suspected_keys(
+    given: pd.DataFrame, known: ItemTable, file: Path, prior: Literal["weak", "hierarchical"] | None, *, seed: int,
+    progress: Callable[[str], None],
+) -> tuple[WrongKeys, pd.DataFrame, FittedModel]:  # fmt: skip
+    """Each item's probability that its key is wrong, an option a row, and the fit."""
+    grading = GradingSettings()
+    right = normalised_keys(known, grading)
+    if without := [item for item in pd.unique(given["item_id"]) if item not in right]:
+        raise InputError(f"{file}: no key for item {name_first(without)}; expected one for every item answered")
+    # any answer may be the right one here: none is too strange to be an option
+    given = given.assign(answer=normalise_answers(given["answer"], grading.normalise))
+    correct = (given["answer"] == given["item_id"].map(right)).astype(np.float64)
+    responses = ResponseMatrix.from_long(given.assign(response=correct)).answered()
+    varied = without_constant(responses)
+    chosen = prior or ("hierarchical" if varied.n_items > varied.n_respondents else "weak")
+    progress(f"fitting {varied.n_respondents} respondents x {varied.n_items} items")
+    fitted = fit_model(varied, FitSettings(prior=chosen, standard_errors=False), seed=seed)
+    progress("options of every item")
+    found = wrong_keys(given, right, responses, fitted.items, population=fitted.quadrature, seed=seed)
+    return found, distractor_table(given, right, responses), fitted

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.building.removals import constant_items
+from irtbench.building.removals import without_constant
+from irtbench.config import StudyFile
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
+from irtbench.data.grading import as_compared
 from irtbench.data.input_error import InputError
+from irtbench.data.respondent_sample import some_respondents
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.screening import Screening
+from irtbench.data.screening import Screening, apply_rules, demand_given, demand_somebody
+from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.data.shown import Shown
 from irtbench.diagnostics.answer_similarity import AnswerSimilarity, answer_similarity
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings
+from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.item_error import abilities_of
+from irtbench.study.study_data import StudyData, divide
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +107,9 @@ def fit_scales(
     responses = as_responses(responses)
     parts = {}
     for name, item_ids in scales.items():
-        part = responses.select_items(item_ids)
-        constant = {removal.item_id for removal in constant_items(part)}
-        part = part.select_items([item for item in item_ids if item not in constant]).answered()
-        if part.n_items < 2 or part.n_respondents < FEWEST_RESPONDENTS:
-            continue
-        parts[name] = part
+        part = without_constant(responses.select_items(item_ids))
+        if part.n_items >= 2 and part.n_respondents >= FEWEST_RESPONDENTS:
+            parts[name] = part
     fitted = fit_many(parts, settings, seed=seed)
     return [
         ScaleFit(name, part, fitted[name], abilities_of(fitted[name], part, item_error="none"))
@@ -260,3 +264,93 @@ def most_similar(similarity: AnswerSimilarity, respondent_ids: Sequence[str], *,
             found.setdefault(second, (first, p))
     rows = [found.get(respondent, ("", np.nan)) for respondent in respondent_ids]
     return pd.DataFrame(rows, columns=["similar_to", "similar_p"])
+
+
+@dataclass(frozen=True, eq=False)
+class Screened:
+    """Who of the respondents is kept."""
+
+    kept: NDArray[np.bool_]
+    outcomes: ScreeningOutcomes
+    last: Screening
+    fits: Sequence[ScaleFit] = ()
+
+
+def screen_respondents(
+    settings: StudyFile,
+    data: StudyData,
+    *,
+    sample: int | None = None,
+    each: Callable[[Screening], None] = lambda screening: None,
+    progress: Callable[[str], None] = lambda message: None,
+) -> Screened:
+    """Apply the rules of screening; rules that need a fit come last, on those whom the others keep."""
+    known = data.items.select(data.responses.item_ids)
+    demand_given(settings.screening, known, seconds=data.seconds, answers=data.answers, approval=data.approval)
+    if settings.screening.person_fit_p is None:
+        return _screened(settings, data, (), each, progress)
+    before = _screened(settings, data, (), lambda screening: None, progress)
+    kept = data.responses.select_respondents(before.kept)
+    drawn, some = some_respondents(kept, sample, settings.study.seed)
+    progress(f"screening: person fit by a fit to {drawn.n} of {drawn.of} respondents")
+    model = replace(settings.model, standard_errors=False)
+    fits = fit_scales(some, divide(data.items, settings), model, seed=settings.study.seed)
+    return _screened(settings, data, fits, each, progress)
+
+
+def screening_of(
+    responses: ResponseMatrix, settings: StudyFile, data: StudyData, fits: Sequence[ScaleFit] = ()
+) -> Screening:
+    """What the rules make of some of the respondents, of whom nobody may be left."""
+    found = apply_rules(
+        responses, data.items.select(responses.item_ids), settings.screening,
+        seconds=data.seconds, answers=data.answers, approval=data.approval,
+    )  # fmt: skip
+    if not fits:
+        return found
+    kept, own = responses.select_respondents(found.kept), []
+    for fit in fits:
+        here = kept.select_items(fit.responses.item_ids).answered()
+        if here.n_respondents:
+            own.append(replace(fit, responses=here, abilities=abilities_of(fit.fitted, here, item_error="none")))
+    return found.judged_by_fit(joint_person_fit(own, responses.respondent_ids))
+
+
+def _screened(
+    settings: StudyFile,
+    data: StudyData,
+    fits: Sequence[ScaleFit],
+    each: Callable[[Screening], None],
+    progress: Callable[[str], None],
+) -> Screened:
+    kept, outcomes, done = [], [], 0
+    reasons: Counter[str] = Counter()
+    for block in data.responses.everybody():
+        found = screening_of(block, settings, data, fits)
+        each(found)
+        kept.append(found.kept)
+        outcomes.append(ScreeningOutcomes.of(found))
+        reasons.update(found.reason)
+        done += len(found.reason)
+        progress(f"screening: {done} respondents")
+    if not reasons[""]:
+        demand_somebody([reason for reason, n in reasons.items() for _ in range(n)])  # type: ignore[misc]
+    whole = ScreeningOutcomes.together(outcomes, settings.screening)
+    if whole.n_kept < FEWEST_RESPONDENTS:
+        raise InputError(
+            f"{settings.data.answers}: {whole.n_kept} respondents are left; "
+            f"expected at least {FEWEST_RESPONDENTS} to estimate items from"
+        )
+    return Screened(np.concatenate(kept)[: data.responses.n_respondents], whole, found, fits)
+
+
+def agreement_of_kept(
+    settings: StudyFile, data: StudyData, screening: Screening
+) -> tuple[Agreement | None, dict[str, Agreement]]:
+    """Agreement of the respondents kept, over all items and those of each label; None and empty without answers."""
+    if data.answers is None:
+        return None, {}
+    answers = data.answers[data.answers["respondent_id"].isin(np.array(screening.respondent_ids)[screening.kept])]
+    answers = answers.assign(answer=as_compared(answers["answer"], settings.grading))
+    items, rules = data.items, settings.grading.normalise
+    return agreement(answers, items=items, normalise=rules), agreement_by_label(answers, items, normalise=rules)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from irtbench.analysis.dimensions import MOST_FACTORS, Dimensions, find_dimensions
 from irtbench.analysis.parallel_analysis import shuffled, why_not_counted
-from irtbench.bank.bank import ItemBank
-from irtbench.bank.left_out import NOT_ON_A_SCALE, on_no_scale
+from irtbench.bank.bank import NOT_ON_A_SCALE, ItemBank, on_no_scale
+from irtbench.bank.norms import norm_places
+from irtbench.bank.scale import Scale
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
-from irtbench.building.removals import constant_items
+from irtbench.building.pruned import Pruning
+from irtbench.building.pruning import prune
+from irtbench.building.removals import without_constant
 from irtbench.config import StudyFile
 from irtbench.data.file_hash import file_hash
 from irtbench.data.items import ItemTable
@@ -26,18 +30,126 @@ from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.data.screening import Screening
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel, software_versions
+from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import Device
 from irtbench.estimation.threads import threads_for
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.scoring.item_error import abilities_of
 from irtbench.scoring.scores import score_responses
 from irtbench.study.item_analysis import analyse_items
-from irtbench.study.kept_respondents import agreement_of_kept, screen_respondents, screening_of
-from irtbench.study.norm_columns import columns_of_norms
-from irtbench.study.results import ScaleStudy, Study, StudySample
-from irtbench.study.scale_study import Everybody, Fit, study_scale
+from irtbench.study.person_screening import agreement_of_kept, screen_respondents, screening_of
+from irtbench.study.results import FittedToAll, ScaleStudy, Study, StudySample
 from irtbench.study.screening_effect import exclusions_by_ability, screening_effect
-from irtbench.study.short_forms import study_forms
-from irtbench.study.study_data import StudyData, check_named_items, check_published, divide, read_data
-from irtbench.study.systems import read_systems, score_systems
+from irtbench.study.study_data import (
+    StudyData,
+    check_named_items,
+    check_published,
+    columns_of_norms,
+    divide,
+    norms_of,
+    read_data,
+)
+from irtbench.study.systems import read_systems, score_systems, study_forms
+
+CHECKPOINT = "fit_of_all"
+
+Fit = Callable[[Any], FittedModel]  # of Responses
+
+
+@dataclass(frozen=True, eq=False)
+class Everybody:
+    """Responses of all respondents where a scale is pruned on a sample of them."""
+
+    responses: Responses
+    fit: Fit | None
+
+
+def study_scale(
+    name: str,
+    responses: ResponseMatrix,
+    items: ItemTable,
+    settings: StudyFile,
+    provenance: dict[str, Any],
+    checkpoint_folder: Path | None,
+    progress: Callable[[str], None],
+    norm_columns: pd.DataFrame | None = None,
+    everybody: Everybody | None = None,
+) -> ScaleStudy:
+    """Prune one scale, fit what is left to everybody where that is more, and make of it a scale with norms."""
+    with threads_for(responses.n_respondents * max(responses.n_items, settings.model.n_nodes)):
+        pruning = prune_scale(name, responses, items, settings, checkpoint_folder, progress)
+    given = None if everybody is None else everybody.responses.select_items(responses.item_ids)
+    of_all = None
+    if given is not None:
+        n = given.answered().n_respondents
+        of_all = FittedToAll(given.item_ids, given.n_by_item, given.n_correct_by_item, n, fitted=None)
+    if pruning.rejected is not None or pruning.fitted is None:
+        return ScaleStudy(name, responses, pruning, None, None, of_all=of_all)
+    fitted, own = pruning.fitted, responses.select_items(pruning.kept).answered()
+    if everybody is None or given is None or of_all is None:
+        abilities = abilities_of(fitted, own)
+        norms = norms_of(abilities, norm_columns, settings)
+    else:
+        data = given.select_items(pruning.kept).answered()
+        if everybody.fit is not None:
+            progress(f"{name}: fitting {data.n_items} items to {data.n_respondents} respondents")
+            key = checkpoint_key(data, settings.model, settings.study.seed, software_versions())
+            once, fit = Checkpoint(checkpoint_folder, key).once, everybody.fit
+            fitted = once(CHECKPOINT, FittedModel, lambda: fit(data))
+        of_all = replace(of_all, fitted=fitted)
+        abilities = abilities_of(fitted, own)
+        if everybody.fit is None and norm_columns is None:
+            norms = norms_of(abilities, None, settings)
+        else:
+            some = data.sample(norm_places(data.n_respondents, fitted.seed))
+            norms = norms_of(abilities_of(fitted, some), norm_columns, settings)
+    about = {name: value for name, value in fitted.summary().items() if name != "seconds"}
+    removals = [{k: v for k, v in vars(r).items() if v == v} for r in pruning.removals]
+    scale = Scale(
+        name=name,
+        items=fitted.items,
+        details=items.select(pruning.kept),
+        norms=norms,
+        population=fitted.estimated_population,
+        provenance=provenance | {"fit": about, "pruning": removals},
+        joint_error=fitted.joint_error,
+    )
+    return ScaleStudy(name, responses, pruning, scale, abilities, of_all=of_all)
+
+
+def prune_scale(
+    name: str,
+    responses: ResponseMatrix,
+    items: ItemTable,
+    settings: StudyFile,
+    checkpoint_folder: Path | None,
+    progress: Callable[[str], None],
+) -> Pruning:
+    """The items of a scale that the rules keep."""
+    here = set(responses.item_ids)
+    rules = settings.pruning
+    rules = replace(
+        rules,
+        exclude=tuple(e for e in rules.exclude if e.item_id in here),
+        protect=tuple(item for item in rules.protect if item in here),
+    )
+
+    def fit(data: ResponseMatrix, start: ItemParameters | None = None) -> FittedModel:
+        return fit_model(data, settings.model, seed=settings.study.seed, start=start)
+
+    def refit_many(samples: Sequence[ResponseMatrix], items: ItemParameters) -> tuple[FittedModel | None, ...]:
+        return fit_many(samples, settings.model.for_samples(), seed=settings.study.seed, start=items).fits
+
+    groups = {item: group for item, group in zip(items.item_ids, items.group, strict=True) if group is not None}
+    depends_on = (rules, settings.model, settings.study.seed, groups, software_versions())
+    checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(responses, *depends_on))
+    pruning = prune(
+        responses, fit, rules, refit_many=refit_many, groups=groups, seed=settings.study.seed,
+        device=settings.model.device, checkpoint=checkpoint,
+        progress=lambda message: progress(f"{name}: {message}"),
+    )  # fmt: skip
+    progress(f"{name}: {pruning.rejected or f'{len(pruning.kept)} of {responses.n_items} items kept'}")
+    return pruning
 
 
 def run_study(
@@ -112,24 +224,6 @@ def carry_out(
 
     All are screened; items leave by a sample, if there is one, and what is left is fitted to all. Of responses on disk
     memory does not grow with the number of respondents but for some bytes of each.
-
-    Parameters
-    ----------
-    settings, control, checkpoints, progress
-        As of `run_study`; of a control nothing is fitted to more than the sample.
-    data
-        What the files of the study hold.
-    sample
-        Most respondents of the samples that are drawn of those kept and, on disk, of everybody.
-    fit
-        Fits all respondents, where that is not done here alone.
-    each
-        Called with the screening of one block of respondents after the other.
-
-    Raises
-    ------
-    InputError
-        As `run_study`.
     """
     began, seed, items = time.perf_counter(), settings.study.seed, data.items
     if data.responses.trials is not None:
@@ -251,9 +345,7 @@ def study_dimensions(
 ) -> tuple[Dimensions | None, str]:
     """Number of abilities of all items together, with models of up to so many factors; or None and why not."""
     label_of = {item: name for name, item_ids in parts.items() for item in item_ids}
-    together = responses.select_items(list(label_of))
-    gone = {removal.item_id for removal in constant_items(together)}
-    data = together.select_items([item for item in together.item_ids if item not in gone]).answered()
+    data = without_constant(responses.select_items(list(label_of)))
     labels = [label_of[item] for item in data.item_ids]
     why_not = why_not_counted(data, MOST_FACTORS + 1)
     if why_not:

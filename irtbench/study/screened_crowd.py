@@ -21,17 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AfterTheRules:
-    """What is asked of a crowd beside the rules.
-
-    Parameters
-    ----------
-    rapid
-        Whether rapid guesses stay among the screened answers.
-    similar
-        The adjusted p at which pairs are too alike; None for no such pairs.
-    effect
-        Whether to say what screening changes.
-    """
+    """What is asked of a crowd beside the rules."""
 
     rapid: Literal["keep", "missing"] = "keep"
     similar: float | None = None

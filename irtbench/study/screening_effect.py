@@ -26,6 +26,12 @@ from irtbench.study.person_screening import ScaleFit, fit_scales
 _COMPARED = ("discrimination", "difficulty", "se_discrimination", "se_difficulty")
 
 
+FEWEST_LEFT_OUT = 5  # by one rule, of whom something is said together
+WEAKER = 0.5  # standard deviations of ability below those kept, from which on who is left out is the less able
+HONEST = 0.5  # of the difference that easy and hard items make for people of their ability; guessers show none
+ABILITIES = -8.0, 8.0  # between which that of a group is sought
+
+
 @dataclass(frozen=True, eq=False)
 class ScreeningEffect(Shown):
     """Scales and items before and after screening.
@@ -115,12 +121,6 @@ def screening_effect(
     return ScreeningEffect(
         pd.DataFrame(rows), both.sort_values("item_id", key=lambda ids: ids.map(order), kind="stable")
     )
-
-
-FEWEST_LEFT_OUT = 5  # by one rule, of whom something is said together
-WEAKER = 0.5  # standard deviations of ability below those kept, from which on who is left out is the less able
-HONEST = 0.5  # of the difference that easy and hard items make for people of their ability; guessers show none
-ABILITIES = -8.0, 8.0  # between which that of a group is sought
 
 
 def exclusions_by_ability(

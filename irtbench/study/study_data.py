@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from irtbench.bank.norms import Norms, rake, raked_norms
 from irtbench.config import DataSettings, StudyFile
 from irtbench.data.approval_rates import APPROVAL_COLUMNS, approval_column, approval_rates
 from irtbench.data.grading import grade
@@ -20,13 +21,13 @@ from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.long_table import find_id_columns
 from irtbench.data.readers.part_values import as_text, names_of
 from irtbench.data.readers.recognise import holds_responses, is_outside, read_answers, read_responses
-from irtbench.data.readers.respondents import is_prolific
+from irtbench.data.readers.respondents import is_prolific, read_respondents, respondents_of, weights_of
 from irtbench.data.readers.table import demand_columns, read_table
 from irtbench.data.readers.table_blocks import ROWS_READ
 from irtbench.data.readers.trials import PAIR
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.estimation.fit import setting_in_memory
-from irtbench.study.norm_columns import read_columns_of_norms
+from irtbench.scoring.ability import Abilities
 
 if TYPE_CHECKING:
     from irtbench.data.readers.large_table import LargeTable
@@ -35,25 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class StudyData:
-    """What the files of a study hold.
-
-    Parameters
-    ----------
-    answers
-        Raw answers, the first of several trials of a pair; None if graded responses were given.
-    responses
-        Graded responses, in memory or on disk; of several trials the number right.
-    items
-        The items.
-    respondents
-        The columns of the respondents that norms are formed by, weights included; None if none is asked for.
-    respondents_from
-        The file that these are from.
-    approval
-        Approval rates of the respondents, the index holding them; None if no rule asks for them.
-    named
-        Name and hash of the answers where they are no file of this machine.
-    """
+    """What the files of a study hold."""
 
     answers: pd.DataFrame | None
     responses: Responses
@@ -79,11 +62,6 @@ def read_data(
     """Read the files that a study file names, and grade the answers.
 
     Graded responses may be encoded on disk already, `stored`, from a large table, `source`.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, or the files do not fit together.
     """
     data, items, answers = settings.data, read_items_given(settings), None
     if data.content == "answers" and items is None:
@@ -102,7 +80,7 @@ def read_data(
             raise InputError(f"responses: unknown item {name_first(unknown)}")
         responses = stored.with_items(items.item_ids)
     elif data.content == "answers" and items is not None:
-        responses, answers = grade(table, items, settings.grading), first_trials(table)
+        responses, answers = grade(table, items, settings.grading), table[~table.duplicated(PAIR)]
     else:
         responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
     items = items or ItemTable.plain(responses.item_ids)
@@ -133,13 +111,7 @@ def needs_memory(settings: StudyFile) -> str:
 
 
 def read_items_given(settings: StudyFile) -> ItemTable | None:
-    """The table of items that a study file names; None if it names none.
-
-    Raises
-    ------
-    InputError
-        If the table cannot be read, or a setting needs one and there is none.
-    """
+    """The table of items that a study file names; None if it names none."""
     data = settings.data
     if data.items is not None:
         return read_items(data.items, columns=data.item_columns, where=data.where)
@@ -148,19 +120,8 @@ def read_items_given(settings: StudyFile) -> ItemTable | None:
     return None
 
 
-def first_trials(answers: pd.DataFrame) -> pd.DataFrame:
-    """The first answer of each respondent to each item, for what is of one each: agreement, patterns, seconds."""
-    return answers[~answers.duplicated(["respondent_id", "item_id"])]
-
-
 def read_approval(settings: StudyFile, table: pd.DataFrame) -> pd.Series[float] | None:
-    """Approval rates, from the table of respondents if there is one, else from the answers; None if no rule asks.
-
-    Raises
-    ------
-    InputError
-        If a rule asks for them and there is no column of them.
-    """
+    """Approval rates, from the table of respondents if there is one, else from the answers; None if no rule asks."""
     if settings.screening.min_approval is None:
         return None
     file = settings.data.respondents or settings.data.answers
@@ -214,13 +175,7 @@ def divide(items: ItemTable, settings: StudyFile) -> dict[str, tuple[str, ...]]:
 
 
 def check_named_items(parts: Mapping[str, tuple[str, ...]], settings: StudyFile) -> None:
-    """Refuse settings about items that no scale has.
-
-    Raises
-    ------
-    InputError
-        Naming the first of them.
-    """
+    """Refuse settings about items that no scale has."""
     known = {item for item_ids in parts.values() for item in item_ids}
     stray = [e.item_id for e in settings.pruning.exclude if e.item_id not in known]
     stray += [item for item in settings.pruning.protect if item not in known]
@@ -231,15 +186,81 @@ def check_named_items(parts: Mapping[str, tuple[str, ...]], settings: StudyFile)
 
 
 def check_published(parts: Mapping[str, tuple[str, ...]], settings: StudyFile) -> None:
-    """Refuse published figures of a scale that the study does not have.
-
-    Raises
-    ------
-    InputError
-        Naming the scale, and those there are.
-    """
+    """Refuse published figures of a scale that the study does not have."""
     if stray := sorted(set(settings.published.scales) - set(parts)):
         raise InputError(
             f"{settings.path}: published.scales: unknown scale {name_first(stray)}; expected some of "
             f"{name_first(list(parts))}"
         )
+
+
+def read_columns_of_norms(settings: StudyFile, table: pd.DataFrame) -> tuple[pd.DataFrame, Path] | tuple[None, None]:
+    """Columns of the respondents that norms are formed by, and their file: a table of respondents, or the answers."""
+    data, weight = settings.data, settings.score.norm_weight
+    names = list(dict.fromkeys([*settings.score.norm_columns, *([] if weight is None else [weight])]))
+    if not names:
+        prolific = data.respondents is not None and is_prolific(look_at(data.respondents))  # says who counts
+        if data.respondents is not None and settings.screening.min_approval is None and not prolific:
+            raise InputError(
+                f"{settings.path}: data.respondents: no column of it is asked for; "
+                "expected score.norm_groups, score.norm_group, score.norm_margins, score.norm_weight or "
+                "screening.min_approval"
+            )
+        return None, None
+    if data.respondents is not None:
+        known = {"respondent_id": "Participant id"} if is_prolific(look_at(data.respondents)) else {}
+        columns = {**known, **data.respondent_columns}
+        return read_respondents(data.respondents, names, columns=columns), data.respondents
+    return respondents_of(table, names, data.answers), data.answers
+
+
+def columns_of_norms(
+    settings: StudyFile,
+    respondents: pd.DataFrame | None,
+    respondents_from: Path | None,
+    screened: Responses,
+    progress: Callable[[str], None],
+) -> pd.DataFrame | None:
+    """The same for the screened respondents, in their order, checked before anything is fitted."""
+    if respondents is None or respondents_from is None:
+        return None
+    of_screened = respondents.reindex(list(screened.respondent_ids)).astype(object)
+    of_screened = of_screened.where(of_screened.notna(), None)
+    for name in settings.score.norm_columns:
+        known = of_screened[name].notna()
+        if not known.any():
+            raise InputError(
+                f"file {respondents_from}, column {name}: empty for all {screened.n_respondents} screened "
+                "respondents; expected a value for some"
+            )
+        if not known.all():
+            progress(f"{name}: known of {int(known.sum())} of {screened.n_respondents} respondents")
+    for name, value in settings.score.norm_group.items():
+        values = sorted(set(of_screened[name].dropna()))
+        if value not in values:
+            raise InputError(
+                f"{settings.path}: score.norm_group: no screened respondent has {name} {value}; "
+                f"expected one of {name_first(values)}"
+            )
+    weights = None
+    if settings.score.norm_weight is not None:
+        weights = weights_of(of_screened, settings.score.norm_weight, respondents_from)
+    if settings.score.norm_margins:
+        raked = rake({str(name): list(of_screened[name]) for name in of_screened}, settings.score.norm_margins, weights)
+        progress(f"norms weighted to {name_first(list(settings.score.norm_margins))}: {raked.in_short()}")
+    return of_screened
+
+
+def norms_of(abilities: Abilities, columns: pd.DataFrame | None, settings: StudyFile) -> Norms:
+    """The norm sample of a scale, with the weights and groups of its respondents."""
+    if columns is None:
+        return Norms(abilities.theta, standard_error=abilities.standard_error)
+    own = columns.loc[list(abilities.respondent_ids)]
+    weight = settings.score.norm_weight
+    norms = Norms(
+        abilities.theta,
+        None if weight is None else weights_of(own, weight, settings.data.respondents or settings.data.answers),
+        abilities.standard_error,
+        {name: tuple(own[name]) for name in settings.score.norm_columns},
+    )
+    return raked_norms(norms, settings.score.norm_margins) if settings.score.norm_margins else norms

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+import pandas as pd
+
+from irtbench.building.prune_rules import FEWEST_ITEMS
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.readers.long_table import LongTable
+from irtbench.data.vocabulary import is_closed
+from irtbench.study.examination import Examination
 
 if TYPE_CHECKING:
     from irtbench.data.grading import NormalisationRule
@@ -15,39 +25,13 @@ Preset = Literal["standard", "lalor2016", "none"]
 #: Rules of ``[grading] normalise`` that a study file begins with.
 NORMALISE: tuple[NormalisationRule, ...] = ("strip", "casefold")
 
+MOST_OPTIONS = 10  # distinct keys, up to which they are options that can be guessed at
+FEWEST_TO_JUDGE = 20  # answers of a respondent, below which hardly anybody is surely better than by guessing
+
 
 @dataclass(frozen=True)
 class Template:
-    """What goes into a study file; what is None or empty is left out.
-
-    Parameters
-    ----------
-    title
-        What the study is called.
-    answers
-        Its file or folder, as the study file names it.
-    content, format, items
-        What that holds, in which format, and the table of items.
-    data
-        Further keys of ``[data]``: columns, trials, metric, ...
-    attention
-        Whether there are attention checks, which screening then asks for.
-    n_options
-        How many answers there are to choose from, where they are fixed: a rule of screening by it is proposed as a
-        comment, since it depends on ability.
-    by_label
-        Whether there is a scale for each label.
-    answers_mapped
-        ``[grading] map``.
-    prior
-        Of ``[model]``.
-    preset
-        Of ``[pruning]``.
-    systems
-        Files of systems to score at the end.
-    respondents
-        What the bank calls those whose responses these are, where it is not people.
-    """
+    """What goes into a study file; what is None or empty is left out."""
 
     title: str
     answers: str
@@ -67,34 +51,26 @@ class Template:
 
 def study_text(template: Template, *, output: Path) -> str:
     """The study file as TOML; results go to the folder `output` beside it."""
-    data: dict[str, object] = {"answers": template.answers}
-    if template.items is not None:
-        data["items"] = template.items
-    if template.content == "responses":
-        data["content"] = "responses"
-    if template.format != "auto":
-        data["format"] = template.format
-    data |= {key: value for key, value in template.data.items() if value not in (None, "", (), [], {}, "error")}
-    screening: dict[str, object] = {}
-    if template.attention:
-        screening["attention_share"] = 1.0
-    tables: list[tuple[str, str, dict[str, object]]] = [
+    of_answers = template.content == "answers"
+    data = {
+        "answers": template.answers,
+        "items": template.items,
+        "content": None if of_answers else "responses",
+        "format": None if template.format == "auto" else template.format,
+        **template.data,
+    }
+    tables: list[tuple[str, str, Mapping[str, object]]] = [
         ("study", "", {"title": template.title, "seed": 1}),
-        ("data", "", data),
-        ("screening", "who is left out", screening),
+        ("data", "", {key: value for key, value in data.items() if value not in ("", (), [], {}, "error")}),
+        ("screening", "who is left out", {"attention_share": 1.0 if template.attention else None}),
     ]
-    if template.content == "answers":
-        grading: dict[str, object] = {"normalise": list(NORMALISE), "empty": "wrong"}
-        if template.answers_mapped:
-            grading["map"] = dict(template.answers_mapped)
+    if of_answers:
+        grading = {"normalise": list(NORMALISE), "empty": "wrong", "map": template.answers_mapped or None}
         tables.append(("grading", "how answers are compared with the key", grading))
-    model: dict[str, object] = {"kind": "2pl"}
-    if template.prior is not None:
-        model["prior"] = template.prior
-    by: dict[str, object] = {"by": "label" if template.by_label else "none"}
+    by = {"by": "label" if template.by_label else "none"}
     tables += [
         ("scales", "label: one scale a label of the items; none: one for all", by),
-        ("model", "", model),
+        ("model", "", {"kind": "2pl", "prior": template.prior}),
         ("pruning", "standard, lalor2016 or none; single rules beside it", {"preset": template.preset}),
         ("score", "systems to score at the end", {"systems": list(template.systems)}),
         ("output", "", {"directory": output.as_posix()}),
@@ -104,8 +80,8 @@ def study_text(template: Template, *, output: Path) -> str:
     lines = [f"# Study file of irtbench: irtbench build {output.name}.toml"]
     for name, comment, table in tables:
         lines += ["", f"[{name}]" + (f"  # {comment}" if comment else "")]
-        lines += [f"{key} = {toml_value(value)}" for key, value in table.items()]
-        if name == "screening" and template.n_options is not None and template.content == "answers":
+        lines += [f"{key} = {toml_value(value)}" for key, value in table.items() if value is not None]
+        if name == "screening" and template.n_options is not None and of_answers:
             lines.append(
                 f"# chance_level = {1 / template.n_options:.4f}  # leaves out who may guess, and honest weak people too"
             )
@@ -120,10 +96,8 @@ def toml_value(value: object) -> str:
     >>> print(toml_value({"a b": [1, True, "x"]}))
     { "a b" = [1, true, "x"] }
     """
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
     if isinstance(value, Mapping):
         pairs = ", ".join(f"{toml_text(str(key))} = {toml_value(entry)}" for key, entry in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
@@ -135,3 +109,63 @@ def toml_value(value: object) -> str:
 def toml_text(text: str) -> str:
     """A text as a TOML basic string, whose escapes are those of JSON but for DEL, which JSON leaves as it is."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def propose(template: Template, examination: Examination, items: ItemTable | None) -> Template:
+    """Fill in what the data say: screening, scales, prior, trials.
+
+    A scale for each label if each has enough items; attention checks are all to be right; the prior that suits the
+    number of respondents; of several trials of raw answers the first. No rule that depends on ability is set; with few
+    options, and enough answers each, that of chance stands there as a comment.
+    """
+    for code in ("few_respondents", "duplicates", "finer_scores", "vocabulary", "unknown_items", "no_keys", "no_key"):
+        if code == "finer_scores" and template.data.get("threshold") is not None:
+            continue
+        stop = examination.finding(code)
+        if stop is not None:
+            raise InputError(f"{template.answers}: no study can be built from this yet: {stop.text}")
+    keys = (
+        {} if items is None else {i: key for i, key in zip(items.item_ids, items.key, strict=True) if key is not None}
+    )
+    n_options = len(set(keys.values()))
+    each = examination.summary.n_responses / max(1, examination.summary.n_respondents)
+    guessed = is_closed(keys) and 2 <= n_options <= MOST_OPTIONS and each >= FEWEST_TO_JUDGE
+    data = dict(template.data)
+    several = examination.finding("trials") is not None and template.content == "answers"
+    if several and data.get("trials", "error") == "error":
+        data["trials"] = "first"
+    return replace(
+        template,
+        data=data,
+        attention=items is not None and bool(items.attention_items),
+        n_options=n_options if guessed else None,
+        by_label=items is not None and _has_scales(items),
+        prior=None if examination.prior == "none" else examination.prior,
+    )
+
+
+def items_from_columns(table: LongTable, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Table of the items with what columns of the answers say of them, such as ``{"label": "benchmark"}``."""
+    found = table.frame[["item_id"]].drop_duplicates().reset_index(drop=True)
+    for name, column in columns.items():
+        if column not in table.frame.columns:
+            raise InputError(
+                f"file {table.path}: no column '{column}' for the {name} of the items; a {table.format} table has it "
+                "in a table of items (--items)"
+            )
+        said = table.frame.loc[table.frame[column].notna(), ["item_id", column]].drop_duplicates()
+        twice = said["item_id"][said["item_id"].duplicated()]
+        if not twice.empty:
+            raise InputError(
+                f"file {table.path}: column '{column}' has several values for item {twice.iloc[0]}; expected one, "
+                f"as it is the {name} of the item"
+            )
+        found[name] = found["item_id"].map(said.set_index("item_id")[column])
+    return found
+
+
+def _has_scales(items: ItemTable) -> bool:
+    """Whether each item has a label and each label enough items for a scale."""
+    labels = [label for label, check in zip(items.label, items.attention, strict=True) if not check]
+    counts = Counter(labels)
+    return None not in counts and len(counts) > 1 and min(counts.values()) > FEWEST_ITEMS

@@ -6,29 +6,29 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from irtbench.bank.bank import ItemBank
+from irtbench.building.assembly import AssembledForms, assemble_forms, form_bank
+from irtbench.building.binary_program import TimeOut
 from irtbench.config import StudyFile
 from irtbench.data.grading import grade
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
+from irtbench.data.readers.item_table import read_items
+from irtbench.data.readers.table import read_table
 from irtbench.data.responses import ResponseMatrix
+from irtbench.evaluation.agreement_of_grades import numbers_of
 from irtbench.scoring.explanation import Explanation, explain_all
-from irtbench.scoring.group_percentiles import percentiles_by_group
+from irtbench.scoring.more_columns import percentiles_by_group
 from irtbench.scoring.scores import score_responses
 from irtbench.study.study_data import read_system_table
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class SystemResponses:
-    """Graded responses of the systems of one file to items of the study."""
-
-    path: Path
-    responses: ResponseMatrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +43,9 @@ class SystemScores:
     group_percentiles: pd.DataFrame | None
 
 
-def read_systems(settings: StudyFile, items: ItemTable) -> tuple[SystemResponses, ...]:
-    """Read and grade the systems that the study file names.
-
-    Raises
-    ------
-    InputError
-        Naming the file, if it cannot be read or graded, or none of its items is one of the study's.
-    """
-    return tuple(SystemResponses(path, _graded(path, settings, items)) for path in settings.score.systems)
+def read_systems(settings: StudyFile, items: ItemTable) -> list[tuple[Path, ResponseMatrix]]:
+    """Read and grade the systems that the study file names."""
+    return [(path, _graded(path, settings, items)) for path in settings.score.systems]
 
 
 def _graded(path: Path, settings: StudyFile, items: ItemTable) -> ResponseMatrix:
@@ -65,25 +59,26 @@ def _graded(path: Path, settings: StudyFile, items: ItemTable) -> ResponseMatrix
         raise InputError(f"file {path}: {error}") from None
 
 
-def score_systems(bank: ItemBank, settings: StudyFile, systems: Sequence[SystemResponses]) -> SystemScores | None:
+def score_systems(
+    bank: ItemBank, settings: StudyFile, systems: Sequence[tuple[Path, ResponseMatrix]]
+) -> SystemScores | None:
     """Scores of the systems, and what they rest on; None without any on the items kept."""
     scoring, groups = settings.score.scoring(seed=settings.study.seed), settings.score.norm_columns
     kept = {item for scale in bank.scales for item in scale.items.item_ids}
     scores, explanations, in_groups = [], [], []
-    for system in systems:
-        graded = system.responses
+    for path, graded in systems:
         answered = [item for item, n in zip(graded.item_ids, graded.n_by_item, strict=True) if n and item in kept]
         if not answered:
-            log.warning("file %s: answers no item that is kept, and is not scored", system.path)
+            log.warning("file %s: answers no item that is kept, and is not scored", path)
             continue
-        graded = graded.select_items(answered).answered()
-        scores.append(score_responses(bank, graded, scoring))
-        if graded.trials is None:
-            explanations.append(explain_all(bank, graded))
+        own = graded.select_items(answered).answered()
+        scores.append(score_responses(bank, own, scoring))
+        if own.trials is None:
+            explanations.append(explain_all(bank, own))
         else:
-            log.warning("file %s: several trials of an item: surprises are of one response each", system.path)
+            log.warning("file %s: several trials of an item: surprises are of one response each", path)
         if groups:
-            in_groups.append(percentiles_by_group(bank, graded, groups, scoring))
+            in_groups.append(percentiles_by_group(bank, own, groups, scoring))
     if not scores:
         return None
     return SystemScores(
@@ -91,3 +86,65 @@ def score_systems(bank: ItemBank, settings: StudyFile, systems: Sequence[SystemR
         Explanation.together(explanations) if explanations else None,
         pd.concat(in_groups, ignore_index=True) if in_groups else None,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class StudyForms:
+    """What became of the wish for forms: the forms and a bank of each, or why there are none."""
+
+    assembled: AssembledForms | None
+    banks: tuple[ItemBank, ...]
+    why_not: str
+
+
+def study_forms(bank: ItemBank, settings: StudyFile) -> StudyForms | None:
+    """Forms as ``[forms]`` wishes; None without the table. A wish that cannot be met does not stop the study."""
+    if settings.forms is None:
+        return None
+    try:
+        found = assemble_forms(bank, settings.forms, columns=_columns(settings))
+    except (InputError, TimeOut) as error:
+        return StudyForms(None, (), str(error))
+    banks = tuple(form_bank(bank, form, seed=settings.study.seed) for form in found.forms)
+    return StudyForms(found, banks, "")
+
+
+def _columns(settings: StudyFile) -> pd.DataFrame | None:
+    """The table of items, whose columns limits and enemies may name; the rows that the study is about."""
+    data = settings.data
+    if data.items is None:
+        return None
+    known = read_items(data.items, columns=data.item_columns, where=data.where)
+    table = read_table(data.items)
+    for column, value in data.where.items():
+        table = table[table[column] == value]
+    return table.reset_index(drop=True).assign(item_id=list(known.item_ids))
+
+
+def scores_named(levels: Sequence[str]) -> tuple[str, ...]:
+    """The labels of the levels; none if they are numbers."""
+    try:
+        [float(level) for level in levels]
+    except ValueError:
+        return tuple(levels)
+    return ()
+
+
+@dataclass(frozen=True, eq=False)
+class SharesOfPoints:
+    """What systems scored, shape (n_respondents, n_items), NaN where nothing."""
+
+    respondent_ids: tuple[str, ...]
+    shares: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, scores: pd.DataFrame, levels: Sequence[str], file: Path) -> SharesOfPoints:
+        """Grades read from a file as shares of the way from the lowest level to the highest."""
+        number = numbers_of(levels)
+        names: Sequence[Any] = scores_named(levels) or [float(level) for level in levels]
+        named = dict(zip(names, number, strict=True))
+        given = pd.unique(scores.to_numpy().ravel())
+        if strange := [value for value in given if not pd.isna(value) and value not in named]:
+            raise InputError(f"file {file}: grade {strange[0]}: none of --levels {','.join(levels)}")
+        shares = (scores.map(named.get, na_action="ignore").astype(np.float64) - number.min()) / np.ptp(number)
+        return cls(tuple(map(str, scores.index)), shares.to_numpy())

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.bank.bank import ItemBank
-from irtbench.bank.left_out import NOT_ON_A_SCALE, LeftOut, among, items_left_out, on_no_scale
+from irtbench.bank.bank import NOT_ON_A_SCALE, ItemBank, LeftOut, among, items_left_out, on_no_scale
 from irtbench.bank.scale import Scale
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError

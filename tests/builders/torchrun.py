@@ -92,7 +92,7 @@ def with_faults(shares=None, slow=None, killed=None, fails=None, scored=None) ->
 
 def kill_when_kept(most: int) -> None:
     """Kill this process when it has kept scores of a part and there are so many."""
-    from irtbench.scoring.kept_scores import KeptScores
+    from irtbench.scoring.part_scores import KeptScores
 
     put = KeptScores.put
 

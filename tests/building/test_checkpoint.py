@@ -131,13 +131,6 @@ def test_what_is_absent_damaged_or_of_another_key_is_not_taken_up(tmp_path: Path
     assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["step.json"]
 
 
-def test_rounds_are_taken_up_until_the_first_gap(tmp_path: Path) -> None:
-    for number, key in ((1, "key"), (2, "key"), (3, "another run"), (4, "key")):
-        Checkpoint(tmp_path, key).save(f"round_{number}", Inner(str(number), np.zeros(1)))
-    assert [record.name for record in Checkpoint(tmp_path, "key").load_rounds(Inner)] == ["1", "2"]
-    assert Checkpoint(tmp_path, "another run").load_rounds(Inner) == []
-
-
 def test_the_key_knows_data_and_settings() -> None:
     responses = simulated()
     values = responses.values.copy()

@@ -12,8 +12,7 @@ from builders.command_line import refused, run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
-from irtbench.building.assembly import assemble_forms
-from irtbench.building.form_bank import form_bank
+from irtbench.building.assembly import assemble_forms, form_bank
 from irtbench.data.harness_ids import harness_ids
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable

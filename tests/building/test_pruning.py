@@ -13,8 +13,7 @@ import pytest
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
 from irtbench.building.prune_rules import LALOR2016, Exclusion, PruneRules
 from irtbench.building.pruned import Pruning, misfit_as_a_whole
-from irtbench.building.pruning import prune
-from irtbench.building.pruning_round import _bootstrapped
+from irtbench.building.pruning import UnderWay, prune
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.item_fit import item_fit
@@ -451,7 +450,7 @@ def test_m2_waits_for_the_last_round_where_it_takes_long(monkeypatch: pytest.Mon
     rules = replace(QUICK, order=("item_fit",))
     each = prune(responses, fit_model, rules)
     assert len(each.rounds) > 2
-    monkeypatch.setattr("irtbench.building.pruning_round.MOST_ITEMS_EACH_ROUND", 5)
+    monkeypatch.setattr("irtbench.building.pruning.MOST_ITEMS_EACH_ROUND", 5)
     seldom = prune(responses, fit_model, rules)
     assert reasons(seldom) == reasons(each)
     assert [np.isnan(r.global_fit.m2) for r in seldom.rounds] == [False, *[True] * (len(each.rounds) - 2), False]
@@ -493,10 +492,8 @@ def test_the_sequential_bootstrap_of_pruning_keeps_its_level() -> None:
     for seed in range(n_sets):
         rng = np.random.default_rng(seed)
         responses = simulate_responses(rng.normal(size=60), items, rng=rng)
-        found = _bootstrapped(
-            1, local_dependence(responses, items), responses, fitted, lambda sample: fitted, rules, {}, seed,
-            lambda message: None,
-        )  # fmt: skip
+        going = UnderWay(responses, rules, lambda sample: fitted, None, None, {}, seed, lambda message: None)
+        found = going.bootstrapped(local_dependence(responses, items), responses, fitted, 0.05)
         significant += found.p_bootstrap_adjusted.min() <= 0.05
         samples.append(found.bootstrap_samples)
     assert significant <= 20  # .052 of 200 are 10.4; more than 20 have a chance of .002
@@ -581,7 +578,7 @@ def test_pairs_of_very_many_items_are_not_tested_and_it_says_so(monkeypatch: pyt
     responses = simulate_responses(rng.normal(size=400), items, rng=rng)
     values = responses.values.copy()
     values[:, 7] = values[:, 6]  # twins
-    monkeypatch.setattr("irtbench.building.pruning_round.MOST_ITEMS_IN_PAIRS", 7)
+    monkeypatch.setattr("irtbench.building.pruning.MOST_ITEMS_IN_PAIRS", 7)
     found = prune(values, rules=PruneRules(item_fit_alpha=None, min_cfi=None, min_tli=None))
     assert len(found.kept) == 8
     assert "8 items have 28 pairs" in found.not_available

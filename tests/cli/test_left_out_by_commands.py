@@ -9,8 +9,7 @@ import pytest
 
 from builders.commands_here import run_main
 from builders.valid_inputs import write_valid_inputs
-from irtbench.bank.bank import ItemBank, load_bank, save_bank
-from irtbench.bank.left_out import NOT_ON_A_SCALE
+from irtbench.bank.bank import NOT_ON_A_SCALE, ItemBank, load_bank, save_bank
 
 LINE = "irtbench: 2 items left out, as in the bank's own study: removed (negative slope), check (attention check)"
 

@@ -20,9 +20,8 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import estimate_ability
-from irtbench.scoring.adaptive import Adaptive, AdaptiveSettings
+from irtbench.scoring.adaptive import CRITERIA, Adaptive, AdaptiveSettings, ItemCurves
 from irtbench.scoring.adaptive_paths import replay_adaptive, simulate_adaptive
-from irtbench.scoring.item_selection import CRITERIA, ItemCurves
 
 #: catR 3.17's names of our rules.
 RULES = {"MFI": "information", "MPWI": "posterior", "KLP": "kullback", "MEPV": "variance", "bOpt": "difficulty"}

@@ -9,7 +9,7 @@ import pytest
 
 import irtbench
 from builders.commands_here import run_main
-from irtbench.scoring.comparability import percentile_flags, reliability
+from irtbench.scoring.percentiles import percentile_flags, reliability
 
 RNG = np.random.default_rng(1)
 ITEMS = irtbench.ItemParameters.from_difficulty(RNG.lognormal(0.3, 0.2, 40), np.linspace(-2.5, 2.5, 40))

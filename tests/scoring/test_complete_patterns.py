@@ -19,7 +19,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, normalise, posterior_of
-from irtbench.scoring.complete_patterns import CompletePatterns
+from irtbench.scoring.ability import CompletePatterns
 from irtbench.scoring.scores import score_responses
 
 

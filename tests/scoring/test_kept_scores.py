@@ -16,7 +16,7 @@ from irtbench.data.readers import large_table, row_order
 from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring import part_scores
 from irtbench.scoring.bulk import score_file
-from irtbench.scoring.kept_scores import IDENTITY, SEAL, KeptScores
+from irtbench.scoring.part_scores import IDENTITY, SEAL, KeptScores
 from irtbench.scoring.scores import ScoringSettings, score_responses
 
 BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
@@ -145,7 +145,7 @@ def test_parts_that_are_not_what_was_written_are_scored_anew(
         KeptScores(tmp_path / "other", {"of": "another"})
         (unfinished / IDENTITY).write_text((tmp_path / "other" / IDENTITY).read_text())
     else:
-        monkeypatch.setattr("irtbench.scoring.kept_scores.version", lambda name: "0.0")
+        monkeypatch.setattr("irtbench.scoring.part_scores.version", lambda name: "0.0")
     caplog.clear()
     sizes = scored(monkeypatch)
     score_file(BANK, source, target, unfinished=unfinished)

@@ -9,7 +9,7 @@ import pytest
 
 import irtbench
 from builders.commands_here import run_main
-from irtbench.bank.scale_line import ScaleLine
+from irtbench.bank.scale import ScaleLine
 
 LINE = ScaleLine(1.2, 0.5, np.array([[0.04, 0.01], [0.01, 0.09]]))
 ITEMS = irtbench.ItemParameters.from_difficulty(np.full(8, 1.4), np.linspace(-1.5, 1.5, 8))

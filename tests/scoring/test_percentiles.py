@@ -1,6 +1,7 @@
 """Human percentiles: the paper's Table 5, ranks counted by hand, and their intervals."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +22,12 @@ from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import Abilities, eap
 from irtbench.scoring.percentiles import (
-    empirical_percentile,
     normal_percentile,
     percentiles,
-    population_percentile,
     population_share,
-    smoothed_percentile,
 )
+
+ranked, smoothed = partial(percentiles, norm="empirical"), partial(percentiles, norm="smoothed")
 
 
 def abilities_at(*theta: float, half_width: float = 0.5) -> Abilities:
@@ -74,7 +74,7 @@ def test_the_normal_interval_is_that_of_theta() -> None:
 
 def test_ranks_by_hand() -> None:
     # norm sample -1, 0, 0, 1, 2: below 0 is one of five, two tie: (1 + 2/2) / 5 = 40%; at 1.5 four are below: 80%
-    found = empirical_percentile(abilities_at(0.0, 1.5, -3.0, 9.0, half_width=1.0), Norms(np.array([0, 2, -1, 0, 1.0])))
+    found = ranked(abilities_at(0.0, 1.5, -3.0, 9.0, half_width=1.0), Norms(np.array([0, 2, -1, 0, 1.0])))
     assert found.percentile.tolist() == pytest.approx([40, 80, 0, 100])
     # theta 0 reaches from -1 to 1: (0 + 1/2) / 5 = .1 and (3 + 1/2) / 5 = .7. Wilson's interval for 2 of 5 is
     # (.4 + .38415) / 1.76829 -+ (1.96 / 1.76829) sqrt(.4 x .6 / 5 + 3.8415 / 100) = .4435 -+ .3258: .1176 to .7693.
@@ -86,15 +86,13 @@ def test_weights_count_as_so_many_respondents() -> None:
     weighted = Norms(np.array([1.0, -1.0, 0.5]), np.array([2.0, 3.0, 1.0]))
     repeated = Norms(np.array([1.0, 1.0, -1.0, -1.0, -1.0, 0.5]))
     abilities = abilities_at(-1.0, 0.0, 0.5, 1.0, 2.0)
-    np.testing.assert_allclose(
-        empirical_percentile(abilities, weighted).percentile, empirical_percentile(abilities, repeated).percentile
-    )
+    np.testing.assert_allclose(ranked(abilities, weighted).percentile, ranked(abilities, repeated).percentile)
 
 
 def test_a_member_of_the_norm_sample_ties_with_itself() -> None:
     # the norm sample is kept to four decimals; unrounded, a theta would fall beside its own entry
     theta = np.random.default_rng(0).normal(size=101)
-    found = empirical_percentile(abilities_at(*theta), Norms(theta))
+    found = ranked(abilities_at(*theta), Norms(theta))
     expected = 100 * (np.argsort(np.argsort(theta)) + 0.5) / 101
     np.testing.assert_allclose(found.percentile, expected)
 
@@ -120,9 +118,9 @@ def test_the_norm_samples_error_by_hand() -> None:
     assert found.lower[0] == pytest.approx(100 * ndtr(1 - 1.959964 * 0.122474), abs=1e-3)
     assert found.upper[0] == pytest.approx(100 * ndtr(1 + 1.959964 * 0.122474), abs=1e-3)
     # ranks: 84 of 100 lie below, Wilson's interval (.84 + .019207) / 1.038415 -+ 1.88746 sqrt(.001344 + .000096)
-    ranked = empirical_percentile(abilities_at(1.0, half_width=0.0), sample)
-    assert ranked.percentile[0] == pytest.approx(84)
-    assert (ranked.lower[0], ranked.upper[0]) == pytest.approx((75.58, 89.90), abs=0.02)
+    among = ranked(abilities_at(1.0, half_width=0.0), sample)
+    assert among.percentile[0] == pytest.approx(84)
+    assert (among.lower[0], among.upper[0]) == pytest.approx((75.58, 89.90), abs=0.02)
 
 
 def skewed_population() -> Quadrature:
@@ -151,10 +149,10 @@ def test_the_error_of_an_estimated_population_by_hand() -> None:
     # theta known and in the middle of a symmetric density, 100 people: Wilson's interval for 50 of 100,
     # .5 -+ 1.96 / 1.038415 x sqrt(.25 / 100 + 3.8415 / 40000) = .5 -+ .096163
     sample = Norms(ndtri((np.arange(100) + 0.5) / 100))
-    found = population_percentile(abilities_at(0.0, half_width=0.0), normal_grid(61), sample)
+    found = percentiles(abilities_at(0.0, half_width=0.0), sample, population=normal_grid(61))
     assert (found.lower[0], found.upper[0]) == pytest.approx((40.384, 59.616), abs=0.01)
     # without people the density counts as known, and the interval is theta's
-    known = population_percentile(abilities_at(0.0), normal_grid(61))
+    known = percentiles(abilities_at(0.0), population=normal_grid(61))
     assert (known.lower[0], known.upper[0]) == pytest.approx((30.854, 69.146), abs=0.01)
 
 
@@ -167,20 +165,20 @@ def test_weights_cost_certainty() -> None:
 def test_the_smoothed_norm_by_hand() -> None:
     # two people at -1 and 1 with errors .5 and 2: (Phi(1 / .5) + Phi(-1 / 2)) / 2 = (.97725 + .30854) / 2 at 0
     sample = Norms(np.array([-1.0, 1.0]), None, np.array([0.5, 2.0]))
-    assert smoothed_percentile(abilities_at(0.0), sample).percentile[0] == pytest.approx(64.29, abs=0.01)
+    assert smoothed(abilities_at(0.0), sample).percentile[0] == pytest.approx(64.29, abs=0.01)
     # weights 3 to 1: (3 x .97725 + .30854) / 4
     weighted = Norms(sample.theta, np.array([3.0, 1.0]), sample.standard_error)
-    assert smoothed_percentile(abilities_at(0.0), weighted).percentile[0] == pytest.approx(81.007, abs=0.01)
+    assert smoothed(abilities_at(0.0), weighted).percentile[0] == pytest.approx(81.007, abs=0.01)
 
 
 def test_the_smoothed_norm_gives_back_what_eaps_have_lost() -> None:
     # EAPs of variance .75 about 0: without errors kept, each is spread by sqrt(1 - .75) = .5, and the sum is N(0, 1)
     shrunk = Norms(np.sqrt(0.75) * ndtri((np.arange(2001) + 0.5) / 2001))
     assert shrunk.spread[0] == pytest.approx(0.5, abs=0.005)
-    found = smoothed_percentile(abilities_at(-2.0, 0.5, 1.5), shrunk).percentile
+    found = smoothed(abilities_at(-2.0, 0.5, 1.5), shrunk).percentile
     np.testing.assert_allclose(found, 100 * ndtr([-2.0, 0.5, 1.5]), atol=0.1)
     # the ranks among the EAPs are another thing: 100 Phi(1.5 / sqrt(.75)) = 95.84
-    ranks = empirical_percentile(abilities_at(1.5), shrunk).percentile
+    ranks = ranked(abilities_at(1.5), shrunk).percentile
     assert ranks[0] == pytest.approx(95.84, abs=0.05)
 
 
@@ -197,7 +195,7 @@ def test_a_norm_group_is_a_norm_sample_of_its_own() -> None:
     assert english.weights.tolist() == [1.0, 3.0]
     assert english.groups == {"language": ("en", "en"), "screened": ("yes", "no")}
     # mid-rank of 0: weight 1 of 4 below
-    assert empirical_percentile(abilities_at(0.0), english).percentile[0] == pytest.approx(25)
+    assert ranked(abilities_at(0.0), english).percentile[0] == pytest.approx(25)
     with pytest.raises(InputError, match="nobody has language fr; expected one of de, en"):
         sample.group("language", "fr")
     with pytest.raises(InputError, match="no column age of the respondents is kept; there is: language, screened"):
@@ -238,7 +236,7 @@ def test_percentile_intervals_cover_the_true_percentile() -> None:
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=20), st.lists(st.floats(-6, 6), min_size=2, max_size=10))
 def test_percentiles_rise_with_theta_from_0_to_100(sample: list[float], theta: list[float]) -> None:
-    found = empirical_percentile(abilities_at(*sorted(theta)), Norms(np.array(sample)))
+    found = ranked(abilities_at(*sorted(theta)), Norms(np.array(sample)))
     assert (np.diff(found.percentile) >= 0).all()
     assert ((found.lower <= found.percentile) & (found.percentile <= found.upper)).all()
     assert (found.percentile >= 0).all()

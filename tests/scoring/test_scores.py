@@ -24,7 +24,7 @@ from irtbench.scoring import scores
 from irtbench.scoring.ability import eap, estimate_ability
 from irtbench.scoring.item_error import with_item_error
 from irtbench.scoring.modal import BOUND
-from irtbench.scoring.percentiles import normal_percentile, smoothed_percentile
+from irtbench.scoring.percentiles import normal_percentile, percentiles
 from irtbench.scoring.scores import ScoringSettings, item_error_on, score_answers, score_responses
 
 COLUMNS = [
@@ -204,7 +204,7 @@ def test_settings_choose_the_estimator_the_norm_and_the_error(bank: ItemBank) ->
     found = with_item_error(known, responses, items, item_error="delta")
     np.testing.assert_array_equal(scores["theta"], known.theta)
     np.testing.assert_allclose(scores["theta_upper"], found.upper)
-    place = smoothed_percentile(found, norms.group("language", "en"))
+    place = percentiles(found, norms.group("language", "en"), norm="smoothed")
     np.testing.assert_allclose(scores["percentile_lower"], place.lower)
     np.testing.assert_allclose(scores["percentile_empirical"], [0, 50, 100])
     assert (scores["method"] == "wle").all()

@@ -8,8 +8,7 @@ from report_study import FULL, PLAIN, simulated_files
 
 from irtbench.config import read_study
 from irtbench.report.html import render_report
-from irtbench.study.record import load_study, save_study
-from irtbench.study.results import Study
+from irtbench.study.results import Study, load_study, save_study
 from irtbench.study.run import run_study
 
 

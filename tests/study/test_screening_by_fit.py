@@ -16,8 +16,14 @@ from irtbench.data.screening import ScreeningSettings, screen
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.study.kept_respondents import screen_respondents
-from irtbench.study.person_screening import crowd_similarity, fit_scales, joint_person_fit, most_similar, screen_by_fit
+from irtbench.study.person_screening import (
+    crowd_similarity,
+    fit_scales,
+    joint_person_fit,
+    most_similar,
+    screen_by_fit,
+    screen_respondents,
+)
 from irtbench.study.screening_effect import exclusions_by_ability, screening_effect
 from irtbench.study.study_data import read_data
 

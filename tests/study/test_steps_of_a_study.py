@@ -14,10 +14,9 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.evaluation.agreement import agreement
 from irtbench.scoring.ability import Abilities
-from irtbench.study.kept_respondents import agreement_of_kept, screen_respondents
-from irtbench.study.norm_columns import columns_of_norms, norms_of
+from irtbench.study.person_screening import agreement_of_kept, screen_respondents
 from irtbench.study.run import describe_provenance
-from irtbench.study.study_data import check_named_items, divide, read_data
+from irtbench.study.study_data import check_named_items, columns_of_norms, divide, norms_of, read_data
 
 STUDY = """
 [data]
@@ -57,7 +56,7 @@ def test_files_are_read_graded_screened_and_compared(settings: StudyFile, monkey
     assert data.respondents.loc["p1"].tolist() == ["de", "2"]
     with pytest.raises(InputError, match=r"answers.csv: 5 respondents are left; expected at least \d+ to estimate"):
         screen_respondents(settings, data)
-    monkeypatch.setattr("irtbench.study.kept_respondents.FEWEST_RESPONDENTS", 5)
+    monkeypatch.setattr("irtbench.study.person_screening.FEWEST_RESPONDENTS", 5)
     screening = screen_respondents(settings, data).last
     assert screening.reason == ("",) * 5 + ("too few responses",)
     overall, by_label = agreement_of_kept(settings, data, screening)

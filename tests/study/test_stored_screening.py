@@ -18,8 +18,7 @@ from irtbench.data.screening import Screening, ScreeningSettings, screen
 from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
-from irtbench.study.kept_respondents import screen_respondents
-from irtbench.study.person_screening import screen_by_fit
+from irtbench.study.person_screening import screen_by_fit, screen_respondents
 from irtbench.study.study_data import StudyData
 
 RULES = ScreeningSettings(min_responses=3, attention_share=0.5, chance_level=0.25, chance_p=0.4)
@@ -64,7 +63,7 @@ def test_part_by_part_it_is_the_screening_in_memory(
     parts: list[Screening] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("irtbench.data.stored_responses.StoredResponses.at_once", rows)
-        patch.setattr("irtbench.study.kept_respondents.FEWEST_RESPONDENTS", 1)
+        patch.setattr("irtbench.study.person_screening.FEWEST_RESPONDENTS", 1)
         stored = on_disk(matrix, tmp_path_factory.mktemp("store"))
         found = screen_respondents(study, StudyData(None, stored, items), sample=50, each=parts.append)
     here = table_of(parts).set_index("respondent_id").loc[list(matrix.respondent_ids)].reset_index()
