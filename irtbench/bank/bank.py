@@ -53,7 +53,7 @@ class ItemBank(Drawn):
     scales
         At least one, of different names.
     card
-        What its maker says of it; None where nothing is said.
+        What its maker says of it; None where it says nothing.
 
     Raises
     ------
@@ -98,7 +98,7 @@ class ItemBank(Drawn):
 
 
 def save_bank(bank: ItemBank, path: Path | str) -> None:
-    """Write the bank, whole or not at all: into a file beside it that then takes its name.
+    """Write the bank, whole or not at all: into a file next to it that then takes its name.
 
     Raises
     ------
@@ -119,15 +119,15 @@ def save_bank(bank: ItemBank, path: Path | str) -> None:
     """
     target = Path(path)
     content = _to_document(bank).to_text().encode()
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with beside.open("xb") as file:
+        with part.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, target)
+        os.replace(part, target)
     finally:
-        beside.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
 
 
 def load_bank(
@@ -340,9 +340,9 @@ def scales_of_items(
     if categories and is_table(path) and in_categories(table := read_table(path)):
         by_scale = table.groupby(scale_names(table), sort=False) if scale_names(table) is not None else [(ALL, table)]
         by_name = {str(name): read_categories(part, path, scaling).as_items() for name, part in by_scale}
-        said = {"items": path.name}
+        source = {"items": path.name}
         return tuple(
-            Scale(name, known, ItemTable.plain(known.item_ids), provenance=said) for name, known in by_name.items()
+            Scale(name, known, ItemTable.plain(known.item_ids), provenance=source) for name, known in by_name.items()
         )
     items = read_parameters(path, upper_asymptotes=upper_asymptotes, scaling=scaling)
     names = np.full(items.n_items, ALL, dtype=object)

@@ -23,7 +23,7 @@ class DataCard(Settings):
     population
         Who the respondents are: where from, how many, since when.
     respondents
-        What sentences call them: ``models``, ``pupils``; ``people`` and ``the crowd`` unless it is said.
+        What sentences call them: ``models``, ``pupils``; ``people`` and ``the crowd`` by default.
     collection
         How their answers were collected: platform, instruction, payment, screening.
     citation

@@ -71,7 +71,7 @@ class CategoriesEntry(_Part):
     """The curves of an item in categories."""
 
     responses: Annotated[list[int | float | str], Field(min_length=2)]
-    """What stands for the categories, the lowest first."""
+    """The scores of the categories, the lowest first."""
     parameters: list[float]
     """As the model reads them: slopes and intercepts, asymptotes."""
     covariance: list[float] | None
@@ -327,7 +327,7 @@ def _categories_entry(items: CategoryParameters, k: int) -> CategoriesEntry:
 
 def _in_categories(entry: ScaleEntry) -> ItemParameters:
     """The items of a scale in categories."""
-    models, told, responses, x = [], [], [], []
+    models, entries, responses, x = [], [], [], []
     for item in entry.items:
         if item.categories is None or item.model not in MODELS:
             raise InputError(f"item {item.item_id}: expected categories and one of the models {', '.join(MODELS)}")
@@ -339,14 +339,14 @@ def _in_categories(entry: ScaleEntry) -> ItemParameters:
             )
         models.append(model)
         responses.append(tuple(item.categories.responses))
-        told.append(item.categories)
+        entries.append(item.categories)
         try:
             x.append(model.unbounded(np.array(item.categories.parameters)))
         except InputError as error:
             raise InputError(f"item {item.item_id}: {error}") from None
     width = max(map(len, x))
     covariance = np.full((len(x), width, width), np.nan)
-    for square, own, item in zip(covariance, told, entry.items, strict=True):
+    for square, own, item in zip(covariance, entries, entry.items, strict=True):
         n = len(own.parameters)
         square[:n, :n] = _square(own.covariance, n, item.item_id)
     return CategoryParameters(

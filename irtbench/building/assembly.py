@@ -311,7 +311,7 @@ def form_bank(bank: BankLike, form: Sequence[str], *, seed: int = 0) -> ItemBank
     """The bank with the items of a form alone, on the same scale of ability.
 
     The norm sample keeps the abilities and standard errors that it has from all items: they say what the population is
-    like, and ``normal`` and ``smoothed`` percentiles stand on them. An empirical percentile compares estimates, and
+    like, and ``normal`` and ``smoothed`` percentiles are based on them. An empirical percentile compares estimates, and
     those from few items are shrunk more: for it every respondent gets an ability on the form as well, the EAP of
     responses to it drawn at an ability that is drawn from the respondent's posterior.
 
@@ -372,7 +372,7 @@ def form_bank(bank: BankLike, form: Sequence[str], *, seed: int = 0) -> ItemBank
 
 
 def _norms_on_form(norms: Norms, short: Scale, rng: np.random.Generator) -> Norms:
-    """The norm sample with an ability on the form beside that on all items."""
+    """The norm sample with an ability on the form next to that on all items."""
     theta = norms.theta + norms.spread * rng.normal(size=norms.n)
     values = simulate_responses(theta, short.items, rng=rng).correct
     on_form = np.empty(norms.n)

@@ -36,7 +36,7 @@ class TimeOut(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """Rows of a program that stand for one wish."""
+    """Rows of a program that express one wish."""
 
     name: str
     rows: sparse.csr_array
@@ -141,9 +141,9 @@ def _solve_part(
     """The best solution in which the variables that are not free are as they are fixed."""
     n, n_more = program.n_binary, program.cost.size - program.n_binary
     keep = np.concatenate([free, np.ones(n_more, dtype=np.bool_)])
-    held = np.concatenate([np.where(free, 0.0, fixed), np.zeros(n_more)])
+    at_fixed = np.concatenate([np.where(free, 0.0, fixed), np.zeros(n_more)])
     together = _stacked(program)
-    done = together.A @ held
+    done = together.A @ at_fixed
     n_free = int(free.sum())
     upper = np.concatenate([np.ones(n_free), np.full(n_more, np.inf)])
     integrality = np.concatenate([np.ones(n_free), np.zeros(n_more)])
@@ -157,10 +157,10 @@ def _solve_part(
         if found.status == INFEASIBLE:
             return None
         raise TimeOut(f"no form was found in the time allowed ({found.message})")
-    x = held.copy()
+    x = at_fixed.copy()
     x[keep] = found.x
     x[:n] = x[:n].round()
-    constant = float(program.cost @ held)
+    constant = float(program.cost @ at_fixed)
     return Solution(x, float(found.fun) + constant, float(found.mip_dual_bound) + constant)
 
 

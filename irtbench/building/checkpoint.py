@@ -65,7 +65,7 @@ class Checkpoint:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             part.unlink(missing_ok=True)
-            with part.open("x", encoding="utf-8") as file:  # made anew: no link that stands there is followed
+            with part.open("x", encoding="utf-8") as file:  # made anew: no link of that name is followed
                 file.write(f'{{"key": {json.dumps(self.key)}, "hash": "{text_hash(plain)}", "record": {plain}}}')
             os.replace(part, (self.folder / f"{name}.json"))
         except OSError as error:

@@ -22,7 +22,7 @@ from irtbench.data.shown import Drawn, counted
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 
-FEWEST_TO_TELL = 5  # common items; of fewer no majority can be said to agree
+FEWEST_TO_TELL = 5  # common items; of fewer there is no clear majority
 LARGEST_Z = 2.7
 LEVEL = 0.05
 IQR_TO_SD = 0.74  # of a normal density
@@ -86,8 +86,8 @@ def find_drift(old: ParametersLike, new: ParametersLike) -> Drift:
     The scales are linked by the items that agree best, so that a minority that drifted has no part in it: with the
     items' covariances by least trimmed squares of Lord's (1980) chi-square W, then by all items that W does not show to
     have drifted (Candell & Drasgow, 1988), W of each for the line by the others, with that line's error; without them
-    by the medians of log a and b. Robust z is that of Huynh & Meyer (2010). Of fewer than 5 common items nothing is
-    said: NaN, and none is released.
+    by the medians of log a and b. Robust z is that of Huynh & Meyer (2010). With fewer than 5 common items
+    nothing is tested: NaN, and none is released.
 
     Parameters
     ----------

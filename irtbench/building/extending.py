@@ -148,8 +148,8 @@ def extended_joint_error(old: Scale, found: Scale, added: Sequence[str]) -> Join
     """
     if old.joint_error is None or found.joint_error is None or found.items.kind is None:
         return None
-    held = {item for item, kind in zip(found.items.item_ids, found.items.kind, strict=True) if kind == "fixed"}
-    anchors = [item for item in old.items.item_ids if item in held]
+    fixed = {item for item, kind in zip(found.items.item_ids, found.items.kind, strict=True) if kind == "fixed"}
+    anchors = [item for item in old.items.item_ids if item in fixed]
     in_old, in_found = ({item: k for k, item in enumerate(scale.items.item_ids)} for scale in (old, found))
     own = found.joint_error.select([in_found[item] for item in (*anchors, *added)]).covariance
     n_new, n_held = 3 * len(added), 3 * len(anchors)

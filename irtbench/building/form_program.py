@@ -1,4 +1,4 @@
-"""The 0/1 program of a form: each wish as linear constraints on which item stands in which form.
+"""The 0/1 program of a form: each wish as linear constraints on which item is in which form.
 
 Theunissen (1985), van der Linden & Boekkooi-Timminga (1989), van der Linden (2005).
 """
@@ -359,11 +359,11 @@ def _tangents(
 
 def reliabilities_had(errors: Sequence[ErrorVariance], n_forms: int, x: Array, names: frozenset[str]) -> list[str]:
     """What reliability a solution has on the scales of these wishes, where it is less than wanted."""
-    said = []
+    sentences = []
     for error in errors:
         n_items = error.each.shape[1]
         has = max(error.of(x[form * n_items : (form + 1) * n_items]) for form in range(n_forms))
         if error.wish in names and has > error.most + TOLERANCE * error.variance:
             wanted, most = 1 - error.most / error.variance, 1 - has / error.variance
-            said.append(f"reliability {wanted:g} on {error.scale} ({most:.4g} can be had)")
-    return said
+            sentences.append(f"reliability {wanted:g} on {error.scale} ({most:.4g} can be had)")
+    return sentences

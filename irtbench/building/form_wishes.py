@@ -1,4 +1,4 @@
-"""What a form is wished to be: how long or how precise, of which items, beside which other forms."""
+"""What is wanted of a form: its length or precision, its items, and how it differs from other forms."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Limit(Settings):
     Raises
     ------
     InputError
-        If no limit is said, or the least is above the most.
+        If no limit is given, or the least is above the most.
     """
 
     column: str
@@ -56,7 +56,7 @@ class Limit(Settings):
 
 @dataclass(frozen=True)
 class FormWishes(Settings):
-    """What a form, or several at once, must be like; exactly one of ``length, se, reliability`` is said.
+    """What a form, or several at once, must be like; exactly one of ``length, se, reliability`` is given.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class FormWishes(Settings):
         Items that a form may share with each of the other forms, and with each of those made at once; None for no
         limit.
     most_uses
-        Forms that an item may stand in, those in use counted; None for no limit, but 1 for several forms at once
+        Forms that an item may be in, those in use counted; None for no limit, but 1 for several forms at once
         without ``most_overlap``.
     forms
         How many forms at once, of the same length and with information as alike as can be.
@@ -127,9 +127,9 @@ class FormWishes(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        said = [name for name in ("length", "se", "reliability") if getattr(self, name) is not None]
-        if len(said) != 1:
-            what = " and ".join(said) or "none"
+        given = [name for name in ("length", "se", "reliability") if getattr(self, name) is not None]
+        if len(given) != 1:
+            what = " and ".join(given) or "none"
             raise InputError(f"form: expected one of length, se, reliability but got {what}")
         if not self.theta:
             raise InputError("form: expected at least one theta")
@@ -145,14 +145,14 @@ class FormWishes(Settings):
         if self.objective == "accuracy":
             allowed = {"length", "required", "forbidden", "objective"}
             others = [one.name for one in fields(self) if one.name not in allowed]
-            said = [name for name in others if getattr(self, name) != getattr(FormWishes, name)]
-            if self.length is None or said:
-                what = said[0] if said else "no length"
+            given = [name for name in others if getattr(self, name) != getattr(FormWishes, name)]
+            if self.length is None or given:
+                what = given[0] if given else "no length"
                 raise InputError(f"form: for accuracy goes with length, required and forbidden alone but got {what}")
 
     @property
     def seconds_allowed(self) -> float:
-        """Those said, or what is usual."""
+        """Those given, or the default."""
         return self.seconds or (300.0 if self.forms == 1 else 20.0)
 
     @property

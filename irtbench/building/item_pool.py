@@ -29,7 +29,7 @@ class ItemPool:
         return len(self.item_ids)
 
     def positions(self, item_ids: tuple[str, ...]) -> NDArray[np.intp]:
-        """Where these items stand."""
+        """Places of these items."""
         return positions_of(item_ids, self.item_ids)
 
     def spread(self, values: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]:

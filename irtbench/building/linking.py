@@ -326,10 +326,10 @@ class SlopesAndSteps:
                 f"link: item {none[0]} has no slope and steps of its own; expected method stocking-lord or haebara"
             )
         each, of_item, slopes = [], [], []
-        for j, (model, told, names, own) in enumerate(
+        for j, (model, known_x, names, own) in enumerate(
             zip(known.models, known.parameters, known.names, known.categories, strict=True)
         ):
-            at = told[: len(names)]
+            at = known_x[: len(names)]
             around = [at, *(at + sign * step for step in DIFFERENCE * np.eye(at.size) for sign in (1, -1))]
             b = np.array([steps_of(model.columns(x, len(own))) for x in around])
             by = np.zeros((b.shape[1], known.steps_at.shape[1]))

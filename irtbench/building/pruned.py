@@ -35,7 +35,7 @@ SIGNIFICANT_MISFIT = 0.05  # p of M2 below which a scale may be rejected as a wh
 
 @dataclass(frozen=True, eq=False)
 class ScaleChecks(Shown):
-    """Models of the items given, beside the 2PL with one ability.
+    """Models of the items given, compared with the 2PL with one ability.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def misfit_as_a_whole(before: GlobalFit, rules: PruneRules, checks: ScaleChecks 
         return verdict
     two = checks.fit_of_two
     if two.reason:
-        return f"{verdict}; of two abilities it cannot be said: {two.reason}"
+        return f"{verdict}; for two abilities it is not known: {two.reason}"
     words = "two abilities do not either" if _failures(two, rules) else "two abilities would"
     return f"{verdict}; {words} (CFI {two.cfi:.3f}, TLI {two.tli:.3f})"
 

@@ -236,9 +236,9 @@ class UnderWay:
                 flat = any(removal.reason == "low_communality" for removal in found)
                 if flat and testable and (third := slopes_beside_guessing(data, fitted, guessing)) is not None:
                     removable = Removable(list(items.item_ids), rules, self.groups)
-                    beside = flat_or_reversed(number, items, rules, removable, beside_guessing=third[0], sd=sd)
-                    if [removal.item_id for removal in beside] != [removal.item_id for removal in found]:
-                        found, guessing = beside, third[1]  # reported only where it keeps an item
+                    by_third = flat_or_reversed(number, items, rules, removable, beside_guessing=third[0], sd=sd)
+                    if [removal.item_id for removal in by_third] != [removal.item_id for removal in found]:
+                        found, guessing = by_third, third[1]  # reported only where it keeps an item
                         progress(f"round {number}: guessing of about {guessing:g}; slopes are judged by a 3PL")
             elif rule == "item_fit":
                 found = worst_fitting(number, fits, rules, removable)

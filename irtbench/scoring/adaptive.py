@@ -196,7 +196,7 @@ class Adaptive(Shown):
     settings
         How items are chosen and when the test ends.
     columns
-        What each item counts as for ``shares``, by its name; for a scale the item's label, unless said.
+        What each item counts as for ``shares``, by its name; for a scale the item's label by default.
     quadrature
         The population, whose weights are the prior; None for the scale's, or the standard normal.
     unavailable

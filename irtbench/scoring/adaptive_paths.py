@@ -50,7 +50,7 @@ class AdaptivePaths(Drawn):
     before: float = 0.0
 
     def table(self) -> pd.DataFrame:
-        """Columns of path.csv; ``stopped`` stands in the last row of each respondent."""
+        """Columns of path.csv; ``stopped`` is in the last row of each respondent."""
         last = ~self.paths["respondent_id"].duplicated(keep="last")
         why = self.paths["respondent_id"].map(dict(zip(self.respondent_ids, self.stopped, strict=True)))
         return self.paths.assign(stopped=why.where(last, ""))

@@ -74,7 +74,7 @@ def score_file(
     """Score a table of responses or answers, long or wide, into a table with the columns of scores.csv.
 
     Both are CSV (also gzipped) or Parquet; the table may be a folder of Parquet files, or one at an address. Only a few
-    parts of the table are in memory at a time, each scored as ``score_responses`` does. Respondents stand in the order
+    parts of the table are in memory at a time, each scored as ``score_responses`` does. Respondents are in the order
     of their first row.
 
     Parameters
@@ -84,9 +84,9 @@ def score_file(
     source
         Wide: a row for each respondent; a column of names (the first, unless ``columns`` says otherwise) and one for
         each item, of 1, 0 and null, NaN or -1 where missing. Long: a row for each response, with columns of
-        respondents, items and responses. The rows of a respondent need not stand together; where they do not,
+        respondents, items and responses. The rows of a respondent need not be adjacent; where they are not,
         they are brought into order first, in the folder of temporary files. A column ``trial`` tells several trials of
-        a pair apart, or ``n_correct`` and ``n_trials`` stand in place of responses. Answers are graded by the bank's
+        a pair apart, or ``n_correct`` and ``n_trials`` replace the responses. Answers are graded by the bank's
         keys.
     target
         The file to write: Parquet, or CSV by any other name.
@@ -201,7 +201,7 @@ def score_file(
         try:
             n = write(long_blocks(file), trials=found[0].has_trials)
         except RowsScattered:
-            progress("the rows of a respondent do not stand together: bringing them into order first")
+            progress("the rows of a respondent are not adjacent: sorting them first")
             n = write(ordered_blocks(file), trials=found[0].has_trials)
         left_out[:] = among(own, sorted(file.seen_left_out))
         return n
@@ -254,8 +254,8 @@ def score_matrix(
     whole, columns = ItemBank(scales_of(bank)), columns if before is None else list(before.columns)
 
     def finish(scores: pd.DataFrame, block: ResponseMatrix) -> pd.DataFrame:
-        told = scores.assign(role=role) if role else scores
-        return told if columns is None else told.reindex(columns=list(columns))
+        scores = scores.assign(role=role) if role else scores
+        return scores if columns is None else scores.reindex(columns=list(columns))
 
     blocks, unfinished = blocks_of(responses), None
     if isinstance(responses, StoredResponses) and together is not None:

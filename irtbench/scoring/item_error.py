@@ -135,7 +135,7 @@ def with_item_error(
 def automatic_item_error(
     items: ItemParameters, method: Estimator, population: Quadrature | None = None, *, several_trials: bool = False
 ) -> ItemError:
-    """What ``auto`` stands for with these items, see `with_item_error`."""
+    """What ``auto`` means for these items, see `with_item_error`."""
     if items.categories is not None:
         return "none" if item_error_share(items, population) < LEAST_SHARE else "delta"
     if method in ("joint", "eap_sum") or items.upper_asymptote is not None or items.covariance is None:
@@ -149,7 +149,7 @@ def item_error_share(items: ParametersLike, population: Quadrature | None = None
     """Share that the items' error adds to the variance of ability, on average over the population.
 
     A logit z_j = a_j theta + d_j that is off by dz moves theta by (I_j / a_j) dz / (1 + I), I_j the information of item
-    j and I that of all, so that beside the variance 1 / (1 + I) of theta there is
+    j and I that of all, so that to the variance 1 / (1 + I) of theta is added
 
         V / (1 / (1 + I)) = sum_j (I_j / a_j)^2 var(z_j) / (1 + I),   var(z_j) = (theta, 1) S_j (theta, 1)'.
 
@@ -182,9 +182,9 @@ def item_error_share(items: ParametersLike, population: Quadrature | None = None
     density, covariance = population or STANDARD_NORMAL, np.nan_to_num(items.covariance)
     theta, slope = density.nodes[:, None], items.discrimination
     variance = theta**2 * covariance[:, 0, 0] + 2 * theta * covariance[:, 0, 1] + covariance[:, 1, 1]
-    told = information(density.nodes, items)
-    by_logit = np.divide(told, slope, out=np.zeros_like(told), where=slope != 0)
-    return float(density.weights @ ((by_logit**2 * variance).sum(axis=1) / (1 + told.sum(axis=1))))
+    each = information(density.nodes, items)
+    by_logit = np.divide(each, slope, out=np.zeros_like(each), where=slope != 0)
+    return float(density.weights @ ((by_logit**2 * variance).sum(axis=1) / (1 + each.sum(axis=1))))
 
 
 class Estimates(Protocol):
@@ -271,8 +271,8 @@ def with_line_error(abilities: Abilities, line: ScaleLine | None) -> Abilities:
 def integrated_log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Logarithms of P and 1 - P averaged over the items' error, each of shape (n_theta, n_items).
 
-    The average over z = a theta + d is a sum over Gauss-Hermite nodes. P is linear in c, for which its mean given z
-    stands, kept in [0, 1). An item whose covariance is not known has its curve at the estimate.
+    The average over z = a theta + d is a sum over Gauss-Hermite nodes. P is linear in c, which is replaced by its mean
+    given z, kept in [0, 1). An item whose covariance is not known has its curve at the estimate.
     """
     at = np.atleast_1d(np.asarray(theta, dtype=np.float64))[:, None]
     covariance = _covariance(items)

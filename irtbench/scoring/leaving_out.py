@@ -97,8 +97,8 @@ def leave_items_out(
 ) -> EffectOfLeavingOut:
     """Ability and percentile of each respondent with all items and without some, such as biased ones.
 
-    By Warm's estimates unless said otherwise: a prior would draw abilities to the middle, and more so with fewer items,
-    which would look like an effect of the items left out.
+    By Warm's estimates by default: a prior would draw abilities to the middle, and more so with fewer items, which
+    would look like an effect of the items left out.
 
     Parameters
     ----------

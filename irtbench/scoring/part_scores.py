@@ -197,15 +197,15 @@ class KeptScores:
     def put(self, piece: int, number: int, scores: pa.Table) -> None:
         """Keep the scores of a block, by the numbers of its piece and within it, in one step of the file system.
 
-        Behind the last block of a piece stands one without rows.
+        After the last block of a piece there is one without rows.
         """
-        beside, written = self.folder / f"{piece}-{number}.{os.getpid()}.unfinished", pa.BufferOutputStream()
+        part, written = self.folder / f"{piece}-{number}.{os.getpid()}.unfinished", pa.BufferOutputStream()
         pyarrow.feather.write_feather(scores, written, compression="lz4")
         content = written.getvalue()
-        with beside.open("wb") as file:
+        with part.open("wb") as file:
             file.write(self._seal(piece, number, content))
             file.write(content)
-        os.replace(beside, self._file(piece, number))
+        os.replace(part, self._file(piece, number))
 
     def get(self, piece: int, number: int) -> pa.Table | None:
         """The scores of a block; None if they are not there, or, with a warning, damaged."""

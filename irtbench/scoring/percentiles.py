@@ -84,7 +84,7 @@ def percentiles(
     norm
         The norm of choice.
     population
-        Density of ability that was estimated with the items, which the norm ``normal`` then stands on; None for the
+        Density of ability that was estimated with the items, which the norm ``normal`` is then taken from; None for the
         standard normal.
 
     Raises
@@ -202,12 +202,12 @@ def percentile_flags(abilities: Abilities, lz_star: Array, deviation: float = 1.
     """
     answered = abilities.n_items > 0
     enough = abilities.n_items >= FEW_ITEMS
-    told = reliability(abilities.standard_error, deviation) >= LEAST_RELIABILITY
+    informative = reliability(abilities.standard_error, deviation) >= LEAST_RELIABILITY
     return joined_words(
         {
             "no_items": ~answered,
             "few_items": answered & ~enough,
-            "little_information": enough & ~told,
+            "little_information": enough & ~informative,
             "at_bound": abilities.at_bound,
             "unlikely_pattern": lz_star < UNLIKELY_PATTERN,
         }
@@ -224,7 +224,7 @@ def as_given(scores: pd.DataFrame) -> pd.DataFrame:
 
 def why_not_compared(row: Mapping[Any, Any]) -> str:
     """Why no percentile of a row of scores.csv is given; nothing where it is."""
-    said = {
+    reasons = {
         "no_items": "no item was answered",
         "few_items": f"{row['n_items']} items answered are fewer than {FEW_ITEMS}",
         "little_information": f"the {row['n_items']} items answered say too little about this ability",
@@ -232,4 +232,4 @@ def why_not_compared(row: Mapping[Any, Any]) -> str:
         "unlikely_pattern": "the answers are unlike those of people of this ability "
         f"(lz* {row['person_fit']:.2f}, below {UNLIKELY_PATTERN})",
     }
-    return "; ".join(said[flag] for flag in row["percentile_flags"].split(";") if flag)
+    return "; ".join(reasons[flag] for flag in row["percentile_flags"].split(";") if flag)

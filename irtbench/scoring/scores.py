@@ -52,8 +52,8 @@ class ScoringSettings(Settings):
     method
         The estimator of theta, see ``estimate_ability``.
     item_error
-        Whether and how the items' own error enters, see ``with_item_error``; ``auto`` where few respondents stand
-        behind the items.
+        Whether and how the items' own error enters, see ``with_item_error``; ``auto`` where few respondents
+        answered the items.
     norm
         What the percentile refers to, see ``percentiles``.
     norm_group
@@ -111,7 +111,7 @@ def score_responses(
 ) -> pd.DataFrame:
     """Ability, human percentile and person fit of each respondent on each scale.
 
-    Priors are the scale's own population. The percentile is by the norm of choice; beside it stands the mid-rank in
+    Priors are the scale's own population. The percentile is by the norm of choice; next to it is the mid-rank in
     the norm sample. Both are NaN where they need a norm sample and the scale has none. A respondent may answer any
     part of the items.
 
@@ -145,8 +145,8 @@ def score_responses(
         - ``unlikely_pattern``: lz* below ``UNLIKELY_PATTERN``: wrong on easy and right on hard items more often than
           people of that ability are.
 
-        ``percentile_flags`` say why the percentile is not to be told as a place among people, see `percentile_flags`;
-        they are empty where it may.
+        ``percentile_flags`` say why the percentile is not to be reported as a place among people; they are empty
+        where it may, see `percentile_flags`.
 
     Raises
     ------
@@ -305,15 +305,15 @@ def check_known(item_ids: Iterable[str], scales: Sequence[Scale], unknown_items:
 def grading_of(bank: ItemBank | Scale, given: Mapping[str, str] | None = None) -> GradingSettings:
     """How the bank's study graded answers, the default where its provenance does not say or scales differ.
 
-    A bank has the keys of its items and not all of their options: what is neither is a stray answer, wherever it does
-    not stand in place of a label (see ``GradingSettings``).
+    A bank has the keys of its items and not all of their options: what is neither is a stray answer, unless it
+    replaces a label (see ``GradingSettings``).
 
     Parameters
     ----------
     bank
         A bank, or one scale.
     given
-        What further answers stand for, see ``GradingSettings.map``; it goes before the study's.
+        What further answers mean, see ``GradingSettings.map``; it goes before the study's.
 
     Raises
     ------

@@ -75,7 +75,7 @@ def sum_score_table(
     population
         Density of ability; None for the scale's own, the standard normal where it has none.
     norm
-        The norm of the percentile, see `percentiles`; ``empirical`` and ``smoothed`` stand on the scale's norm sample,
+        The norm of the percentile, see `percentiles`; ``empirical`` and ``smoothed`` need the scale's norm sample,
         and are NaN without one.
     level
         Nominal coverage of the intervals, between 0 and 1.

@@ -26,7 +26,7 @@ MOST_ITEMS = 1_000  # of whose parameters the joint covariance is computed; of m
 Method = Literal["likelihood", "likelihood_ratio", "logistic", "mantel-haenszel"]
 
 SCORE_IS_NOT_ABILITY = (
-    "a sum score stands for ability only where items discriminate alike: between groups of unequal ability clean items "
+    "a sum score represents ability only where items discriminate alike: between groups of unequal ability clean items "
     "are flagged too often, the more the larger the groups; confirm with --method likelihood"
 )
 
@@ -48,7 +48,7 @@ class HowTested:
 
 @dataclass(frozen=True)
 class BiasEffect:
-    """What the items flagged do to the test, where that can be said."""
+    """What the items flagged do to the test, where that is known."""
 
     items: tuple[str, ...]
     grouped: GroupedModel
@@ -153,7 +153,7 @@ def compare_items(of: Compared, how: HowTested, *, seed: int, progress: Callable
 
 
 def tested_items(of: Compared, how: HowTested, progress: Callable[[str], None]) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """A row an item, and what is said of the comparison."""
+    """A row an item, and what bias.json says of the comparison."""
     together: dict[str, Any] = {"purify": how.purify, "alpha": how.alpha, "adjustment": how.adjustment}
     if how.method == "mantel-haenszel":
         by_tables = mantel_haenszel(of.data, of.groups, reference=of.names[0], continuity=how.continuity, **together)
@@ -217,7 +217,7 @@ def compared_groups(
 ) -> tuple[str, ...]:
     """Names of the groups among the respondents, the reference first: two, or all where any number may be compared.
 
-    The reference is the largest unless said, and of two the smaller is focal.
+    The reference is the largest unless named, and of two the smaller is focal.
     """
     sizes = Counter(group_of[r] for r in respondent_ids if r in group_of)
     named_groups = [name for name in (reference, focal) if name is not None]
@@ -238,7 +238,7 @@ def compared_groups(
 def effect_or_reason(
     of: Compared, flagged: Sequence[str], settings: FitSettings, seed: int
 ) -> tuple[BiasEffect | None, str]:
-    """The effect of the items flagged, and what cannot be said of it and why."""
+    """The effect of the items flagged, and what is not known of it and why."""
     if not flagged:
         return None, ""
     if isinstance(of.data, pd.DataFrame):
@@ -319,7 +319,7 @@ def shifted_items(
     people: PeopleInTheirPlace | None, *, adjustment: Literal["fdr_bh", "holm"],
     rng: np.random.Generator, progress: Callable[[str], None],
 ) -> ShiftedItems:  # fmt: skip
-    """Each item's shift for the systems, a random effect, beside what is known of the items."""
+    """Each item's shift for the systems, a random effect, given what is known of the items."""
     data, left_out = shared(given, items.item_ids, "--bank: none of its items is among the responses; expected some")
     if data.trials is not None:
         raise InputError(

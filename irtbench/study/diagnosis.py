@@ -179,7 +179,7 @@ def refit_settings(items: ItemParameters) -> FitSettings:
 
     kinds = set(items.kind or ())
     if "fixed" in kinds:
-        raise InputError("--bootstrap: items beside anchors are not refitted; expected --bootstrap 0")
+        raise InputError("--bootstrap: items fitted with anchors are not refitted; expected --bootstrap 0")
     models = set(
         zip(items.guessing_estimated.tolist(), np.where(items.guessing_estimated, 0, items.guessing), strict=True)
     )

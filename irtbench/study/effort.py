@@ -1,6 +1,6 @@
 """Which commands and which prior suit a data set, and roughly how long they take and what they hold in memory.
 
-The figures are of one processor of 2026 and stand for their order of magnitude. Measured (seconds of processor time,
+The figures are of one processor of 2026 and give the order of magnitude. Measured (seconds of processor time,
 start of the program left out): 2PL 1,000 x 400 .26, 20,000 x 50 .28; 3PL 2,000 x 100 .71; prior hierarchical 100 x 500
 3.6, 100 x 1,500 6.6; 19 samples of the bootstrap of local dependence at 1,000 x 30 .49, at 4,000 x 30 .83. Whole
 commands: `fit --prior hierarchical` of 90 systems x 1,157 items 30 (21 expected), `build` of the shipped crowd study,

@@ -33,7 +33,7 @@ from irtbench.study.findings import (
 )
 
 #: Findings that keep every fit from being what it seems, whatever the prior.
-MOST_ROWS = 2**25  # trials that are laid out, a row each
+MOST_ROWS = 2**25  # trials that are listed, a row each
 OBSTACLES = {
     "duplicates": "repeated pairs",
     "finer_scores": "scores are not 1 or 0 (--threshold)",
@@ -117,7 +117,7 @@ def examine(
     grading
         How answers are compared with the key.
     threshold
-        From which score on a response is right, where scores are on a finer scale; half their range if it is not said.
+        From which score on a response is right, where scores are on a finer scale; half their range by default.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
     else:
         scores, layout = find_column(names, "response", {}), "long"
         graded = scores is not None
-        if scores is not None:  # the answers beside them are not looked at, as in a file
+        if scores is not None:  # answers next to them are ignored, as in a file
             given = given.set_axis(names, axis=1).drop(columns="answer", errors="ignore")
             given = given.rename(columns={scores: "answer"})
         frame = as_answers(given)

@@ -24,7 +24,7 @@ Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 ALIKE = 0.85  # of two labels, from which on one may be the other misspelt
-RARE = 0.2  # a label is rare beside another that is given at least this many times as often
+RARE = 0.2  # a label is rare compared with another that is given at least this many times as often
 MOST_LABELS = 50  # distinct answers; more are no fixed options
 SURE = 2.5  # standard errors below zero, from which on an item-rest correlation is negative
 FEWEST_ALIKE = 10  # right, and as many wrong, responses that agree, from which on two are hardly alike by chance
@@ -67,8 +67,8 @@ def observed(frame: pd.DataFrame) -> SparseResponses:
     seen = frame["response"].notna().to_numpy()
     first = np.zeros(len(frame), dtype=np.bool_)
     trials = frame["trial"].to_numpy()[seen] if "trial" in frame else np.zeros(int(seen.sum()))
-    told = pd.DataFrame({"row": rows[seen], "column": columns[seen], "trial": trials})
-    first[seen] = ~told.duplicated().to_numpy()
+    entries = pd.DataFrame({"row": rows[seen], "column": columns[seen], "trial": trials})
+    first[seen] = ~entries.duplicated().to_numpy()
     ids, names = (tuple(map(str, each)) for each in (respondents, items))
     return SparseResponses(rows[first], columns[first], frame["response"].to_numpy()[first] == 1, ids, names)
 
@@ -264,7 +264,7 @@ def near_labels(answers: Mapping[str, int]) -> list[Finding]:
 
 
 def repeated_pairs(frame: pd.DataFrame) -> list[Finding]:
-    """Several responses of one respondent to one item, told apart by a trial or not."""
+    """Several responses of one respondent to one item, distinguished by a trial or not."""
     pair = ["respondent_id", "item_id"]
     repeated = frame[frame.duplicated(pair)]
     names = [f"({r}, {i})" for r, i in repeated[pair].drop_duplicates().itertuples(index=False)]

@@ -27,7 +27,7 @@ from irtbench.scoring.item_error import abilities_of, automatic_item_error, item
 from irtbench.scoring.scores import ScoringSettings, score_abilities, score_responses, score_table, with_person_fit
 from irtbench.study.effort import prior_for
 
-if TYPE_CHECKING:  # torch takes seconds to import, and is loaded beside the responses
+if TYPE_CHECKING:  # torch takes seconds to import, and is loaded while the responses are read
     from irtbench.estimation.distributed.ranks import Ranks
     from irtbench.estimation.fit_categories import FittedCategories, Models
     from irtbench.estimation.fitted import FittedModel
@@ -60,7 +60,7 @@ class FittedScale:
         if self.scale is None or not isinstance(self.data, ResponseMatrix):
             raise InputError("--ability-on: goes with one ability of responses in memory, without --dispersion")
         found = ability_regression(self.data, self.scale.items, read_covariates(file))
-        said = {
+        about = {
             "file": file.name, "residual_sd": found.residual_sd, "se_residual_sd": found.se_residual_sd,
             "explained": found.explained, "log_likelihood": found.log_likelihood,
         }  # fmt: skip
@@ -69,7 +69,7 @@ class FittedScale:
             f"{found.residual_sd:.3f} ({found.se_residual_sd:.3f}); the items count as known"
         )
         return replace(
-            self, found=self.found | {"ability_on": said}, words=[*self.words, words], ability_on=found.table()
+            self, found=self.found | {"ability_on": about}, words=[*self.words, words], ability_on=found.table()
         )
 
     def of_data(self, data: Mapping[str, str]) -> Self:
@@ -286,9 +286,9 @@ class ScatteredTrials(RightOrWrong):
         fitted = fit_trials(data, self.dispersion, device=self.settings.device, seed=self.seed)
         by_trials, items = fitted.matrix(data)
         rho = fitted.parameters[:, 2]
-        said = f"{rho[0]:.3f}" if self.dispersion == "scale" else f"{rho.min():.3f} to {rho.max():.3f}"
+        figure = f"{rho[0]:.3f}" if self.dispersion == "scale" else f"{rho.min():.3f} to {rho.max():.3f}"
         words = [
-            f"dispersion {said}: without any the log-likelihood is {fitted.log_likelihood_binomial:.3f} "
+            f"dispersion {figure}: without any the log-likelihood is {fitted.log_likelihood_binomial:.3f} "
             f"(p {fitted.p:.3g})",
             "no bank.json is written: score takes trials as independent",
         ]

@@ -130,7 +130,7 @@ class ScaleStudy(Shown):
         return self.responses.n_respondents if self.of_all is None else self.of_all.n_respondents
 
     def parameters(self, items: ItemParameters) -> pd.DataFrame:
-        """Parameters of some of the items beside the classical figures of all responses, see `parameter_table`."""
+        """Parameters of some of the items next to the classical figures of all responses, see `parameter_table`."""
         if self.of_all is None:
             return parameter_table(items, self.responses)
         figures = self.of_all.table().set_index("item_id").loc[list(items.item_ids)]

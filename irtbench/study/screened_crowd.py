@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AfterTheRules:
-    """What is asked of a crowd beside the rules."""
+    """What is asked of a crowd besides the rules."""
 
     rapid: Literal["keep", "missing"] = "keep"
     similar: float | None = None

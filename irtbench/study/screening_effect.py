@@ -26,7 +26,7 @@ from irtbench.study.person_screening import ScaleFit, fit_scales
 _COMPARED = ("discrimination", "difficulty", "se_discrimination", "se_difficulty")
 
 
-FEWEST_LEFT_OUT = 5  # by one rule, of whom something is said together
+FEWEST_LEFT_OUT = 5  # by one rule, about whom something is reported together
 WEAKER = 0.5  # standard deviations of ability below those kept, from which on who is left out is the less able
 HONEST = 0.5  # of the difference that easy and hard items make for people of their ability; guessers show none
 ABILITIES = -8.0, 8.0  # between which that of a group is sought
@@ -134,7 +134,7 @@ def exclusions_by_ability(
     standard errors) above zero and at least half of what the model expects at that ability.
     """
     reason = pd.Series(screening.reason, index=screening.respondent_ids)[screening.n_responses > 0]
-    said = []
+    sentences = []
     for rule in sorted(set(reason) - {""}):
         chosen = np.isin(screening.respondent_ids, reason.index[reason == rule])
         left_out = responses.select_respondents(chosen)
@@ -146,13 +146,13 @@ def exclusions_by_ability(
         if len(gap) < FEWEST_LEFT_OUT or kept - ability < WEAKER * sd:
             continue
         if gap.mean() > max(3 * gap.std() / np.sqrt(len(gap)), HONEST * expected):
-            said.append(
+            sentences.append(
                 f"{len(gap)} respondents left out ({rule}) have an ability of {ability:.2f}, those kept {kept:z.2f} on "
                 f"average, and are right more often on easier items than on harder ones, by {gap.mean():.2f}, as "
                 f"honest people are ({expected:.2f} expected of them): the rule follows ability, and percentiles are "
                 "among those kept alone"
             )
-    return tuple(said)
+    return tuple(sentences)
 
 
 def _of_group(

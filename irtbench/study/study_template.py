@@ -50,7 +50,7 @@ class Template:
 
 
 def study_text(template: Template, *, output: Path) -> str:
-    """The study file as TOML; results go to the folder `output` beside it."""
+    """The study file as TOML; results go to the folder `output` next to it."""
     of_answers = template.content == "answers"
     data = {
         "answers": template.answers,
@@ -116,7 +116,7 @@ def propose(template: Template, examination: Examination, items: ItemTable | Non
 
     A scale for each label if each has enough items; attention checks are all to be right; the prior that suits the
     number of respondents; of several trials of raw answers the first. No rule that depends on ability is set; with few
-    options, and enough answers each, that of chance stands there as a comment.
+    options, and enough answers each, that of chance is there as a comment.
     """
     for code in ("few_respondents", "duplicates", "finer_scores", "vocabulary", "unknown_items", "no_keys", "no_key"):
         if code == "finer_scores" and template.data.get("threshold") is not None:
@@ -153,14 +153,14 @@ def items_from_columns(table: LongTable, columns: Mapping[str, str]) -> pd.DataF
                 f"file {table.path}: no column '{column}' for the {name} of the items; a {table.format} table has it "
                 "in a table of items (--items)"
             )
-        said = table.frame.loc[table.frame[column].notna(), ["item_id", column]].drop_duplicates()
-        twice = said["item_id"][said["item_id"].duplicated()]
+        known = table.frame.loc[table.frame[column].notna(), ["item_id", column]].drop_duplicates()
+        twice = known["item_id"][known["item_id"].duplicated()]
         if not twice.empty:
             raise InputError(
                 f"file {table.path}: column '{column}' has several values for item {twice.iloc[0]}; expected one, "
                 f"as it is the {name} of the item"
             )
-        found[name] = found["item_id"].map(said.set_index("item_id")[column])
+        found[name] = found["item_id"].map(known.set_index("item_id")[column])
     return found
 
 

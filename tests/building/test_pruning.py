@@ -145,7 +145,7 @@ def test_marks_missed_by_chance_and_two_abilities_of_which_nothing_is_known() ->
     verdict = "one ability does not fit its items: CFI 0.850 < 0.90, TLI 0.800 < 0.90"
     assert misfit_as_a_whole(poor, LALOR2016) == verdict
     unknown = replace(checks, fit_of_two=replace(fit, cfi=np.nan, tli=np.nan, p=np.nan, reason="so it is"))
-    assert misfit_as_a_whole(poor, LALOR2016, unknown) == f"{verdict}; of two abilities it cannot be said: so it is"
+    assert misfit_as_a_whole(poor, LALOR2016, unknown) == f"{verdict}; for two abilities it is not known: so it is"
 
 
 @pytest.mark.slow

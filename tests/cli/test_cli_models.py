@@ -102,7 +102,7 @@ def test_anchors_keep_their_parameters_and_bring_their_scale(folder: Path) -> No
     assert json.loads((folder / "d" / "global_fit.json").read_text())["df"] == 105 - 20
     done = run_main("items", "diagnose", folder / "responses.csv", "--items", out / "items.csv", "-o", folder / "d2")
     assert done.status == 2
-    assert "items beside anchors are not refitted" in done.lines[0]
+    assert "items fitted with anchors are not refitted" in done.lines[0]
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_the_long_form_gives_the_scores_of_the_wide_one(
     source = long_file(responses, tmp_path / "long.parquet", shuffled=shuffled)
     said: list[str] = []
     assert score_file(bank, source, tmp_path / "long_scores.parquet", progress=said.append) == 300
-    assert any("do not stand together" in line for line in said) == shuffled
+    assert any("are not adjacent" in line for line in said) == shuffled
     wanted, found = pd.read_parquet(tmp_path / "wide_scores.parquet"), pd.read_parquet(tmp_path / "long_scores.parquet")
     if shuffled:
         order = pd.unique(pd.read_parquet(source)["respondent_id"])
@@ -198,7 +198,7 @@ def test_a_respondent_who_comes_again_is_known_when_names_are_on_disk(
     for place, scattered in ((source, False), (tmp_path / "again.parquet", True)):
         said: list[str] = []
         assert score_file(bank, place, tmp_path / "scores.parquet", progress=said.append) == 60
-        assert any("do not stand together" in line for line in said) == scattered
+        assert any("are not adjacent" in line for line in said) == scattered
         found.append(pd.read_parquet(tmp_path / "scores.parquet"))
     pd.testing.assert_frame_equal(*found)
 

@@ -43,7 +43,7 @@ Grader = Keys | ScoreLevels
 
 
 class RowsScattered(Exception):
-    """The rows of a respondent do not stand together."""
+    """The rows of a respondent are not adjacent."""
 
 
 @dataclass(frozen=True, eq=False)
