@@ -61,32 +61,29 @@ class Norms(Drawn, columns="theta, se=standard_error, weight=weights"):
     on_form: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        theta = self._kept("theta", -MOST_ABILITY, f"each of at most {MOST_ABILITY:g} in size")
-        if theta is None or theta.ndim != 1 or theta.size == 0:
-            raise InputError("norms: theta must be a list of at least one finite number")
-        self._kept("weights", np.finfo(np.float64).tiny, f"positive and finite, of at most {MOST_WEIGHT:g}")
-        self._kept("standard_error", 0.0, f"finite and not negative, of at most {MOST_ABILITY:g}")
-        self._kept("on_form", -MOST_ABILITY, f"each of at most {MOST_ABILITY:g} in size")
+        size = f"of at most {MOST_ABILITY:g}"
+        self._keep("theta", "theta", -MOST_ABILITY, f"a list of at least one finite number, each {size} in size")
+        self._keep("weights", "weights", np.nextafter(0, 1), f"positive and finite, of at most {MOST_WEIGHT:g}")
+        self._keep("standard_error", "standard errors", 0.0, f"finite and not negative, {size}")
+        self._keep("on_form", "abilities on the form", -MOST_ABILITY, f"finite, {size} in size")
         groups = {name: tuple(values) for name, values in self.groups.items()}
         for name, values in groups.items():
-            if len(values) != theta.size:
-                raise InputError(f"norms: column {name} has {len(values)} values for {theta.size} respondents")
+            if len(values) != self.n:
+                raise InputError(f"norms: column {name} has {len(values)} values for {self.n} respondents")
         object.__setattr__(self, "groups", groups)
 
-    def _kept(self, name: str, least: float, expected: str) -> NDArray[np.float64] | None:
-        """The values of a field, rounded unless they are weights, and closed to writing; None where there are none."""
+    def _keep(self, name: str, words: str, least: float, expected: str) -> None:
+        """Check the values of a field, round them unless they are weights, and close them to writing."""
         if getattr(self, name) is None:
-            return None
+            return
         values = np.array(getattr(self, name), dtype=np.float64)
-        most = MOST_WEIGHT if name == "weights" else MOST_ABILITY
-        values = values if name == "weights" else values.round(NORM_DECIMALS)
+        values, most = (values, MOST_WEIGHT) if name == "weights" else (values.round(NORM_DECIMALS), MOST_ABILITY)
         if name != "theta" and values.shape != self.theta.shape:
-            raise InputError(f"norms: {values.size} values of {name} for {self.theta.size} respondents")
-        if not ((values <= most) & (values >= least)).all():
-            raise InputError(f"norms: {name} must be {expected}")
+            raise InputError(f"norms: {values.size} {words} for {self.n} respondents")
+        if values.ndim != 1 or values.size == 0 or not ((values <= most) & (values >= least)).all():
+            raise InputError(f"norms: {words} must be {expected}")
         values.setflags(write=False)
         object.__setattr__(self, name, values)
-        return values
 
     @property
     def n(self) -> int:

@@ -103,7 +103,7 @@ def built(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for done in (
             "study.run.find_dimensions",
             "building.pruning.check_scale",
-            "study.scale_study.fit_model",
+            "study.run.fit_model",
         ):
             patched.setattr(f"irtbench.{done}", None)
         run_here("build", study / "study.toml", "-o", folder / "out", "-q")
