@@ -27,7 +27,6 @@ from irtbench.estimation.marginal import e_step, fisher_scoring, m_step
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.mode import RoughStart
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model import rows
@@ -96,7 +95,7 @@ def in_one_batch() -> Iterator[None]:
 @contextmanager
 def without_rough_start() -> Iterator[None]:
     """Starting values from correlations, with no steps on a smaller problem first."""
-    with patch.object(svi, "rough_start", lambda problem: RoughStart(starting_values(problem))):
+    with patch.object(svi, "rough_start", lambda problem: RoughStart(problem.starting_values())):
         yield
 
 

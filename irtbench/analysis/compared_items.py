@@ -16,7 +16,6 @@ from irtbench.estimation.fit import choose_device
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.group_problem import BOUND, GroupProblem, group_nodes
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.multiple_groups import group_problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.coded_scores import MISSING
@@ -224,7 +223,7 @@ class ItemsInCategories(ComparedItems):
         alone = CategoryProblem.of(model, rows_in_categories(self.codes, self.items.columns, device), nodes)
         rows = tuple(rows_in_categories(self.codes[part], self.items.columns, device) for part in members)
         problem = GroupProblem.of_groups(alone, rows, torch.from_numpy(differs).to(device))
-        return problem, problem.prior.joined(starting_values(alone))
+        return problem, problem.prior.joined(alone.starting_values())
 
     def rows(self, members: NDArray[np.bool_], device: torch.device) -> DenseRows:
         """The responses of some respondents."""

@@ -37,7 +37,7 @@ from irtbench.estimation.few_respondents.empirical_bayes import location_and_sca
 from irtbench.estimation.few_respondents.item_grid import hermite_axis
 from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.few_respondents.learnt_prior import SEEN_DEVIATION
-from irtbench.estimation.fit import problem_of, with_positive_direction
+from irtbench.estimation.fit import problem_of
 from irtbench.estimation.marginal.acceleration import FixedPoint
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
@@ -48,7 +48,7 @@ from irtbench.estimation.marginal.observed_information import (
 )
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.shared_scale import shared_errors, slope_of_all
-from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.scale_fit import with_positive_direction
 from irtbench.estimation.settings import Device, FitSettings
 from irtbench.estimation.status import Learning
 from irtbench.estimation.threads import threads_for
@@ -290,7 +290,7 @@ class ExplanatoryFit:
         """Where the iterations start: all items alike in slope, difficulties by the proportion correct."""
         given = as_responses(responses)
         problem = problem_of(given, FitSettings(kind=kind, device=device), normal_grid()).in_float64()
-        intercept = starting_values(problem).intercept.clamp(-4, 4)
+        intercept = problem.starting_values().intercept.clamp(-4, 4)
         items = ItemTensors(torch.ones_like(intercept)[:, None], intercept, torch.zeros_like(intercept))
         answers, p = given.n_by_item, (given.n_correct_by_item + 0.5) / (given.n_by_item + 1)
         errors = (np.maximum(answers, 1) * p * (1 - p)) ** -0.5
@@ -403,7 +403,7 @@ class ExplanatoryFit:
     def whole_covariance(self) -> Array:
         """Of all difficulties with each other at the mode; NaN where that is not a maximum."""
         if self.rasch:
-            whole = shared_errors(self.problem, self.items).read(unit_slopes=True)[1]
+            whole = shared_errors(self.problem, self.items).joint
             assert whole is not None
         else:
             whole = joint_parameter_covariance(self.problem, self.items)[0].cpu().numpy()

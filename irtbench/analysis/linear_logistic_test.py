@@ -23,7 +23,6 @@ from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.observed_information import parameter_covariance
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import WORDS, FitKeywordsOfAnyModel, FitSettings
 from irtbench.estimation.threads import threads_for
 from irtbench.models.quadrature import normal_grid
@@ -144,7 +143,7 @@ def linear_logistic_test(
         matrix = np.zeros((n_items, 3, 1 + n_terms))  # of slope, intercept and guessing by the sd of ability and w
         matrix[:, 0, 0], matrix[:, 1, 1:] = 1.0, -design
         problem: Problem = DesignedProblem.made_of(free, torch.from_numpy(matrix).flatten(0, 1).to(free.rows.device))
-        start = starting_values(problem)
+        start = problem.starting_values()
         problem, found = find_mode_on_right_nodes(problem, start, tolerance=TOLERANCE, max_steps=MOST_STEPS)
         covariance, loose = parameter_covariance(problem, found.items)
     values = found.items.matrix[0].cpu().numpy()

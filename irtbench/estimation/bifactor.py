@@ -17,7 +17,8 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import counted
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.factors import SeveralAbilities, moments, scores_table
-from irtbench.estimation.fit import check_estimable, choose_device, choose_precision, with_names
+from irtbench.estimation.fit import check_estimable, choose_device, choose_precision
+from irtbench.estimation.scale_fit import with_names
 from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.abilities_mode import ROOM, find_mode_of_abilities
 from irtbench.estimation.several_abilities.bifactor_problem import bifactor_problem, grid_for

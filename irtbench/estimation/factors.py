@@ -19,13 +19,7 @@ from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.doubts import not_identified
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import (
-    check_estimable,
-    choose_device,
-    choose_precision,
-    more_than_patterns_tell,
-    with_names,
-)
+from irtbench.estimation.fit import check_estimable, choose_device, choose_precision
 from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import (
@@ -35,7 +29,7 @@ from irtbench.estimation.marginal.nodes import (
     with_right_nodes,
 )
 from irtbench.estimation.marginal.observed_information import sampling_covariance
-from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.scale_fit import more_than_patterns_tell, with_names
 from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.abilities_mode import ROOM, AbilitiesMode, find_mode_of_abilities
 from irtbench.estimation.several_abilities.factor_problem import NORMAL_OGIVE, FactorProblem, factor_problem
@@ -349,7 +343,7 @@ def find_one_ability(
 ) -> AbilitiesMode:
     """A block of one ability, estimated as `fit_model` does."""
     on_line, mode = find_mode_on_right_nodes(
-        problem, starting_values(problem), tolerance=min(tolerance, ONE_ABILITY_TOLERANCE), max_steps=max_steps
+        problem, problem.starting_values(), tolerance=min(tolerance, ONE_ABILITY_TOLERANCE), max_steps=max_steps
     )
     covariance, error, items = None, float("nan"), mode.items
     if mode.status.converged:

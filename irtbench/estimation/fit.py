@@ -19,26 +19,27 @@ from irtbench.data.given import ResponsesLike, as_any_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.data.sparse_responses import SparseResponses
+from irtbench.estimation.anchors import (
+    AnchorsLike,
+    KnownItems,
+    anchors_among,
+    at_anchors,
+    demand_new_items,
+    known_asymptotes,
+    known_linear,
+)
 from irtbench.estimation.distributed.ranks import Ranks
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode, joint_abilities
+from irtbench.estimation.few_respondents.empirical_bayes import joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
-from irtbench.estimation.item_quantiles import turned
-from irtbench.estimation.marginal.beside_anchors import KnownItems, place_beside
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import common_slope
-from irtbench.estimation.marginal.guessing_profile import guessing_intervals, without_guessing_at_zero
-from irtbench.estimation.marginal.mode import RoughStart, find_mode, find_mode_on_right_nodes, rough_start
-from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
-from irtbench.estimation.marginal.observed_information import (
-    MOST_COUPLED_ITEMS,
-    joint_sampling_covariance,
-    sampling_covariance,
-)
-from irtbench.estimation.marginal.population import find_mode_with_population
-from irtbench.estimation.marginal.problem import Estimate, Problem
-from irtbench.estimation.marginal.shared_scale import ability_vanishes
+from irtbench.estimation.marginal.guessing_profile import guessing_intervals
+from irtbench.estimation.marginal.nodes import describe_nodes
+from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.scale_fit import fit_scale, with_names
 from irtbench.estimation.settings import (
     FEWEST_RESPONDENTS,
     WORDS,
@@ -48,25 +49,12 @@ from irtbench.estimation.settings import (
     Precision,
     fit_settings,
 )
-from irtbench.estimation.shared_items import (
-    AnchorsLike,
-    anchors_among,
-    at_anchors,
-    demand_new_items,
-    known_asymptotes,
-    known_linear,
-    read_beside,
-    read_with_one_slope,
-)
-from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
-from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
 from irtbench.models.item_models.logistic import Logistic
-from irtbench.models.item_parameters import ItemParameters, JointError
+from irtbench.models.item_parameters import ItemKind, ItemParameters, JointError
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import DifficultyPrior, logistic_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import StoredRows, encode_responses
@@ -177,73 +165,45 @@ def estimate(
 ) -> FittedModel:
     """Fit data that `check_estimable` has passed."""
     began = time.perf_counter()
-    quadrature = normal_grid(settings.n_nodes)
-    problem = problem_of(responses, settings, quadrature, anchors, ranks)
-    placed, priors = None, settings.priors
+    problem = problem_of(responses, settings, normal_grid(settings.n_nodes), anchors, ranks)
     with torch.no_grad():
-        if anchors is not None:
-            placed = place_beside(
-                problem, n_nodes=settings.n_nodes, tolerance=settings.tolerance, max_steps=settings.max_steps,
-                start=None if given_start is None else problem.given(given_start),
-                design=slope_of_new_items(problem) if settings.kind == "1pl" else None,
-                find=adam_mode if settings.optimiser == "adam" else find_mode,
-            )  # fmt: skip
-            problem, found = placed.respondents, placed.found
-        else:
-            start = rough_start(problem) if given_start is None else RoughStart(problem.given(given_start))
-            problem = with_adapted_nodes(problem, start.items, room=ROOM)
-            problem, priors, found = find_estimate(problem, start, settings)
-            found = with_positive_direction(problem, found)
-        shared = placed is not None or problem.prior.shared is not None
-        if found.abilities is None and found.status.converged and not priors.is_flat and not shared:
-            found = replace(found, abilities=joint_abilities(problem, found.items))
-        items = problem.told(found.items, responses.item_ids)
-        status, quantiles, intervals, joint = found.status, None, None, None
-        if status.converged and priors.is_flat and not shared and problem.rows.most_trials is None:
-            too_many = more_than_patterns_tell(problem.free.sum(), torch.tensor(responses.n_items))
-            status = status.unless_loose([bool(too_many)] * responses.n_items)
-        if settings.standard_errors and status.converged and not shared:
-            if found.covariance is not None:
-                items = replace(items, covariance=found.covariance.cpu().numpy())
-                quantiles = None if found.quantiles is None else found.quantiles.cpu().numpy()
-            else:
-                covariance, joint, loose = covariances(problem, found.items)
-                items = replace(items, covariance=covariance)
-                status = status.unless_loose(loose.tolist())
-            if status.converged and isinstance(responses, ResponseMatrix) and not status.integrates_items:
+        design = slope_of_new_items(problem) if anchors is not None and settings.kind == "1pl" else None
+        start = None if given_start is None else problem.given(given_start)
+        fit = fit_scale(problem, settings, start=start, anchors=anchors, design=design)
+        problem, found, status = fit.problem, fit.found, with_names(fit.status, responses)
+        items = in_public(problem.told(found.items, responses.item_ids), settings, anchors)
+        joint = quantiles = intervals = None
+        if fit.errors is not None:
+            items = replace(items, covariance=fit.errors.items)
+            quantiles = None if found.quantiles is None else found.quantiles.cpu().numpy()
+            if items.n_items <= MOST_COUPLED_ITEMS and (anchors is None or anchors.joint is not None):
+                joint = fit.errors.joint
+        if anchors is None and problem.prior.shared is None:
+            if found.abilities is None and found.status.converged and not fit.priors.is_flat:
+                found = replace(found, abilities=joint_abilities(problem, found.items))
+            known = fit.errors is not None and status.converged and not status.integrates_items
+            if known and isinstance(responses, ResponseMatrix):
                 intervals = likelihood_intervals(problem, items, settings, joint)
-        if status.converged and (ability_vanishes(problem, found.items) if placed is None else placed.ability_vanishes):
-            status = replace(status, stop=Stop.NO_ABILITY)
-        doubts = find_doubts(problem, found, priors)
-        population = None
-        if shared:
-            wanted = settings.standard_errors and status.converged
-            if placed is not None and anchors is not None:
-                read = read_beside(placed, items, anchors, settings.kind, standard_errors=wanted)
-            else:
-                rasch = settings.kind == "rasch"
-                read = read_with_one_slope(problem, found.items, items, rasch=rasch, standard_errors=wanted)
-            items, population, joint, not_determined = read
-            status = status.unless_loose(not_determined)
-        status = with_names(status, responses)
-    posterior = None
+        doubts = find_doubts(problem, found, fit.priors)
+    posterior, moments = None, fit.moments
     if settings.posterior is not None and status.converged:
         mode = found.mode or found.items
         posterior = fit_posterior(problem, mode, settings.posterior, seed=seed, item_ids=responses.item_ids)
         items, quantiles, joint = with_posterior(items, posterior), posterior.quantiles, None
-        population = posterior.population or population
+        moments = posterior.population or moments
         status = replace(status, posterior=posterior.stopped_because)
     logger.info("fit: %s (%d steps)", status, status.steps)
+    quadrature = normal_grid(settings.n_nodes)
     if settings.population == "estimated":
         quadrature = shared_quadrature(problem.nodes)
-    if population is not None:
-        quadrature = rescaled(quadrature, population.mean, population.sd)
+    if moments is not None:
+        quadrature = rescaled(quadrature, moments.mean, moments.sd)
     return FittedModel(
         items=items,
         quadrature=quadrature,
         nodes=describe_nodes(problem.nodes),
         log_likelihood=found.log_likelihood,
-        priors=priors,
+        priors=fit.priors,
         n_respondents=responses.n_respondents,
         n_responses=responses.n_responses,
         kind="mean" if posterior is not None else found.kind,
@@ -259,26 +219,24 @@ def estimate(
         quantiles=quantiles,
         likelihood_intervals=intervals,
         abilities=found.abilities and EstimatedAbilities(*(part.cpu().numpy() for part in found.abilities)),
-        moments=population,
+        moments=moments,
         joint_error=joint_error(joint, quadrature, responses.n_respondents, settings, anchors),
         anchor_error=None if anchors is None else anchors.error,
         n_density_parameters=found.n_density_parameters,
     )
 
 
-def more_than_patterns_tell(n_parameters: Tensor, n_items: Tensor) -> Tensor:
-    """Whether items have more parameters than patterns of right and wrong have shares, 2^J - 1: a 2PL of two items."""
-    return n_parameters > torch.exp2(n_items.double()) - 1
-
-
-def covariances(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, Tensor]:
-    """Covariance of each item's (a, d, c), of all items with each other where these are few, and the undetermined."""
-    if len(items) > MOST_COUPLED_ITEMS:
-        own, loose = sampling_covariance(problem, items)
-        return own, None, loose
-    joint, loose = joint_sampling_covariance(problem, items)
-    each = np.arange(len(items))
-    return joint[each, :, each, :], joint, loose
+def in_public(items: ItemParameters, settings: FitSettings, anchors: KnownItems | None) -> ItemParameters:
+    """The items with the kind of each; Rasch items with slopes of 1."""
+    own: ItemKind = "own"
+    if settings.kind == "rasch" or settings.kind == "1pl":
+        own = settings.kind
+    kinds: list[ItemKind] = [own] * items.n_items
+    for place in () if anchors is None else anchors.places:
+        kinds[place] = "fixed"
+    if settings.kind == "rasch" and anchors is None:
+        items = replace(items, discrimination=np.ones(items.n_items))
+    return replace(items, kind=tuple(kinds))
 
 
 def likelihood_intervals(
@@ -377,26 +335,6 @@ def choose_device(wanted: Device) -> torch.device:
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def find_estimate(problem: Problem, start: RoughStart, settings: FitSettings) -> tuple[Problem, Priors, Estimate]:
-    """The estimate, with the prior (learnt, perhaps) and the population and nodes it was found with."""
-    tolerance, max_steps, priors = settings.tolerance, settings.max_steps, settings.priors
-    if settings.optimiser == "adam":
-        return problem, priors, adam_mode(problem, start.items, tolerance=tolerance, max_steps=max_steps)
-    if priors.hierarchy is not None:
-        return find_hierarchical_mode(
-            problem, priors, start.items, tolerance=tolerance, max_steps=max_steps,
-            mode_wanted=settings.posterior is not None, standard_errors=settings.standard_errors,
-        )  # fmt: skip
-    if settings.population == "estimated":
-        problem, mode = find_mode_with_population(problem, start.items, tolerance=tolerance, max_steps=max_steps)
-    else:
-        problem, mode = find_mode_on_right_nodes(
-            problem, start.items, tolerance=tolerance, max_steps=max_steps, covariance=start.covariance
-        )
-    problem, mode = without_guessing_at_zero(problem, mode)
-    return problem, priors, mode
-
-
 def slope_of_new_items(problem: Problem) -> Tensor:
     """The matrix by which the slopes that are not known are one parameter."""
     slopes = torch.zeros_like(problem.free)
@@ -464,39 +402,6 @@ def setting_in_memory(settings: FitSettings) -> str:
         "optimiser adam": settings.optimiser == "adam",
     }
     return next((name for name, asked in needs.items() if asked), "")
-
-
-def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
-    """Turn theta's sign, if need be, so that the expected number of correct responses rises with it."""
-    theta, items = problem.nodes.theta, found.items
-    covariance_with_theta = (problem.nodes.log_weights.exp() * theta[:, 0]) @ problem.expected_score(items)
-    if float(covariance_with_theta) >= 0:
-        return found
-    covariance = found.covariance
-    if covariance is not None:
-        sign = torch.tensor([-1.0, 1.0, 1.0], dtype=covariance.dtype, device=covariance.device)
-        covariance = covariance * sign[:, None] * sign[None, :]
-    abilities = None if found.abilities is None else (-found.abilities[0], found.abilities[1])
-    mode = found.mode and found.mode.turned()
-    quantiles = None if found.quantiles is None else turned(found.quantiles)
-    return replace(
-        found, items=problem.turned(items), covariance=covariance, quantiles=quantiles, abilities=abilities, mode=mode
-    )
-
-
-def with_names(status: Status, responses: Responses) -> Status:
-    """The status with the names of items that have run away or are not determined, and how many were right."""
-    n, p, ids = responses.n_by_item, responses.proportion_correct(), responses.item_ids
-
-    def named(places: tuple[int, ...]) -> tuple[str, ...]:
-        return tuple(f"item {ids[j]} ({round(p[j] * n[j])} of {n[j]} right)" for j in places)
-
-    return replace(
-        status,
-        steep_items=named(status.steep),
-        loose_items=named(status.loose),
-        guessing_at_bound_items=named(status.guessing_at_bound),
-    )
 
 
 def with_posterior(items: ItemParameters, posterior: ItemPosterior) -> ItemParameters:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -18,46 +18,24 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.data.stored_scores import StoredScores
+from irtbench.estimation.anchors import AnchorError, Calibrated, KnownItems
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import (
     choose_device,
     choose_precision,
     demand_streamed,
-    find_estimate,
     shared_quadrature,
-    with_positive_direction,
 )
 from irtbench.estimation.fitted import software_versions
-from irtbench.estimation.marginal.beside_anchors import (
-    AnchorError,
-    KnownItems,
-    errors_beside,
-    moments_beside,
-    place_beside,
-)
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.designed_problem import DesignedProblem, equal_parameters
+from irtbench.estimation.marginal.designed_problem import equal_parameters
 from irtbench.estimation.marginal.designed_problem import rating_scale as rating_scale_design
-from irtbench.estimation.marginal.group_problem import (
-    BOUND,
-    GroupProblem,
-    designed_in_groups,
-    find_group_mode,
-    group_nodes,
-    groups_of,
-)
-from irtbench.estimation.marginal.mode import RoughStart, find_mode, rough_start
-from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
-from irtbench.estimation.marginal.observed_information import (
-    MOST_COUPLED_ITEMS,
-    joint_sampling_covariance,
-    sampling_covariance,
-)
-from irtbench.estimation.marginal.problem import Estimate, Problem
+from irtbench.estimation.marginal.group_problem import groups_of, problem_of_groups
+from irtbench.estimation.marginal.nodes import describe_nodes
 from irtbench.estimation.marginal.shared_scale import NormalMoments
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.multiple_groups import group_names, populations_told
+from irtbench.estimation.scale_fit import fit_in_groups, fit_scale, with_names
 from irtbench.estimation.settings import (
     FEWEST_RESPONDENTS,
     WORDS,
@@ -66,10 +44,8 @@ from irtbench.estimation.settings import (
     fit_settings,
     kind_with,
 )
-from irtbench.estimation.shared_items import Calibrated
 from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.estimation.threads import threads_for
-from irtbench.estimation.variational.adam import adam_mode
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_models.item_model import ItemModel
@@ -303,42 +279,28 @@ def fit_categories(
     scores = scores_of(table, levels)
     slopes_are_1 = models in RASCH_KINDS if isinstance(models, str) else False
     if slopes_are_1:
-        if groups is not None or anchors is not None:
-            raise InputError(f"fit: {models} goes with one group and no anchors; expected gpcm with a common slope")
-        common_slope, rating_scale, models = models == "pcm", models == "rsm", "gpcm"
+        common_slope, rating_scale, models = models == "pcm" and anchors is None, models == "rsm", "gpcm"
     each = models_of(models, scores.item_ids)
     settings = settings_of(each, settings, keywords)
-    check_categories(scores, each, None if anchors is not None else settings.priors)
+    priors = settings.priors
+    check_categories(scores, each, None if anchors is not None else priors)
     if isinstance(scores, StoredScores):
         demand_streamed(settings)
-    priors = settings.priors
+    sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope)
+    check_together(scores, each, settings, sets, anchors=anchors, groups=groups, rating_scale=rating_scale)
     labels = None if groups is None else np.asarray(groups, dtype=object)
     names: tuple[str, ...] = () if labels is None else group_names(labels, scores.n_respondents, reference)
-    sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope)
-    if (sets or rating_scale) and not priors.is_flat:
-        raise InputError("fit: a common slope, a rating scale and equal parameters go without a prior")
-    if rating_scale and (
-        sets or {type(model) for model in each} != {PartialCredit} or len({len(own) for own in scores.categories}) > 1
-    ):
-        raise InputError("fit: a rating scale is of gpcm items with as many categories each, and nothing else equal")
-    if anchors is not None and (groups is not None or rating_scale):
-        raise InputError("fit: anchors go with one group, and not with a rating scale")
-    adam = settings.optimiser == "adam"
-    if settings.population != "normal" and (groups is not None or anchors is not None):
-        raise InputError("fit: groups and anchors go with a normal population")
-    if adam and (sets or rating_scale):
-        raise InputError("fit: equal parameters go with optimiser fisher_scoring")
-    find = adam_mode if adam else find_mode
     cells = scores.n_respondents * max(scores.n_items, settings.n_nodes)
     with fenced(seed), torch.no_grad(), threads_for(cells):
         where = choose_device(settings.device)
         items = CategoryItems(each, [len(own) for own in scores.categories], 1, where)
-        known = None if anchors is None else known_categories(anchors, scores, items)
-        held = None if known is None else known.values.to(where)
-        model = partial(category_model, items=items, priors=priors, known=held)
-        nodes = NodeTensors.from_quadrature(
-            normal_grid(settings.n_nodes), dtype=choose_precision(settings.dtype), device=where
-        )
+        known = values = None
+        if anchors is not None:
+            known, values = known_categories(anchors, scores, items, slopes_are_1=slopes_are_1)
+            values = values.to(where)
+        model = partial(category_model, items=items, priors=priors, known=values)
+        dtype = choose_precision(settings.dtype)
+        nodes = NodeTensors.from_quadrature(normal_grid(settings.n_nodes), dtype=dtype, device=where)
         alone = CategoryProblem.of(model, scores_on_device(scores, items.columns, where), nodes)
         begin = None if start is None else ItemTensors.from_matrix(torch.from_numpy(start.steps_at).to(where))
         design = None
@@ -346,111 +308,90 @@ def fit_categories(
             design = rating_scale_design(len(items), items.width, where)
         elif sets:
             design = equal_parameters(alone.free, sets)
-        found: Estimate
-        placed, problem, density = None, cast(Problem, alone), None
-        if known is not None:
-            placed = place_beside(
-                alone, n_nodes=settings.n_nodes, tolerance=settings.tolerance, max_steps=settings.max_steps,
-                start=begin, design=design, find=find,
-            )  # fmt: skip
-            problem, found = placed.respondents, placed.found
-        elif labels is not None:
-            members = [labels == name for name in names]
-            differs = torch.zeros(len(items), (len(names) - 1) * items.width, dtype=torch.bool, device=where)
-            at = replace(alone, nodes=group_nodes(BOUND, 12 / (settings.n_nodes - 1), nodes.dtype, where))
-            rows = tuple(scores_on_device(scores.where(part), items.columns, where) for part in members)
-            grouped = GroupProblem.of_groups(at, rows, differs)
-            first, problem = grouped.prior.joined(begin or starting_values(alone)), cast(Problem, grouped)
-            if design is not None:
-                designed = designed_in_groups(grouped, design)
-                problem, first = designed, designed.free_of(first)
-            problem, found = find_group_mode(
-                problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps, find=find
-            )
-        else:
-            if design is not None:
-                designed_alone = DesignedProblem.made_of(alone, design)
-                problem, begin = designed_alone, None if begin is None else designed_alone.free_of(begin)
-            near = rough_start(problem) if begin is None else RoughStart(begin)
-            problem = with_adapted_nodes(problem, near.items, room=ROOM)
-            problem, priors, found = find_estimate(problem, near, settings)
-            found = with_positive_direction(problem, found)
-            if settings.population == "estimated":
-                density = shared_quadrature(problem.nodes)
-        status, covariance, joint, errors = found.status, None, None, None
-        if settings.standard_errors and status.converged and placed is not None and known is not None:
-            errors = errors_beside(placed, known.anchors)
-            covariance = errors.items
-            status = status.unless_loose(errors.loose.tolist())
-        elif settings.standard_errors and status.converged:
-            if len(items) > MOST_COUPLED_ITEMS and problem is alone:
-                covariance, loose = sampling_covariance(problem, found.items)
-            else:
-                whole, loose = joint_sampling_covariance(problem, found.items)
-                joint, each_item = torch.from_numpy(whole), np.arange(len(items))
-                covariance = whole[each_item, :, each_item, :][:, -items.width :, -items.width :]
-            status = status.unless_loose(loose.tolist())
-        steep, undetermined = (
-            tuple(f"item {scores.item_ids[j]}" for j in which) for which in (status.steep, status.loose)
-        )
-        status = replace(status, steep_items=steep, loose_items=undetermined)
-        parameters, of_groups = problem.whole(found.items), None
-        doubts: tuple[str, ...] = ()
         if labels is None:
-            doubts = find_doubts(problem, found, priors)
+            fit = fit_scale(alone, settings, start=begin, anchors=known, design=design)
+            doubts = find_doubts(fit.problem, fit.found, fit.priors)
         else:
-            moments_of = populations_told(groups_of(problem), parameters, joint, 1.0)
-            sizes = [int(part.sum()) for part in members]
-            of_groups = pd.DataFrame({"group": names, "n_respondents": sizes})
-            of_groups[["mean", "sd", "se_mean", "se_sd"]] = np.stack(moments_of, axis=1)
-        x = parameters.matrix[: len(items), -items.width :]
+            members = [labels == name for name in names]
+            rows = tuple(scores_on_device(scores.where(part), items.columns, where) for part in members)
+            grouped, begin = problem_of_groups(alone, rows, n_nodes=settings.n_nodes, start=begin)
+            fit, doubts = fit_in_groups(grouped, begin, settings, design=design), ()
+        parameters, status = fit.problem.whole(fit.found.items), with_names(fit.status, scores)
+        x = parameters.matrix[: len(items), -items.width :].cpu().numpy()
         own = own_parameters_of(alone.free, design)
-    found_items = CategoryParameters(scores.item_ids, each, scores.categories, x.cpu().numpy(), own)
-    if covariance is not None and status.converged:
-        found_items = replace(found_items, covariance=covariance)
-    moments = None if placed is None else moments_beside(placed, errors)
-    if slopes_are_1:
-        found_items, moments = with_slopes_of_1(found_items)
-    elif covariance is not None and status.converged:
         slopes = (items.where("slope") & alone.free).cpu().numpy()
-        doubts += slopes_not_told(scores.item_ids, found_items.parameters, covariance, slopes)
+    found = CategoryParameters(scores.item_ids, each, scores.categories, x, own)
+    if fit.errors is not None and status.converged:
+        found = replace(found, covariance=fit.errors.items[: len(each), -items.width :, -items.width :])
+        if not slopes_are_1:
+            doubts += slopes_not_told(scores.item_ids, found.parameters, found.covariance, slopes)
     if design is None and priors.is_flat:
-        of_anchors = 0 if known is None else len(known.anchors.places)
+        of_anchors = 0 if known is None else len(known.places)
         doubts += outnumbered(scores.n_items - of_anchors, scores.n_respondents)
+    moments, of_groups = fit.moments, None
+    if labels is not None:
+        joint = None if fit.errors is None or fit.errors.joint is None else torch.from_numpy(fit.errors.joint)
+        unit = float(x[0, 0]) if slopes_are_1 else 1.0
+        populations = populations_told(groups_of(fit.problem), parameters, joint, unit)
+        of_groups = pd.DataFrame({"group": names, "n_respondents": [int(part.sum()) for part in members]})
+        of_groups[["mean", "sd", "se_mean", "se_sd"]] = np.stack(populations, axis=1)
+    if slopes_are_1 and known is None:
+        found, moments = with_slopes_of_1(found)
     return FittedCategories(
-        found_items,
-        found.log_likelihood,
+        found,
+        fit.found.log_likelihood,
         priors,
-        int(problem.free.sum()) + found.n_density_parameters + 2 * (placed is not None),
+        fit.n_parameters,
         scores.n_respondents,
         scores.n_by_item,
-        describe_nodes(problem.nodes),
+        describe_nodes(fit.problem.nodes),
         status,
         doubts,
         of_groups,
         seed,
         moments,
-        density,
-        None if known is None else known.anchors.error,
+        shared_quadrature(fit.problem.nodes) if settings.population == "estimated" else None,
+        None if known is None else known.error,
     )
+
+
+def check_together(
+    scores: CodedScores | StoredScores,
+    models: Sequence[ItemModel],
+    settings: FitSettings,
+    sets: Sequence[Sequence[int]],
+    *,
+    anchors: AnchorsInCategories | None,
+    groups: Sequence[str] | None,
+    rating_scale: bool,
+) -> None:
+    """Refuse what does not go together."""
+    designed, one_group = bool(sets) or rating_scale, anchors is None and groups is None
+    alike = {type(model) for model in models} == {PartialCredit} and len({len(own) for own in scores.categories}) == 1
+    for wrong, why in (
+        (designed and not settings.priors.is_flat, "equal parameters, one slope or a rating scale go without a prior"),
+        (rating_scale and (bool(sets) or not alike), "a rating scale is of gpcm items with as many categories each, "
+         "and nothing else equal"),
+        (anchors is not None and (groups is not None or rating_scale), "anchors go with one group, and not with a "
+         "rating scale, whose distances between steps are those of all items"),
+        (settings.population != "normal" and not one_group, "groups and anchors go with a normal population"),
+        (settings.optimiser == "adam" and designed, "equal parameters go with optimiser fisher_scoring"),
+    ):  # fmt: skip
+        if wrong:
+            raise InputError(f"fit: {why}")
 
 
 #: Items in categories whose parameters are known.
 AnchorsInCategories = FittedCategories | CategoryParameters | ItemParameters | Calibrated
 
 
-@dataclass(frozen=True)
-class KnownCategories:
-    """Anchors among the items, and their parameters on the scales without bounds, NaN elsewhere, (n_items, width)."""
-
-    anchors: KnownItems
-    values: Tensor
-
-
 def known_categories(
-    given: AnchorsInCategories, scores: CodedScores | StoredScores, items: CategoryItems
-) -> KnownCategories:
-    """The anchors among the items of the responses; of other models, or with other categories, they are an error."""
+    given: AnchorsInCategories, scores: CodedScores | StoredScores, items: CategoryItems, *, slopes_are_1: bool
+) -> tuple[KnownItems, Tensor]:
+    """The anchors among the items of the responses, and what is known on the scales without bounds, NaN elsewhere.
+
+    Shape (n_items, width). Anchors of other models, or with other categories, are an error.
+    """
     of_items = given if isinstance(given, CategoryParameters | ItemParameters) else given.items
     known = of_items.categories if isinstance(of_items, ItemParameters) else of_items
     if known is None:
@@ -461,6 +402,8 @@ def known_categories(
         raise InputError("fit: none of the anchors is among the items of the responses")
     anchors, places = known.select(names), tuple(place[item] for item in names)
     values = torch.full(items.free.shape, torch.nan, dtype=torch.float64)
+    if slopes_are_1:
+        values[:, 0] = 1.0
     error = np.zeros((len(names), items.width, len(names), items.width))
     for k, (j, own) in enumerate(zip(places, anchors.names, strict=True)):
         kinds = anchors.models[k].name, len(anchors.categories[k])
@@ -472,8 +415,7 @@ def known_categories(
         values[j, : len(own)] = torch.from_numpy(anchors.steps_at[k, : len(own)])
         if anchors.covariance is not None:
             error[k, : len(own), k, : len(own)] = np.nan_to_num(anchors.covariance[k, : len(own), : len(own)])
-    covariance = error if error.any() else None
-    return KnownCategories(KnownItems(anchors.as_items(), places, covariance), values)
+    return KnownItems(anchors.as_items(), places, error if error.any() else None), values
 
 
 def settings_of(models: Sequence[ItemModel], settings: FitSettings | None, keywords: Mapping[str, Any]) -> FitSettings:

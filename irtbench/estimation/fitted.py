@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from irtbench.data.responses import share_correct
 from irtbench.data.shown import Drawn, Shown, counted, spanned
+from irtbench.estimation.anchors import AnchorError
 from irtbench.estimation.doubts import WEAKLY_KNOWN, told_by_prior
 from irtbench.estimation.item_quantiles import interval_columns, quantile_columns
-from irtbench.estimation.marginal.beside_anchors import AnchorError
 from irtbench.estimation.marginal.problem import EstimateKind
 from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import FitSettings

@@ -21,20 +21,11 @@ from irtbench.data.responses import ResponseMatrix, name_first, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.doubts import told_by_prior
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import check_estimable, choose_device, precision, problem_of, with_names
+from irtbench.estimation.fit import check_estimable, choose_device, problem_of
 from irtbench.estimation.fitted import software_versions
 from irtbench.estimation.marginal.designed_problem import common_slope
-from irtbench.estimation.marginal.group_problem import (
-    BOUND,
-    GroupProblem,
-    designed_in_groups,
-    find_group_mode,
-    group_nodes,
-    groups_of,
-)
-from irtbench.estimation.marginal.observed_information import joint_sampling_covariance
-from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.marginal.group_problem import GroupProblem, groups_of, problem_of_groups
+from irtbench.estimation.scale_fit import fit_in_groups, with_names
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, ModelKind, fit_settings
 from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.estimation.threads import threads_for
@@ -232,30 +223,24 @@ def fit_groups(
     names = check_groups(responses, labels, settings, reference)
     members = [labels == name for name in names]
     free = check_free(responses, members, names, free_items)
-    with threads_for(responses.n_respondents * max(responses.n_items, settings.n_nodes)), fenced(seed), torch.no_grad():
+    n_items = responses.n_items
+    with threads_for(responses.n_respondents * max(n_items, settings.n_nodes)), fenced(seed), torch.no_grad():
         differs = np.stack([free & (not settings.has_common_slope), free], axis=1)
-        each_its_slope, start = group_problem(responses, members, settings, differs=differs)
-        problem: Problem = each_its_slope
+        grouped, start = group_problem(responses, members, settings, differs=differs)
+        design = None
         if settings.has_common_slope:
-            slopes = torch.tensor([[True, False, False]], device=start.matrix.device).expand(responses.n_items, -1)
-            designed = designed_in_groups(each_its_slope, common_slope(each_its_slope.alone.free, slopes))
-            problem, start = designed, designed.free_of(start)
-        problem, mode = find_group_mode(problem, start, tolerance=settings.tolerance, max_steps=settings.max_steps)
-        status, covariance = mode.status, None
-        if settings.standard_errors and status.converged:
-            joint, loose = joint_sampling_covariance(problem, mode.items)
-            covariance = torch.from_numpy(joint)
-            if not settings.has_common_slope:
-                loose = loose[: responses.n_items] | loose[responses.n_items :].any()  # a population is told by all
-            status = status.unless_loose(loose.expand(responses.n_items).tolist())
-        status = with_names(status, responses)
-        of_groups, parameters = groups_of(problem), problem.whole(mode.items)
+            slopes = torch.tensor([[True, False, False]], device=start.matrix.device).expand(n_items, -1)
+            design = common_slope(grouped.alone.free, slopes)
+        fit = fit_in_groups(grouped, start, settings, design=design)
+        status = with_names(fit.status, responses)
+        covariance = None if fit.errors is None or fit.errors.joint is None else torch.from_numpy(fit.errors.joint)
+        of_groups, parameters = groups_of(fit.problem), fit.problem.whole(fit.found.items)
         unit = float(parameters.matrix[0, of_groups.prior.differs.shape[1]]) if settings.kind == "rasch" else 1.0
     items = [group_items(of_groups, parameters, covariance, g, responses.item_ids) for g in range(len(names))]
     if settings.has_common_slope:
         items = [of_one_slope(own, settings.kind) for own in items]
     mean, sd, se_mean, se_sd = populations_told(of_groups, parameters, covariance, unit)
-    nodes = problem.nodes.theta[:, 0]
+    nodes = fit.problem.nodes.theta[:, 0]
     rows = torch.from_numpy(np.flatnonzero(free))
     places = slope_intercept_guessing(of_groups, differences=True)
     return GroupedModel(
@@ -266,7 +251,7 @@ def fit_groups(
         sd=sd,
         se_mean=se_mean,
         se_sd=se_sd,
-        log_likelihood=mode.log_likelihood,
+        log_likelihood=fit.found.log_likelihood,
         n_by_group=tuple(int(part.sum()) for part in members),
         status=status,
         settings=settings,
@@ -353,14 +338,11 @@ def group_problem(
         Where slope and intercept differ in the other groups, shape (n_items, 2).
     """
     device = choose_device(settings.device)
-    nodes = group_nodes(BOUND, 12 / (settings.n_nodes - 1), precision(responses, settings), device)
     each_its_slope = replace(settings, kind="2pl") if settings.has_common_slope else settings
-    pooled = replace(problem_of(responses, each_its_slope, normal_grid(settings.n_nodes)), nodes=nodes)
+    pooled = problem_of(responses, each_its_slope, normal_grid(settings.n_nodes))
     rows = tuple(encode_responses(responses.select_respondents(part), device) for part in members)
-    start = starting_values(pooled)
-    each = torch.from_numpy(np.pad(differs, ((0, 0), (0, start.matrix.shape[1] - 2)))).to(device)
-    problem = GroupProblem.of_groups(pooled, rows, each.repeat(1, len(members) - 1))
-    return problem, problem.prior.joined(start)
+    each = torch.from_numpy(np.pad(differs, ((0, 0), (0, pooled.free.shape[1] - 2)))).to(device)
+    return problem_of_groups(pooled, rows, n_nodes=settings.n_nodes, differs=each)
 
 
 def group_items(

@@ -18,7 +18,6 @@ from irtbench.estimation.marginal.designed_problem import DesignedProblem, commo
 from irtbench.estimation.marginal.m_step import item_derivatives
 from irtbench.estimation.marginal.observed_information import observed_information, own_information
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.multiple_groups import group_problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.several_abilities.bifactor_problem import bifactor_problem
@@ -101,7 +100,7 @@ CASES = [
 
 def somewhere(problem: Problem) -> ItemTensors:
     """Parameters that are no maximum."""
-    matrix = starting_values(problem).matrix
+    matrix = problem.starting_values().matrix
     matrix = matrix + torch.from_numpy(np.random.default_rng(1).normal(0, 0.2, matrix.shape)) * problem.free
     if problem.guesses:
         matrix[:, GUESSING] = torch.where(problem.guessing_free, 0.15, problem.prior.fixed.guessing)

@@ -14,7 +14,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.data.stored_responses import StoredResponses
 from irtbench.estimation.fit import fit_model
-from irtbench.estimation.marginal import mode, posterior_table
+from irtbench.estimation.marginal import e_step, mode
 from irtbench.estimation.multiple_groups import fit_groups
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.variational import importance_weights, item_posterior
@@ -113,7 +113,7 @@ def in_form(
     if form == "sparse":
         return SparseResponses.from_long(responses.to_long())
     if form == "tabulated":
-        monkeypatch.setattr(posterior_table, "FEWEST", 1)
+        monkeypatch.setattr(e_step, "FEWEST", 1)
         return responses
     for name, value in (("FEWEST_TOLD", 1000), ("SHARE_TOLD", 2), ("SHARE_OF_INCOMPLETE", 2)):
         monkeypatch.setattr(mode, name, value)

@@ -31,7 +31,6 @@ from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.m_step import item_derivatives
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.observed_information import observed_information, own_information
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
@@ -98,7 +97,7 @@ def test_the_figures_are_those_of_mirt_under_its_priors(mirt: tuple[ResponseMatr
     responses, folder = mirt
     problem = CategoryProblem.of(four_as_mirt, encode_responses(responses, CPU), nodes())
     with torch.no_grad():
-        _, found = find_mode_on_right_nodes(problem, starting_values(problem), tolerance=1e-5, max_steps=100)
+        _, found = find_mode_on_right_nodes(problem, problem.starting_values(), tolerance=1e-5, max_steps=100)
     assert found.status.converged
     theirs, fit = pd.read_csv(folder / "fourpl_pars.csv"), pd.read_csv(folder / "fourpl_fit.csv").iloc[0]
     assert found.log_posterior == pytest.approx(fit["logposterior"], abs=1e-4)

@@ -15,8 +15,9 @@ from irtbench.estimation.few_respondents.item_grid import ItemGrid
 from irtbench.estimation.few_respondents.item_posteriors import Surroundings, curves
 from irtbench.estimation.few_respondents.learnt_prior import LEAST_DEVIATION
 from irtbench.estimation.few_respondents.messages import Beliefs
-from irtbench.estimation.fit import fit_model, with_positive_direction
+from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal.problem import Estimate
+from irtbench.estimation.scale_fit import with_positive_direction
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.item_parameters import ItemParameters

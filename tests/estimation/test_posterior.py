@@ -23,7 +23,6 @@ from irtbench.estimation.fit import problem_of
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import observed_information
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings, PosteriorKind
 from irtbench.estimation.variational import importance_weights as weighted_draws
 from irtbench.estimation.variational import item_guide
@@ -258,7 +257,7 @@ def test_what_is_fixed_has_no_variance_and_a_mixture_works(five: ResponseMatrix)
 def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
     priors = Priors.named("hierarchical", guessing_estimated=False)
     problem = make_problem(five, priors)
-    start = starting_values(problem)
+    start = problem.starting_values()
     start.slope[4, 0] = -0.8  # a slope keeps the sign it starts with
     with own_parameters():
         problem, _, mode = find_hierarchical_mode(
@@ -326,7 +325,7 @@ def test_the_volume_of_the_coordinates_is_the_jacobians_determinant(
     priors = Priors.named(prior)  # type: ignore[arg-type]
     problem = make_problem(five, priors, free=free)
     if prior == "hierarchical":
-        start = starting_values(problem)
+        start = problem.starting_values()
         with own_parameters():
             problem, _, estimate = find_hierarchical_mode(
                 problem, priors, start, tolerance=1e-4, max_steps=200, mode_wanted=True
@@ -389,7 +388,7 @@ def test_no_convergence_is_said(five: ResponseMatrix) -> None:
 def test_settings_are_checked(five: ResponseMatrix, options: dict, message: str) -> None:
     problem = make_problem(five, Priors.named("weak"))
     with pytest.raises(InputError, match=message) as raised:
-        fit_posterior(problem, starting_values(problem), seed=0, **options)
+        fit_posterior(problem, problem.starting_values(), seed=0, **options)
     assert "\n" not in str(raised.value)
 
 
@@ -403,7 +402,7 @@ def refusal(problem: Problem, items: ItemTensors, **options) -> str:
 def test_problems_without_a_posterior_are_refused(five: ResponseMatrix) -> None:
     flat = Priors.named("none")
     problem = make_problem(five, flat, free=True)
-    assert "guessing without a prior has an improper posterior" in refusal(problem, starting_values(problem))
+    assert "guessing without a prior has an improper posterior" in refusal(problem, problem.starting_values())
 
     few = simulated(30, [1.5, 1.2, 2.0], [1.5, -0.5, 0.2], seed=4)
     problem = make_problem(few, flat)
@@ -414,12 +413,12 @@ def test_problems_without_a_posterior_are_refused(five: ResponseMatrix) -> None:
     assert f"item {worst + 1} of 3: without" in refusal(problem, mode)
 
     wide = make_problem(five.select_respondents(five.respondent_ids[:5]), flat)
-    assert "5 items and 5 respondents" in refusal(wide, starting_values(wide))
+    assert "5 items and 5 respondents" in refusal(wide, wide.starting_values())
 
 
 def test_problems_the_guide_is_not_made_for_are_refused(five: ResponseMatrix) -> None:
     problem = make_problem(five, Priors.named("weak"))
-    start = starting_values(problem)
+    start = problem.starting_values()
     start.slope[:, 0] = torch.tensor([-9.0, 9.0, -9.0, 9.0, -9.0])
     assert "not positive definite" in refusal(problem, start)
     sparse = encode_responses(SparseResponses.from_long(five.to_long()), torch.device("cpu"))

@@ -8,9 +8,9 @@ from builders.simulated import drawn, simulated
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation import threads
 from irtbench.estimation.fit import fit_model, problem_of
-from irtbench.estimation.marginal import e_step, observed_information, posterior_table
+from irtbench.estimation.marginal import e_step, observed_information
+from irtbench.estimation.marginal.e_step import PosteriorTable, add_powers
 from irtbench.estimation.marginal.mode import rough_start
-from irtbench.estimation.marginal.posterior_table import PosteriorTable, add_powers
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.pyro_model.item_tensors import ItemTensors
@@ -26,7 +26,7 @@ def problem_at_start(responses: ResponseMatrix, **settings: object) -> tuple[Pro
 
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posterior_table, "FEWEST", 1)
+    monkeypatch.setattr(e_step, "FEWEST", 1)
 
 
 @torch.no_grad()
@@ -80,7 +80,7 @@ def test_expected_counts_and_information_are_the_same(n_items: int, monkeypatch:
     exact = problem.counts(items)
     information = observed_information.observed_information(problem, items)
     assert e_step.tabulated_sums(problem.rows, problem.row(items)) is None
-    monkeypatch.setattr(posterior_table, "FEWEST", 1)
+    monkeypatch.setattr(e_step, "FEWEST", 1)
     assert e_step.tabulated_sums(problem.rows, problem.row(items)) is not None
     found = problem.counts(items)
     assert found.log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-13)
@@ -96,7 +96,7 @@ def test_slopes_of_either_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     signs = torch.where(torch.arange(12) % 3 == 0, -1.5, 1.0).to(torch.float64)
     items = ItemTensors(items.slope * signs[:, None], items.intercept, items.guessing)
     exact = problem.counts(items)
-    monkeypatch.setattr(posterior_table, "FEWEST", 1)
+    monkeypatch.setattr(e_step, "FEWEST", 1)
     found = problem.counts(items)
     assert found.log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-13)
     torch.testing.assert_close(found.right, exact.right, rtol=1e-10, atol=1e-9)
@@ -117,9 +117,9 @@ def test_no_table_where_the_weighted_sum_is_not_sufficient(case: str, tables: No
 @pytest.mark.parametrize("kind", ["2pl", "rasch"])
 def test_a_fit_by_spans_and_tables_is_the_fit(kind: str, missing: float, monkeypatch: pytest.MonkeyPatch) -> None:
     responses, _, _ = simulated(700, 15, seed=3, missing=missing)
-    monkeypatch.setattr(posterior_table, "FEWEST", NONE)
+    monkeypatch.setattr(e_step, "FEWEST", NONE)
     exact = fit_model(responses, model=kind)
-    monkeypatch.setattr(posterior_table, "FEWEST", 1)
+    monkeypatch.setattr(e_step, "FEWEST", 1)
     monkeypatch.setattr(threads, "FEW_CELLS", 0)
     monkeypatch.setattr("irtbench.estimation.threads.FEW_CELLS", 0)
     before = torch.get_num_threads()
@@ -137,5 +137,5 @@ def test_a_fit_by_spans_and_tables_is_the_fit(kind: str, missing: float, monkeyp
 @torch.no_grad()
 def test_a_table_that_would_be_too_large_is_not_made(tables: None, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, items = problem_at_start(drawn(200, 10))
-    monkeypatch.setattr(posterior_table, "MOST_MASSES", 61 * posterior_table.FEWEST_CELLS)
+    monkeypatch.setattr(e_step, "MOST_MASSES", 61 * e_step.FEWEST_CELLS)
     assert PosteriorTable.of(problem.rows, problem.row(items)) is None

@@ -34,7 +34,6 @@ from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.marginal.fisher_scoring import DeltaELBO, FisherScoring
 from irtbench.estimation.marginal.mode import delta_guide, find_mode
 from irtbench.estimation.marginal.problem import Evaluation, Problem
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Stop
 from irtbench.estimation.variational.item_posterior import fit_posterior
@@ -225,7 +224,7 @@ def test_fisher_scoring_refuses_a_guide_that_is_no_point(rows_and_nodes: tuple[T
 def test_a_first_step_taken_back_leaves_the_start_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the first step is far too long the next is tried from the same place."""
     problem = make_problem(drawn(300, 5))
-    start = starting_values(problem)
+    start = problem.starting_values()
     usual, tried = find_mode(problem, start=start), []
     evaluate = Problem.evaluate
 
@@ -339,7 +338,7 @@ def test_masks_that_mean_nothing_here_are_refused() -> None:
 def test_encoded_rows_are_the_same_to_the_loss_as_a_tensor() -> None:
     problem = make_problem(drawn(200, 5, missing=0.3), Priors.named("weak"), free=True)
     assert isinstance(problem.rows, DenseRows)
-    guide = delta_guide(problem.prior.values_of(starting_values(problem)))
+    guide = delta_guide(problem.prior.values_of(problem.starting_values()))
     with own_parameters():
         values = [MarginalELBO().loss(problem.model, guide, rows, problem.nodes)
                   for rows in (problem.rows, problem.rows.values)]  # fmt: skip
@@ -433,7 +432,7 @@ def test_two_fits_step_by_step_in_turn_do_not_meet() -> None:
     running: list[Any] = []
     for problem in problems:
         loss = DeltaELBO(problem)
-        guide = delta_guide(problem.prior.values_of(starting_values(problem)))
+        guide = delta_guide(problem.prior.values_of(problem.starting_values()))
         running.append((SVI(problem.model, guide, FisherScoring(loss), loss), loss, {}))
     parameters: list[Any] = [None, None]
     for _ in range(40):

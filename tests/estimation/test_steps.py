@@ -28,7 +28,6 @@ from irtbench.estimation.marginal.mode import RoughStart, find_mode
 from irtbench.estimation.marginal.nodes import with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import joint_parameter_covariance, observed_information
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.priors import PriorName, Priors
 
@@ -78,7 +77,7 @@ def test_most_of_the_missing_information_is_in_the_steps(missing: float) -> None
 def test_neighbouring_nodes_taken_together_stand_for_what_is_missing() -> None:
     """Negative control: with the first node of each bin for all of them the steps are four times as many."""
     problem = make_problem(drawn(200, 400), Priors.named("weak"))
-    problem = with_adapted_nodes(problem, starting_values(problem), room=0.35)
+    problem = with_adapted_nodes(problem, problem.starting_values(), room=0.35)
     mode = find_mode(problem, tolerance=1e-6)
     derivatives = item_derivatives(problem, mode.items, problem.counts(mode.items))
     assert float(torch.linalg.eigvalsh(whole(derivatives)).min()) > 0
@@ -93,7 +92,7 @@ def test_neighbouring_nodes_taken_together_stand_for_what_is_missing() -> None:
 
 def test_where_no_step_is_taken_the_last_tried_are_next_to_nothing_and_uphill() -> None:
     problem = make_problem(drawn(300, 8))
-    start = starting_values(problem)
+    start = problem.starting_values()
     counts = problem.counts(start)
     derivatives = item_derivatives(problem, start, counts)
     uphill = scoring_step(problem, derivatives)
@@ -110,7 +109,7 @@ def test_a_start_from_coarse_nodes_changes_the_steps_and_not_the_maximum(
     responses = drawn(1200, 12)
     settings = FitSettings(kind="3pl", prior=prior, standard_errors=False, tolerance=1e-6)
     coarse = fit_model(responses, settings)
-    monkeypatch.setattr(svi, "rough_start", lambda problem: RoughStart(starting_values(problem)))
+    monkeypatch.setattr(svi, "rough_start", lambda problem: RoughStart(problem.starting_values()))
     plain = fit_model(responses, settings)
     assert coarse.converged
     assert plain.converged
@@ -157,7 +156,7 @@ def test_a_curvature_that_misleads_costs_steps_and_not_the_maximum(factor: float
     problem = make_problem(drawn(2_000, 10))
     right = find_mode(problem)
     covariance, _ = joint_parameter_covariance(problem, right.items)
-    start = starting_values(problem)
+    start = problem.starting_values()
     led = find_mode(problem, start=start, covariance=covariance)
     misled = find_mode(problem, start=start, covariance=factor * covariance)
     assert led.status.converged

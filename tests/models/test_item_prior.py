@@ -111,8 +111,7 @@ def some_matrix(prior: ItemPrior, n_factors: int) -> Tensor:
     matrix = 2 * torch.rand(N, n_factors + 2, generator=generator, dtype=torch.float64)
     matrix[:, -2] -= 1.3
     matrix[:, -1] -= 2.5
-    if prior.slopes_free is not None:
-        matrix[:, :-2] *= prior.slopes_free
+    matrix[:, :-2] *= prior.free[:, :-2]
     if prior.slope_sign is not None:
         matrix[:, 0] *= prior.slope_sign
     fixed = torch.logit(prior.fixed.guessing)
@@ -124,7 +123,7 @@ def model_log_prob(model: ItemModel, prior: ItemPrior, nodes: NodeTensors, matri
     """What Pyro says of the model's item sites at these slopes, intercepts and logits of c."""
     slope, intercept, logit = matrix[:, :-2], matrix[:, -2], matrix[:, -1]
     values = {
-        "slope": slope if prior.slopes_free is None else slope[prior.slopes_free],
+        "slope": slope if bool(prior.free[:, :-2].all()) else slope[prior.free[:, :-2]],
         "intercept": intercept,
         "log_slope_and_intercept": torch.stack([slope[:, 0].abs().log(), intercept], dim=1),
         "guessing_logit": logit[prior.guessing_free],
@@ -151,8 +150,7 @@ def test_density_and_derivatives_are_those_of_the_traced_model(case: str) -> Non
     items = ItemTensors(items.slope, items.intercept, torch.where(FREE, items.guessing, prior.fixed.guessing))
     free = torch.ones(N, width, dtype=torch.bool)
     free[:, -1] = prior.guessing_free
-    if prior.slopes_free is not None:
-        free[:, :-2] = prior.slopes_free
+    free[:, :-2] = prior.free[:, :-2]
 
     def log_prob(values: Tensor) -> Tensor:
         return model_log_prob(model, prior, nodes, matrix.masked_scatter(free, values))

@@ -27,7 +27,6 @@ from irtbench.estimation.fit import (
     fit_model,
     joint_error,
     likelihood_intervals,
-    more_than_patterns_tell,
     problem_of,
 )
 from irtbench.estimation.fit_categories import (
@@ -59,6 +58,7 @@ from irtbench.estimation.marginal.nodes import (
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.marginal.shared_scale import NormalMoments
+from irtbench.estimation.scale_fit import more_than_patterns_tell
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import one_thread

@@ -16,8 +16,7 @@ from torch import Tensor
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.marginal.e_step import Counts
-from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import START_GUESSING, items_of_correlations
+from irtbench.estimation.marginal.problem import START_GUESSING, Problem, items_of_correlations
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.pyro_model.collapsed import CollapsedScales
 from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
@@ -260,7 +259,10 @@ class StackProblem(Problem):
         shared = (
             None if one.shared is None else SharedParameters.common_slope(stack.items, rasch=one.shared.unit_slopes)
         )
-        prior = replace(one, densities=densities, guessing_free=free, fixed=fixed, shared=shared)
+        entries = {name: where.expand(len(free), -1) for name, where in one.entries.items()}
+        if "guessing_logit" in entries:
+            entries["guessing_logit"] = entries["guessing_logit"] & free[:, None]
+        prior = replace(one, densities=densities, entries=entries, fixed=fixed, shared=shared)
         return replace(self, prior=prior, stack=stack)
 
     @property
@@ -356,7 +358,7 @@ class StackProblem(Problem):
         return StackCounts(float(each.sum()), n, sums, None, by_scale, each)
 
     def start(self) -> ItemTensors:
-        """Starting values, see `start.starting_values`; of one slope for all items, their mean."""
+        """Starting values, see `Problem.starting_values`; of one slope for all items, their mean."""
         stack = self.stack
         dtype, present = torch.float32, stack.items > 0
         number = stack.n_observed.clamp(min=1)

@@ -10,7 +10,6 @@ responses in them, times functions of ability; its posterior covariances are tho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -23,91 +22,18 @@ from irtbench.estimation.marginal.e_step import Counts, expected_counts
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
 from irtbench.estimation.marginal.missing_information import score_covariances
 from irtbench.estimation.marginal.observed_information import observed_information, own_information, told_scale
-from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import LEAST_SLOPE, starting_values
+from irtbench.estimation.marginal.problem import LEAST_SLOPE, Problem
 from irtbench.estimation.threads import total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.model import FILLS, by_slope_and_intercept, difficulty_of, intercept_of
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, as_rows
-from irtbench.models.pyro_model.sites import (
-    ItemModel,
-    ItemPrior,
-    density_derivatives,
-    is_flat,
-    log_densities,
-    observed_site,
-    trace_sites,
-    without_independent,
-)
+from irtbench.models.pyro_model.sites import ItemModel, trace_model
 
 MANY_RESPONSES = 2**17  # from which on single precision saves time
 LEAST_ROOM = 1e-3  # of an asymptote that is given, to its bound
 NEGLIGIBLE = 1e-12  # the same of one that is known to be at it
-
-
-@dataclass(frozen=True)
-class CategoryPrior(ItemPrior):
-    """Prior densities of parameters, each of some entries of the matrix of parameters.
-
-    Parameters
-    ----------
-    entries
-        Which entries a site's values belong to, shape (n_items, width), by site.
-    """
-
-    entries: Mapping[str, Tensor]
-
-    def values_of(self, items: ItemTensors) -> dict[str, Tensor]:
-        """Values of the model's sites."""
-        matrix = items.matrix
-        values = {name: matrix[where] for name, where in self.entries.items()}
-        if "difficulty" in values:
-            values["difficulty"] = difficulty_of(*self._drawn_by_difficulty(matrix), by_theta=False)
-        return values
-
-    def _drawn_by_difficulty(self, matrix: Tensor) -> tuple[Tensor, Tensor]:
-        """Slopes and intercepts of the items whose difficulty has a prior."""
-        where = self.entries["difficulty"]
-        return matrix[where.any(dim=1), 0], matrix[where]
-
-    def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
-        """Items at these values of the model's sites."""
-        matrix = self.fixed.matrix
-        for name, where in self.entries.items():
-            matrix = matrix.masked_scatter(where, values[name])
-        if "difficulty" in values:
-            slope, b = self._drawn_by_difficulty(matrix)
-            matrix = matrix.masked_scatter(self.entries["difficulty"], intercept_of(slope, b, by_theta=False))
-        return ItemTensors.from_matrix(matrix)
-
-    def log_density(self, items: ItemTensors) -> Tensor:
-        """Log prior density, on the scales without bounds."""
-        total = items.intercept.new_zeros(())
-        for name, value in self.values_of(items).items():
-            if not is_flat(self.densities.get(name)):
-                total = total + log_densities(self.densities[name], value).sum()
-        return total
-
-    def derivatives(self, items: ItemTensors, *, by_logit: bool, positive: bool = True) -> tuple[Tensor, Tensor]:
-        """Gradient of the log prior density and its negative Hessian, item by item, see `ItemPrior`."""
-        gradient, curvature = torch.zeros_like(items.matrix), torch.zeros_like(items.matrix)
-        values = {name: value for name, value in self.values_of(items).items() if not is_flat(self.densities.get(name))}
-        each = {name: density_derivatives(self.densities[name], value) for name, value in values.items()}
-        of_difficulty = each.pop("difficulty", None)
-        for name, (first, second) in each.items():
-            gradient[self.entries[name]], curvature[self.entries[name]] = first, second
-        information = torch.diag_embed(curvature.clamp(min=0) if positive else curvature)
-        if of_difficulty is not None:
-            linear, drawn = slice(2), self.entries["difficulty"].any(dim=1)
-            by_items, curved = by_slope_and_intercept(
-                *self._drawn_by_difficulty(items.matrix), *of_difficulty, by_theta=False, positive=positive
-            )
-            gradient[drawn, linear] += by_items
-            information[drawn, linear, linear] += curved
-        return gradient, information
 
 
 @dataclass(frozen=True)
@@ -120,40 +46,20 @@ class CategoryProblem(Problem):
         The items' models.
     """
 
-    prior: CategoryPrior
     scale: CategoryItems = field(kw_only=True)
     _latest: list[tuple[Tensor, Counts]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, model: ItemModel, rows: Tensor | ResponseRows, nodes: NodeTensors) -> CategoryProblem:
         """Trace the model once."""
-        drawn, trace = trace_sites(model, rows, nodes)
-        row, difficulty = observed_site(trace)["fn"], drawn.get("difficulty")
+        prior, row = trace_model(model, rows, nodes)
         assert isinstance(row, CollapsedCategories)
-        fixed = ItemTensors.from_matrix(row.x.detach())
-        prior = CategoryPrior(
-            {name: without_independent(site["fn"]) for name, site in drawn.items()},
-            torch.zeros(len(row.items_given), dtype=torch.bool, device=row.x.device),
-            fixed,
-            None,
-            None,
-            {name: site["infer"][FILLS] for name, site in drawn.items()},
-            difficulty_drawn=None if difficulty is None else difficulty["infer"][FILLS].any(dim=1),
-        )
         return cls(model, as_rows(rows), nodes, prior, scale=row.items_given)
 
     @cached_property
     def guesses(self) -> bool:
         """Bounds of c are none of these parameters', which are logits."""
         return False
-
-    @cached_property
-    def free(self) -> Tensor:
-        """Which entries are estimated, shape (n_items, width)."""
-        found = torch.zeros_like(self.scale.free)
-        for where in self.prior.entries.values():
-            found |= where
-        return found
 
     def thawed(self, items: ItemTensors) -> CategoryProblem:
         """The same without a prior, with all parameters estimated."""
@@ -242,6 +148,42 @@ class CategoryProblem(Problem):
             self._latest[:] = [(items.matrix, expected_counts(self.rows, self.row(items), at_nodes=True))]
         return self._latest[0][1]
 
+    def starting_values(self) -> ItemTensors:
+        """By each category's share and each item's correlation with the mean score of all others."""
+        scale, rows = self.scale, self.rows
+        number = torch.tensor(scale.n_categories, dtype=torch.float64, device=rows.device)
+        score = scale.category_of_column / (number - 1)[scale.item_of_column]
+        of_item = torch.zeros(len(scale), len(score), dtype=torch.float64, device=rows.device)
+        of_item[scale.item_of_column, torch.arange(len(score), device=rows.device)] = score
+        n, of_scores, scores = torch.zeros_like(number), number.new_zeros(2), []
+        for batch in self.batches(dtype=torch.float64):
+            n += batch.observed_by_item_sums(n.new_ones(len(batch)))
+            scores.append((batch.correct @ score) / batch.observed_sums(torch.ones_like(number)))
+            of_scores += torch.stack([scores[-1].sum(), scores[-1].square().sum()])
+        n, of_scores = total(rows, n, of_scores)
+        centre = of_scores[0] / rows.n_respondents
+        spread = (of_scores[1] / rows.n_respondents - centre.square()).clamp(min=1e-24).sqrt()
+        across, square = torch.zeros_like(n), of_item.square() @ rows.n_correct
+        mean = of_item @ rows.n_correct / n
+        for batch, own in zip(self.batches(dtype=torch.float64), scores, strict=True):
+            standard = (own - centre) / spread
+            across += of_item @ (batch.correct_by_item @ standard) - mean * batch.observed_by_item_sums(standard)
+        (across,) = total(rows, across)
+        deviation = (square / n - mean.square()).clamp(min=1e-6).sqrt()
+        correlation = (across / n / deviation).clamp(-0.9, 0.9)
+        slope = 1.7 * correlation / (1 - correlation.square()).sqrt()
+        if self.prior.difficulty_drawn is not None:
+            slope = torch.where(self.prior.difficulty_drawn, slope.clamp(min=LEAST_SLOPE), slope)
+        matrix = torch.zeros(self.free.shape, dtype=torch.float64, device=rows.device)
+        for part in scale.parts:
+            later = rows.n_correct[part.columns]
+            own = n[part.items, None]
+            shares = torch.cat([own - later.sum(dim=1, keepdim=True), later], dim=1) / own
+            for item, share in zip(part.items.tolist(), shares, strict=True):
+                start = torch.from_numpy(part.model.start(share.cpu().numpy(), float(slope[item])))
+                matrix[item, : part.n_parameters] = start.to(matrix)
+        return ItemTensors.from_matrix(torch.where(self.free, matrix, self.prior.fixed.matrix))
+
 
 @nodes.information.register
 def ability_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
@@ -291,44 +233,6 @@ def category_derivatives(problem: CategoryProblem, items: ItemTensors, counts: C
     gradient = torch.where(problem.free, gradient, 0.0)
     information = torch.where(problem.estimated_pairs, information, problem.identity)
     return ItemDerivatives(items, gradient, information, missing, precision[:, 0, 0][None])
-
-
-@starting_values.register
-def starting_categories(problem: CategoryProblem) -> ItemTensors:
-    """Where the steps begin: by each category's share and each item's correlation with the mean score of all others."""
-    scale, rows = problem.scale, problem.rows
-    number = torch.tensor(scale.n_categories, dtype=torch.float64, device=rows.device)
-    score = scale.category_of_column / (number - 1)[scale.item_of_column]
-    of_item = torch.zeros(len(scale), len(score), dtype=torch.float64, device=rows.device)
-    of_item[scale.item_of_column, torch.arange(len(score), device=rows.device)] = score
-    n, of_scores, scores = torch.zeros_like(number), number.new_zeros(2), []
-    for batch in problem.batches(dtype=torch.float64):
-        n += batch.observed_by_item_sums(n.new_ones(len(batch)))
-        scores.append((batch.correct @ score) / batch.observed_sums(torch.ones_like(number)))
-        of_scores += torch.stack([scores[-1].sum(), scores[-1].square().sum()])
-    n, of_scores = total(rows, n, of_scores)
-    centre = of_scores[0] / rows.n_respondents
-    spread = (of_scores[1] / rows.n_respondents - centre.square()).clamp(min=1e-24).sqrt()
-    across, square = torch.zeros_like(n), of_item.square() @ rows.n_correct
-    mean = of_item @ rows.n_correct / n
-    for batch, own in zip(problem.batches(dtype=torch.float64), scores, strict=True):
-        standard = (own - centre) / spread
-        across += of_item @ (batch.correct_by_item @ standard) - mean * batch.observed_by_item_sums(standard)
-    (across,) = total(rows, across)
-    deviation = (square / n - mean.square()).clamp(min=1e-6).sqrt()
-    correlation = (across / n / deviation).clamp(-0.9, 0.9)
-    slope = 1.7 * correlation / (1 - correlation.square()).sqrt()
-    if problem.prior.difficulty_drawn is not None:
-        slope = torch.where(problem.prior.difficulty_drawn, slope.clamp(min=LEAST_SLOPE), slope)
-    matrix = torch.zeros(problem.free.shape, dtype=torch.float64, device=rows.device)
-    for part in scale.parts:
-        later = rows.n_correct[part.columns]
-        own = n[part.items, None]
-        shares = torch.cat([own - later.sum(dim=1, keepdim=True), later], dim=1) / own
-        for item, share in zip(part.items.tolist(), shares, strict=True):
-            start = torch.from_numpy(part.model.start(share.cpu().numpy(), float(slope[item])))
-            matrix[item, : part.n_parameters] = start.to(matrix)
-    return ItemTensors.from_matrix(torch.where(problem.free, matrix, problem.prior.fixed.matrix))
 
 
 @observed_information.register

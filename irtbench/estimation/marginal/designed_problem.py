@@ -18,7 +18,6 @@ from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
 from irtbench.estimation.marginal.observed_information import observed_information, told_scale
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.sites import ItemPrior
@@ -88,10 +87,8 @@ class DesignedProblem(Problem):
     def made_of(cls, problem: Problem, matrix: Tensor) -> DesignedProblem:
         """The problem with this matrix, of shape (n_items * width, n_free)."""
         design = Design(matrix, torch.where(problem.free, 0.0, problem.prior.fixed.matrix))
-        none, nothing = torch.zeros(1, dtype=torch.bool, device=matrix.device), matrix.new_zeros(1, matrix.shape[1])
-        prior = DesignedPrior(
-            problem.prior.densities, none, ItemTensors.from_matrix(nothing), None, None, problem.prior, design
-        )
+        nothing = ItemTensors.from_matrix(matrix.new_zeros(1, matrix.shape[1]))
+        prior = DesignedPrior(problem.prior.densities, {}, nothing, problem.prior, design)
         return cls(problem.model, problem.rows, problem.nodes, prior, undesigned=problem, design=design)
 
     @cached_property
@@ -151,6 +148,10 @@ class DesignedProblem(Problem):
         """The E step."""
         return self.own.counts(self.whole(items), at_nodes=at_nodes)
 
+    def starting_values(self) -> ItemTensors:
+        """The free parameters nearest to where the items would start by themselves."""
+        return self.design.free(self.own.starting_values())
+
 
 @item_derivatives.register
 def designed_derivatives(problem: DesignedProblem, items: ItemTensors, counts: Counts) -> ItemDerivatives:
@@ -176,12 +177,6 @@ def designed_scale(problem: DesignedProblem, items: ItemTensors) -> Tensor:
     return own @ problem.matrix.view(*own.shape[:2], -1)
 
 
-@starting_values.register
-def designed_start(problem: DesignedProblem) -> ItemTensors:
-    """The free parameters nearest to where the items would start by themselves."""
-    return problem.design.free(starting_values(problem.own))
-
-
 @nodes.information.register
 def designed_ability_information(problem: DesignedProblem, items: ItemTensors) -> Tensor:
     """Fisher information of each item on ability at each node, shape (n_items, n_nodes)."""
@@ -198,8 +193,9 @@ def common_slope(free: Tensor, slopes: Tensor) -> Tensor:
 
 def equal_parameters(free: Tensor, sets: Sequence[Sequence[int]]) -> Tensor:
     """A matrix by which the entries of each set, places in the flattened parameters, are one; these come first."""
-    together = {place: number for number, places in enumerate(sets) for place in places}
     chosen = torch.nonzero(free.reshape(-1))[:, 0].tolist()
+    estimated = set(chosen)
+    together = {place: number for number, places in enumerate(sets) for place in places if place in estimated}
     alone = [place for place in chosen if place not in together]
     matrix = torch.zeros(free.numel(), len(sets) + len(alone), dtype=torch.float64, device=free.device)
     for place, number in together.items():

@@ -24,7 +24,6 @@ from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import information as ability_information
 from irtbench.estimation.marginal.observed_information import observed_information, told_scale
 from irtbench.estimation.marginal.problem import Estimate, Problem
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.models.pyro_model.grouped_model import grouped_model, population
 from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
@@ -63,8 +62,12 @@ class GroupPrior(ItemPrior):
         width = items.fixed.matrix.shape[1]
         below = differs.shape[1] // width
         fixed = pad(items.fixed.matrix, (differs.shape[1], 0, 0, below))
-        free = pad(items.guessing_free, (0, below))
-        return cls(items.densities, free, ItemTensors.from_matrix(fixed), None, None, items, differs)
+        return cls(items.densities, {}, ItemTensors.from_matrix(fixed), items, differs)
+
+    @property
+    def guessing_free(self) -> Tensor:
+        """Where c itself is estimated, of items and the rows below them."""
+        return pad(self.items.guessing_free, (0, len(self.fixed) - len(self.differs)))
 
     @property
     def width(self) -> int:
@@ -181,7 +184,7 @@ class GroupProblem(Problem):
         """The problem of one group made that of several."""
         prior = GroupPrior.of(problem.prior, differs)
         model = partial(grouped_model, model=problem.model, differs=differs)
-        flat = replace(problem.prior, densities={}, difficulty_drawn=None)
+        flat = replace(problem.prior, densities={})
         alone = replace(problem, rows=groups[0], prior=flat)
         return cls(
             model, groups[0], problem.nodes, prior, of_one_group=alone, groups=groups, known=known,
@@ -252,6 +255,10 @@ class GroupProblem(Problem):
         first = each[0]
         total = sum(counts.log_likelihood for counts in each)
         return GroupCounts(total, first.n, first.right, first.r, first.respondents, tuple(each))
+
+    def starting_values(self) -> ItemTensors:
+        """All groups alike, with the items of the reference."""
+        return self.prior.joined(self.alone.starting_values())
 
 
 def population_scores(nodes: NodeTensors, mean: Tensor, log_deviation: Tensor) -> Tensor:
@@ -362,12 +369,6 @@ def told_by_groups(problem: GroupProblem, parameters: ItemTensors) -> Tensor:
     return scale
 
 
-@starting_values.register
-def starting_groups(problem: GroupProblem) -> ItemTensors:
-    """All groups alike, with the items of the reference."""
-    return problem.prior.joined(starting_values(problem.alone))
-
-
 AnyProblem = TypeVar("AnyProblem", bound=Problem)
 
 
@@ -414,6 +415,24 @@ def nodes_needed(problem: GroupProblem, parameters: ItemTensors) -> NodeTensors 
     # a little more than is needed now, since the next mode is another
     wider = bound if furthest <= bound else min(1.1 * furthest, FURTHEST)
     return group_nodes(wider, 0.9 * narrowest if finer else step, nodes.dtype, theta.device)
+
+
+def problem_of_groups(
+    pooled: Problem,
+    rows: tuple[ResponseRows, ...],
+    *,
+    n_nodes: int,
+    differs: Tensor | None = None,
+    start: ItemTensors | None = None,
+) -> tuple[GroupProblem, ItemTensors]:
+    """The problem of the groups' rows, the reference first, and where it starts: all groups alike.
+
+    `differs` says which parameters of an item differ in the other groups, shape (n_items, width); None for none.
+    """
+    nodes = group_nodes(BOUND, 12 / (n_nodes - 1), pooled.nodes.dtype, pooled.rows.device)
+    each = torch.zeros_like(pooled.free) if differs is None else differs
+    problem = GroupProblem.of_groups(replace(pooled, nodes=nodes), rows, each.repeat(1, len(rows) - 1))
+    return problem, problem.prior.joined(pooled.starting_values() if start is None else start)
 
 
 def group_nodes(bound: float, step: float, dtype: torch.dtype, device: torch.device) -> NodeTensors:

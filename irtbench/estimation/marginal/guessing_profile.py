@@ -292,9 +292,10 @@ def without_guessing_at_zero(problem: Problem, mode: Estimate) -> tuple[Problem,
     at_zero = problem.guessing_free & (mode.items.guessing == 0)
     if not bool(at_zero.any()):
         return problem, mode
-    free = problem.guessing_free & ~at_zero
+    entries = problem.prior.entries
+    left = {"guessing_logit": entries["guessing_logit"] & ~at_zero[:, None]}
     fixed = replace(problem.prior.fixed, guessing=torch.where(at_zero, 0.0, problem.prior.fixed.guessing))
-    problem = replace(problem, prior=replace(problem.prior, guessing_free=free, fixed=fixed))
+    problem = replace(problem, prior=replace(problem.prior, entries={**entries, **left}, fixed=fixed))
     return problem, replace(mode, status=replace(mode.status, guessing_at_zero=int(at_zero.sum())))
 
 

@@ -20,8 +20,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import BATCH_CELLS, at, batches
-from irtbench.estimation.marginal.posterior_table import PosteriorTable, add_powers
+from irtbench.estimation.marginal.e_step import BATCH_CELLS, PosteriorTable, add_powers, at, batches
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.threads import one_thread, summed
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic

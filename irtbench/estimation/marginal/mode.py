@@ -23,7 +23,6 @@ from irtbench.estimation.marginal.fisher_scoring import DeltaELBO, FisherScoring
 from irtbench.estimation.marginal.nodes import with_right_nodes
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, joint_parameter_covariance
 from irtbench.estimation.marginal.problem import Estimate, Problem
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.status import Stop
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
@@ -72,7 +71,7 @@ def find_mode(
     tolerance, max_steps, covariance
         See `FisherScoring`.
     """
-    guide = delta_guide(problem.prior.values_of(starting_values(problem) if start is None else start))
+    guide = delta_guide(problem.prior.values_of(problem.starting_values() if start is None else start))
     loss = DeltaELBO(problem)
     optimiser = FisherScoring(loss, tolerance=tolerance, max_steps=max_steps, covariance=covariance)
     svi = SVI(problem.model, guide, optimiser, loss)
@@ -132,16 +131,16 @@ def rough_start(problem: Problem) -> RoughStart:
     """
     stride = problem.rows.n_respondents // SAMPLE
     if isinstance(problem.rows, SparseRows):
-        return RoughStart(starting_values(problem))
+        return RoughStart(problem.starting_values())
     if stride >= LEAST_STRIDE:
         items = items_of(replace(problem, rows=problem.rows.every(stride)))
-        return RoughStart(starting_values(problem)) if items is None else with_curvature(problem, items)
+        return RoughStart(problem.starting_values()) if items is None else with_curvature(problem, items)
     if problem.guesses:
         coarse = normal_grid(len(problem.nodes.theta) // 2 + 1)
         nodes = NodeTensors.from_quadrature(coarse, dtype=torch.float32, device=problem.rows.device)
         items = items_of(replace(problem, nodes=nodes))
-        return RoughStart(starting_values(problem) if items is None else items)
-    return RoughStart(starting_values(problem))
+        return RoughStart(problem.starting_values() if items is None else items)
+    return RoughStart(problem.starting_values())
 
 
 def items_of(smaller: Problem, start: ItemTensors | None = None) -> ItemTensors | None:

@@ -240,6 +240,12 @@ def joint_sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDA
     return torch.einsum("jab,jbkc,kdc->jakd", scale, whole, scale).cpu().numpy(), loose
 
 
+def blocks_of(joint: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each item's own of the covariance of all items, shape (n_items, width, width)."""
+    each = np.arange(len(joint))
+    return joint[each, :, each, :]
+
+
 def parameter_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
     """Covariance of (a, d, logit c) of each item from the observed information.
 

@@ -21,6 +21,8 @@ from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import Batch, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, trace_model
 
+LEAST_SLOPE = 0.5  # where difficulty has a prior
+START_GUESSING = 1 / (1 + math.exp(1.7))
 MOST_NODES = 8192  # whose curves are held at a time
 
 
@@ -157,11 +159,7 @@ class Problem:
     @cached_property
     def free(self) -> Tensor:
         """Which parameters (slopes, intercept, guessing) are not constants, shape (n_items, n_factors + 2)."""
-        given = self.guessing_free
-        free = torch.ones(len(given), self.n_factors + 2, dtype=torch.bool, device=given.device)
-        free[:, GUESSING] = given
-        free[:, LINEAR] = self.prior.own_linear if self.prior.shared is None else self.prior.shared.varies
-        return free
+        return self.prior.free
 
     @property
     def by_estimated(self) -> Tensor:
@@ -179,9 +177,11 @@ class Problem:
 
     def thawed(self, items: ItemTensors) -> Self:
         """The same without a prior, with all parameters estimated but those of asymptotes at their bound."""
-        guessing_free = self.guessing_free | (items.guessing > 0)
-        prior = replace(self.prior, densities={}, intercepts_free=None, slopes_free=None, guessing_free=guessing_free)
-        return replace(self, prior=prior)
+        every, guessed = torch.ones_like(self.free), torch.zeros_like(self.free)
+        every[:, GUESSING] = False
+        guessed[:, GUESSING] = self.guessing_free | (items.guessing > 0)
+        entries = {"linear": every, "guessing_logit": guessed}
+        return replace(self, prior=replace(self.prior, densities={}, entries=entries))
 
     @cached_property
     def all_free(self) -> bool:
@@ -309,6 +309,38 @@ class Problem:
             found[rows] = torch.logaddexp(found[rows], torch.logsumexp(joint, dim=1).to(found))
         return float(total(self.rows, found.sum())[0])
 
+    def starting_values(self) -> ItemTensors:
+        """Slopes from the correlation of each item with the standardised score, intercepts from its proportion correct.
+
+        With several abilities these are the slopes on the first; the others are zero. Where difficulty has a prior
+        slopes are positive, for between slopes of either sign there is no way of finite difficulties.
+        """
+        n_observed = torch.zeros_like(self.rows.n_correct)
+        for batch in self.batches(dtype=torch.float64):
+            n_observed += batch.observed_by_item_sums(n_observed.new_ones(len(batch)))
+        (n_observed,) = total(self.rows, n_observed)
+        p = (self.rows.n_correct + 0.5) / (n_observed + 1)
+        deviation_of_item = (p * (1 - p)).sqrt()
+        # the sum over observed items of (x - p) / sd, over the root of their number
+        scores, of_scores = [], p.new_zeros(2)
+        for batch in self.batches(dtype=torch.float64):
+            number = batch.observed_sums(torch.ones_like(p)).clamp(min=1)
+            excess = batch.correct @ (1 / deviation_of_item) - batch.observed_sums(p / deviation_of_item)
+            scores.append(excess / number.sqrt())
+            of_scores += torch.stack([scores[-1].sum(), scores[-1].square().sum()])
+        (of_scores,) = total(self.rows, of_scores)
+        n = self.rows.n_respondents
+        mean = of_scores[0] / n
+        deviation = ((of_scores[1] - n * mean.square()) / (n - 1)).clamp(min=1e-24).sqrt()
+        covariance = torch.zeros_like(p)
+        for batch, part in zip(self.batches(dtype=torch.float64), scores, strict=True):
+            standard = (part - mean) / deviation
+            covariance += batch.correct_by_item @ standard - p * batch.observed_by_item_sums(standard)
+        (covariance,) = total(self.rows, covariance)
+        correlation = covariance / n_observed / deviation_of_item
+        c = torch.where(self.guessing_free, START_GUESSING, self.prior.fixed.guessing)
+        return items_of_correlations(p, correlation, c, self.n_factors, drawn=self.prior.difficulty_drawn)
+
     @cached_property
     def rough(self) -> Self:
         """The same for passes far from the mode, of which some digits are enough, where that is quicker."""
@@ -326,3 +358,22 @@ class Problem:
         """One E step and the prior at these items."""
         counts = self.counts(items)
         return Evaluation(items, counts, counts.log_likelihood + float(self.prior.log_density(items)))
+
+
+def items_of_correlations(
+    p: Tensor, correlation: Tensor, c: Tensor, n_factors: int = 1, *, drawn: Tensor | None = None
+) -> ItemTensors:
+    """Items by their proportions correct, their correlations with the score and their guessing, shape (n_items,).
+
+    Where difficulty has a prior (`drawn`), slopes are not near 0 at first.
+    """
+    correlation = correlation.clamp(-0.9, 0.9)
+    slope = 1.7 * correlation / (1 - correlation**2).sqrt()
+    if drawn is not None:
+        slope = torch.where(drawn, slope.clamp(min=LEAST_SLOPE), slope)
+    above_guessing = ((p - c) / (1 - c)).clamp(0.05, 0.999)
+    p_start = torch.where(c > 0, above_guessing, p)
+    intercept = torch.logit(p_start) * (1 + slope**2 / 2.89).sqrt()
+    slopes = torch.zeros(len(p), n_factors, dtype=torch.float64, device=p.device)
+    slopes[:, 0] = slope
+    return ItemTensors(slopes, intercept, c)

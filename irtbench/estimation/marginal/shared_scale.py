@@ -1,4 +1,4 @@
-"""One slope for all items: its errors with those of the items, and the scale on which they are read.
+"""What all items of a scale share: one slope, the population; and their errors with those of the items.
 
 The model's ability is z ~ N(0, 1) with logit s z + d_j (1PL); a Rasch item is read by theta = s z, with slope 1 and
 intercept d_j, and ability N(0, s^2).
@@ -9,12 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.estimation.marginal.m_step import item_derivatives, shared_solver
-from irtbench.estimation.marginal.observed_information import invert, observed_information, told_scale
+from irtbench.estimation.marginal.observed_information import (
+    blocks_of,
+    invert,
+    observed_information,
+    told_scale,
+)
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
@@ -41,6 +45,28 @@ class NormalMoments:
     se_sd: float
 
 
+@dataclass(frozen=True)
+class Errors:
+    """Sampling error of items and population, on the scale on which they are read.
+
+    Parameters
+    ----------
+    items
+        Covariance of each item's parameters, shape (n_items, width, width); those of anchors their own.
+    joint
+        Of all items with each other, shape (n_items, width, n_items, width); None where items are too many.
+    loose
+        Items that are not determined, shape (n_items,).
+    moments
+        Standard errors of the population's mean and standard deviation, where these are estimated.
+    """
+
+    items: NDArray[np.float64]
+    joint: NDArray[np.float64] | None
+    loose: Tensor
+    moments: tuple[float, float] = (0.0, 0.0)
+
+
 def slope_of_all(problem: Problem, items: ItemTensors) -> float:
     """The slope that all items have, the standard deviation of a Rasch model's ability; no less than `LEAST_SD`."""
     assert problem.prior.shared is not None
@@ -53,56 +79,31 @@ def ability_vanishes(problem: Problem, items: ItemTensors) -> bool:
     return shared is not None and float(shared.nearest(items.linear)[0].abs()) <= LEAST_SD
 
 
-@dataclass(frozen=True)
-class SharedErrors:
-    """What is known of the errors of items of one slope.
-
-    Parameters
-    ----------
-    joint
-        Covariance of (a, d, c) of each item and the common slope, shape (n_items, 4, 4).
-    loose
-        Items that are not determined, shape (n_items,).
-    whole
-        Covariance of (a, d, c) of all items with each other, shape (n_items, 3, n_items, 3); None for more than
-        `MOST_COUPLED_ITEMS`.
-    """
-
-    joint: Tensor
-    loose: Tensor
-    whole: Tensor | None = None
-
-    def read(self, *, unit_slopes: bool) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        """Covariances of each item's (a, d, c), and of all with each other; slopes have none where they are 1."""
-        found = []
-        for own, axes in ((self.joint[:, :3, :3], (1, 2)), (self.whole, (1, 3))):
-            read = None if own is None else own.cpu().numpy().copy()
-            if read is not None:
-                read[np.abs(read) < NOTHING] = 0.0
-                for axis in axes if unit_slopes else ():
-                    np.moveaxis(read, axis, 0)[0] = 0.0
-            found.append(read)
-        assert found[0] is not None
-        return found[0], found[1]
-
-
-def shared_errors(problem: Problem, items: ItemTensors) -> SharedErrors:
-    """The errors from the observed information of all up to `MOST_COUPLED_ITEMS`.
+def shared_errors(problem: Problem, items: ItemTensors) -> Errors:
+    """The errors of items of one slope, from the observed information of all up to `MOST_COUPLED_ITEMS`.
 
     Beyond they are from the information of the M step, in which the missing information is linear in theta: the items'
     standard errors are the same to half a percent, that of the common slope comes out a tenth too small.
     """
+    joint = None
     if len(items) > MOST_COUPLED_ITEMS:
         derivatives = item_derivatives(problem, items, problem.counts(items))
         assert derivatives.missing is not None
-        return SharedErrors(*shared_solver(problem, derivatives).covariance(derivatives.missing))
-    free, by_estimated = problem.free, problem.by_estimated
-    determined = by_estimated[free.flatten()]
-    inverse, loose = invert(determined.T @ observed_information(problem, items) @ determined)
-    each = told_scale(problem, items) @ by_estimated.view(*free.shape, -1)
-    not_told = (each[:, :, loose] != 0).flatten(1).any(dim=1)
-    whole = (each.flatten(0, 1) @ inverse @ each.flatten(0, 1).T).view(*free.shape, *free.shape)
-    slope = torch.zeros_like(each[:, :1])
-    slope[:, :, -1] = 1.0  # the common slope is estimated last
-    with_slope = torch.cat([each, slope], dim=1)
-    return SharedErrors(with_slope @ inverse @ with_slope.mT, not_told, whole)
+        with_slope, loose = shared_solver(problem, derivatives).covariance(derivatives.missing)
+        each, of_slope = with_slope[:, :3, :3].cpu().numpy(), with_slope[0, 3, 3]
+    else:
+        free, by_estimated = problem.free, problem.by_estimated
+        determined = by_estimated[free.flatten()]
+        inverse, undetermined = invert(determined.T @ observed_information(problem, items) @ determined)
+        moved = told_scale(problem, items) @ by_estimated.view(*free.shape, -1)
+        loose = (moved[:, :, undetermined] != 0).flatten(1).any(dim=1)
+        whole = moved.flatten(0, 1) @ inverse @ moved.flatten(0, 1).T
+        joint = whole.view(*free.shape, *free.shape).cpu().numpy()
+        joint[np.abs(joint) < NOTHING] = 0.0
+        each, of_slope = blocks_of(joint), inverse[-1, -1]  # the common slope is estimated last
+    if problem.prior.by_theta:
+        each[:, 0, :] = each[:, :, 0] = 0.0
+        if joint is not None:
+            joint[:, 0] = joint[:, :, :, 0] = 0.0
+    each[np.abs(each) < NOTHING] = 0.0
+    return Errors(each, joint, loose, (0.0, float(of_slope.sqrt())))

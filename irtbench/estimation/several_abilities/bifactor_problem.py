@@ -36,7 +36,6 @@ from irtbench.estimation.marginal.m_step import LARGEST_STEP, item_derivatives, 
 from irtbench.estimation.marginal.nodes import STEEPEST
 from irtbench.estimation.marginal.observed_information import invert, observed_information
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.several_abilities.abilities_mode import COARSE_ROOM, AbilitiesProblem, along, flat_model
 from irtbench.estimation.several_abilities.factor_problem import (
     CHECKED_FINER,
@@ -135,7 +134,7 @@ class BifactorProblem(AbilitiesProblem):
 
     def starts(self) -> list[ItemTensors]:
         """Slopes of one sign on each specific ability; where free also those that residual correlations say."""
-        items = starting_values(self)
+        items = self.starting_values()
         free = self.free[:, SPECIFIC] if self.prior.shared is None else self.prior.shared.own[:, SPECIFIC]
         alike = items.slope.clone()
         alike[self.testlets.of_item != ALONE, SPECIFIC] = START_SLOPE

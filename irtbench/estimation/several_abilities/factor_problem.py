@@ -20,7 +20,6 @@ from torch import Tensor
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.several_abilities.abilities_mode import AbilitiesProblem, Curvature, curvature, flat_model
 from irtbench.estimation.several_abilities.lattice import RADIUS, lattice, where_there_is_mass
 from irtbench.estimation.several_abilities.rotation_freedom import (
@@ -29,7 +28,7 @@ from irtbench.estimation.several_abilities.rotation_freedom import (
     towards_pattern,
     turns,
 )
-from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
+from irtbench.models.pyro_model.item_tensors import LINEAR, SLOPES, ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.quadrature import factor_quadrature, normal_grid
@@ -90,7 +89,7 @@ class FactorProblem(AbilitiesProblem):
     @property
     def exploratory(self) -> bool:
         """Whether no slope is fixed."""
-        return self.prior.slopes_free is None
+        return bool(self.free[:, SLOPES].all())
 
     def named(self, items: ItemTensors) -> ItemTensors:
         """On principal axes, or with abilities on which the sum of slopes is positive."""
@@ -161,10 +160,10 @@ def factor_problem(
 
 def factor_starts(problem: Problem) -> list[ItemTensors]:
     """Starting values: one of an exploratory model, two of a pattern."""
-    items = starting_values(problem)
+    items = problem.starting_values()
     loadings = principal_loadings(problem)
-    free = problem.prior.slopes_free
-    if free is None:
+    free = problem.free[:, SLOPES]
+    if bool(free.all()):
         return [replace_slopes(items, loadings)]
     turned = torch.where(free, towards_pattern(loadings, free), 0.0)
     # or each ability takes the common part of the items that have slopes on it

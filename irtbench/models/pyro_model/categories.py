@@ -21,7 +21,15 @@ from torch.nn.functional import softplus
 from irtbench.models.item_models.item_model import ItemModel, Maths, Role
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.model import FILLS, DifficultyPrior, guessing_density, intercept_of, normal_or_flat
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.model import (
+    FILLS,
+    KNOWN,
+    DifficultyPrior,
+    guessing_density,
+    intercept_of,
+    normal_or_flat,
+)
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 
@@ -238,6 +246,12 @@ class CollapsedCategories(CollapsedLogistic):
         dist.TorchDistribution.__init__(self, torch.Size(), torch.Size((len(items),)), validate_args=False)
 
     support = constraints.independent(constraints.real, 1)
+    on_logits = True
+
+    @property
+    def items(self) -> ItemTensors:
+        """The parameters as rows of a matrix, whatever they are."""
+        return ItemTensors.from_matrix(self.x)
 
     def moved(self, difference: Tensor, nodes: NodeTensors) -> CollapsedCategories:
         """The same with another population, and items whose parameters differ by so much, (n_items, width)."""
@@ -276,7 +290,7 @@ def category_model(
         b = pyro.sample("difficulty", difficulty.density.to_event(1), infer={FILLS: by_difficulty})
         x = x.masked_scatter(by_difficulty, intercept_of(x[difficulty.chosen, 0], b, by_theta=False))
     with pyro.plate("respondents", rows.n_respondents):
-        pyro.sample("responses", CollapsedCategories(x, items, nodes), obs=rows)
+        pyro.sample("responses", CollapsedCategories(x, items, nodes), obs=rows, infer={KNOWN: known})
 
 
 SITES: Mapping[Role, str] = {

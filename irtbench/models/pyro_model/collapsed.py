@@ -48,6 +48,7 @@ class CollapsedLogistic(dist.TorchDistribution):
 
     arg_constraints: ClassVar[dict[str, object]] = {}
     support = constraints.independent(constraints.real, 1)
+    on_logits = False  # whether asymptotes are logits in the items' parameters
 
     def __init__(self, slope: Tensor, intercept: Tensor, log_guessing: Tensor | None, nodes: NodeTensors) -> None:
         self.nodes, self.slope, self.intercept, self.log_guessing = nodes, slope, intercept, log_guessing

@@ -123,7 +123,7 @@ FILLS = "fills"
 SHARED = "shared"
 #: Key of the responses' ``infer``: c as it was given where it is not estimated, without the rounding of its logarithm.
 FIXED_GUESSING = "fixed_guessing"
-#: Key of the responses' ``infer``: the `KnownLinear` of the items, None where none is known.
+#: Key of the responses' ``infer``: what is known of the items and drawn by no site, None where nothing is.
 KNOWN = "known"
 
 

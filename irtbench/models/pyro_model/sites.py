@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ import torch
 from pyro import poutine
 from pyro.infer.autoguide.initialization import InitMessenger
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import logsigmoid, pad
 
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, LINEAR, SLOPES, ItemTensors
@@ -34,16 +34,22 @@ from irtbench.models.pyro_model.model import (
 )
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
-from irtbench.models.pyro_model.shared import COMMON_SLOPE, SPECIFIC_SLOPE, KnownLinear, SharedParameters
+from irtbench.models.pyro_model.shared import COMMON_SLOPE, SPECIFIC_SLOPE, SharedParameters
 
 #: A Pyro model of items: a function of rows and nodes, perhaps with options such as those of `logistic_model`.
 ItemModel = Callable[..., Any]
 
-ITEM_SITES = (
-    "slope", "log_slope", "intercept", "difficulty", "log_slope_and_intercept", "guessing_logit", COMMON_SLOPE,
-    SPECIFIC_SLOPE,
-)  # fmt: skip
-SLOPES_OF_LINEAR = slice(None, -1)
+#: Columns of `ItemTensors` that a site's values fill, and the other sites of items.
+COLUMNS = {
+    "slope": SLOPES,
+    "log_slope": SLOPES,
+    "intercept": slice(INTERCEPT, GUESSING),
+    "difficulty": slice(INTERCEPT, GUESSING),
+    "log_slope_and_intercept": LINEAR,
+    "guessing_logit": slice(GUESSING, None),
+}
+OTHER_SITES = (COMMON_SLOPE, SPECIFIC_SLOPE, "gap", "upper_logit", "dispersion_logit")
+OF_LOGARITHM = ("log_slope", "log_slope_and_intercept")
 
 
 @dataclass(frozen=True)
@@ -54,30 +60,46 @@ class ItemPrior:
     ----------
     densities
         The density of each item site, without its independent dimensions.
-    guessing_free
-        Where c is estimated, shape (n_items,).
+    entries
+        Which entries of the matrix of parameters the values of a site are, in their order, shape (n_items, width); of
+        sites whose values are single items'.
     fixed
         The items' parameters where they are not estimated: c, slopes that are zero, known ones; elsewhere no meaning.
-    slopes_free
-        Where slopes are estimated, shape (n_items, n_factors); None for all.
     slope_sign
         Sign of each slope where the model draws log |a|, shape (n_items,); None elsewhere.
     shared
         What slopes and intercepts are made of that are not an item's own; None where all are.
-    difficulty_drawn
-        Items of which the model draws the difficulty, shape (n_items,); None for none.
-    intercepts_free
-        Items whose intercepts are estimated, shape (n_items,); None for all.
+    on_logits
+        Whether asymptotes are logits in the matrix too.
     """
 
     densities: Mapping[str, dist.TorchDistribution]
-    guessing_free: Tensor
+    entries: Mapping[str, Tensor]
     fixed: ItemTensors
-    slopes_free: Tensor | None
-    slope_sign: Tensor | None
+    slope_sign: Tensor | None = field(default=None, kw_only=True)
     shared: SharedParameters | None = field(default=None, kw_only=True)
-    difficulty_drawn: Tensor | None = field(default=None, kw_only=True)
-    intercepts_free: Tensor | None = field(default=None, kw_only=True)
+    on_logits: bool = field(default=False, kw_only=True)
+
+    @cached_property
+    def free(self) -> Tensor:
+        """Which parameters are estimated, the items' own or not, shape (n_items, width)."""
+        found = torch.zeros_like(self.fixed.matrix, dtype=torch.bool)
+        for where in self.entries.values():
+            found |= where
+        return found if self.shared is None else found | pad(self.shared.varies, (0, 1))
+
+    @property
+    def guessing_free(self) -> Tensor:
+        """Where c itself is a parameter that is estimated, shape (n_items,)."""
+        where = self.entries.get("guessing_logit")
+        if where is None or self.on_logits:
+            return torch.zeros(len(self.fixed), dtype=torch.bool, device=self.fixed.intercept.device)
+        return where[:, GUESSING]
+
+    @property
+    def difficulty_drawn(self) -> Tensor | None:
+        """Items of which the model draws the difficulty, shape (n_items,); None for none."""
+        return self.entries["difficulty"].any(dim=1) if "difficulty" in self.entries else None
 
     @property
     def guessing_is_flat(self) -> bool:
@@ -88,84 +110,68 @@ class ItemPrior:
     def slope_is_flat(self) -> bool:
         """Whether no density keeps slopes from growing."""
         named = self.densities.get("slope", self.densities.get(COMMON_SLOPE))
-        of_logarithm = {"log_slope", "log_slope_and_intercept"} & set(self.densities)
-        return not of_logarithm and is_flat(named)
+        return not {*OF_LOGARITHM} & set(self.densities) and is_flat(named)
 
     @property
     def by_theta(self) -> bool:
         """Whether slopes by theta are 1, and difficulties minus the intercepts."""
         return self.shared is not None and self.shared.unit_slopes
 
-    @cached_property
-    def own_linear(self) -> Tensor:
-        """Where slopes and intercepts are estimated and not shared, shape (n_items, n_factors + 1)."""
-        if self.shared is not None:
-            return self.shared.own
-        own = torch.ones_like(self.fixed.linear, dtype=torch.bool)
-        for column, free in ((SLOPES_OF_LINEAR, self.slopes_free), (-1, self.intercepts_free)):
-            if free is not None:
-                own[:, column] = free
-        return own
-
-    @cached_property
-    def intercepts_drawn(self) -> Tensor:
-        """Items of which the model draws the intercept, shape (n_items,)."""
-        own = self.own_linear[:, -1]
-        return own if self.difficulty_drawn is None else own & ~self.difficulty_drawn
-
     def values_of(self, items: ItemTensors) -> dict[str, Tensor]:
         """Values of the item sites at these items, in the order of the sites."""
         values = {} if self.shared is None else self.shared.by_site(self.shared.nearest(items.linear))
-        return values | {name: self._value(name, items) for name in self.densities if name not in values}
+        matrix = items.matrix
+        return values | {name: self._value(name, matrix) for name in self.densities if name not in values}
 
-    def _value(self, name: str, items: ItemTensors) -> Tensor:
+    def _value(self, name: str, matrix: Tensor) -> Tensor:
         """That of a site whose values are single items'."""
+        own = matrix[self.entries[name]].reshape(self.densities[name].shape())
         match name:
-            case "slope":
-                whole = self.slopes_free is None and self.shared is None
-                return items.slope if whole else items.slope[self.own_linear[:, :-1]]
             case "log_slope":
-                return items.slope[:, 0].abs().log()
+                return own.abs().log()
             case "log_slope_and_intercept":
-                return torch.stack([items.slope[:, 0].abs().log(), items.intercept], dim=1)
-            case "intercept":
-                return items.intercept[self.intercepts_drawn]
+                return torch.stack([own[:, 0].abs().log(), own[:, 1]], dim=1)
             case "difficulty":
-                chosen = self.difficulty_drawn
-                return difficulty_of(items.slope[chosen, 0], items.intercept[chosen], by_theta=self.by_theta)
-        return torch.logit(items.guessing[self.guessing_free])
+                return difficulty_of(matrix[self.difficulty_drawn, 0], own, by_theta=self.by_theta)
+            case "guessing_logit" if not self.on_logits:
+                return torch.logit(own)
+        return own
 
     def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
         """Items at these values of the item sites."""
-        linear = self.fixed.linear if self.shared is None else self.shared.at(self.shared.values_at(values))
-        slope, intercept, guessing = linear[:, :-1], linear[:, -1], self.fixed.guessing
-        if "log_slope_and_intercept" in values:
-            log_slope, intercept = values["log_slope_and_intercept"].unbind(-1)
-            slope = signed_slope(log_slope, self.slope_sign)
-        elif "log_slope" in values:
-            slope = signed_slope(values["log_slope"], self.slope_sign)
-        elif "slope" in values:
-            slope = slope.masked_scatter(self.own_linear[:, :-1], values["slope"])
-        if "intercept" in values:
-            intercept = intercept.masked_scatter(self.intercepts_drawn, values["intercept"])
+        matrix = self.fixed.matrix
+        if self.shared is not None:
+            matrix = torch.cat([self.shared.at(self.shared.values_at(values)), matrix[:, -1:]], dim=1)
+        for name, where in self.entries.items():
+            own = values[name]
+            if name == "log_slope":
+                own = signed_slope(own, self.slope_sign)
+            elif name == "log_slope_and_intercept":
+                own = torch.cat([signed_slope(own[:, 0], self.slope_sign), own[:, 1:]], dim=1)
+            elif name == "guessing_logit" and not self.on_logits:
+                own = torch.sigmoid(own)
+            matrix = matrix.masked_scatter(where, own)
         if (drawn := self.difficulty_drawn) is not None:
-            own = intercept_of(slope[drawn, 0], values["difficulty"], by_theta=self.by_theta)
-            intercept = intercept.masked_scatter(drawn, own)
-        if "guessing_logit" in values:
-            guessing = guessing.masked_scatter(self.guessing_free, torch.sigmoid(values["guessing_logit"]))
-        return ItemTensors(slope, intercept, guessing)
+            own = intercept_of(matrix[drawn, 0], values["difficulty"], by_theta=self.by_theta)
+            matrix = matrix.masked_scatter(self.entries["difficulty"], own)
+        return ItemTensors.from_matrix(matrix)
+
+    @cached_property
+    def informative(self) -> Mapping[str, dist.TorchDistribution]:
+        """The densities that are not the same everywhere."""
+        return {name: density for name, density in self.densities.items() if not is_flat(density)}
 
     def log_density(self, items: ItemTensors) -> Tensor:
         """Log prior density on the scale of the model's sites: of a, d or log |a|, d, and of logit c."""
         total = items.intercept.new_zeros(())
-        for name, value in self.values_of(items).items():
-            density = self.densities[name]
+        values = self.values_of(items) if self.informative else {}
+        for name, density in self.informative.items():
             if name == "log_slope_and_intercept":
                 excess, precision = self._hierarchy(items)
                 scale = 0.5 * torch.logdet(precision) - math.log(2 * math.pi)
                 total = total + len(excess) * scale - 0.5 * ((excess @ precision) * excess).sum()
-            elif not is_flat(density):
-                total = total + log_densities(density, value).sum()
+            else:
+                total = total + log_densities(density, values[name]).sum()
         return total
 
     def derivatives(self, items: ItemTensors, *, by_logit: bool, positive: bool = True) -> tuple[Tensor, Tensor]:
@@ -184,46 +190,43 @@ class ItemPrior:
         Returns
         -------
         gradient
-            Shape (n_items, n_factors + 2).
+            Shape (n_items, width).
         information
-            Shape (n_items, n_factors + 2, n_factors + 2).
+            Shape (n_items, width, width).
         """
-        n_items, n_factors = items.slope.shape
-        gradient = items.slope.new_zeros(n_items, n_factors + 2)
-        curvature = torch.zeros_like(gradient)
-        values = self.values_of(items)
-        for name, density in self.densities.items():
-            if name in ("log_slope", "difficulty", "log_slope_and_intercept") or is_flat(density):
+        matrix = items.matrix
+        gradient, curvature = torch.zeros_like(matrix), torch.zeros_like(matrix)
+        values = self.values_of(items) if self.informative else {}
+        for name in self.informative:
+            if name in ("difficulty", "log_slope_and_intercept"):
                 continue
-            first, second = density_derivatives(density, values[name])
-            if name == "guessing_logit":
-                first, second = _by_guessing(items.guessing[self.guessing_free], first, second, by_logit)
-                gradient[self.guessing_free, GUESSING], curvature[self.guessing_free, GUESSING] = first, second
-            elif name == COMMON_SLOPE:  # in equal parts, whose sum is the shared parameter's
+            first, second = (part.flatten() for part in density_derivatives(self.densities[name], values[name]))
+            if name == COMMON_SLOPE:  # in equal parts, whose sum is the shared parameter's
                 assert self.shared is not None
                 gradient[:, 0], curvature[:, 0] = self.shared.in_parts(first), self.shared.in_parts(second)
-            else:
-                slopes = name == "slope"
-                column = SLOPES if slopes else slice(INTERCEPT, GUESSING)
-                own = self.own_linear[:, :-1] if slopes else self.intercepts_drawn[:, None]
-                gradient[:, column].masked_scatter_(own, first)
-                curvature[:, column].masked_scatter_(own, second)
-        if positive:
-            curvature = curvature.clamp(min=0)
-        information = torch.diag_embed(curvature)
-        if "log_slope" in self.densities:
-            first, second = density_derivatives(self.densities["log_slope"], values["log_slope"])
-            slope = items.slope[:, 0]
-            gradient[:, 0] += first / slope
-            information[:, 0, 0] += (second if positive else second + first) / slope**2
-        if (drawn := self.difficulty_drawn) is not None:
+                continue
+            where = self.entries[name]
+            of_c = name == "guessing_logit" and not (by_logit or self.on_logits)
+            if of_c or name == "log_slope":
+                x = matrix[where]
+                rate = 1 / (x * (1 - x)) if of_c else 1 / x
+                bend = (2 * x - 1) * rate**2 if of_c else -(rate**2)
+                without = second * rate**2
+                second = without - first * bend
+                if of_c or positive:
+                    second = torch.where(second > 0, second, without)
+                first = first * rate
+            gradient[where], curvature[where] = first, second
+        information = torch.diag_embed(curvature.clamp(min=0) if positive else curvature)
+        if "difficulty" in self.informative:
+            drawn, linear = self.difficulty_drawn, slice(2)
             first, second = density_derivatives(self.densities["difficulty"], values["difficulty"])
             by_items, curved = by_slope_and_intercept(
-                items.slope[drawn, 0], items.intercept[drawn], first, second, by_theta=self.by_theta, positive=positive
+                matrix[drawn, 0], matrix[drawn, 1], first, second, by_theta=self.by_theta, positive=positive
             )
-            gradient[drawn, LINEAR] += by_items
-            information[drawn, LINEAR, LINEAR] += curved
-        if "log_slope_and_intercept" in self.densities:
+            gradient[drawn, linear] += by_items
+            information[drawn, linear, linear] += curved
+        if "log_slope_and_intercept" in self.informative:
             excess, precision = self._hierarchy(items)
             pull = excess @ precision
             slope = items.slope[:, 0]
@@ -254,15 +257,6 @@ class ItemPrior:
         """Whether the mean of (log |a|, d) is a parameter of the model, and not a number."""
         pair = self.densities.get("log_slope_and_intercept")
         return pair is not None and pair.loc.requires_grad
-
-
-def _by_guessing(c: Tensor, first: Tensor, second: Tensor, by_logit: bool) -> tuple[Tensor, Tensor]:
-    """Derivatives by logit c, or by c: dl/dc = l' / (c (1 - c)), and minus the second derivative accordingly."""
-    if by_logit:
-        return first, second
-    rate = c * (1 - c)
-    by_c = (second + first * (1 - 2 * c)) / rate**2
-    return first / rate, torch.where(by_c > 0, by_c, second / rate**2)
 
 
 def is_flat(density: dist.TorchDistribution | None) -> bool:
@@ -323,9 +317,39 @@ def trace_model(
     """
     drawn, trace = trace_sites(model, rows, nodes)
     observed = observed_site(trace)
-    row = observed["fn"]
-    infer = observed["infer"]
-    return item_prior(drawn, row.items, infer.get(FIXED_GUESSING), infer.get(KNOWN)), row
+    row, infer = observed["fn"], observed["infer"]
+    sites = (*COLUMNS, *OTHER_SITES)
+    if (not drawn and infer.get(KNOWN) is None) or set(drawn) - set(sites):
+        raise NotImplementedError(f"the model draws {', '.join(drawn)}; expected some of {', '.join(sites)} alone")
+    items, shared = row.items, next((site["infer"][SHARED] for site in drawn.values() if SHARED in site["infer"]), None)
+    entries = {
+        name: entries_of(name, site["infer"].get(FILLS), items.matrix)
+        for name, site in drawn.items()
+        if SHARED not in site["infer"]
+    }
+    fixed = ItemTensors.from_matrix(items.matrix.detach())
+    if (given := infer.get(FIXED_GUESSING)) is not None:
+        estimated = entries.get("guessing_logit")
+        fixed = replace(fixed, guessing=given if estimated is None else given.where(~estimated[:, -1], fixed.guessing))
+    prior = ItemPrior(
+        {name: without_independent(site["fn"]) for name, site in drawn.items()},
+        entries,
+        fixed,
+        slope_sign=items.slope[:, 0].detach().sign() if {*OF_LOGARITHM} & set(drawn) else None,
+        shared=shared,
+        on_logits=row.on_logits,
+    )
+    return prior, row
+
+
+def entries_of(name: str, fills: Tensor | None, like: Tensor) -> Tensor:
+    """Which entries of a matrix of parameters a site fills: all of its columns, those of some items, or as it says."""
+    if fills is not None and fills.shape == like.shape:
+        return fills
+    found = torch.zeros_like(like, dtype=torch.bool)
+    columns = found[:, COLUMNS[name]]
+    columns[:] = True if fills is None else fills.view(len(fills), -1)
+    return found
 
 
 def trace_sites(model: ItemModel, rows: Any, nodes: NodeTensors) -> tuple[dict[str, Any], poutine.Trace]:
@@ -348,39 +372,6 @@ def trace_sites(model: ItemModel, rows: Any, nodes: NodeTensors) -> tuple[dict[s
         if site["type"] == "sample" and not is_whole(site):
             raise NotImplementedError(f"site {name} is masked or scaled, which goes with MarginalELBO alone")
     return drawn, trace
-
-
-def item_prior(
-    drawn: Mapping[str, Any],
-    items: ItemTensors,
-    fixed_guessing: Tensor | None = None,
-    known: KnownLinear | None = None,
-) -> ItemPrior:
-    """What the item sites of a traced model say, and the items that it was traced with, see `trace_model`.
-
-    `fixed_guessing` is c as it was given where it is fixed; None for that of the items.
-    """
-    if (not drawn and known is None) or set(drawn) - set(ITEM_SITES):
-        raise NotImplementedError(f"the model draws {', '.join(drawn)}; expected some of {', '.join(ITEM_SITES)} alone")
-    guessing = drawn.get("guessing_logit")
-    free = torch.zeros(len(items), dtype=torch.bool, device=items.intercept.device)
-    if guessing is not None:
-        free = guessing["infer"].get(FILLS, torch.ones_like(free))
-    guessing_given = items.guessing if fixed_guessing is None else fixed_guessing
-    fixed = torch.where(free, items.guessing, guessing_given)
-    shared = next((site["infer"][SHARED] for site in drawn.values() if SHARED in site["infer"]), None)
-    of_logarithm = {"log_slope", "log_slope_and_intercept"}
-    slopes_free = drawn["slope"]["infer"].get(FILLS) if "slope" in drawn and shared is None else None
-    return ItemPrior(
-        densities={name: without_independent(site["fn"]) for name, site in drawn.items()},
-        guessing_free=free,
-        fixed=ItemTensors(items.slope.detach(), items.intercept.detach(), fixed.detach()),
-        slopes_free=slopes_free if known is None else known.free[:, :-1],
-        slope_sign=items.slope[:, 0].detach().sign() if of_logarithm & set(drawn) else None,
-        shared=shared,
-        difficulty_drawn=drawn["difficulty"]["infer"].get(FILLS) if "difficulty" in drawn else None,
-        intercepts_free=None if known is None else known.free[:, -1],
-    )
 
 
 def observed_sites(trace: poutine.Trace) -> list[dict[str, Any]]:

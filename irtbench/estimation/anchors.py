@@ -1,48 +1,55 @@
-"""Items beside known ones (anchors), which stay as they are: these respondents' mean and standard deviation of ability
-are estimated with the other items.
+"""Items on the scale of known ones, the anchors, which stay as they are: the mode next to them, and its errors.
 
-They are one of two groups (`GroupProblem`), of which the other, of N(0, 1) on the anchors' scale, has no responses. All
-of that rests on the anchors' parameters y as well, which have an error of their own, of covariance S, if they come from
-a bank. With x what is estimated, all parameters E x + Y y, and I their observed information, the estimate moves by B dy
-with B = -(E'IE)^-1 E'IY, and all parameters by T dy with T = E B + Y, so that their covariance is
+These respondents' mean and standard deviation of ability are estimated with the other items. They are one of two groups
+(`GroupProblem`), of which the other, of N(0, 1) on the anchors' scale, has no responses. All of that rests on the
+anchors' parameters y as well, which have an error of their own, of covariance S, if they come from a bank. With x what
+is estimated, all parameters E x + Y y, and I their observed information, the estimate moves by B dy with
+B = -(E'IE)^-1 E'IY, and all parameters by T dy with T = E B + Y, so that their covariance is
 
     V = E (E'IE)^-1 E' + T S T'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
+from scipy.special import logit
 from torch import Tensor
 
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+from irtbench.estimation.marginal.category_problem import NEGLIGIBLE
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.group_problem import (
-    BOUND,
     GroupProblem,
     designed_in_groups,
     find_group_mode,
-    group_nodes,
     groups_of,
+    problem_of_groups,
     scores,
 )
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import (
+    blocks_of,
     invert,
     observed_information,
-    own_information,
+    sampling_covariance,
     told_scale,
 )
 from irtbench.estimation.marginal.problem import Estimate, Problem
-from irtbench.estimation.marginal.shared_scale import LEAST_SD, NormalMoments
-from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.marginal.shared_scale import LEAST_SD, NOTHING, Errors
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters, JointError
+from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import MISSING, DenseRows, ResponseRows, SparseRows
+from irtbench.models.pyro_model.shared import KnownLinear
 
 #: How the anchors' own error enters standard errors: by their joint covariance, by that of each, or not at all.
 AnchorError = Literal["joint", "by item", "taken as known"]
@@ -141,16 +148,14 @@ def place_beside(
     find
         Finds the mode.
     """
-    nodes = group_nodes(BOUND, 12 / (n_nodes - 1), problem.nodes.dtype, problem.rows.device)
-    n_items, width = problem.free.shape
-    differs = torch.zeros(n_items, width, dtype=torch.bool, device=problem.free.device)
+    first = start_beside(problem) if start is None else (known_in_place(problem, start),)
 
     def grouped(rows: ResponseRows) -> GroupProblem:
-        both = (nothing(rows), rows)
-        return GroupProblem.of_groups(replace(problem, rows=rows, nodes=nodes), both, differs)
+        both = nothing(rows), rows
+        return problem_of_groups(replace(problem, rows=rows), both, n_nodes=n_nodes, start=first[0])[0]
 
     groups = grouped(problem.rows)
-    at = groups.prior.joined(*(start_beside(problem) if start is None else (known_in_place(problem, start),)))
+    at = groups.prior.joined(*first)
     stride = problem.rows.n_respondents // SAMPLE
     if stride >= 2 and not isinstance(problem.rows, SparseRows) and start is None:
         _, rough = find_group_mode(grouped(problem.rows.every(stride)), at, tolerance=FEW, max_steps=max_steps)
@@ -184,7 +189,7 @@ def start_beside(problem: Problem) -> tuple[ItemTensors, Tensor, Tensor]:
 
     With ability m + s z slopes by z are s a and intercepts d + m a: s and m by least squares.
     """
-    start, known, free = starting_values(problem), problem.prior.fixed.matrix, problem.free
+    start, known, free = problem.starting_values(), problem.prior.fixed.matrix, problem.free
     held = ~free[:, 0] & problem.has_one_slope
     a, d = known[held, 0], known[held, 1]
     size = (a @ a).clamp(min=1e-6)
@@ -196,29 +201,7 @@ def start_beside(problem: Problem) -> tuple[ItemTensors, Tensor, Tensor]:
     return known_in_place(problem, placed), mean[None], sd.log()[None]
 
 
-@dataclass(frozen=True)
-class ErrorsBeside:
-    """Sampling error of items and population, on the scale on which they are read.
-
-    Parameters
-    ----------
-    items
-        Covariance of each item's parameters, shape (n_items, width, width); those of the anchors their own.
-    joint
-        Of all items with each other, shape (n_items, width, n_items, width); None for more than `MOST_COUPLED_ITEMS`.
-    moments
-        Standard errors of the mean and the standard deviation.
-    loose
-        Items that are not determined, shape (n_items,).
-    """
-
-    items: NDArray[np.float64]
-    joint: NDArray[np.float64] | None
-    moments: tuple[float, float]
-    loose: Tensor
-
-
-def errors_beside(placed: Placed, anchors: KnownItems) -> ErrorsBeside:
+def errors_beside(placed: Placed, anchors: KnownItems) -> Errors:
     """The errors, with those of the anchors in them as far as these are known."""
     groups, everything = groups_of(placed.problem), placed.problem.whole(placed.parameters)
     n_items, width = placed.respondents.free.shape
@@ -252,20 +235,16 @@ def errors_beside(placed: Placed, anchors: KnownItems) -> ErrorsBeside:
     first = groups.prior.population_columns.start
     variances = [float(joint[n_items, k, n_items, k]) for k in (first, first + 1)]
     of_items = joint[:n_items, -width:, :n_items, -width:].cpu().numpy()
-    each_item = np.arange(n_items)
+    of_items[np.abs(of_items) < NOTHING] = 0.0
     touched = (by_free[:, loose] != 0).any(dim=1).view(n_rows, n_columns)[:n_items].any(dim=1)
     touched |= bool(loose.any()) and not bool(touched.any())  # a population is determined by all
-    return ErrorsBeside(
-        of_items[each_item, :, each_item, :], of_items, (variances[0] ** 0.5, variances[1] ** 0.5), touched
-    )
+    return Errors(blocks_of(of_items), of_items, touched, (variances[0] ** 0.5, variances[1] ** 0.5))
 
 
-def errors_of_many(placed: Placed) -> ErrorsBeside:
+def errors_of_many(placed: Placed) -> Errors:
     """The same of each item beside a population that is known, and of the population with items that are."""
     part, items, groups = placed.respondents, placed.found.items, groups_of(placed.problem)
-    blocks, loose = invert(own_information(part, items))
-    scale = told_scale(part, items)
-    own = scale @ torch.where(part.estimated_pairs, blocks, 0.0) @ scale.mT
+    own, loose = sampling_covariance(part, items)
     at = groups.log_moments(placed.problem.whole(placed.parameters))[1]
     rows = []
     for step in DIFFERENCE * torch.eye(2, dtype=at.dtype, device=at.device):
@@ -273,9 +252,113 @@ def errors_of_many(placed: Placed) -> ErrorsBeside:
         rows.append((below - above) / (2 * DIFFERENCE))
     mean, log_deviation = torch.linalg.inv(torch.stack(rows)).diagonal().clamp(min=0).sqrt().tolist()
     errors = (mean, log_deviation * placed.moments[1])
-    return ErrorsBeside(own.cpu().numpy(), None, errors, loose.any(dim=1))
+    return Errors(own, None, loose, errors)
 
 
-def moments_beside(placed: Placed, errors: ErrorsBeside | None) -> NormalMoments:
-    """The population, with its standard errors where they are known."""
-    return NormalMoments(*placed.moments, *((float("nan"), float("nan")) if errors is None else errors.moments))
+class Calibrated(Protocol):
+    """Items with the sampling error of all of them together, as a `Scale` of a bank or a fit has them."""
+
+    @property
+    def items(self) -> ItemParameters: ...  # noqa: D102
+    @property
+    def joint_error(self) -> JointError | None: ...  # noqa: D102
+
+
+#: Anchors in any form that `fit_model` takes.
+AnchorsLike = Calibrated | ParametersLike
+
+
+def anchors_among(item_ids: Sequence[str], given: AnchorsLike, settings: FitSettings) -> KnownItems:
+    """The known items that are among these, with their error as far as that is known.
+
+    Raises
+    ------
+    InputError
+        If there are none that tell of ability, or anchors do not go with the settings.
+    """
+    alone = isinstance(given, ItemParameters | pd.DataFrame) or not hasattr(given, "joint_error")
+    known = as_parameters(given if alone else given.items)  # type: ignore[union-attr, arg-type]
+    joint = None if alone else given.joint_error  # type: ignore[union-attr]
+    position = {item: k for k, item in enumerate(item_ids)}
+    chosen = [k for k, item in enumerate(known.item_ids) if item in position]
+    anchors = known.select([known.item_ids[k] for k in chosen])
+    if anchors.categories is not None:
+        raise InputError("fit: the anchors are graded items; expected responses in categories and a model of these")
+    if not anchors.discrimination.any():
+        raise InputError("fit: none of the anchors is among the items of the responses with a slope other than 0")
+    if settings.prior == "hierarchical" or settings.posterior is not None:
+        raise InputError("fit: anchors go with prior none or weak, and without a posterior")
+    if settings.population == "estimated":
+        raise InputError("fit: beside anchors the population is normal; expected population normal")
+    if settings.optimiser == "adam" and settings.kind == "1pl":
+        raise InputError("fit: one slope for all beside anchors goes with optimiser fisher_scoring")
+    if settings.estimates_guessing and settings.priors.guessing is None:
+        raise InputError("fit: anchors beside guessing without a prior; expected prior weak, or a prior_guessing")
+    if settings.kind == "1pl" and settings.priors.slope is not None:
+        raise InputError("fit: anchors beside a 1pl, which has one slope, go without a prior of slopes")
+    if anchors.upper_asymptote is not None and not settings.has_upper_asymptotes:
+        raise InputError("fit: the anchors have upper asymptotes; expected a model with them")
+    joint = None if joint is None else joint.select(chosen)
+    return KnownItems(
+        anchors,
+        tuple(position[item] for item in anchors.item_ids),
+        *error_of(anchors, joint, four=settings.has_upper_asymptotes),
+    )
+
+
+def error_of(
+    anchors: ItemParameters, joint: JointError | None, *, four: bool
+) -> tuple[NDArray[np.float64] | None, JointError | None]:
+    """The anchors' covariance with each other, None where there is none; what is not known of one counts as known."""
+    covariance = anchors.covariance
+    if joint is None and covariance is not None and four and covariance.shape[1] == 3:  # none of an asymptote of 1
+        covariance = np.pad(covariance, ((0, 0), (0, 1), (0, 1)))
+    if joint is not None:
+        covariance = np.pad(joint.covariance, ((0, 0), (0, 1)) * 2) if four else joint.covariance
+    elif covariance is not None:
+        each, width = np.arange(anchors.n_items), covariance.shape[1]
+        blocks, covariance = np.nan_to_num(covariance), np.zeros((anchors.n_items, width, anchors.n_items, width))
+        covariance[each, :, each, :] = blocks
+    return (None if covariance is None or not covariance.any() else covariance), joint
+
+
+def known_linear(
+    item_ids: Sequence[str], settings: FitSettings, anchors: KnownItems | None, device: torch.device
+) -> KnownLinear | None:
+    """Slopes and intercepts that are known: the anchors', and slopes of 1 beside them; None without anchors."""
+    if anchors is None:
+        return None
+    values, free = np.zeros((len(item_ids), 2)), np.ones((len(item_ids), 2), dtype=np.bool_)
+    if settings.kind == "rasch":
+        values[:, 0], free[:, 0] = 1.0, False
+    places = list(anchors.places)
+    values[places], free[places] = np.stack([anchors.items.discrimination, anchors.items.intercept], axis=1), False
+    return KnownLinear(torch.from_numpy(values).to(device), torch.from_numpy(free).to(device))
+
+
+def known_asymptotes(item_ids: Sequence[str], settings: FitSettings, anchors: KnownItems | None) -> NDArray[np.float64]:
+    """What is known of the parameters of 4PL items, asymptotes as logits, NaN where estimated, shape (n_items, 4)."""
+    known = np.full((len(item_ids), 4), np.nan)
+    for place, item in enumerate(item_ids):
+        choice = settings.by_item.get(item)
+        if choice is not None:
+            known[place, 3] = 1.0
+            known[place, 2] = {"2pl": 0.0, "3pl": np.nan}[choice] if isinstance(choice, str) else choice
+    if anchors is not None:
+        own = anchors.items
+        upper = np.ones(own.n_items) if own.upper_asymptote is None else own.upper_asymptote
+        known[list(anchors.places)] = np.stack([own.discrimination, own.intercept, own.guessing, upper], axis=1)
+    known[:, 2:] = logit(known[:, 2:].clip(NEGLIGIBLE, 1 - NEGLIGIBLE))
+    return known
+
+
+def demand_new_items(prior_items: Mapping[str, tuple[float, float]], anchors: KnownItems) -> None:
+    """Refuse priors of items whose parameters are known and stay."""
+    if known := [item for item in anchors.items.item_ids if item in prior_items]:
+        raise InputError(f"fit: prior_items: {name_first(known)} is an anchor, which stays as it is; leave it out")
+
+
+def at_anchors(free: NDArray[np.bool_], fixed: NDArray[np.float64], anchors: KnownItems) -> None:
+    """Fix guessing of the anchors at what is known of them."""
+    places = list(anchors.places)
+    free[places], fixed[places] = False, anchors.items.guessing
