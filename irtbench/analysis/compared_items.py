@@ -206,7 +206,7 @@ class ItemsInCategories(ComparedItems):
         x = model.start(np.full(self.n_categories[item], 1 / self.n_categories[item]), 1.0)
         told = model.moved(np.eye(len(x))[0], 1.0, -MOVED)  # what a slope of 1 gains by a shift
         told[0] = 0.0
-        at = model.told(x[:, None], 1, NUMPY)[:, 0]
+        at = model.natural(x[:, None], 1, NUMPY)[:, 0]
         return torch.from_numpy(np.round((model.unbounded(at + told) - model.unbounded(at)) / MOVED, 6))
 
     def alike(self, members: tuple[NDArray[np.bool_], ...]) -> NDArray[np.bool_]:

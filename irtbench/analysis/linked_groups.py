@@ -193,7 +193,7 @@ def maximum(problem: GroupProblem, start: Tensor, item: int, shift: Tensor | Non
     found = find_mode(
         designed, start=designed.free_of(items), tolerance=STUDIED_TOLERANCE, max_steps=MOST_STUDIED_STEPS
     )
-    return replace(found, items=designed.whole(found.items))
+    return replace(found, items=designed.item_parameters(found.items))
 
 
 def link(

@@ -166,7 +166,7 @@ def joined(first: ItemParameters, second: ItemParameters) -> ItemParameters:
     """Items of both, the first before the second; in categories where those of one are."""
     first, second = in_one_form(first, second)
     if first.categories is not None and second.categories is not None:
-        return first.categories.beside(second.categories).as_items()
+        return first.categories.joined(second.categories).as_items()
     unsaid: ItemKind = "own"
     kinds = [kind for part in (first, second) for kind in part.kind or (unsaid,) * part.n_items]
     known = first.covariance is not None and second.covariance is not None

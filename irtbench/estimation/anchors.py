@@ -38,9 +38,9 @@ from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import (
     blocks_of,
     invert,
+    natural_by_steps,
     observed_information,
     sampling_covariance,
-    told_scale,
 )
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.marginal.shared_scale import LEAST_SD, NOTHING, Errors
@@ -54,7 +54,7 @@ from irtbench.models.pyro_model.shared import KnownLinear
 #: How the anchors' own error enters standard errors: by their joint covariance, by that of each, or not at all.
 AnchorError = Literal["joint", "by item", "taken as known"]
 
-MOST_COUPLED_ITEMS = 1000  # with more each item's error is that beside a population that is known
+MOST_COUPLED_ITEMS = 1000  # with more each item's error is that where the population is known
 FEW, SAMPLE = 0.05, 2_000  # a tolerance for a start, and respondents it is from
 DIFFERENCE = 1e-4  # of a mean or a log standard deviation
 
@@ -91,7 +91,7 @@ class KnownItems:
 
 @dataclass(frozen=True)
 class Placed:
-    """Where the likelihood of items beside known ones is largest.
+    """Where the likelihood of items next to known ones is largest.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Placed:
     def moments(self) -> tuple[float, float]:
         """Mean and standard deviation of ability."""
         groups = groups_of(self.problem)
-        mean, log_deviation = groups.prior.populations(self.problem.whole(self.parameters))
+        mean, log_deviation = groups.prior.populations(self.problem.item_parameters(self.parameters))
         return float(mean), float(log_deviation.exp())
 
     @property
@@ -123,7 +123,7 @@ class Placed:
         return self.moments[1] <= LEAST_SD
 
 
-def place_beside(
+def fit_next_to_anchors(
     problem: Problem,
     *,
     n_nodes: int,
@@ -148,7 +148,7 @@ def place_beside(
     find
         Finds the mode.
     """
-    first = start_beside(problem) if start is None else (known_in_place(problem, start),)
+    first = anchored_start(problem) if start is None else (known_in_place(problem, start),)
 
     def grouped(rows: ResponseRows) -> GroupProblem:
         both = nothing(rows), rows
@@ -166,7 +166,7 @@ def place_beside(
         whole, at = designed, designed.free_of(at)
     whole, found = find_group_mode(whole, at, tolerance=tolerance, max_steps=max_steps, find=find)
     groups, parameters = groups_of(whole), found.items
-    everything = whole.whole(parameters)
+    everything = whole.item_parameters(parameters)
     items = groups.prior.items_of_group(everything, 1)
     part = replace(groups.part(1, groups.log_moments(everything)[1]), prior=problem.prior, model=problem.model)
     counts = None if found.counts is None else found.counts.each[1]  # type: ignore[attr-defined]
@@ -184,35 +184,35 @@ def known_in_place(problem: Problem, items: ItemTensors) -> ItemTensors:
     return ItemTensors.from_matrix(torch.where(problem.free, items.matrix, problem.prior.fixed.matrix))
 
 
-def start_beside(problem: Problem) -> tuple[ItemTensors, Tensor, Tensor]:
+def anchored_start(problem: Problem) -> tuple[ItemTensors, Tensor, Tensor]:
     """Items, mean and log standard deviation to start from: by the anchors on their scale and on that of N(0, 1).
 
     With ability m + s z slopes by z are s a and intercepts d + m a: s and m by least squares.
     """
     start, known, free = problem.starting_values(), problem.prior.fixed.matrix, problem.free
-    held = ~free[:, 0] & problem.has_one_slope
-    a, d = known[held, 0], known[held, 1]
+    known_slope = ~free[:, 0] & problem.has_one_slope
+    a, d = known[known_slope, 0], known[known_slope, 1]
     size = (a @ a).clamp(min=1e-6)
-    if float(a @ start.matrix[held, 0]) < 0:
+    if float(a @ start.matrix[known_slope, 0]) < 0:
         start = problem.turned(start)
-    mean, sd = (a @ (start.matrix[held, 1] - d)) / size, (a @ start.matrix[held, 0]) / size
-    sd = sd.clamp(min=0.1) if bool(held.any()) else torch.ones_like(sd)
+    mean, sd = (a @ (start.matrix[known_slope, 1] - d)) / size, (a @ start.matrix[known_slope, 0]) / size
+    sd = sd.clamp(min=0.1) if bool(known_slope.any()) else torch.ones_like(sd)
     placed = problem.rescaled(start, float(-mean / sd), float(1 / sd))
     return known_in_place(problem, placed), mean[None], sd.log()[None]
 
 
-def errors_beside(placed: Placed, anchors: KnownItems) -> Errors:
+def anchored_errors(placed: Placed, anchors: KnownItems) -> Errors:
     """The errors, with those of the anchors in them as far as these are known."""
-    groups, everything = groups_of(placed.problem), placed.problem.whole(placed.parameters)
+    groups, everything = groups_of(placed.problem), placed.problem.item_parameters(placed.parameters)
     n_items, width = placed.respondents.free.shape
     if n_items > MOST_COUPLED_ITEMS:
         return errors_of_many(placed)
     n_rows, n_columns = groups.free.shape
-    scale = told_scale(groups, everything)
-    thawed = groups.thawed(everything)
-    chosen = torch.nonzero(thawed.free.reshape(-1))[:, 0]
-    whole = torch.zeros(thawed.free.numel(), thawed.free.numel(), dtype=torch.float64, device=chosen.device)
-    whole[chosen[:, None], chosen] = observed_information(thawed, everything)
+    scale = natural_by_steps(groups, everything)
+    every = groups.with_all_free(everything)
+    chosen = torch.nonzero(every.free.reshape(-1))[:, 0]
+    whole = torch.zeros(every.free.numel(), every.free.numel(), dtype=torch.float64, device=chosen.device)
+    whole[chosen[:, None], chosen] = observed_information(every, everything)
     if isinstance(placed.problem, DesignedProblem):
         by_free = placed.problem.matrix
     else:
@@ -223,7 +223,7 @@ def errors_beside(placed: Placed, anchors: KnownItems) -> Errors:
         places, own = torch.tensor(anchors.places, device=whole.device), slice(n_columns - width, None)
         by_known = torch.zeros(n_rows, n_columns, len(places), width, dtype=torch.float64, device=whole.device)
         each = torch.arange(len(places), device=whole.device)
-        known = thawed.free[places, own]
+        known = every.free[places, own]
         steps = torch.linalg.pinv(torch.where(known[:, :, None] & known[:, None], scale[places, own, own], 0.0))
         by_known[places, own, each] = steps
         moved = by_known.flatten(2).flatten(0, 1)
@@ -242,10 +242,10 @@ def errors_beside(placed: Placed, anchors: KnownItems) -> Errors:
 
 
 def errors_of_many(placed: Placed) -> Errors:
-    """The same of each item beside a population that is known, and of the population with items that are."""
+    """The same of each item where the population is known, and of the population with items that are."""
     part, items, groups = placed.respondents, placed.found.items, groups_of(placed.problem)
     own, loose = sampling_covariance(part, items)
-    at = groups.log_moments(placed.problem.whole(placed.parameters))[1]
+    at = groups.log_moments(placed.problem.item_parameters(placed.parameters))[1]
     rows = []
     for step in DIFFERENCE * torch.eye(2, dtype=at.dtype, device=at.device):
         above, below = (scores(groups, 1, items, at + sign * step)[1] for sign in (1, -1))
@@ -274,7 +274,7 @@ def anchors_among(item_ids: Sequence[str], given: AnchorsLike, settings: FitSett
     Raises
     ------
     InputError
-        If there are none that tell of ability, or anchors do not go with the settings.
+        If there are none with a slope, or anchors do not go with the settings.
     """
     alone = isinstance(given, ItemParameters | pd.DataFrame) or not hasattr(given, "joint_error")
     known = as_parameters(given if alone else given.items)  # type: ignore[union-attr, arg-type]
@@ -289,13 +289,13 @@ def anchors_among(item_ids: Sequence[str], given: AnchorsLike, settings: FitSett
     if settings.prior == "hierarchical" or settings.posterior is not None:
         raise InputError("fit: anchors go with prior none or weak, and without a posterior")
     if settings.population == "estimated":
-        raise InputError("fit: beside anchors the population is normal; expected population normal")
+        raise InputError("fit: with anchors the population is normal; expected population normal")
     if settings.optimiser == "adam" and settings.kind == "1pl":
-        raise InputError("fit: one slope for all beside anchors goes with optimiser fisher_scoring")
+        raise InputError("fit: one slope for all items goes, with anchors, with optimiser fisher_scoring")
     if settings.estimates_guessing and settings.priors.guessing is None:
-        raise InputError("fit: anchors beside guessing without a prior; expected prior weak, or a prior_guessing")
+        raise InputError("fit: anchors with guessing without a prior; expected prior weak, or a prior_guessing")
     if settings.kind == "1pl" and settings.priors.slope is not None:
-        raise InputError("fit: anchors beside a 1pl, which has one slope, go without a prior of slopes")
+        raise InputError("fit: anchors with a 1pl, which has one slope, go without a prior of slopes")
     if anchors.upper_asymptote is not None and not settings.has_upper_asymptotes:
         raise InputError("fit: the anchors have upper asymptotes; expected a model with them")
     joint = None if joint is None else joint.select(chosen)
@@ -325,7 +325,7 @@ def error_of(
 def known_linear(
     item_ids: Sequence[str], settings: FitSettings, anchors: KnownItems | None, device: torch.device
 ) -> KnownLinear | None:
-    """Slopes and intercepts that are known: the anchors', and slopes of 1 beside them; None without anchors."""
+    """Slopes and intercepts that are known: the anchors', and slopes of 1 of the others; None without anchors."""
     if anchors is None:
         return None
     values, free = np.zeros((len(item_ids), 2)), np.ones((len(item_ids), 2), dtype=np.bool_)

@@ -138,9 +138,9 @@ class FittedTrials(InformationCriteria):
     def in_short(self) -> str:
         """Items, dispersion, and the test of it."""
         rho = self.parameters[:, 2]
-        said = f"{rho[0]:.3f}" if self.by == "scale" else f"{rho.min():.3f} to {rho.max():.3f}"
+        value = f"{rho[0]:.3f}" if self.by == "scale" else f"{rho.min():.3f} to {rho.max():.3f}"
         p = f"p {self.p:.2f}" if self.p >= 0.01 else "p below .01"
-        return f"{counted(len(self.item_ids), 'item')}, dispersion {said}, {p} of none"
+        return f"{counted(len(self.item_ids), 'item')}, dispersion {value}, {p} of none"
 
 
 def fit_trials(
@@ -181,7 +181,7 @@ def fit_trials(
     """
     data = as_responses(responses)
     if data.trials is None:
-        raise InputError("trials: one response each; expected several trials, whose scatter tells of dispersion")
+        raise InputError("trials: one response each; expected several trials, whose scatter shows dispersion")
     if data.trials.max() > MOST_TRIALS:
         raise InputError(f"trials: {data.trials.max()} of an item; expected at most {MOST_TRIALS} for a dispersion")
     cells = [(j, int(n)) for j in range(data.n_items) for n in np.unique(data.trials[:, j]) if n]

@@ -88,7 +88,7 @@ def not_identified(
     }
 
 
-def told_by_prior(
+def weakly_identified(
     items: ItemParameters, priors: Priors, guessed: NDArray[np.bool_], mean: float, sd: float
 ) -> dict[str, list[str]]:
     """Items of whose guessing, slope or difficulty the data say little, or less than their prior; as fit.json has them.
@@ -116,7 +116,7 @@ def told_by_prior(
 
 
 def named_items(found: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The items of fit.json whose estimates the data or the prior do not bear out, by what is to be said of them."""
+    """The items of fit.json whose estimates the data or the prior do not bear out, by what the summary says of them."""
     named = {
         f"{words} not identified by the data": list(found.get(f"{what}_not_identified", ()))
         for what, words in PARAMETERS.items()

@@ -29,7 +29,7 @@ from irtbench.estimation.marginal.nodes import (
     with_right_nodes,
 )
 from irtbench.estimation.marginal.observed_information import sampling_covariance
-from irtbench.estimation.scale_fit import more_than_patterns_tell, with_names
+from irtbench.estimation.scale_fit import more_than_patterns, with_names
 from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.abilities_mode import ROOM, AbilitiesMode, find_mode_of_abilities
 from irtbench.estimation.several_abilities.factor_problem import NORMAL_OGIVE, FactorProblem, factor_problem
@@ -330,7 +330,7 @@ def fit_factors(
             part = find(problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
             n_free = problem.free.sum() - number_of_turns(problem.free[:, : problem.n_factors].cpu().numpy())
             if part.mode.status.converged and problem.rows.most_trials is None:
-                too_many = more_than_patterns_tell(n_free, torch.tensor(len(block.items)))
+                too_many = more_than_patterns(n_free, torch.tensor(len(block.items)))
                 status = part.mode.status.unless_loose([bool(too_many)] * len(block.items))
                 covariance = None if bool(too_many) else part.covariance
                 part = replace(part, mode=replace(part.mode, status=status), covariance=covariance)

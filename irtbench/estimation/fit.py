@@ -168,10 +168,10 @@ def estimate(
     problem = problem_of(responses, settings, normal_grid(settings.n_nodes), anchors, ranks)
     with torch.no_grad():
         design = slope_of_new_items(problem) if anchors is not None and settings.kind == "1pl" else None
-        start = None if given_start is None else problem.given(given_start)
+        start = None if given_start is None else problem.from_public(given_start)
         fit = fit_scale(problem, settings, start=start, anchors=anchors, design=design)
         problem, found, status = fit.problem, fit.found, with_names(fit.status, responses)
-        items = in_public(problem.told(found.items, responses.item_ids), settings, anchors)
+        items = in_public(problem.public(found.items, responses.item_ids), settings, anchors)
         joint = quantiles = intervals = None
         if fit.errors is not None:
             items = replace(items, covariance=fit.errors.items)
@@ -260,7 +260,7 @@ def joint_error(
     """The items' covariance, and that of the scale's zero and unit: of mean and standard deviation of n people.
 
     var / n, and (kurtosis - 1) / (4 n) relative to the unit, which for a normal population is 1 / (2 n). Slopes of 1
-    fix the unit; beside anchors both are those of their scale.
+    fix the unit; with anchors both are those of their scale.
     """
     if covariance is None or covariance.shape[1] != 3 or not np.isfinite(covariance).all():
         return None  # scores carry that of (a, d, c)

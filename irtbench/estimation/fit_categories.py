@@ -34,7 +34,7 @@ from irtbench.estimation.marginal.designed_problem import rating_scale as rating
 from irtbench.estimation.marginal.group_problem import groups_of, problem_of_groups
 from irtbench.estimation.marginal.nodes import describe_nodes
 from irtbench.estimation.marginal.shared_scale import NormalMoments
-from irtbench.estimation.multiple_groups import group_names, populations_told
+from irtbench.estimation.multiple_groups import group_names, group_populations
 from irtbench.estimation.scale_fit import fit_in_groups, fit_scale, with_names
 from irtbench.estimation.settings import (
     FEWEST_RESPONDENTS,
@@ -81,7 +81,7 @@ class FittedCategories(InformationCriteria, Drawn):
     Parameters
     ----------
     items
-        The items, with what can be said of them: probabilities, information, abilities of respondents, ...
+        The items, with their methods: probabilities, information, abilities of respondents, ...
     log_likelihood
         Marginal log-likelihood of the responses, ability N(0, 1).
     priors
@@ -101,7 +101,7 @@ class FittedCategories(InformationCriteria, Drawn):
     seed
         For random numbers, of which none are drawn.
     moments
-        Mean and standard deviation of ability where slopes are 1, or beside anchors; None for N(0, 1).
+        Mean and standard deviation of ability where slopes are 1, or with anchors; None for N(0, 1).
     density
         The density of ability, where that was estimated; None for a normal one.
     anchor_error
@@ -316,7 +316,7 @@ def fit_categories(
             rows = tuple(scores_on_device(scores.where(part), items.columns, where) for part in members)
             grouped, begin = problem_of_groups(alone, rows, n_nodes=settings.n_nodes, start=begin)
             fit, doubts = fit_in_groups(grouped, begin, settings, design=design), ()
-        parameters, status = fit.problem.whole(fit.found.items), with_names(fit.status, scores)
+        parameters, status = fit.problem.item_parameters(fit.found.items), with_names(fit.status, scores)
         x = parameters.matrix[: len(items), -items.width :].cpu().numpy()
         own = own_parameters_of(alone.free, design)
         slopes = (items.where("slope") & alone.free).cpu().numpy()
@@ -324,7 +324,7 @@ def fit_categories(
     if fit.errors is not None and status.converged:
         found = replace(found, covariance=fit.errors.items[: len(each), -items.width :, -items.width :])
         if not slopes_are_1:
-            doubts += slopes_not_told(scores.item_ids, found.parameters, found.covariance, slopes)
+            doubts += undetermined_slopes(scores.item_ids, found.parameters, found.covariance, slopes)
     if design is None and priors.is_flat:
         of_anchors = 0 if known is None else len(known.places)
         doubts += outnumbered(scores.n_items - of_anchors, scores.n_respondents)
@@ -332,7 +332,7 @@ def fit_categories(
     if labels is not None:
         joint = None if fit.errors is None or fit.errors.joint is None else torch.from_numpy(fit.errors.joint)
         unit = float(x[0, 0]) if slopes_are_1 else 1.0
-        populations = populations_told(groups_of(fit.problem), parameters, joint, unit)
+        populations = group_populations(groups_of(fit.problem), parameters, joint, unit)
         of_groups = pd.DataFrame({"group": names, "n_respondents": [int(part.sum()) for part in members]})
         of_groups[["mean", "sd", "se_mean", "se_sd"]] = np.stack(populations, axis=1)
     if slopes_are_1 and known is None:
@@ -491,12 +491,12 @@ def own_parameters_of(free: Tensor, design: Tensor | None) -> NDArray[np.int64]:
     return np.asarray((touched & (touched.sum(dim=0) == 1)).sum(dim=1).cpu().numpy())
 
 
-def slopes_not_told(
-    item_ids: tuple[str, ...], told: NDArray[np.float64], covariance: NDArray[np.float64], slopes: NDArray[np.bool_]
+def undetermined_slopes(
+    item_ids: tuple[str, ...], natural: NDArray[np.float64], covariance: NDArray[np.float64], slopes: NDArray[np.bool_]
 ) -> tuple[str, ...]:
     """The items whose slope the responses hardly determine, in the words of `fit`; empty where there are none."""
     values, errors = (
-        np.where(slopes, part, 0.0) for part in (told, np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)))
+        np.where(slopes, part, 0.0) for part in (natural, np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)))
     )
     found = not_identified(item_ids, values, errors, np.zeros(len(item_ids)), np.zeros(len(item_ids)))
     return tuple(f"{words}: {name_first(items)}" for words, items in named_items(found).items())

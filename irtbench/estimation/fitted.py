@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from irtbench.data.responses import share_correct
 from irtbench.data.shown import Drawn, Shown, counted, spanned
 from irtbench.estimation.anchors import AnchorError
-from irtbench.estimation.doubts import WEAKLY_KNOWN, told_by_prior
+from irtbench.estimation.doubts import WEAKLY_KNOWN, weakly_identified
 from irtbench.estimation.item_quantiles import interval_columns, quantile_columns
 from irtbench.estimation.marginal.problem import EstimateKind
 from irtbench.estimation.marginal.shared_scale import NormalMoments
@@ -103,7 +103,7 @@ class FittedModel(InformationCriteria, Drawn):
         Number of parameters of an estimated population; 0 for a normal one.
     joint_error
         The sampling error of all items together, from the observed information; None where there are too many items, or
-        they have no such covariance: estimated by means, without standard errors, beside anchors that have none.
+        they have no such covariance: estimated by means, without standard errors, with anchors that have none.
     anchor_error
         How the anchors' own error enters the standard errors: by their ``joint`` covariance, by that of each item (``by
         item``) or not (``taken as known``); None without anchors.
@@ -195,10 +195,10 @@ class FittedModel(InformationCriteria, Drawn):
         return tuple(self.items.item_ids[j] for j in np.flatnonzero(outside))
 
     def not_identified(self) -> dict[str, list[str]]:
-        """Items of whose guessing, slope or difficulty the data say little, see `doubts.told_by_prior`."""
+        """Items of whose guessing, slope or difficulty the data say little, see `doubts.weakly_identified`."""
         wanted, _ = self.settings.guessing_of(self.items.item_ids)
         ability = self.population
-        return told_by_prior(self.items, self.priors, wanted, ability["mean"], ability["sd"])
+        return weakly_identified(self.items, self.priors, wanted, ability["mean"], ability["sd"])
 
     def quantile_columns(self) -> dict[str, NDArray[np.float64]]:
         """Posterior quantiles as columns of items.csv, see `item_quantiles.quantile_columns`; none for modes."""

@@ -19,7 +19,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, share_correct
 from irtbench.data.shown import counted
-from irtbench.estimation.doubts import told_by_prior
+from irtbench.estimation.doubts import weakly_identified
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable, choose_device, problem_of
 from irtbench.estimation.fitted import software_versions
@@ -133,7 +133,7 @@ class GroupedModel(InformationCriteria, columns="group=groups, n_respondents=n_b
         }
 
     def not_identified(self) -> dict[str, list[str]]:
-        """Items of whose guessing, slope or difficulty the data say little in any group, see `doubts.told_by_prior`.
+        """Items of whose guessing, slope or difficulty the data say little in any group (`doubts.weakly_identified`).
 
         Ability is that of all respondents, whose mean and standard deviation are those of the groups' mixture.
         """
@@ -143,7 +143,7 @@ class GroupedModel(InformationCriteria, columns="group=groups, n_respondents=n_b
         wanted, _ = self.settings.guessing_of(self.items[0].item_ids)
         found: dict[str, list[str]] = {}
         for items in self.items:
-            for name, own in told_by_prior(items, self.settings.priors, wanted, mean, sd).items():
+            for name, own in weakly_identified(items, self.settings.priors, wanted, mean, sd).items():
                 found[name] = list(dict.fromkeys([*found.get(name, []), *own]))
         return found
 
@@ -234,12 +234,12 @@ def fit_groups(
         fit = fit_in_groups(grouped, start, settings, design=design)
         status = with_names(fit.status, responses)
         covariance = None if fit.errors is None or fit.errors.joint is None else torch.from_numpy(fit.errors.joint)
-        of_groups, parameters = groups_of(fit.problem), fit.problem.whole(fit.found.items)
+        of_groups, parameters = groups_of(fit.problem), fit.problem.item_parameters(fit.found.items)
         unit = float(parameters.matrix[0, of_groups.prior.differs.shape[1]]) if settings.kind == "rasch" else 1.0
     items = [group_items(of_groups, parameters, covariance, g, responses.item_ids) for g in range(len(names))]
     if settings.has_common_slope:
         items = [of_one_slope(own, settings.kind) for own in items]
-    mean, sd, se_mean, se_sd = populations_told(of_groups, parameters, covariance, unit)
+    mean, sd, se_mean, se_sd = group_populations(of_groups, parameters, covariance, unit)
     nodes = fit.problem.nodes.theta[:, 0]
     rows = torch.from_numpy(np.flatnonzero(free))
     places = slope_intercept_guessing(of_groups, differences=True)
@@ -350,7 +350,7 @@ def group_items(
 ) -> ItemParameters:
     """The items as a group meets them; what differs is linear in the parameters."""
     prior, n_items = problem.prior, len(item_ids)
-    items = problem.alone.told(prior.items_of_group(parameters, group), item_ids)
+    items = problem.alone.public(prior.items_of_group(parameters, group), item_ids)
     if covariance is None:
         return items
     each = torch.arange(n_items)
@@ -376,7 +376,7 @@ def reference_joint_error(problem: GroupProblem, covariance: Tensor | None, n_re
 
 
 def of_one_slope(items: ItemParameters, kind: ModelKind) -> ItemParameters:
-    """Items that share a slope, which is 1 if they are told as Rasch items are."""
+    """Items that share a slope, which is 1 of Rasch items."""
     covariance, slope = items.covariance, items.discrimination
     if kind == "rasch":
         slope = np.ones_like(slope)
@@ -387,7 +387,7 @@ def of_one_slope(items: ItemParameters, kind: ModelKind) -> ItemParameters:
     return replace(items, discrimination=slope, covariance=covariance, kind=(own,) * items.n_items)
 
 
-def populations_told(
+def group_populations(
     problem: GroupProblem, parameters: ItemTensors, covariance: Tensor | None, unit: float
 ) -> tuple[NDArray[np.float64], ...]:
     """Means and standard deviations of all groups and their standard errors, times the unit of Rasch items, a slope."""

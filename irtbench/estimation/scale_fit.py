@@ -10,7 +10,7 @@ from torch import Tensor
 
 from irtbench.data.responses import Responses
 from irtbench.data.stored_scores import StoredScores
-from irtbench.estimation.anchors import KnownItems, errors_beside, place_beside
+from irtbench.estimation.anchors import KnownItems, anchored_errors, fit_next_to_anchors
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.item_quantiles import turned
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
@@ -84,7 +84,7 @@ def fit_scale(
     """
     placed, priors = None, settings.priors
     if anchors is not None:
-        placed = place_beside(
+        placed = fit_next_to_anchors(
             problem, n_nodes=settings.n_nodes, tolerance=settings.tolerance, max_steps=settings.max_steps,
             start=start, design=design, find=mode_finder(settings),
         )  # fmt: skip
@@ -104,7 +104,7 @@ def fit_scale(
     if status.converged and vanishes:
         status = replace(status, stop=Stop.NO_ABILITY)
     if settings.standard_errors and status.converged:
-        errors = errors_of(problem, found) if placed is None or anchors is None else errors_beside(placed, anchors)
+        errors = errors_of(problem, found) if placed is None or anchors is None else anchored_errors(placed, anchors)
         status = status.unless_loose(errors.loose.tolist())
     unknown = (float("nan"), float("nan"))
     if placed is not None:
@@ -178,7 +178,7 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     )
 
 
-def more_than_patterns_tell(n_parameters: Tensor, n_items: Tensor) -> Tensor:
+def more_than_patterns(n_parameters: Tensor, n_items: Tensor) -> Tensor:
     """Whether items have more parameters than patterns of right and wrong have shares, 2^J - 1: a 2PL of two items."""
     return n_parameters > torch.exp2(n_items.double()) - 1
 

@@ -27,7 +27,7 @@ class Stop(Enum):
     NOT_A_MAXIMUM = "the observed information is singular or not positive definite"
 
 
-#: What to do where a fit ended before a maximum, besides what is said of bounds.
+#: What to do where a fit ended before a maximum, besides what words_of_stop says of bounds.
 ADVICE = {
     Stop.STEP_LIMIT: "allow more steps ([model] max_steps), or take --prior weak or hierarchical",
     Stop.NOT_FINITE: "leave out items that hardly anybody got right or wrong, or take --prior weak",
@@ -85,7 +85,7 @@ class Status:
     steep
         Positions of items whose slope has run away.
     steep_items
-        The same by name, with how many were right: ``i7 (274 of 275 right)``; empty where nobody said them.
+        The same by name, with how many were right: ``i7 (274 of 275 right)``; empty where they are not known.
     loose
         Positions of items that the responses do not determine: the information is singular, or no maximum's.
     loose_items
@@ -189,7 +189,7 @@ def words_of_stop(status: Status, instead: str = "") -> str:
             plural = len(status.steep) > 1
             return (
                 f"{who}: the slope{'s grow' if plural else ' grows'} without end, for the likelihood is highest where "
-                f"the item{'s tell' if plural else ' tells'} right from wrong without error; leave "
+                f"the item{'s separate' if plural else ' separates'} right from wrong without error; leave "
                 f"{'them' if plural else 'it'} out, or "
                 + (instead or "take --prior weak (with fewer respondents than items --prior hierarchical)")
             )

@@ -121,7 +121,7 @@ class CategoryParameters(Shown):
         """As they are read, in the order of `names`, shape (n_items, width); 0 behind the last of an item."""
         found = np.zeros_like(self.steps_at)
         for row, own, model, names in zip(found, self.steps_at, self.models, self.names, strict=True):
-            row[: len(names)] = model.told(own[: len(names), None], 1, NUMPY)[:, 0]
+            row[: len(names)] = model.natural(own[: len(names), None], 1, NUMPY)[:, 0]
         return found
 
     def table(self) -> pd.DataFrame:
@@ -134,16 +134,16 @@ class CategoryParameters(Shown):
         for j, (item, model, own, names) in enumerate(
             zip(self.item_ids, self.models, self.categories, self.names, strict=True)
         ):
-            n, told = len(own), self.parameters[j, : len(names)]
+            n, natural = len(own), self.parameters[j, : len(names)]
             row = {"item_id": item, "model": model.name, "n_categories": n, "categories": BETWEEN.join(map(str, own))}
             if self.covariance is None:
-                rows.append(row | model.columns(told, n))
+                rows.append(row | model.columns(natural, n))
                 continue
-            around = told + np.array([[DIFFERENCE], [-DIFFERENCE]])[..., None] * np.eye(len(told))
+            around = natural + np.array([[DIFFERENCE], [-DIFFERENCE]])[..., None] * np.eye(len(natural))
             above, below = (np.array([[*model.columns(x, n).values()] for x in side]) for side in around)
             rates = (above - below) / (2 * DIFFERENCE)  # (n_parameters, n_columns)
-            variance = np.einsum("pc,pq,qc->c", rates, self.covariance[j, : len(told), : len(told)], rates)
-            found = model.columns(told, n)
+            variance = np.einsum("pc,pq,qc->c", rates, self.covariance[j, : len(natural), : len(natural)], rates)
+            found = model.columns(natural, n)
             errors = np.sqrt(np.maximum(variance, 0.0))
             rows.append(row | found | {f"se_{name}": se for name, se in zip(found, errors.tolist(), strict=True)})
         table = pd.DataFrame(rows)
@@ -191,7 +191,7 @@ class CategoryParameters(Shown):
         InputError
             If a column that an item's model needs is not there or empty, or steps of a graded item do not rise.
         """
-        categories, told = [], []
+        categories, natural = [], []
         table = table.rename(columns=str)
         steps = [str(name) for name in table.columns if str(name).startswith("step_")]
         for row, model in zip(table.to_dict(orient="records"), models, strict=True):
@@ -205,8 +205,8 @@ class CategoryParameters(Shown):
             if not 2 <= len(own) <= MOST_CATEGORIES:
                 raise InputError(f"item {row['item_id']}: {len(own)} categories; expected from 2 to {MOST_CATEGORIES}")
             try:
-                told.append(model.from_columns(numbers, len(own)))
-                categories.append((own, model.unbounded(told[-1])))
+                natural.append(model.from_columns(numbers, len(own)))
+                categories.append((own, model.unbounded(natural[-1])))
             except KeyError as error:
                 raise InputError(
                     f"item {row['item_id']}: column {error.args[0]}: empty or not there, and {model.name} needs it"
@@ -258,10 +258,10 @@ class CategoryParameters(Shown):
         Their shapes are (n_theta, n_categories, n_parameters).
         """
         for model, x, names, top in zip(self.models, self.parameters, self.names, self.top, strict=True):
-            told, rates = x[: len(names)], np.empty((theta.size, top + 1, len(names)))
+            natural, rates = x[: len(names)], np.empty((theta.size, top + 1, len(names)))
             for k, step in enumerate(DIFFERENCE * np.eye(len(names))):
                 above, below = (
-                    model.log_probabilities(model.unbounded(told + sign * step)[:, None], theta[None], NUMPY).T
+                    model.log_probabilities(model.unbounded(natural + sign * step)[:, None], theta[None], NUMPY).T
                     for sign in (1, -1)
                 )
                 rates[..., k] = (above - below) / (2 * DIFFERENCE)
@@ -326,11 +326,11 @@ class CategoryParameters(Shown):
         """Items that are right (1) or wrong (0) as such of two categories."""
         lower = items.guessing_estimated | (items.guessing > 0)
         models = tuple(Logistic(lower=bool(guessed)) for guessed in lower)
-        told = np.stack([items.discrimination, items.intercept, items.guessing], axis=1)[:, : 2 + lower.any()]
-        x = told.copy()
+        natural = np.stack([items.discrimination, items.intercept, items.guessing], axis=1)[:, : 2 + lower.any()]
+        x = natural.copy()
         if lower.any():
             x[:, 2] = np.where(lower, logit(np.clip(items.guessing, SMALLEST_GUESSING, 1 - SMALLEST_GUESSING)), 0.0)
-        covariance = None if items.covariance is None else items.covariance[:, : told.shape[1], : told.shape[1]]
+        covariance = None if items.covariance is None else items.covariance[:, : natural.shape[1], : natural.shape[1]]
         return cls(items.item_ids, models, ((0, 1),) * items.n_items, x, items.n_free, covariance)
 
     def moved(self, slope: float, intercept: float) -> CategoryParameters:
@@ -339,10 +339,10 @@ class CategoryParameters(Shown):
         turn = (np.eye(slopes.shape[1]) * slopes[:, None] + intercept * loads) / slope
         turn += np.eye(slopes.shape[1]) * (1 - slopes[:, None])
         x = np.zeros_like(self.steps_at)
-        for row, told, model, names in zip(
+        for row, natural, model, names in zip(
             x, np.einsum("jab,jb->ja", turn, self.parameters), self.models, self.names, strict=True
         ):
-            row[: len(names)] = model.unbounded(told[: len(names)])
+            row[: len(names)] = model.unbounded(natural[: len(names)])
         covariance = None if self.covariance is None else turn @ self.covariance @ turn.transpose(0, 2, 1)
         return replace(self, steps_at=x, covariance=covariance)
 
@@ -357,7 +357,9 @@ class CategoryParameters(Shown):
         for j, (model, own, names) in enumerate(zip(self.models, self.steps_at, self.names, strict=True)):
             n = len(names)
             above, below = (
-                np.stack([model.told((own[:n] + step)[:, None], 1, NUMPY)[:, 0] for step in sign * np.eye(n)], axis=1)
+                np.stack(
+                    [model.natural((own[:n] + step)[:, None], 1, NUMPY)[:, 0] for step in sign * np.eye(n)], axis=1
+                )
                 for sign in (DIFFERENCE, -DIFFERENCE)
             )
             back = np.linalg.inv((above - below) / (2 * DIFFERENCE))
@@ -365,7 +367,7 @@ class CategoryParameters(Shown):
             x[:, j, :n] += (normal[:, j, :n] * np.sqrt(values.clip(0))) @ vectors.T
         return [replace(self, steps_at=each, covariance=None) for each in x]
 
-    def beside(self, others: CategoryParameters) -> CategoryParameters:
+    def joined(self, others: CategoryParameters) -> CategoryParameters:
         """These items and others behind them; covariances are known where those of both are."""
         width = max(self.steps_at.shape[1], others.steps_at.shape[1])
         rooms = [(0, width - part.steps_at.shape[1]) for part in (self, others)]
@@ -429,13 +431,13 @@ class CategoryParameters(Shown):
         two = all(isinstance(model, Logistic) and not model.upper for model in self.models)
         if not two or any(tuple(map(float, own)) != (0.0, 1.0) for own in self.categories):
             return None
-        told = np.pad(self.parameters, ((0, 0), (0, 3 - self.parameters.shape[1])))
+        natural = np.pad(self.parameters, ((0, 0), (0, 3 - self.parameters.shape[1])))
         lower, covariance = np.array([model.name == "3pl" for model in self.models]), None
         if self.covariance is not None:
             room = 3 - self.covariance.shape[1]
             covariance = np.pad(self.covariance, ((0, 0), (0, room), (0, room)))
         return ItemParameters(
-            self.item_ids, told[:, 0], told[:, 1], np.where(lower, told[:, 2], 0.0), lower, covariance
+            self.item_ids, natural[:, 0], natural[:, 1], np.where(lower, natural[:, 2], 0.0), lower, covariance
         )
 
     def in_short(self) -> str:

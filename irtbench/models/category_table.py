@@ -36,13 +36,13 @@ def read_categories(table: pd.DataFrame, path: str | Path, scaling: float | None
     ------
     InputError
         If of NAEP's table, in which an item may be twice (the first row counts, with a warning), the constant is not
-        said; if a column is missing, a value is no number, a model none of ours, or as `CategoryParameters.from_table`.
+        given; if a column is missing, a value is no number, a model none of ours; as `CategoryParameters.from_table`.
     """
     published = set(NAEP) <= {*table.columns}
     if published and scaling is None:
         raise InputError(
-            f"{path}: columns a, b, irt_model: the scaling constant D is not said; expected --scaling-constant 1.7 for "
-            "NAEP's tables, 1 where slopes are logistic"
+            f"{path}: columns a, b, irt_model: the scaling constant D is not given; expected --scaling-constant 1.7 "
+            "for NAEP's tables, 1 where slopes are logistic"
         )
     table = table.rename(columns={"irt_model": "model"})
     demand_columns(table, ["item_id", "model"], path)

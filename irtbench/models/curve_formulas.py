@@ -96,16 +96,6 @@ class Curve(Generic[Values]):
         """P_z = (1 - c) s t; P' by theta is a times that."""
         return self.q * self.s
 
-    @cached_property
-    def p_zz(self) -> Values:
-        """P_zz = (1 - c) s t (t - s)."""
-        return self.p_z * (self.t - self.s)
-
-    @cached_property
-    def p_c(self) -> Values:
-        """P_c = t."""
-        return self.t
-
     # --- log P and log(1 - P) by z: the score of a response ---
 
     @cached_property
@@ -139,21 +129,6 @@ class Curve(Generic[Values]):
     def log_q_c(self) -> Values:
         """-1 / (1 - c), the shape of c."""
         return -(self.slip**-1)
-
-    @cached_property
-    def log_p_zc(self) -> Values:
-        """-s t / P^2; that of log(1 - P) is 0."""
-        return -self.weight * self.log_p_c
-
-    @cached_property
-    def log_p_cc(self) -> Values:
-        """-(t / P)^2."""
-        return -self.log_p_c * self.log_p_c
-
-    @cached_property
-    def log_q_cc(self) -> Values:
-        """-1 / (1 - c)^2, the shape of c."""
-        return -self.log_q_c * self.log_q_c
 
     # --- by the logit l of c, dc / dl = c (1 - c) ---
 
@@ -256,11 +231,6 @@ class CurveToUpper(Curve[Values]):
         return -self.t / self.q
 
     @cached_property
-    def log_p_zc(self) -> Values:
-        """-u s t / P^2."""
-        return -self.u * self.s / self.p * self.log_p_c
-
-    @cached_property
     def log_p_l(self) -> Values:
         """C (1 - c) t / P."""
         return self.c * (1 - self.c) * self.log_p_c
@@ -272,8 +242,8 @@ class CurveToUpper(Curve[Values]):
 
     @cached_property
     def log_p_zl(self) -> Values:
-        """C (1 - c) times that by z and c."""
-        return self.c * (1 - self.c) * self.log_p_zc
+        """-c (1 - c) u s t / P^2."""
+        return -self.c * (1 - self.c) * self.u * self.s / self.p * self.log_p_c
 
     @cached_property
     def log_q_ll(self) -> Values:

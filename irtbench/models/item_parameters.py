@@ -179,12 +179,12 @@ class ItemParameters(Drawn):
     def n_parameters(self) -> int:
         """Number of estimated parameters of all items, and of those they share.
 
-        A common slope is one; beside known items mean and standard deviation of the population are two, and of Rasch
+        A common slope is one; next to known items mean and standard deviation of the population are two, and of Rasch
         items alone its standard deviation is one.
         """
         kinds = Counter(self.kind)
-        beside, slope, deviation = kinds["fixed"] > 0, kinds["1pl"] > 0, kinds["rasch"] > 0
-        return int(self.n_free.sum()) + (2 * beside or deviation) + slope
+        anchored, slope, deviation = kinds["fixed"] > 0, kinds["1pl"] > 0, kinds["rasch"] > 0
+        return int(self.n_free.sum()) + (2 * anchored or deviation) + slope
 
     @property
     def model(self) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ class ItemParameters(Drawn):
         """
         if self.covariance is None:
             unknown = np.full(self.n_items, np.nan)
-            return dict.fromkeys(self._told, unknown)
+            return dict.fromkeys(self._reported, unknown)
         var_a, var_d, var_c, *var_u = np.diagonal(self.covariance, axis1=1, axis2=2).T
         b = self.difficulty
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -222,7 +222,7 @@ class ItemParameters(Drawn):
         } | ({"upper_asymptote": np.sqrt(var_u[0])} if var_u else {})
 
     @property
-    def _told(self) -> tuple[str, ...]:
+    def _reported(self) -> tuple[str, ...]:
         """The parameters that are reported with standard errors."""
         names = ("discrimination", "difficulty", "guessing", "intercept")
         return names if self.upper_asymptote is None else (*names, "upper_asymptote")
@@ -270,7 +270,7 @@ class ItemParameters(Drawn):
                 "guessing": self.guessing,
                 "intercept": self.intercept,
                 **({} if self.upper_asymptote is None else {"upper_asymptote": self.upper_asymptote}),
-                **{f"se_{name}": errors[name] for name in self._told},
+                **{f"se_{name}": errors[name] for name in self._reported},
             }
         )
 

@@ -34,7 +34,7 @@ from irtbench.models.quadrature import Quadrature, normal_population
 #: Item parameters in any form that `as_parameters` takes.
 ParametersLike = ItemParameters | pd.DataFrame
 
-#: What is said of items with upper asymptotes wherever they are not taken.
+#: The refusal of items with upper asymptotes wherever they are not taken.
 UPPER_REFUSED = "items have upper asymptotes, which go with fit, score and diagnose alone; expected 2pl or 3pl items"
 
 #: The same of items in categories.
@@ -205,7 +205,7 @@ def read_parameters(
     Where `categories` are expected, items may also be in categories: ``model`` (grm, gpcm, nominal, 2pl, 3pl), slope
     and steps ``step_1, step_2, ...``, as `FittedCategories.table` has them; or as NAEP publishes them, ``a, b, c, d_1,
     d_2, ..., irt_model`` with steps b - d_k. `scaling` is the constant D by which slopes of such a table are
-    multiplied, 1 unless said; of NAEP's it has to be said (1.7).
+    multiplied, 1 unless given; of NAEP's it has to be given (1.7).
 
     Raises
     ------

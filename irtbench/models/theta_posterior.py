@@ -21,7 +21,7 @@ from irtbench.models.quadrature import Quadrature, normal_grid, refine
 
 #: Number of trials of each respondent at each item, 0 where missing; None for one response each.
 Trials = NDArray[np.int64] | None
-CURVE_CELLS = 2**19  # abilities x items at which curves are held at once
+CURVE_CELLS = 2**19  # abilities x items at which curves are reached at once
 Curves = Callable[[ArrayLike, ItemParameters], tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
@@ -300,8 +300,8 @@ def posterior_of(
     The finer nodes cover the part of the population that holds the posteriors. Arguments as for `log_likelihood`.
     """
     if len(values) > population.nodes.size and trials is None:
-        held = np.flatnonzero((node_mass(_extremes(items), items, population, curves) > TAIL).any(axis=0))
-        reach = slice(held[0], held[-1] + 1)
+        reached = np.flatnonzero((node_mass(_extremes(items), items, population, curves) > TAIL).any(axis=0))
+        reach = slice(reached[0], reached[-1] + 1)
         population = Quadrature(population.nodes[reach], population.log_weights[reach])
     mass = node_mass(values, items, population, curves, trials)
     step = step_needed(values, items, Posterior(population.nodes, mass), trials)

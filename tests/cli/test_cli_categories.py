@@ -249,7 +249,7 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
         (["score", "{bank}", "{scores}", "--scaling-constant", "1.7"], "goes with tables of items"),
         (["extend", "{bank}", "{scores}", "--model", "2pl"], "the bank has items in categories; expected grm"),
         (["bias", "{scores}", "--bank", "{bank}"], "items in categories do not go with this"),
-        (["score", "{naep}", "{scores}"], "the scaling constant D is not said"),
+        (["score", "{naep}", "{scores}"], "the scaling constant D is not given"),
         (["fit", "{scores}", "--model", "pcm", "--anchors", "{bank}"], "--anchors: have slopes of their own"),
     ],
 )

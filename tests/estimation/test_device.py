@@ -115,7 +115,7 @@ def in_form(
     if form == "tabulated":
         monkeypatch.setattr(e_step, "FEWEST", 1)
         return responses
-    for name, value in (("FEWEST_TOLD", 1000), ("SHARE_TOLD", 2), ("SHARE_OF_INCOMPLETE", 2)):
+    for name, value in (("FEWEST_FOR_CURVATURE", 1000), ("SHARE_FOR_CURVATURE", 2), ("SHARE_OF_INCOMPLETE", 2)):
         monkeypatch.setattr(mode, name, value)
     return responses
 

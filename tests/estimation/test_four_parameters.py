@@ -102,7 +102,7 @@ def test_the_figures_are_those_of_mirt_under_its_priors(mirt: tuple[ResponseMatr
     theirs, fit = pd.read_csv(folder / "fourpl_pars.csv"), pd.read_csv(folder / "fourpl_fit.csv").iloc[0]
     assert found.log_posterior == pytest.approx(fit["logposterior"], abs=1e-4)
     assert found.log_likelihood == pytest.approx(fit["loglik"], abs=2e-3)
-    a, d, c, u = problem.scale.told(found.items.matrix).T
+    a, d, c, u = problem.scale.natural(found.items.matrix).T
     np.testing.assert_allclose(a, theirs["a"], atol=1e-3)
     np.testing.assert_allclose(d, theirs["d"], atol=1e-3)
     np.testing.assert_allclose(c, theirs["c"], atol=1e-4)
@@ -361,7 +361,7 @@ def test_the_information_is_that_of_plain_sums_over_nodes(
     values[rng.random(values.shape) < missing] = np.nan
     problem = problem_of(as_responses(values), FitSettings(kind="4pl"), normal_grid())
     assert isinstance(problem, CategoryProblem)
-    at, theta = problem.given(items), problem.nodes.theta.T
+    at, theta = problem.from_public(items), problem.nodes.theta.T
     (kind,), row = problem.scale.parts, problem.row(at)
     (batch,) = problem.rows.batches(300, torch.float64)
     posterior = torch.softmax(row.log_joint(batch.correct, batch.observed), dim=1)

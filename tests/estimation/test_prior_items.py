@@ -233,7 +233,7 @@ def test_items_with_upper_asymptotes_have_them(responses: irtbench.ResponseMatri
         assert abs(fitted.items.difficulty[j] - mean) < abs(free.items.difficulty[j] - mean)
     settings = irtbench.FitSettings(kind="4pl", prior_items=EXPECTED)
     problem = problem_of(responses, settings, irtbench.normal_grid())
-    prior, at = problem.prior, problem.given(fitted.items)
+    prior, at = problem.prior, problem.from_public(fitted.items)
     told = prior.values_of(at)
     np.testing.assert_allclose(told["difficulty"], fitted.items.difficulty[[1, 4]])
     np.testing.assert_allclose(prior.items_of(told).matrix, at.matrix, atol=1e-12)

@@ -331,7 +331,7 @@ def test_wrong_anchors_are_refused_in_a_line(simulated) -> None:
         (flat, {}, "a slope other than 0"),
         (anchor, {"model": "1pl", "prior": "weak"}, "go without a prior of slopes"),
         (anchor, {"prior": "hierarchical"}, "anchors go with prior none or weak"),
-        (anchor, {"optimiser": "adam", "model": "1pl"}, "one slope for all beside anchors goes with"),
+        (anchor, {"optimiser": "adam", "model": "1pl"}, "one slope for all items goes, with anchors,"),
         (anchor, {"population": "estimated"}, "the population is normal"),
         (anchor, {"model": "3pl", "prior": "none"}, "guessing without a prior"),
         ("items.csv", {}, "expected ItemParameters or a data frame"),

@@ -139,8 +139,8 @@ def test_the_curvature_of_a_sample_saves_passes_and_leaves_the_maximum(
 ) -> None:
     responses = drawn(30_000, 12, missing=missing)
     plain = fit_model(responses, settings)
-    monkeypatch.setattr(mode, "FEWEST_TOLD", 10_000)
-    monkeypatch.setattr(mode, "SHARE_TOLD", 4)
+    monkeypatch.setattr(mode, "FEWEST_FOR_CURVATURE", 10_000)
+    monkeypatch.setattr(mode, "SHARE_FOR_CURVATURE", 4)
     monkeypatch.setattr(mode, "SHARE_OF_INCOMPLETE", 4)
     told = fit_model(responses, settings)
     assert told.converged

@@ -32,10 +32,10 @@ def test_a_curve_by_hand() -> None:
     at = curve(np.log([3.0]), np.array([0.2]))
     for name, expected in {
         **{"s": 3 / 4, "t": 1 / 4, "p": 4 / 5, "q": 1 / 5, "variance": 4 / 25, "guessed": 1 / 4, "known": 3 / 4},
-        **{"p_z": 3 / 20, "p_zz": -3 / 40, "p_c": 1 / 4, "weight": 15 / 16},
+        **{"p_z": 3 / 20, "weight": 15 / 16},
         **{"log_p_z": 3 / 16, "log_q_z": -3 / 4, "log_p_c": 5 / 16, "log_q_c": -5 / 4, "log_p_l": 1 / 20},
-        # (log P)_zz = P_zz / P - (P_z / P)^2 = -3/32 - 9/256, and the mixed one P_zc / P - P_z P_c / P^2, P_zc = -3/16
-        **{"log_q_l": -1 / 5, "log_p_zz": -33 / 256, "log_q_zz": -3 / 16, "log_p_zc": -3 / 16 / 0.8 - 3 / 80 / 0.64},
+        # (log P)_zz = P_zz / P - (P_z / P)^2 = -3/32 - 9/256
+        **{"log_q_l": -1 / 5, "log_p_zz": -33 / 256, "log_q_zz": -3 / 16},
         # P_z^2 / (P Q) = 9/400 / (4/25)
         "information_zz": 9 / 64,
     }.items():
@@ -49,7 +49,7 @@ def test_derivatives_are_those_of_finite_differences(c: float) -> None:
     above, below = logs(z + STEP, at_c), logs(z - STEP, at_c)
     for found, high, low in zip((at.log_p_z, at.log_q_z), above, below, strict=True):
         np.testing.assert_allclose(found, (high - low) / (2 * STEP), rtol=1e-6, atol=1e-9)
-    for first, second in (("log_p_z", "log_p_zz"), ("log_q_z", "log_q_zz"), ("p", "p_z"), ("p_z", "p_zz")):
+    for first, second in (("log_p_z", "log_p_zz"), ("log_q_z", "log_q_zz"), ("p", "p_z")):
         high, low = (getattr(curve(z + step, at_c), first) for step in (STEP, -STEP))
         np.testing.assert_allclose(getattr(at, second), (high - low) / (2 * STEP), rtol=1e-6, atol=1e-9, err_msg=second)
     if c < 1e-5:
@@ -63,8 +63,6 @@ def test_derivatives_are_those_of_finite_differences(c: float) -> None:
     for found, high, low in zip((at.log_p_c, at.log_q_c), above, below, strict=True):
         np.testing.assert_allclose(found, (high - low) / 2e-6, rtol=1e-6, atol=1e-8)
     slope_of_c = c * (1 - c)  # dc / d logit c
-    for first, second in (("p", "p_c"), ("log_p_z", "log_p_zc"), ("log_p_c", "log_p_cc"), ("log_q_c", "log_q_cc")):
-        np.testing.assert_allclose(getattr(at, second), by_c(first), rtol=1e-6, atol=1e-8, err_msg=second)
     for first, second in (("log_p_z", "log_p_zl"), ("log_p_l", "log_p_ll"), ("log_q_l", "log_q_ll")):
         expected = slope_of_c * by_c(first)
         np.testing.assert_allclose(getattr(at, second), expected, rtol=1e-6, atol=1e-8, err_msg=second)
@@ -77,8 +75,8 @@ def test_information_is_the_expectation_of_squared_scores_and_of_minus_the_secon
     p, q = at.p, at.q
     np.testing.assert_allclose(at.information_zz, p * at.log_p_z**2 + q * at.log_q_z**2, rtol=1e-10)
     np.testing.assert_allclose(at.information_zz, -(p * at.log_p_zz + q * at.log_q_zz), rtol=1e-10)
-    across = p * at.log_p_z * at.log_p_c + q * at.log_q_z * at.log_q_c
-    np.testing.assert_allclose(across, -p * at.log_p_zc, rtol=1e-10)
+    across = p * at.log_p_z * at.log_p_l + q * at.log_q_z * at.log_q_l
+    np.testing.assert_allclose(across, -p * at.log_p_zl, rtol=1e-10)
 
 
 def test_derivatives_by_theta_are_those_of_the_log_curves() -> None:
@@ -93,7 +91,7 @@ def test_derivatives_by_theta_are_those_of_the_log_curves() -> None:
     np.testing.assert_allclose(found.right_second, (above.right - below.right) / (2 * STEP), rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(found.wrong_second, (above.wrong - below.wrong) / (2 * STEP), rtol=1e-6, atol=1e-8)
     slope = (icc(THETA + STEP, ITEMS) - icc(THETA - STEP, ITEMS)) / (2 * STEP)
-    second = ITEMS.discrimination**2 * found.curve.p_zz
+    second = ITEMS.discrimination**2 * found.curve.p_z * (found.curve.t - found.curve.s)
     np.testing.assert_allclose(found.curvature, slope * second / found.curve.variance, rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(found.information, information(THETA, ITEMS))
 
@@ -121,7 +119,6 @@ def test_nothing_is_lost_at_the_ends_of_the_scale(theta: float) -> None:
         "known",
         "guessed",
         "p_z",
-        "p_zz",
         "log_p_z",
         "log_p_zz",
         "log_p_l",

@@ -58,7 +58,7 @@ from irtbench.estimation.marginal.nodes import (
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.marginal.shared_scale import NormalMoments
-from irtbench.estimation.scale_fit import more_than_patterns_tell
+from irtbench.estimation.scale_fit import more_than_patterns
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import one_thread
@@ -376,7 +376,7 @@ def fit_group(
         found = modes.converged & rises_with_correct(problem, modes.items)
         if settings.priors.is_flat and not settings.has_common_slope:
             n_free = problem.by_scale(problem.free).flatten(1).sum(dim=1)
-            found &= ~more_than_patterns_tell(n_free, stack.items.sum(dim=1))
+            found &= ~more_than_patterns(n_free, stack.items.sum(dim=1))
         covariance = None
         if settings.standard_errors:
             covariance = stack_covariances(problem, modes.items)

@@ -21,7 +21,7 @@ from irtbench.estimation.marginal import nodes
 from irtbench.estimation.marginal.e_step import Counts, expected_counts
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
 from irtbench.estimation.marginal.missing_information import score_covariances
-from irtbench.estimation.marginal.observed_information import observed_information, own_information, told_scale
+from irtbench.estimation.marginal.observed_information import natural_by_steps, observed_information, own_information
 from irtbench.estimation.marginal.problem import LEAST_SLOPE, Problem
 from irtbench.estimation.threads import total
 from irtbench.models.item_parameters import ItemParameters
@@ -61,7 +61,7 @@ class CategoryProblem(Problem):
         """Bounds of c are none of these parameters', which are logits."""
         return False
 
-    def thawed(self, items: ItemTensors) -> CategoryProblem:
+    def with_all_free(self, items: ItemTensors) -> CategoryProblem:
         """The same without a prior, with all parameters estimated."""
         return replace(self, prior=replace(self.prior, densities={}, entries={"all": self.scale.free}))
 
@@ -103,18 +103,19 @@ class CategoryProblem(Problem):
         """The same curves for theta' with theta = mean + deviation theta', of one ability."""
         matrix = items.matrix.clone()
         for part in self.scale.parts:
-            for item, told in zip(part.items.tolist(), self.scale.told(matrix)[part.items].cpu().numpy(), strict=True):
-                own = part.model.moved(told[: part.n_parameters], 1 / deviation, -mean / deviation)
+            each = self.scale.natural(matrix)[part.items].cpu().numpy()
+            for item, natural in zip(part.items.tolist(), each, strict=True):
+                own = part.model.moved(natural[: part.n_parameters], 1 / deviation, -mean / deviation)
                 matrix[item, : part.n_parameters] = torch.from_numpy(part.model.unbounded(own)).to(matrix)
         return ItemTensors.from_matrix(matrix)
 
-    def told(self, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:
+    def public(self, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:
         """Items of right and wrong with both asymptotes, in their public form."""
         a, d, c, u = self.as_read(items.matrix).T.cpu().numpy()
         return ItemParameters(item_ids, a, d, c, self.free[:, 2].cpu().numpy(), upper_asymptote=u)
 
-    def given(self, items: ItemParameters) -> ItemTensors:
-        """The inverse of `told`."""
+    def from_public(self, items: ItemParameters) -> ItemTensors:
+        """The inverse of `public`."""
         u = np.ones(items.n_items) if items.upper_asymptote is None else items.upper_asymptote
         c = torch.logit(torch.from_numpy(np.stack([items.guessing, u], axis=1)), eps=LEAST_ROOM)
         linear = torch.from_numpy(np.stack([items.discrimination, items.intercept], axis=1))
@@ -210,7 +211,7 @@ def category_derivatives(problem: CategoryProblem, items: ItemTensors, counts: C
     n_nodes, n_abilities = nodes.theta.shape
     gradient, information = problem.prior.derivatives(items, by_logit=True)
     missing = x.new_zeros(n_items, width, n_nodes, n_abilities)
-    told = x.new_zeros(n_nodes, n_abilities, n_abilities)
+    known = x.new_zeros(n_nodes, n_abilities, n_abilities)
     for part in scale.parts:
         log_p, first, by_theta = part.derivatives(x, theta)
         r, p = part.expected(counts.n, counts.r), log_p.exp() * counts.n[part.items, None]
@@ -219,14 +220,14 @@ def category_derivatives(problem: CategoryProblem, items: ItemTensors, counts: C
         weighted = (p[..., None] * first).flatten(1, 2)
         information[part.items, of_part, of_part] += weighted.mT @ first.flatten(1, 2)
         missing[part.items, of_part] = torch.einsum("jkqp,jkqd->jpqd", p[..., None] * first, by_theta)
-        told += torch.einsum("jkq,jkqd,jkqe->qde", p, by_theta, by_theta)
+        known += torch.einsum("jkq,jkqd,jkqe->qde", p, by_theta, by_theta)
     identity = torch.eye(n_abilities, dtype=x.dtype, device=x.device)
     if n_abilities == 1:
         missing = (missing[..., 0] @ nodes.bins)[..., None]
-        told, respondents = torch.einsum("qde,qb->bde", told, nodes.bins), counts.respondents @ nodes.bins
+        known, respondents = torch.einsum("qde,qb->bde", known, nodes.bins), counts.respondents @ nodes.bins
     else:
         respondents = counts.respondents
-    precision = respondents[:, None, None] * identity + told
+    precision = respondents[:, None, None] * identity + known
     root = torch.linalg.cholesky_ex(precision + 1e-300 * identity).L
     missing = torch.linalg.solve_triangular(root, missing.permute(2, 3, 0, 1).flatten(2), upper=False)
     missing = torch.where(problem.free[:, :, None], missing.flatten(0, 1).T.reshape(n_items, width, -1), 0.0)
@@ -253,7 +254,7 @@ def own_category_information(problem: CategoryProblem, items: ItemTensors) -> Te
 
 
 def complete_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
-    """What complete data would tell of each item, prior included, shape (n_items, width, width)."""
+    """The information of complete data on each item, prior included, shape (n_items, width, width)."""
     x, theta, counts = items.matrix, problem.nodes.theta.T, problem.counts(items)
     complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1]
     for part in problem.scale.parts:
@@ -278,11 +279,11 @@ def missing_of_categories(
     return score_covariances(problem, items, added, column, complete, own=own)
 
 
-@told_scale.register
-def told_categories(problem: CategoryProblem, items: ItemTensors) -> Tensor:
+@natural_by_steps.register
+def natural_by_steps_of_categories(problem: CategoryProblem, items: ItemTensors) -> Tensor:
     """Derivatives of the parameters as they are read by those of steps, shape (n_items, width, width)."""
     found = torch.zeros_like(problem.identity).expand(len(items), -1, -1).clone()
     for part in problem.scale.parts:
         of_part = slice(part.n_parameters)
-        found[part.items, of_part, of_part] = part.told_by_parameters(items.matrix, problem.scale.n_abilities)
+        found[part.items, of_part, of_part] = part.natural_by_parameters(items.matrix, problem.scale.n_abilities)
     return found

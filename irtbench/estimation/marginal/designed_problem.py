@@ -16,7 +16,7 @@ from torch import Tensor
 from irtbench.estimation.marginal import nodes
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
-from irtbench.estimation.marginal.observed_information import observed_information, told_scale
+from irtbench.estimation.marginal.observed_information import natural_by_steps, observed_information
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import ItemTensors
@@ -38,7 +38,7 @@ class Design:
     matrix: Tensor
     offset: Tensor
 
-    def whole(self, items: ItemTensors) -> ItemTensors:
+    def item_parameters(self, items: ItemTensors) -> ItemTensors:
         """The items' own parameters."""
         return ItemTensors.from_matrix(self.offset + (self.matrix @ items.matrix[0]).view(self.offset.shape))
 
@@ -57,7 +57,7 @@ class DesignedPrior(ItemPrior):
 
     def values_of(self, items: ItemTensors) -> dict[str, Tensor]:
         """Values of the model's sites."""
-        return self.own.values_of(self.design.whole(items))
+        return self.own.values_of(self.design.item_parameters(items))
 
     def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
         """Free parameters at these values of the model's sites."""
@@ -65,7 +65,7 @@ class DesignedPrior(ItemPrior):
 
     def log_density(self, items: ItemTensors) -> Tensor:
         """That of the items' own parameters."""
-        return self.own.log_density(self.design.whole(items))
+        return self.own.log_density(self.design.item_parameters(items))
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,9 @@ class DesignedProblem(Problem):
         """That of the items' own parameters, on these nodes."""
         return replace(self.undesigned, rows=self.rows, nodes=self.nodes)
 
-    def whole(self, items: ItemTensors) -> ItemTensors:
+    def item_parameters(self, items: ItemTensors) -> ItemTensors:
         """The items' own parameters."""
-        return self.design.whole(items)
+        return self.design.item_parameters(items)
 
     def free_of(self, items: ItemTensors) -> ItemTensors:
         """The free parameters nearest to these parameters of items."""
@@ -130,23 +130,23 @@ class DesignedProblem(Problem):
 
     def slopes(self, items: ItemTensors) -> Tensor:
         """Those of the items."""
-        return self.own.slopes(self.whole(items))
+        return self.own.slopes(self.item_parameters(items))
 
     def expected_score(self, items: ItemTensors) -> Tensor:
         """That of the items."""
-        return self.own.expected_score(self.whole(items))
+        return self.own.expected_score(self.item_parameters(items))
 
     def turned(self, items: ItemTensors) -> ItemTensors:
         """The same for abilities of the opposite sign."""
-        return self.design.free(self.own.turned(self.whole(items)))
+        return self.design.free(self.own.turned(self.item_parameters(items)))
 
     def row(self, items: ItemTensors) -> CollapsedLogistic:
         """The distribution of a respondent's row."""
-        return self.own.row(self.whole(items))
+        return self.own.row(self.item_parameters(items))
 
     def counts(self, items: ItemTensors, *, at_nodes: bool = True) -> Counts:
         """The E step."""
-        return self.own.counts(self.whole(items), at_nodes=at_nodes)
+        return self.own.counts(self.item_parameters(items), at_nodes=at_nodes)
 
     def starting_values(self) -> ItemTensors:
         """The free parameters nearest to where the items would start by themselves."""
@@ -156,7 +156,7 @@ class DesignedProblem(Problem):
 @item_derivatives.register
 def designed_derivatives(problem: DesignedProblem, items: ItemTensors, counts: Counts) -> ItemDerivatives:
     """Derivatives by the free parameters: M'g, M'IM and M'U of those by the items' own."""
-    found, matrix = item_derivatives(problem.own, problem.whole(items), counts), problem.matrix
+    found, matrix = item_derivatives(problem.own, problem.item_parameters(items), counts), problem.matrix
     by_item = matrix.view(len(found.information), -1, matrix.shape[1])
     information = (by_item.mT @ found.information @ by_item).sum(dim=0)
     missing = None if found.missing is None else (matrix.T @ found.missing.flatten(0, 1))[None]
@@ -167,20 +167,20 @@ def designed_derivatives(problem: DesignedProblem, items: ItemTensors, counts: C
 def designed_information(problem: DesignedProblem, items: ItemTensors) -> Tensor:
     """Negative Hessian by the free parameters, M'IM, shape (n_free, n_free)."""
     matrix = problem.matrix[problem.own.free.reshape(-1)]
-    return matrix.T @ observed_information(problem.own, problem.whole(items)) @ matrix
+    return matrix.T @ observed_information(problem.own, problem.item_parameters(items)) @ matrix
 
 
-@told_scale.register
-def designed_scale(problem: DesignedProblem, items: ItemTensors) -> Tensor:
+@natural_by_steps.register
+def natural_by_steps_of_design(problem: DesignedProblem, items: ItemTensors) -> Tensor:
     """Derivatives of the items' parameters as they are read by the free ones, shape (n_items, width, n_free)."""
-    own = told_scale(problem.own, problem.whole(items))
+    own = natural_by_steps(problem.own, problem.item_parameters(items))
     return own @ problem.matrix.view(*own.shape[:2], -1)
 
 
 @nodes.information.register
 def designed_ability_information(problem: DesignedProblem, items: ItemTensors) -> Tensor:
     """Fisher information of each item on ability at each node, shape (n_items, n_nodes)."""
-    return nodes.information(problem.own, problem.whole(items))
+    return nodes.information(problem.own, problem.item_parameters(items))
 
 
 def common_slope(free: Tensor, slopes: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """What a fit of several groups works on: items common to them, and a population for each.
 
 The problem of one group, whatever its items, is solved for each group at the group's own items and population, and what
-each tells of the common parameters is added up. A group's mean and log standard deviation are a row of parameters below
+each says of the common parameters is added up. A group's mean and log standard deviation are a row of parameters below
 those of the items; they have derivatives of their own and take the same steps. Nodes reach all of the groups.
 """
 
@@ -22,7 +22,7 @@ from irtbench.estimation.marginal.e_step import Counts, expected_counts
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import information as ability_information
-from irtbench.estimation.marginal.observed_information import observed_information, told_scale
+from irtbench.estimation.marginal.observed_information import natural_by_steps, observed_information
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.models.pyro_model.grouped_model import grouped_model, population
 from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
@@ -86,7 +86,7 @@ class GroupPrior(ItemPrior):
         n_groups = self.differs.shape[1] // self.width + 1
         own = torch.eye(self.width, dtype=torch.float64, device=self.differs.device)
         added = torch.eye(n_groups, dtype=torch.float64, device=own.device).roll(1, 0)
-        added[:, -1] = 1.0  # the reference's stand last
+        added[:, -1] = 1.0  # those of the reference are last
         return tuple(torch.kron(row[None], own) for row in added)
 
     def items_of_group(self, parameters: ItemTensors, group: int) -> ItemTensors:
@@ -196,9 +196,9 @@ class GroupProblem(Problem):
         model = partial(self.model, differs=differs)
         return replace(self, model=model, prior=replace(self.prior, differs=differs))
 
-    def thawed(self, items: ItemTensors) -> GroupProblem:
+    def with_all_free(self, items: ItemTensors) -> GroupProblem:
         """The same with all parameters of items estimated; their prior stays."""
-        return replace(self, of_one_group=self.of_one_group.thawed(self.prior.items_of_group(items, 0)))
+        return replace(self, of_one_group=self.of_one_group.with_all_free(self.prior.items_of_group(items, 0)))
 
     @property
     def observed(self) -> tuple[ResponseRows, ...]:
@@ -276,10 +276,10 @@ def population_scores(nodes: NodeTensors, mean: Tensor, log_deviation: Tensor) -
 def group_derivatives(problem: GroupProblem, parameters: ItemTensors, counts: GroupCounts) -> ItemDerivatives:
     """Derivatives by items: the sums of the groups' own; and by each population's mean and log standard deviation.
 
-    If abilities were seen, n respondents would tell n / s^2 of the mean and 2 n of the log standard deviation. Of
-    ability itself the population tells 1 / s^2. The score of the mean changes with theta by 1 / s^2, that of the log
-    standard deviation by 2 z / s; for the latter the missing information takes z sqrt(2) / s, which leaves the
-    information of everything positive: its expectation is what the population tells.
+    If abilities were seen, the information of n respondents would be n / s^2 on the mean and 2 n on the log standard
+    deviation. That of the population on ability itself is 1 / s^2. The score of the mean changes with theta by 1 / s^2,
+    that of the log standard deviation by 2 z / s; for the latter the missing information takes z sqrt(2) / s, which
+    leaves the information of everything positive: its expectation is the population's information.
     """
     prior, nodes = problem.prior, problem.nodes
     n_items, at = len(prior.differs), prior.population_columns
@@ -287,8 +287,8 @@ def group_derivatives(problem: GroupProblem, parameters: ItemTensors, counts: Gr
     missing = []
     for group, (mean, log_deviation) in enumerate(problem.log_moments(parameters)):
         own, deviation = counts.each[group], log_deviation.exp()
-        told = deviation**-2 if problem.known_information is None else deviation**-2 + problem.known_information[group]
-        counted = replace(own, respondents=own.respondents * told)
+        known = deviation**-2 if problem.known_information is None else deviation**-2 + problem.known_information[group]
+        counted = replace(own, respondents=own.respondents * known)
         found = item_derivatives(problem.alone, prior.items_of_group(parameters, group), counted)
         assert found.missing is not None
         assert found.precision is not None
@@ -354,8 +354,8 @@ def scores(problem: GroupProblem, group: int, items: ItemTensors, moments: Tenso
     return gradient, population_scores(problem.nodes, *moments) @ counts.respondents
 
 
-@told_scale.register
-def told_by_groups(problem: GroupProblem, parameters: ItemTensors) -> Tensor:
+@natural_by_steps.register
+def natural_by_steps_of_groups(problem: GroupProblem, parameters: ItemTensors) -> Tensor:
     """Derivatives of parameters and of (mean, standard deviation) by those of steps, (n_rows, n_columns, n_columns).
 
     A difference is one of the parameters that steps are taken in.
@@ -363,7 +363,7 @@ def told_by_groups(problem: GroupProblem, parameters: ItemTensors) -> Tensor:
     prior = problem.prior
     n_items, width = len(prior.differs), prior.width
     scale = problem.identity.expand(len(parameters), -1, -1).clone()
-    scale[:n_items, -width:, -width:] = told_scale(problem.alone, prior.items_of_group(parameters, 0))
+    scale[:n_items, -width:, -width:] = natural_by_steps(problem.alone, prior.items_of_group(parameters, 0))
     deviation = prior.population_columns.stop - 1
     scale[n_items:, deviation, deviation] = prior.populations(parameters)[1].exp()
     return scale
@@ -385,7 +385,7 @@ def find_group_mode(
     while True:
         mode = find(problem, start=start, tolerance=tolerance, max_steps=max_steps)
         steps += mode.status.steps
-        nodes = nodes_needed(groups_of(problem), problem.whole(mode.items)) if mode.status.converged else None
+        nodes = nodes_needed(groups_of(problem), problem.item_parameters(mode.items)) if mode.status.converged else None
         if nodes is None:
             return problem, replace(mode, status=replace(mode.status, steps=steps))
         start, problem = mode.items, replace(problem, nodes=nodes)
@@ -406,8 +406,8 @@ def nodes_needed(problem: GroupProblem, parameters: ItemTensors) -> NodeTensors 
         if part.rows.n_responses == 0:
             continue
         of_items, trials = ability_information(part, items), part.rows.most_trials
-        told = float((of_items if trials is None else of_items * trials[:, None]).sum(dim=0).max())
-        narrowest = min(narrowest, (told + float(torch.exp(-2 * own))) ** -0.5)
+        known = float((of_items if trials is None else of_items * trials[:, None]).sum(dim=0).max())
+        narrowest = min(narrowest, (known + float(torch.exp(-2 * own))) ** -0.5)
     step = float(theta[1] - theta[0])
     finer = step > narrowest / NARROW * 0.2 + 1e-9 and len(theta) < MOST_NODES
     if furthest <= bound and not finer:

@@ -166,7 +166,7 @@ def guessing_intervals(
     estimate = np.stack([items.discrimination, items.difficulty, items.guessing], axis=1)
     error = np.sqrt(variances(items))
     ends = np.stack([estimate - CUT**0.5 * error, estimate + CUT**0.5 * error])
-    tensors = problem.given(items)
+    tensors = problem.from_public(items)
     own = own_items(problem, items, tensors, joint)
     shared = np.maximum(np.nan_to_num(variances(items) - variances(own)), 0.0)
     likelihoods = ItemLikelihoods.of(problem, tensors)

@@ -10,7 +10,7 @@ where many items have their maximum, is a bound like any other. Gradients and st
 `models.pyro_model.item_tensors`.
 
 With x_j the slope, intercept and guessing of item j, x_j = (its own parameters) + D_j y with y what items share. The
-information of all is then an arrow: a block for each item's own parameters, and y beside them. Eliminating the former,
+information of all is then an arrow: a block for each item's own parameters, and y next to them. Eliminating the former,
 
     K_j = D_j - M_j^-1 I_j D_j,   S = sum_j D_j' I_j K_j,   y = S^-1 sum_j K_j' g_j,   x_j = M_j^-1 g_j + K_j y,
 
@@ -198,8 +198,8 @@ def item_derivatives(problem: Problem, items: ItemTensors, counts: Counts) -> It
     missing = precision = None
     if rate is not None:
         missing, by_z = in_bins, in_bins[:, problem.free.shape[1] - 2]
-        told = (rate.square() * by_z).view(problem.n_scales, -1, by_z.shape[1]).sum(dim=1)
-        precision = counts.respondents.view(problem.n_scales, -1) @ problem.nodes.bins + told
+        of_items = (rate.square() * by_z).view(problem.n_scales, -1, by_z.shape[1]).sum(dim=1)
+        precision = counts.respondents.view(problem.n_scales, -1) @ problem.nodes.bins + of_items
         missing *= (rate * problem.of_items(precision.clamp(min=1e-300).rsqrt()))[:, None, :]
     if not problem.all_free:
         gradient = torch.where(problem.free, gradient, 0.0)
@@ -248,7 +248,7 @@ def sums_over_nodes(
 
 @cache
 def entries(width: int) -> Tensor:
-    """Where each entry of an information by (slopes, intercept, c) stands in the sums by zz, zc and cc.
+    """Where each entry of an information by (slopes, intercept, c) is in the sums by zz, zc and cc.
 
     Each of the three sums is of the products of two columns of (theta, 1), row by row.
     """

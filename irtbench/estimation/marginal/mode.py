@@ -102,8 +102,8 @@ def find_mode_on_right_nodes(
 
 
 SAMPLE, LEAST_STRIDE = 2_000, 4  # respondents from whom the start is estimated, and how many more there must be
-FEWEST_TOLD = 200_000  # respondents from whom on a sample tells of the curvature
-SHARE_TOLD, MOST_TELLING = 20, 200_000  # one of so many, and no more of them
+FEWEST_FOR_CURVATURE = 200_000  # respondents from whom on a sample shows the curvature
+SHARE_FOR_CURVATURE, MOST_FOR_CURVATURE = 20, 200_000  # one of so many, and no more of them
 SHARE_OF_INCOMPLETE = 100  # with missing responses the curvature costs as much as many passes
 
 
@@ -126,7 +126,7 @@ class RoughStart:
 def rough_start(problem: Problem) -> RoughStart:
     """Starting values where a few steps on a smaller problem lead, which cost next to nothing.
 
-    With many respondents the smaller problem has some of them, and with very many so many that they tell of the
+    With many respondents the smaller problem has some of them, and with very many so many that they show the
     curvature too; with guessing, whose steps take longer and are more, it has every second node and single precision.
     """
     stride = problem.rows.n_respondents // SAMPLE
@@ -155,11 +155,12 @@ def with_curvature(problem: Problem, items: ItemTensors) -> RoughStart:
     Not with guessing, whose logit the covariance is of, nor where items share parameters.
     """
     n, complete = problem.rows.n_respondents, problem.rows.complete
-    n_told = min(n // (SHARE_TOLD if complete else SHARE_OF_INCOMPLETE), MOST_TELLING)
+    n_sample = min(n // (SHARE_FOR_CURVATURE if complete else SHARE_OF_INCOMPLETE), MOST_FOR_CURVATURE)
     simple = not problem.guesses and problem.n_factors == 1 and problem.prior.shared is None
-    if n < FEWEST_TOLD or not simple or len(items) > MOST_COUPLED_ITEMS or isinstance(problem.rows, SparseRows):
+    few = n < FEWEST_FOR_CURVATURE or isinstance(problem.rows, SparseRows)
+    if few or not simple or len(items) > MOST_COUPLED_ITEMS:
         return RoughStart(items)
-    sample = replace(problem, rows=problem.rows.every(n // n_told))
+    sample = replace(problem, rows=problem.rows.every(n // n_sample))
     nearer = items_of(sample, items)
     if nearer is None:
         return RoughStart(items)

@@ -100,7 +100,7 @@ def span(functions: Tensor, importance: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def complete_information(problem: Problem, items: ItemTensors) -> tuple[Tensor, ScoreBasis]:
-    """What complete data would tell of each item, prior included, and the basis of the scores.
+    """The information of complete data on each item, prior included, and the basis of the scores.
 
     A response contributes to its item's score x * (dlog P - dlog Q) + m * dlog Q. As functions of theta these lie in
     a space of few dimensions, shared by all items, so the posterior covariance of a respondent's score needs only the
@@ -236,7 +236,7 @@ def joint_sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDA
     Of up to `MOST_COUPLED_ITEMS`; NaN where the information is singular, with the items that are not determined.
     """
     whole, loose = joint_parameter_covariance(problem, items)
-    scale = told_scale(problem, items)
+    scale = natural_by_steps(problem, items)
     return torch.einsum("jab,jbkc,kdc->jakd", scale, whole, scale).cpu().numpy(), loose
 
 
@@ -313,12 +313,12 @@ def invert(information: Tensor, *, most: float = MOST_INFLATION) -> tuple[Tensor
 
 def on_guessing_scale(problem: Problem, items: ItemTensors, blocks: Tensor) -> NDArray[np.float64]:
     """Covariance of each item's (a, d, c) from that of (a, d, logit c)."""
-    scale = told_scale(problem, items)
+    scale = natural_by_steps(problem, items)
     return (scale @ blocks @ scale.mT).cpu().numpy()
 
 
 @singledispatch
-def told_scale(problem: Problem, items: ItemTensors) -> Tensor:
+def natural_by_steps(problem: Problem, items: ItemTensors) -> Tensor:
     """Derivatives of the parameters as they are read by those of steps, shape (n_items, width, width).
 
     Of (a, d, c) by (a, d, logit c): dc = c (1 - c) dlogit.

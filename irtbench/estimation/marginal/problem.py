@@ -175,7 +175,7 @@ class Problem:
             return columns
         return torch.cat([columns, torch.nn.functional.pad(shared.design, (0, 1)).flatten(1).T], dim=1)
 
-    def thawed(self, items: ItemTensors) -> Self:
+    def with_all_free(self, items: ItemTensors) -> Self:
         """The same without a prior, with all parameters estimated but those of asymptotes at their bound."""
         every, guessed = torch.ones_like(self.free), torch.zeros_like(self.free)
         every[:, GUESSING] = False
@@ -207,7 +207,7 @@ class Problem:
         """Scores of items from values of their columns, shape (n_items,)."""
         return by_column
 
-    def whole(self, items: ItemTensors) -> ItemTensors:
+    def item_parameters(self, items: ItemTensors) -> ItemTensors:
         """The items' own parameters, of what steps are taken in."""
         return items
 
@@ -232,7 +232,7 @@ class Problem:
         """The same curves for theta' with theta = mean + deviation theta'."""
         return items.rescaled(mean, deviation)
 
-    def told(self, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:
+    def public(self, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:
         """Items of one ability, in their public form."""
         return ItemParameters(
             item_ids,
@@ -242,8 +242,8 @@ class Problem:
             self.guessing_free.cpu().numpy(),
         )
 
-    def given(self, items: ItemParameters) -> ItemTensors:
-        """The inverse of `told`."""
+    def from_public(self, items: ItemParameters) -> ItemTensors:
+        """The inverse of `public`."""
         columns = (items.discrimination[:, None], items.intercept, items.guessing)
         return ItemTensors(*(torch.tensor(column, dtype=torch.float64, device=self.rows.device) for column in columns))
 

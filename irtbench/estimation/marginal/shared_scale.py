@@ -16,8 +16,8 @@ from irtbench.estimation.marginal.m_step import item_derivatives, shared_solver
 from irtbench.estimation.marginal.observed_information import (
     blocks_of,
     invert,
+    natural_by_steps,
     observed_information,
-    told_scale,
 )
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.item_tensors import ItemTensors
@@ -95,7 +95,7 @@ def shared_errors(problem: Problem, items: ItemTensors) -> Errors:
         free, by_estimated = problem.free, problem.by_estimated
         determined = by_estimated[free.flatten()]
         inverse, undetermined = invert(determined.T @ observed_information(problem, items) @ determined)
-        moved = told_scale(problem, items) @ by_estimated.view(*free.shape, -1)
+        moved = natural_by_steps(problem, items) @ by_estimated.view(*free.shape, -1)
         loose = (moved[:, :, undetermined] != 0).flatten(1).any(dim=1)
         whole = moved.flatten(0, 1) @ inverse @ moved.flatten(0, 1).T
         joint = whole.view(*free.shape, *free.shape).cpu().numpy()

@@ -60,7 +60,7 @@ class CurvePoints(ABC):
     @classmethod
     def start(cls, shares: Floats) -> Floats:
         """Intercepts with these shares of categories, about."""
-        return np.asarray(cls.model.told(cls.model.start(shares, 1.0)[:, None], 1, NUMPY)[1:, 0])
+        return np.asarray(cls.model.natural(cls.model.start(shares, 1.0)[:, None], 1, NUMPY)[1:, 0])
 
     @cached_property
     def by_ability(self) -> Floats:

@@ -56,19 +56,19 @@ class BetaBinomial(ItemModel):
         right = float(shares @ np.arange(self.n + 1)) / self.n
         return np.array([max(slope, 0.3), *steps_of_shares(np.array([1 - right, right]), slope), START])
 
-    def told(self, x: Any, n_abilities: int, maths: Maths) -> Any:
+    def natural(self, x: Any, n_abilities: int, maths: Maths) -> Any:
         """``a, d, rho``."""
         n = n_abilities + 1
         return maths.join([x[..., :n, :], maths.exp(maths.log_sigmoid(x[..., n:, :]))])
 
-    def unbounded(self, told: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    def unbounded(self, natural: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
         """With the logarithm of the odds of rho."""
-        return np.array([*told[:2], logit(told[2])])
+        return np.array([*natural[:2], logit(natural[2])])
 
-    def columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+    def columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """``discrimination, difficulty, dispersion``."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return {"discrimination": told[0], "difficulty": -told[1] / told[0], "dispersion": told[2]}
+            return {"discrimination": natural[0], "difficulty": -natural[1] / natural[0], "dispersion": natural[2]}
 
     def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:
         """Of these."""

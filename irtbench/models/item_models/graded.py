@@ -48,27 +48,27 @@ class Graded(SteppedModel):
             later = maths.join([0 * by_z[..., :i, :], below[..., i : i + 1, :], by_z[..., i + 1 :, :]])
             by_x.append((-maths.exp(rest[..., i : i + 1, :]) * later)[..., None])
         by_theta = [by_z[..., None] * x[..., k, :, None, None] for k in range(len(theta))]
-        return log_p, maths.beside(by_x), maths.beside(by_theta)
+        return log_p, maths.join_last(by_x), maths.join_last(by_theta)
 
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
         """Intercepts of these shares."""
         d = steps_of_shares(shares, slope)
         return np.array([slope, d[0], *np.log(np.maximum(-np.diff(d), 0.05))])
 
-    def told(self, x: Any, n_abilities: int, maths: Maths) -> Any:
+    def natural(self, x: Any, n_abilities: int, maths: Maths) -> Any:
         """``a, d1, d2, ...``: intercepts, not the logarithms of their distances."""
         return maths.join([x[..., :n_abilities, :], falling(x[..., n_abilities:, :], maths)])
 
-    def unbounded(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
+    def unbounded(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
         """``a, d1`` and the logarithms of the distances; intercepts that do not fall are an `InputError`."""
-        gaps = -np.diff(told[1:])
+        gaps = -np.diff(natural[1:])
         if (gaps <= 0).any():
             raise InputError("steps of a graded item must rise")
-        return np.array([*told[:2], *np.log(gaps)])
+        return np.array([*natural[:2], *np.log(gaps)])
 
-    def steps(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
+    def steps(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
         """d_k."""
-        return told[1:]
+        return natural[1:]
 
     def intercepts(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
         """The same."""

@@ -2,7 +2,7 @@
 
 A model is written once, in the few functions of `Maths` that NumPy and torch both have; derivatives by parameters and
 abilities follow by automatic differentiation. Parameters are on scales without bounds, on which steps are taken;
-`told` has them as they are read.
+`natural` has them as they are read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Maths:
         Element by element; log_sigmoid(z) = -log(1 + exp(-z)).
     cumulative, log_sum
         Cumulative sums, and logarithms of sums of exponentials, the latter with an axis of length 1 kept.
-    join, beside
+    join, join_last
         Arrays one after another along that axis, and along the last.
     """
 
@@ -44,7 +44,7 @@ class Maths:
     cumulative: Callable[[Any], Any]
     log_sum: Callable[[Any], Any]
     join: Callable[[Sequence[Any]], Any]
-    beside: Callable[[Sequence[Any]], Any]
+    join_last: Callable[[Sequence[Any]], Any]
 
 
 NUMPY = Maths(
@@ -54,7 +54,7 @@ NUMPY = Maths(
     cumulative=partial(np.cumsum, axis=-2),
     log_sum=partial(logsumexp, axis=-2, keepdims=True),
     join=partial(np.concatenate, axis=-2),
-    beside=partial(np.concatenate, axis=-1),
+    join_last=partial(np.concatenate, axis=-1),
 )
 
 
@@ -104,15 +104,15 @@ class ItemModel(ABC):
             By the correlation of the item with all others.
         """
 
-    def told(self, x: Any, n_abilities: int, maths: Maths) -> Any:
+    def natural(self, x: Any, n_abilities: int, maths: Maths) -> Any:
         """The parameters as they are read (asymptotes and not their logits, ...), shape (..., n_parameters, 1)."""
         return x
 
-    def unbounded(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
+    def unbounded(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
         """The parameters on the scales without bounds, of those of one ability as they are read."""
-        return told
+        return natural
 
-    def moved(self, told: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
+    def moved(self, natural: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
         """The parameters as they are read, and linear in them, on a scale with theta = slope theta_own + intercept.
 
         Raises
@@ -122,15 +122,15 @@ class ItemModel(ABC):
         """
         raise InputError(f"model {self.name}: does not say what its parameters are on another scale; expected `moved`")
 
-    def columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+    def columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """Columns of items.csv of the parameters as they are read: under their own names, unless a model has others."""
         names = [name for name, _ in self.parameters(n_categories, 1)]
-        return dict(zip(names, told.tolist(), strict=True))
+        return dict(zip(names, natural.tolist(), strict=True))
 
-    def mirt_columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+    def mirt_columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """The parameters under the names of R's mirt."""
         names = [name for name, _ in self.parameters(n_categories, 1)]
-        return dict(zip([{"a": "a1", "c": "g"}.get(name, name) for name in names], told.tolist(), strict=True))
+        return dict(zip([{"a": "a1", "c": "g"}.get(name, name) for name in names], natural.tolist(), strict=True))
 
     def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:
         """The parameters as they are read, of columns of items.csv; a column that is not there is a `KeyError`."""
@@ -141,23 +141,23 @@ class SteppedModel(ItemModel):
     """A model of ordered categories, each with a step to it: the table has slope, steps b_k and their mean."""
 
     @abstractmethod
-    def steps(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
+    def steps(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
         """-a b_k of the parameters as they are read, ``a, d1, d2, ...``."""
 
     @abstractmethod
     def intercepts(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
         """d_1, d_2, ... of these -a b_k."""
 
-    def moved(self, told: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
+    def moved(self, natural: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
         """A / slope, and as much less of -a b_k as the intercept times that."""
-        a = told[0] / slope
-        return np.array([a, *self.intercepts(self.steps(told) - a * intercept)])
+        a = natural[0] / slope
+        return np.array([a, *self.intercepts(self.steps(natural) - a * intercept)])
 
-    def columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+    def columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """``discrimination``, ``difficulty`` (the mean step), ``step_1, step_2, ...``."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            b = -self.steps(told) / told[0]
-        found = {"discrimination": float(told[0]), "difficulty": float(b.mean())}
+            b = -self.steps(natural) / natural[0]
+        found = {"discrimination": float(natural[0]), "difficulty": float(b.mean())}
         return found | {f"step_{k}": float(step) for k, step in enumerate(b, start=1)}
 
     def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:

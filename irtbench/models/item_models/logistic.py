@@ -78,7 +78,7 @@ class Logistic(ItemModel):
         )
         by_x = [*(by_z * along[:, None] for along in theta), by_z, *by_asymptotes]
         by_theta = [by_z * x[..., k, :, None, None] for k in range(len(theta))]
-        return log_p, maths.beside(by_x), maths.beside(by_theta)
+        return log_p, maths.join_last(by_x), maths.join_last(by_theta)
 
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
         """Asymptotes of .15 and .95, and an intercept that leaves its share of right responses above the lower one."""
@@ -88,23 +88,23 @@ class Logistic(ItemModel):
         d = steps_of_shares(np.array([1 - right, right]), slope)
         return np.array([slope, *d, *([START_GUESSING] if self.lower else []), *([START_UPPER] if self.upper else [])])
 
-    def told(self, x: Any, n_abilities: int, maths: Maths) -> Any:
+    def natural(self, x: Any, n_abilities: int, maths: Maths) -> Any:
         """``a, d, c, u``."""
         n = n_abilities + 1
         return maths.join([x[..., :n, :], maths.exp(maths.log_sigmoid(x[..., n:, :]))])
 
-    def unbounded(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
+    def unbounded(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
         """Logits of the asymptotes."""
-        return np.array([*told[:2], *logit(told[2:])])
+        return np.array([*natural[:2], *logit(natural[2:])])
 
-    def moved(self, told: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
+    def moved(self, natural: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
         """A / slope, d - a intercept / slope; asymptotes stay."""
-        return np.array([told[0] / slope, told[1] - told[0] * intercept / slope, *told[2:]])
+        return np.array([natural[0] / slope, natural[1] - natural[0] * intercept / slope, *natural[2:]])
 
-    def columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+    def columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """``discrimination, difficulty`` and the asymptotes."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return dict(zip(self.table_names, [told[0], -told[1] / told[0], *told[2:]], strict=True))
+            return dict(zip(self.table_names, [natural[0], -natural[1] / natural[0], *natural[2:]], strict=True))
 
     def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:
         """Of slope, difficulty and asymptotes."""

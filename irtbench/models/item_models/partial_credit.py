@@ -43,20 +43,20 @@ class PartialCredit(SteppedModel):
         by_z = maths.join([k - mean for k in range(n)])[..., None]
         by_d = [maths.join([float(k == m) - p[..., m : m + 1, :] for k in range(n)])[..., None] for m in range(1, n)]
         by_theta = [by_z * x[..., k, :, None, None] for k in range(len(theta))]
-        return log_p, maths.beside([*(by_z * along[:, None] for along in theta), *by_d]), maths.beside(by_theta)
+        return log_p, maths.join_last([*(by_z * along[:, None] for along in theta), *by_d]), maths.join_last(by_theta)
 
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
         """Intercepts of these shares."""
         shares = np.maximum(shares, 0.001)
         return np.array([2 * slope / len(shares), *np.log(shares[1:] / shares[0])])
 
-    def mirt_columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+    def mirt_columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """Scores 0, 1, ..."""
-        return mirt_scored(float(told[0]), np.arange(float(n_categories)), told[1:])
+        return mirt_scored(float(natural[0]), np.arange(float(n_categories)), natural[1:])
 
-    def steps(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
+    def steps(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
         """d_k - d_k-1."""
-        return np.diff(told[1:], prepend=0.0)
+        return np.diff(natural[1:], prepend=0.0)
 
     def intercepts(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
         """Their sums."""
@@ -87,13 +87,13 @@ class Nominal(ItemModel):
         n = len(shares)
         return np.array([*(2 * slope / n * np.arange(1, n)), *np.log(shares[1:] / shares[0])])
 
-    def moved(self, told: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
+    def moved(self, natural: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
         """Each a_k / slope, d_k - a_k intercept / slope."""
-        a, d = np.split(told, 2)
+        a, d = np.split(natural, 2)
         return np.concatenate([a / slope, d - a * intercept / slope])
 
-    def mirt_columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+    def mirt_columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """Scores from 0 to the number of the last category."""
         n = n_categories - 1
-        slope = float(told[n - 1]) / n
-        return mirt_scored(slope, np.array([0.0, *told[:n] / slope]), told[n:])
+        slope = float(natural[n - 1]) / n
+        return mirt_scored(slope, np.array([0.0, *natural[:n] / slope]), natural[n:])

@@ -41,7 +41,7 @@ TORCH = Maths(
     cumulative=lambda x: torch.cumsum(x, dim=-2),
     log_sum=lambda x: torch.logsumexp(x, dim=-2, keepdim=True),
     join=lambda parts: torch.cat(list(parts), dim=-2),
-    beside=lambda parts: torch.cat(list(parts), dim=-1),
+    join_last=lambda parts: torch.cat(list(parts), dim=-1),
 )
 
 
@@ -110,12 +110,12 @@ class Alike:
             each = [gradient(first[:, p].sum(), at)[0][:, :, 0] for p in range(self.n_parameters)]
         return -torch.stack(each, dim=1)
 
-    def told_by_parameters(self, x: Tensor, n_abilities: int) -> Tensor:
+    def natural_by_parameters(self, x: Tensor, n_abilities: int) -> Tensor:
         """Derivatives of the parameters as they are read by these, shape (n_alike, n_parameters, n_parameters)."""
         with torch.enable_grad():
             at = self.own(x)[:, :, None].requires_grad_()
-            told = self.model.told(at, n_abilities, TORCH)
-            each = [gradient(told[:, p].sum(), at)[0][:, :, 0] for p in range(self.n_parameters)]
+            natural = self.model.natural(at, n_abilities, TORCH)
+            each = [gradient(natural[:, p].sum(), at)[0][:, :, 0] for p in range(self.n_parameters)]
         return torch.stack(each, dim=1)
 
     def expected(self, n: Tensor, r: Tensor | None) -> Tensor:
@@ -216,11 +216,11 @@ class CategoryItems:
             base[part.items] = log_p[:, 0]
         return odds, base
 
-    def told(self, x: Tensor) -> Tensor:
+    def natural(self, x: Tensor) -> Tensor:
         """Parameters as they are read, shape (n_items, width)."""
         found = torch.zeros_like(x)
         for part in self.parts:
-            at = part.model.told(part.own(x)[:, :, None], self.n_abilities, TORCH)[:, :, 0]
+            at = part.model.natural(part.own(x)[:, :, None], self.n_abilities, TORCH)[:, :, 0]
             found[part.items[:, None], torch.arange(part.n_parameters, device=x.device)] = at
         return found
 
