@@ -92,6 +92,48 @@ def test_beside_anchors_the_population_is_found(plain: tuple[str, FittedCategori
     assert abs(alone.moments.mean - fitted.moments.mean) < 0.05
 
 
+def test_partial_credit_next_to_its_own_items_is_the_fit_of_all() -> None:
+    # with anchors at the maximum, the others and the population are those of the maximum
+    table = simulated(400, 8)
+    every = fit_categories(table, "pcm")
+    fitted = fit_categories(
+        table, "pcm", anchors=replace(every.items.select(every.items.item_ids[:4]), covariance=None)
+    )
+    np.testing.assert_allclose(fitted.parameters, every.parameters, atol=1e-4)
+    assert (fitted.parameters[:, 0] == 1).all()
+    assert fitted.log_likelihood == pytest.approx(every.log_likelihood, abs=1e-6)
+    assert fitted.moments is not None
+    assert every.moments is not None
+    assert fitted.moments.mean == pytest.approx(0, abs=1e-4)
+    assert fitted.moments.sd == pytest.approx(every.moments.sd, abs=1e-4)
+    assert fitted.n_parameters == every.n_parameters - 4 * 3 + 1  # less the steps of four items, and a mean
+
+
+@pytest.mark.parametrize("model", ["pcm", "rsm"])
+def test_slopes_of_1_in_groups_are_a_common_slope_in_other_units(model: str) -> None:
+    table, groups = simulated(400, 8), ["a", "b"] * 200
+    one = {"common_slope": True} if model == "pcm" else {"rating_scale": True}
+    slope, unit = (fit_categories(table, which, groups=groups, **how) for which, how in (("gpcm", one), (model, {})))  # type: ignore[arg-type]
+    assert unit.log_likelihood == pytest.approx(slope.log_likelihood, abs=1e-9)
+    a = slope.parameters[0, 0]
+    assert slope.groups is not None
+    assert unit.groups is not None
+    np.testing.assert_allclose(unit.groups[["mean", "sd"]], a * slope.groups[["mean", "sd"]], rtol=1e-9)
+    # the reference's standard deviation is the slope, and as uncertain
+    assert slope.covariance is not None
+    assert unit.groups["se_sd"][0] == pytest.approx(slope.covariance[0, 0, 0] ** 0.5, rel=1e-9)
+    assert (unit.parameters[:, 0] == 1).all()
+
+
+def test_one_slope_of_new_items_leaves_the_anchors_as_they_are() -> None:
+    table = simulated(400, 8)
+    known = fit_categories(table, "gpcm").items.select([f"i{j}" for j in range(4)])
+    fitted = fit_categories(table, "gpcm", common_slope=True, anchors=known)
+    np.testing.assert_allclose(fitted.parameters[:4], known.parameters, atol=1e-12)
+    assert np.ptp(fitted.parameters[4:, 0]) < 1e-12
+    assert fitted.n_parameters == 1 + 4 * 3 + 2
+
+
 def test_new_items_that_outnumber_the_respondents_are_doubtful_beside_anchors_too() -> None:
     """Of 70 items ten are known: 60 new ones outnumber 50 respondents, and not 65."""
     known = fit_categories(simulated(600, 70).iloc[:, :10], "grm").items
