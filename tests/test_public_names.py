@@ -62,7 +62,7 @@ INNER_FUNCTIONS = {
     "estimation.doubts": "find_doubts",
     "estimation.driver": "alternate fenced",
     "estimation.threads": "summed threads_for",
-    "estimation.item_quantiles": "interval_columns quantile_columns weighted_quantiles normal_points",
+    "estimation.item_quantiles": "quantile_columns weighted_quantiles normal_points",
     "models.parameter_table": "read_pattern",
     "models.quadrature": "factor_quadrature refine",
     "models.pyro_model.item_tensors": "log_probabilities",

@@ -191,7 +191,7 @@ def maximum(problem: GroupProblem, start: Tensor, item: int, shift: Tensor | Non
     matrix[first : first + len(shift), -1] = shift
     designed = DesignedProblem.made_of(problem, matrix)
     found = find_mode(
-        designed, start=designed.free_of(items), tolerance=STUDIED_TOLERANCE, max_steps=MOST_STUDIED_STEPS
+        designed, start=designed.design.free(items), tolerance=STUDIED_TOLERANCE, max_steps=MOST_STUDIED_STEPS
     )
     return replace(found, items=designed.item_parameters(found.items))
 

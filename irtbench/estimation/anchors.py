@@ -163,7 +163,7 @@ def fit_next_to_anchors(
     whole: Problem = groups
     if design is not None:
         designed = designed_in_groups(groups, design)
-        whole, at = designed, designed.free_of(at)
+        whole, at = designed, designed.design.free(at)
     whole, found = find_group_mode(whole, at, tolerance=tolerance, max_steps=max_steps, find=find)
     groups, parameters = groups_of(whole), found.items
     everything = whole.item_parameters(parameters)
@@ -214,7 +214,7 @@ def anchored_errors(placed: Placed, anchors: KnownItems) -> Errors:
     whole = torch.zeros(every.free.numel(), every.free.numel(), dtype=torch.float64, device=chosen.device)
     whole[chosen[:, None], chosen] = observed_information(every, everything)
     if isinstance(placed.problem, DesignedProblem):
-        by_free = placed.problem.matrix
+        by_free = placed.problem.design.matrix
     else:
         by_free = torch.eye(len(whole), dtype=torch.float64, device=whole.device)[:, groups.free.reshape(-1)]
     inverse, loose = invert(by_free.T @ whole @ by_free)

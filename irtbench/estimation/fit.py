@@ -171,7 +171,7 @@ def estimate(
         start = None if given_start is None else problem.from_public(given_start)
         fit = fit_scale(problem, settings, start=start, anchors=anchors, design=design)
         problem, found, status = fit.problem, fit.found, with_names(fit.status, responses)
-        items = in_public(problem.public(found.items, responses.item_ids), settings, anchors)
+        items = with_kinds(problem.public(found.items, responses.item_ids), settings, anchors)
         joint = quantiles = intervals = None
         if fit.errors is not None:
             items = replace(items, covariance=fit.errors.items)
@@ -226,7 +226,7 @@ def estimate(
     )
 
 
-def in_public(items: ItemParameters, settings: FitSettings, anchors: KnownItems | None) -> ItemParameters:
+def with_kinds(items: ItemParameters, settings: FitSettings, anchors: KnownItems | None = None) -> ItemParameters:
     """The items with the kind of each; Rasch items with slopes of 1."""
     own: ItemKind = "own"
     if settings.kind == "rasch" or settings.kind == "1pl":
@@ -236,6 +236,10 @@ def in_public(items: ItemParameters, settings: FitSettings, anchors: KnownItems 
         kinds[place] = "fixed"
     if settings.kind == "rasch" and anchors is None:
         items = replace(items, discrimination=np.ones(items.n_items))
+        if items.covariance is not None:
+            covariance = items.covariance.copy()
+            covariance[:, 0] = covariance[:, :, 0] = 0.0
+            items = replace(items, covariance=covariance)
     return replace(items, kind=tuple(kinds))
 
 

@@ -322,9 +322,10 @@ def fit_categories(
         slopes = (items.where("slope") & alone.free).cpu().numpy()
     found = CategoryParameters(scores.item_ids, each, scores.categories, x, own)
     if fit.errors is not None and status.converged:
-        found = replace(found, covariance=fit.errors.items[: len(each), -items.width :, -items.width :])
+        covariance = fit.errors.items[: len(each), -items.width :, -items.width :]
+        found = replace(found, covariance=covariance)
         if not slopes_are_1:
-            doubts += undetermined_slopes(scores.item_ids, found.parameters, found.covariance, slopes)
+            doubts += undetermined_slopes(scores.item_ids, found.parameters, covariance, slopes)
     if design is None and priors.is_flat:
         of_anchors = 0 if known is None else len(known.places)
         doubts += outnumbered(scores.n_items - of_anchors, scores.n_respondents)

@@ -15,7 +15,7 @@ from irtbench.data.responses import share_correct
 from irtbench.data.shown import Drawn, Shown, counted, spanned
 from irtbench.estimation.anchors import AnchorError
 from irtbench.estimation.doubts import WEAKLY_KNOWN, weakly_identified
-from irtbench.estimation.item_quantiles import interval_columns, quantile_columns
+from irtbench.estimation.item_quantiles import quantile_columns
 from irtbench.estimation.marginal.problem import EstimateKind
 from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import FitSettings
@@ -206,12 +206,12 @@ class FittedModel(InformationCriteria, Drawn):
 
     def interval_columns(self) -> dict[str, NDArray[np.float64]]:
         """Columns of items.csv that end it: posterior quantiles, or where guessing is estimated the ends of
-        likelihood-ratio intervals (`item_quantiles.interval_columns`); none where 1.96 standard errors say it.
+        likelihood-ratio intervals (`item_quantiles.quantile_columns`); none where 1.96 standard errors say it.
         """
         if self.likelihood_intervals is None:
             return self.quantile_columns()
         wanted, _ = self.settings.guessing_of(self.items.item_ids)
-        return self.quantile_columns() | interval_columns(self.likelihood_intervals, wanted)
+        return self.quantile_columns() | quantile_columns(self.likelihood_intervals, wanted, ("lower", "upper"))
 
     @property
     def estimated_population(self) -> Quadrature | None:

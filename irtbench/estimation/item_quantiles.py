@@ -6,6 +6,7 @@ either side of the mean miss on one side.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -19,38 +20,24 @@ LEAST_MASS = 1e-12
 
 
 def quantile_columns(
-    quantiles: NDArray[np.float64], guessing_estimated: NDArray[np.bool_]
+    quantiles: NDArray[np.float64], guessing_estimated: NDArray[np.bool_], levels: Sequence[str] = tuple(QUANTILES)
 ) -> dict[str, NDArray[np.float64]]:
     """Quantiles as columns of items.csv: ``discrimination_lower, ..., difficulty_lower, ..., guessing_upper``.
 
     Parameters
     ----------
     quantiles
-        The 2.5, 50 and 97.5% quantiles of (a, b, c), perhaps of u too, shape (3, n_items, 3 or 4).
+        The 2.5, 50 and 97.5% quantiles of (a, b, c), perhaps of u too, shape (3, n_items, 3 or 4); or ends of
+        intervals, shape (2, n_items, 3).
     guessing_estimated
-        Where c is estimated, shape (n_items,); elsewhere its quantiles are NaN.
+        Where c is estimated, or was to be, shape (n_items,); elsewhere its quantiles are NaN.
+    levels
+        What the quantiles are called.
     """
     found = {}
     for k, name in enumerate(PARAMETERS[: quantiles.shape[2]]):
-        for level, values in zip(QUANTILES, quantiles[:, :, k], strict=True):
+        for level, values in zip(levels, quantiles[:, :, k], strict=True):
             found[f"{name}_{level}"] = np.where(guessing_estimated, values, np.nan) if name == "guessing" else values
-    return found
-
-
-def interval_columns(ends: NDArray[np.float64], guessing_wanted: NDArray[np.bool_]) -> dict[str, NDArray[np.float64]]:
-    """Ends of intervals as columns of items.csv: ``discrimination_lower, discrimination_upper, ..., guessing_upper``.
-
-    Parameters
-    ----------
-    ends
-        Lower and upper ends of (a, b, c), shape (2, n_items, 3).
-    guessing_wanted
-        Where c was to be estimated, shape (n_items,); elsewhere its ends are NaN.
-    """
-    found = {}
-    for k, name in enumerate(PARAMETERS[: ends.shape[2]]):
-        for end, values in zip(("lower", "upper"), ends[:, :, k], strict=True):
-            found[f"{name}_{end}"] = np.where(guessing_wanted, values, np.nan) if name == "guessing" else values
     return found
 
 

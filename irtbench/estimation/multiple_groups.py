@@ -21,15 +21,15 @@ from irtbench.data.responses import ResponseMatrix, name_first, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.doubts import weakly_identified
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import check_estimable, choose_device, problem_of
+from irtbench.estimation.fit import check_estimable, choose_device, problem_of, with_kinds
 from irtbench.estimation.fitted import software_versions
 from irtbench.estimation.marginal.designed_problem import common_slope
 from irtbench.estimation.marginal.group_problem import GroupProblem, groups_of, problem_of_groups
 from irtbench.estimation.scale_fit import fit_in_groups, with_names
-from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, ModelKind, fit_settings
+from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.estimation.threads import threads_for
-from irtbench.models.item_parameters import ItemKind, ItemParameters, JointError
+from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.quadrature import normal_grid
@@ -237,8 +237,7 @@ def fit_groups(
         of_groups, parameters = groups_of(fit.problem), fit.problem.item_parameters(fit.found.items)
         unit = float(parameters.matrix[0, of_groups.prior.differs.shape[1]]) if settings.kind == "rasch" else 1.0
     items = [group_items(of_groups, parameters, covariance, g, responses.item_ids) for g in range(len(names))]
-    if settings.has_common_slope:
-        items = [of_one_slope(own, settings.kind) for own in items]
+    items = [with_kinds(own, settings) for own in items]
     mean, sd, se_mean, se_sd = group_populations(of_groups, parameters, covariance, unit)
     nodes = fit.problem.nodes.theta[:, 0]
     rows = torch.from_numpy(np.flatnonzero(free))
@@ -373,18 +372,6 @@ def reference_joint_error(problem: GroupProblem, covariance: Tensor | None, n_re
     rows, columns = torch.arange(len(problem.prior.differs)), torch.tensor(slope_intercept_guessing(problem))
     own = covariance[rows][:, columns][:, :, rows][:, :, :, columns]
     return JointError(own.numpy(), 1 / n_reference, 1 / (2 * n_reference))
-
-
-def of_one_slope(items: ItemParameters, kind: ModelKind) -> ItemParameters:
-    """Items that share a slope, which is 1 of Rasch items."""
-    covariance, slope = items.covariance, items.discrimination
-    if kind == "rasch":
-        slope = np.ones_like(slope)
-        if covariance is not None:
-            covariance = covariance.copy()
-            covariance[:, 0] = covariance[:, :, 0] = 0.0
-    own: ItemKind = "rasch" if kind == "rasch" else "1pl"
-    return replace(items, discrimination=slope, covariance=covariance, kind=(own,) * items.n_items)
 
 
 def group_populations(

@@ -93,7 +93,7 @@ def fit_scale(
     else:
         if design is not None:
             designed = DesignedProblem.made_of(problem, design)
-            problem, start = designed, None if start is None else designed.free_of(start)
+            problem, start = designed, None if start is None else designed.design.free(start)
         near = rough_start(problem) if start is None else RoughStart(start)
         problem, priors, found = find_estimate(with_adapted_nodes(problem, near.items, room=ROOM), near, settings)
         found, whole = with_positive_direction(problem, found), problem
@@ -123,7 +123,7 @@ def fit_in_groups(
     problem: Problem = groups
     if design is not None:
         designed = designed_in_groups(groups, design)
-        problem, start = designed, designed.free_of(start)
+        problem, start = designed, designed.design.free(start)
     problem, found = find_group_mode(
         problem, start, tolerance=settings.tolerance, max_steps=settings.max_steps, find=mode_finder(settings)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -111,82 +111,63 @@ class FitSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.has_common_slope:
-            self._demand_common_slope()
-        if self.kind == "3pl" and self.guessing > 0:
-            raise InputError("FitSettings: guessing is estimated by a 3pl; a fixed value goes with kind 2pl")
-        if self.optimiser == "adam" and self.prior == "hierarchical":
-            raise InputError("FitSettings: adam learns no prior; prior hierarchical goes with optimiser fisher_scoring")
-        if self.population == "estimated" and self.prior == "hierarchical":
-            raise InputError("FitSettings: an estimated population goes with prior none or weak")
-        if self.population == "estimated" and self.optimiser == "adam":
-            raise InputError("FitSettings: an estimated population goes with optimiser fisher_scoring")
-        if self.prior_guessing is not None and not self.estimates_guessing:
-            raise InputError("FitSettings: prior_guessing goes with guessing that is estimated; expected kind 3pl")
-        if self.prior_guessing is not None:
-            asymptote_prior("prior_guessing", self.prior_guessing)
-        if self.kind == "4pl":
-            self._demand_asymptotes()
-        elif self.prior_upper is not None:
-            raise InputError("FitSettings: prior_upper is of an upper asymptote; expected kind 4pl (--model 4pl)")
+        for name in ("prior_guessing", "prior_upper"):
+            if (text := getattr(self, name)) is not None:
+                asymptote_prior(name, text)
         for name in ("prior_slope", "prior_intercept"):
             if (text := getattr(self, name)) is not None:
                 normal_prior(name, text)
-                if self.prior == "hierarchical":
-                    raise InputError(f"FitSettings: prior hierarchical is learnt from the items; expected no {name}")
-        if self.prior_slope is not None and self.kind == "rasch":
-            raise InputError("FitSettings: prior_slope: slopes of a rasch model are 1; expected another kind")
-        if self.prior_items:
-            self._demand_difficulties()
-        if self.posterior is not None and self.estimates_guessing and self.priors.guessing is None:
-            raise InputError("FitSettings: guessing without a prior has an improper posterior; expected prior weak")
-        if self.posterior is not None and not self.standard_errors:
-            raise InputError("FitSettings: a posterior brings standard errors; expected standard_errors true")
-
-    def _demand_asymptotes(self) -> None:
-        """Refuse what does not go with two asymptotes, and guessing without a prior."""
-        if self.prior_upper is not None:
-            asymptote_prior("prior_upper", self.prior_upper)
-        for what, there in (
-            ("prior hierarchical", self.prior == "hierarchical"),
-            ("a posterior without a prior of slopes", self.posterior is not None and self.priors.slope is None),
-            ("guessing", self.guessing > 0),
-        ):
-            if there:
-                raise InputError(f"FitSettings: {what} does not go with a 4pl; expected kind 2pl or 3pl, or none of it")
-        if self.priors.guessing is None:
-            raise InputError(
-                "FitSettings: guessing of a 4pl has a prior; with prior none expected one of its own (prior_guessing, "
-                "--prior-guessing normal:-1.5,0.5)"
-            )
-
-    def _demand_common_slope(self) -> None:
-        """Refuse what does not go with one slope for all items."""
-        if any(isinstance(choice, str) for choice in self.by_item.values()):
-            raise InputError(
-                f"FitSettings: by_item: a {self.kind} has one slope for all items; expected fixed guessing"
-            )
-        if self.prior == "hierarchical":
-            raise InputError(
-                f"FitSettings: prior hierarchical is one of slopes; with {self.kind} expected none or weak"
-            )
-
-    def _demand_difficulties(self) -> None:
-        """Refuse priors of difficulty that are none, and what they do not go with."""
         for item, (_, deviation) in self.prior_items.items():
             if deviation <= 0:
                 raise InputError(
                     f"FitSettings: prior_items: item {item}: expected mean and standard deviation, the second above 0, "
                     f"but got {deviation:g}"
                 )
-        for what, there in (
-            ("prior hierarchical", self.prior == "hierarchical"),
-            ("a posterior", self.posterior is not None),
-        ):
+        for there, why in self._refusals():
             if there:
-                raise InputError(
-                    f"FitSettings: prior_items go with prior none or weak and no posterior; they do not with {what}"
-                )
+                raise InputError(f"FitSettings: {why}")
+
+    def _refusals(self) -> Iterator[tuple[bool, str]]:
+        """What does not go together, and why."""
+        hierarchical, kind = self.prior == "hierarchical", self.kind
+        adam, estimated = self.optimiser == "adam", self.population == "estimated"
+        posterior = self.posterior is not None
+        if self.has_common_slope:
+            by_model = any(isinstance(choice, str) for choice in self.by_item.values())
+            yield by_model, f"by_item: a {kind} has one slope for all items; expected fixed guessing"
+            yield hierarchical, f"prior hierarchical is one of slopes; with {kind} expected none or weak"
+        yield kind == "3pl" and self.guessing > 0, "guessing is estimated by a 3pl; a fixed value goes with kind 2pl"
+        yield adam and hierarchical, "adam learns no prior; prior hierarchical goes with optimiser fisher_scoring"
+        yield estimated and hierarchical, "an estimated population goes with prior none or weak"
+        yield estimated and adam, "an estimated population goes with optimiser fisher_scoring"
+        guessed = self.prior_guessing is None or self.estimates_guessing
+        yield not guessed, "prior_guessing goes with guessing that is estimated; expected kind 3pl"
+        upper = self.prior_upper is not None and kind != "4pl"
+        yield upper, "prior_upper is of an upper asymptote; expected kind 4pl (--model 4pl)"
+        if kind == "4pl":
+            expected = "does not go with a 4pl; expected kind 2pl or 3pl, or none of it"
+            yield hierarchical, f"prior hierarchical {expected}"
+            yield posterior and self.priors.slope is None, f"a posterior without a prior of slopes {expected}"
+            yield self.guessing > 0, f"guessing {expected}"
+            yield (
+                self.priors.guessing is None,
+                "guessing of a 4pl has a prior; with prior none expected one of its own (prior_guessing, "
+                "--prior-guessing normal:-1.5,0.5)",
+            )
+        for name in ("prior_slope", "prior_intercept"):
+            own = getattr(self, name) is not None
+            yield own and hierarchical, f"prior hierarchical is learnt from the items; expected no {name}"
+        slopes = self.prior_slope is not None and kind == "rasch"
+        yield slopes, "prior_slope: slopes of a rasch model are 1; expected another kind"
+        for what, there in (("prior hierarchical", hierarchical), ("a posterior", posterior)):
+            yield (
+                bool(self.prior_items) and there,
+                f"prior_items go with prior none or weak and no posterior; they do not with {what}",
+            )
+        improper = posterior and self.estimates_guessing and self.priors.guessing is None
+        yield improper, "guessing without a prior has an improper posterior; expected prior weak"
+        errors = posterior and not self.standard_errors
+        yield errors, "a posterior brings standard errors; expected standard_errors true"
 
     @property
     def has_upper_asymptotes(self) -> bool:

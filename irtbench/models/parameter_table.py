@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -87,26 +86,31 @@ def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False, cate
     for name in ("discrimination", place):
         if name not in given:
             raise InputError(f"items: column {name} missing; it has: {name_first(list(given.columns), most=12)}")
+    if "upper_asymptote" in given and not upper_asymptotes:
+        raise InputError(UPPER_REFUSED)
     ids = tuple(str(item) for item in given.get("item_id", given.index))
-    columns: dict[str, NDArray[np.float64]] = {}
-    for name in ("discrimination", place, "guessing"):
-        numbers = pd.to_numeric(given[name], errors="coerce") if name in given else pd.Series(0.0, index=given.index)
-        if numbers.isna().any():
-            first = int(numbers.isna().to_numpy().argmax())
+    numbers: dict[str, NDArray[np.float64]] = {}
+    for name in ("discrimination", place, "guessing", "upper_asymptote"):
+        if name not in given:
+            continue
+        numbers[name] = pd.to_numeric(given[name], errors="coerce").to_numpy(dtype=np.float64)
+        if np.isnan(numbers[name]).any():
+            first = int(np.isnan(numbers[name]).argmax())
             wrong = given[name].iloc[first]
             raise InputError(f"items: item {ids[first]}, column {name}: expected a number but got {wrong}")
-        columns[name] = np.asarray(numbers, dtype=np.float64)
-    upper = given["upper_asymptote"].to_numpy(dtype=np.float64) if "upper_asymptote" in given else None
-    if upper is not None and not upper_asymptotes:
-        raise InputError(UPPER_REFUSED)
-    free = given["model"].isin(WITH_GUESSING).to_numpy() if "model" in given else np.zeros(len(given), dtype=np.bool_)
-    kind = kinds_of(given["model"]) if "model" in given else None
-    if place == "difficulty":
-        found = ItemParameters.from_difficulty(**columns, item_ids=ids, guessing_estimated=free)
-        return replace(found, kind=kind, upper_asymptote=upper)
+    return from_columns(ids, numbers, given.get("model"))
+
+
+def from_columns(
+    ids: tuple[str, ...], numbers: Mapping[str, NDArray[np.float64]], models: pd.Series | None
+) -> ItemParameters:
+    """Items of numbers in columns of items.csv, with ``intercept`` or ``difficulty``; guessing is 0 unless there."""
+    a, none = numbers["discrimination"], np.zeros(len(ids))
+    d = numbers["intercept"] if "intercept" in numbers else 0.0 - a * numbers["difficulty"]
+    models = pd.Series("", index=range(len(ids))) if models is None else models
     return ItemParameters(
-        ids, columns["discrimination"], columns["intercept"], columns["guessing"], free,
-        kind=kind, upper_asymptote=upper,
+        ids, a, d, numbers.get("guessing", none), models.isin(WITH_GUESSING).to_numpy(),
+        kind=kinds_of(models), upper_asymptote=numbers.get("upper_asymptote"),
     )  # fmt: skip
 
 
@@ -223,13 +227,8 @@ def read_parameters(
     """
     if recognises(look_at(Path(path))):
         found = read_py_irt_parameters(path)
-        a, d = found["discrimination"].to_numpy(), found["intercept"].to_numpy()
-        try:
-            return sensible_items(
-                ItemParameters(tuple(found["item_id"]), a, d, np.zeros_like(a), np.zeros(len(a), dtype=np.bool_))
-            )
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+        number = {name: found[name].to_numpy() for name in ("discrimination", "intercept")}
+        return sensible_in_file(path, found["item_id"], number, None)
     table = read_table(path)
     if in_categories(table):
         if not categories:
@@ -251,19 +250,15 @@ def read_parameters(
         for name in ("discrimination", "intercept", "guessing", "upper_asymptote")
         if name in table
     }
-    model = table["model"] if "model" in table else pd.Series("", index=table.index)
+    return sensible_in_file(path, table["item_id"], number, table.get("model"))
+
+
+def sensible_in_file(
+    path: str | Path, ids: pd.Series, numbers: Mapping[str, NDArray[np.float64]], models: pd.Series | None
+) -> ItemParameters:
+    """Items of columns of a file, if their parameters are such as items have."""
     try:
-        return sensible_items(
-            ItemParameters(
-                tuple(table["item_id"]),
-                number["discrimination"],
-                number["intercept"],
-                number.get("guessing", np.zeros(len(table))),
-                model.isin(WITH_GUESSING).to_numpy(),
-                kind=kinds_of(model),
-                upper_asymptote=number.get("upper_asymptote"),
-            )
-        )
+        return sensible_items(from_columns(tuple(ids), numbers, models))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 

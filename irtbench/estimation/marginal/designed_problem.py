@@ -100,15 +100,6 @@ class DesignedProblem(Problem):
         """The items' own parameters."""
         return self.design.item_parameters(items)
 
-    def free_of(self, items: ItemTensors) -> ItemTensors:
-        """The free parameters nearest to these parameters of items."""
-        return self.design.free(items)
-
-    @property
-    def matrix(self) -> Tensor:
-        """Shape (n_items * width, n_free)."""
-        return self.design.matrix
-
     @cached_property
     def guesses(self) -> bool:
         """Bounds of c are none of these parameters'."""
@@ -117,7 +108,7 @@ class DesignedProblem(Problem):
     @cached_property
     def free(self) -> Tensor:
         """All of them, shape (1, n_free)."""
-        return torch.ones(1, self.matrix.shape[1], dtype=torch.bool, device=self.matrix.device)
+        return torch.ones(1, self.design.matrix.shape[1], dtype=torch.bool, device=self.design.matrix.device)
 
     @property
     def column_scores(self) -> Tensor:
@@ -156,7 +147,7 @@ class DesignedProblem(Problem):
 @item_derivatives.register
 def designed_derivatives(problem: DesignedProblem, items: ItemTensors, counts: Counts) -> ItemDerivatives:
     """Derivatives by the free parameters: M'g, M'IM and M'U of those by the items' own."""
-    found, matrix = item_derivatives(problem.own, problem.item_parameters(items), counts), problem.matrix
+    found, matrix = item_derivatives(problem.own, problem.item_parameters(items), counts), problem.design.matrix
     by_item = matrix.view(len(found.information), -1, matrix.shape[1])
     information = (by_item.mT @ found.information @ by_item).sum(dim=0)
     missing = None if found.missing is None else (matrix.T @ found.missing.flatten(0, 1))[None]
@@ -166,7 +157,7 @@ def designed_derivatives(problem: DesignedProblem, items: ItemTensors, counts: C
 @observed_information.register
 def designed_information(problem: DesignedProblem, items: ItemTensors) -> Tensor:
     """Negative Hessian by the free parameters, M'IM, shape (n_free, n_free)."""
-    matrix = problem.matrix[problem.own.free.reshape(-1)]
+    matrix = problem.design.matrix[problem.own.free.reshape(-1)]
     return matrix.T @ observed_information(problem.own, problem.item_parameters(items)) @ matrix
 
 
@@ -174,7 +165,7 @@ def designed_information(problem: DesignedProblem, items: ItemTensors) -> Tensor
 def natural_by_steps_of_design(problem: DesignedProblem, items: ItemTensors) -> Tensor:
     """Derivatives of the items' parameters as they are read by the free ones, shape (n_items, width, n_free)."""
     own = natural_by_steps(problem.own, problem.item_parameters(items))
-    return own @ problem.matrix.view(*own.shape[:2], -1)
+    return own @ problem.design.matrix.view(*own.shape[:2], -1)
 
 
 @nodes.information.register

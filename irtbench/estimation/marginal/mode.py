@@ -154,13 +154,12 @@ def with_curvature(problem: Problem, items: ItemTensors) -> RoughStart:
 
     Not with guessing, whose logit the covariance is of, nor where items share parameters.
     """
-    n, complete = problem.rows.n_respondents, problem.rows.complete
-    n_sample = min(n // (SHARE_FOR_CURVATURE if complete else SHARE_OF_INCOMPLETE), MOST_FOR_CURVATURE)
+    rows, n = problem.rows, problem.rows.n_respondents
+    n_sample = min(n // (SHARE_FOR_CURVATURE if rows.complete else SHARE_OF_INCOMPLETE), MOST_FOR_CURVATURE)
     simple = not problem.guesses and problem.n_factors == 1 and problem.prior.shared is None
-    few = n < FEWEST_FOR_CURVATURE or isinstance(problem.rows, SparseRows)
-    if few or not simple or len(items) > MOST_COUPLED_ITEMS:
+    if isinstance(rows, SparseRows) or n < FEWEST_FOR_CURVATURE or not simple or len(items) > MOST_COUPLED_ITEMS:
         return RoughStart(items)
-    sample = replace(problem, rows=problem.rows.every(n // n_sample))
+    sample = replace(problem, rows=rows.every(n // n_sample))
     nearer = items_of(sample, items)
     if nearer is None:
         return RoughStart(items)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -430,14 +430,14 @@ def encode_responses(responses: Responses, device: torch.device) -> ResponseRows
             return DenseRows(values, n_correct, responses.is_complete)
         return DenseRows(values, n_correct, False, torch.from_numpy(responses.trials.astype(np.int32)).to(device))
     assert isinstance(responses, SparseResponses)
-    n_respondents = responses.n_respondents
-    parts = (responses.respondents(start, start + SPARSE_BATCH) for start in range(0, n_respondents, SPARSE_BATCH))
-    most = None
+    row, item, right = responses.rows, responses.columns, responses.correct.astype(np.float64)
+    asked, given = np.ones(len(row)), right > 0
     if responses.trials is not None:
-        by_item = np.zeros(responses.n_items)
-        np.maximum.at(by_item, responses.columns, responses.trials)
-        most = torch.from_numpy(by_item).to(device)
-    return SparseRows(tuple(sparse_batch(part, device) for part in parts), n_correct, n_respondents, most)
+        asked, given = responses.trials.astype(np.float64), np.ones_like(given)  # both matrices have one pattern
+    return sparse_rows(
+        (row, item, asked), (row[given], item[given], right[given]), n_correct, responses.n_respondents,
+        responses.n_items, device,
+    )  # fmt: skip
 
 
 def rows_in_categories(codes: NDArray[np.int8], columns: tuple[Tensor, Tensor], device: torch.device) -> DenseRows:
@@ -461,46 +461,41 @@ def scores_on_device(
         return rows_in_categories(scores.codes, columns, device)
     first = np.searchsorted(columns[0].cpu().numpy(), np.arange(scores.n_items))
     order = np.argsort(scores.places[0], kind="stable")
-    (rows, items), codes = scores.places[:, order], scores.codes[order]
-    parts, most = [], np.zeros(scores.n_items)
-    for start in range(0, scores.n_respondents, SPARSE_BATCH):
-        n_rows = min(SPARSE_BATCH, scores.n_respondents - start)
-        own = slice(*np.searchsorted(rows, [start, start + n_rows]))
-        row, item, code = rows[own] - start, items[own], codes[own]
-        given = code > 0
-        # repeated pairs add up
-        counts, asked = (
-            sparse.csr_matrix((np.ones(len(r)), (r, c)), (n_rows, width))
-            for r, c, width in (
-                (row[given], first[item[given]] + code[given] - 1, len(columns[0])), (row, item, scores.n_items)
-            )
-        )  # fmt: skip
-        most = np.maximum(most, asked.max(axis=0).toarray()[0])
-        parts.append(
-            Batch(*(compressed_rows(part, device) for part in (counts, counts.T.tocsr(), asked, asked.T.tocsr())))
-        )
+    (row, item), codes = scores.places[:, order], scores.codes[order]
     later = codes > 0
-    n_correct = np.bincount(first[items[later]] + codes[later] - 1, minlength=len(columns[0])).astype(np.float64)
-    several = torch.from_numpy(most).to(device) if most.max() > 1 else None
-    of_columns = torch.from_numpy(n_correct).to(device)
-    return SparseRows(tuple(parts), of_columns, scores.n_respondents, several, categories=columns)
-
-
-def sparse_batch(part: SparseResponses, device: torch.device) -> Batch:
-    """The two matrices of some respondents' responses, and their transposes; with trials both have one pattern."""
-    shape = (part.n_respondents, part.n_items)
-    if part.trials is None:
-        right = part.correct.astype(np.bool_)
-        correct = sparse.csr_matrix((np.ones(int(right.sum())), (part.rows[right], part.columns[right])), shape)
-        observed = sparse.csr_matrix((np.ones(len(right)), (part.rows, part.columns)), shape)
-    else:
-        correct, observed = (
-            sparse.csr_matrix((numbers.astype(np.float64), (part.rows, part.columns)), shape)
-            for numbers in (part.correct, part.trials)
-        )
-    return Batch(
-        *(compressed_rows(matrix, device) for matrix in (correct, correct.T.tocsr(), observed, observed.T.tocsr()))
+    column, ones = first[item[later]] + codes[later] - 1, np.ones(len(row))  # repeated pairs add up
+    n = torch.from_numpy(np.bincount(column, minlength=len(columns[0])).astype(np.float64)).to(device)
+    return sparse_rows(
+        (row, item, ones), (row[later], column, ones[later]), n, scores.n_respondents, scores.n_items, device, columns
     )
+
+
+#: Respondents in their order, columns and numbers, shape (n_pairs,) each.
+Entries = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
+
+
+def sparse_rows(
+    asked: Entries,
+    right: Entries,
+    n_correct: Tensor,
+    n_respondents: int,
+    n_items: int,
+    device: torch.device,
+    categories: tuple[Tensor, Tensor] | None = None,
+) -> SparseRows:
+    """Rows of numbers asked and right, in batches of two matrices and their transposes."""
+    parts, most = [], np.zeros(n_items)
+    for start in range(0, n_respondents, SPARSE_BATCH):
+        n_rows = min(SPARSE_BATCH, n_respondents - start)
+        matrices = []
+        for (rows, places, numbers), width in ((right, len(n_correct)), (asked, n_items)):
+            own = slice(*np.searchsorted(rows, [start, start + n_rows]))
+            matrix = sparse.csr_matrix((numbers[own], (rows[own] - start, places[own])), (n_rows, width))
+            matrices += [matrix, matrix.T.tocsr()]
+        most = np.maximum(most, matrices[2].max(axis=0).toarray()[0])
+        parts.append(Batch(*(compressed_rows(matrix, device) for matrix in matrices)))
+    several = torch.from_numpy(most).to(device) if most.max() > 1 else None
+    return SparseRows(tuple(parts), n_correct, n_respondents, several, categories=categories)
 
 
 def compressed_rows(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
