@@ -381,9 +381,9 @@ def test_the_fit_of_steep_items_of_three_abilities_does_not_hang_on_the_nodes(mo
 
     found = m2()
     assert stats.chi2(90).sf(found) > 0.001  # the true parameters; 120 moments less 30
-    monkeypatch.setattr("irtbench.models.factor_quadrature.STEEPEST", 0.9)
+    monkeypatch.setattr("irtbench.models.quadrature.STEEPEST", 0.9)
     assert m2() == pytest.approx(found, rel=1e-5)
-    monkeypatch.setattr("irtbench.models.factor_quadrature.STEEPEST", 100.0)  # the usual grid, .75 apart
+    monkeypatch.setattr("irtbench.models.quadrature.STEEPEST", 100.0)  # the usual grid, .75 apart
     assert abs(m2() / found - 1) > 1e-3
 
 
