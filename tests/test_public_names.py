@@ -102,7 +102,7 @@ INNER_FILES = {
     "models": "category_table coded_scores item_models.graded item_models.logistic pyro_model.categories "
     "pyro_model.rows "
     "pyro_model.sites",
-    "estimation": "doubts item_quantiles anchors status threads",
+    "estimation": "doubts item_quantiles anchors scale_fit status threads",
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood posterior_scores quadratic_form",
     "analysis": "compared_items effect_size linked_groups matching_score meta_regression option_model "
     "robust_linking shift_likelihood time_left",

@@ -133,20 +133,9 @@ def fit_next_to_anchors(
     design: Tensor | None = None,
     find: Callable[..., Estimate] = find_mode,
 ) -> Placed:
-    """The mode of the items that are not known, and of the population.
+    """The mode of the items that are not known, and of the population; `problem` has the known items as constants.
 
-    Parameters
-    ----------
-    problem
-        Of one group, whose known items are constants.
-    n_nodes, tolerance, max_steps
-        As in `FitSettings`.
-    start
-        Items to start from, on the anchors' scale.
-    design
-        By which the items' parameters are made of fewer, see `DesignedProblem`.
-    find
-        Finds the mode.
+    `start` are items on the anchors' scale, `design` is that of `fit_scale`, and `find` finds the mode.
     """
     first = anchored_start(problem) if start is None else (known_in_place(problem, start),)
 
