@@ -39,7 +39,7 @@ from irtbench.models.pyro_model.shared import COMMON_SLOPE, SPECIFIC_SLOPE, Shar
 #: A Pyro model of items: a function of rows and nodes, perhaps with options such as those of `logistic_model`.
 ItemModel = Callable[..., Any]
 
-#: Columns of `ItemTensors` that a site's values fill, and the other sites of items.
+#: Columns of `ItemTensors` that a site's values fill; of other sites the model says it.
 COLUMNS = {
     "slope": SLOPES,
     "log_slope": SLOPES,
@@ -48,7 +48,6 @@ COLUMNS = {
     "log_slope_and_intercept": LINEAR,
     "guessing_logit": slice(GUESSING, None),
 }
-OTHER_SITES = (COMMON_SLOPE, SPECIFIC_SLOPE, "gap", "upper_logit", "dispersion_logit")
 OF_LOGARITHM = ("log_slope", "log_slope_and_intercept")
 
 
@@ -318,8 +317,9 @@ def trace_model(
     drawn, trace = trace_sites(model, rows, nodes)
     observed = observed_site(trace)
     row, infer = observed["fn"], observed["infer"]
-    sites = (*COLUMNS, *OTHER_SITES)
-    if (not drawn and infer.get(KNOWN) is None) or set(drawn) - set(sites):
+    sites = (*COLUMNS, COMMON_SLOPE, SPECIFIC_SLOPE)
+    unknown = set[str]() if row.on_logits else set(drawn) - set(sites)  # items in categories have sites of any names
+    if (not drawn and infer.get(KNOWN) is None) or unknown:
         raise NotImplementedError(f"the model draws {', '.join(drawn)}; expected some of {', '.join(sites)} alone")
     items, shared = row.items, next((site["infer"][SHARED] for site in drawn.values() if SHARED in site["infer"]), None)
     entries = {
