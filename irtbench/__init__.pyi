@@ -50,10 +50,10 @@ from irtbench.estimation.many_scales.fit_many import fit_many as fit_many
 from irtbench.estimation.multiple_groups import fit_groups as fit_groups
 from irtbench.estimation.bifactor import fit_bifactor as fit_bifactor
 from irtbench.estimation.factors import fit_factors as fit_factors
-from irtbench.diagnostics.classical import classical_statistics as classical_statistics
+from irtbench.diagnostics.internal_consistency import classical_statistics as classical_statistics
 from irtbench.diagnostics.internal_consistency import internal_consistency as internal_consistency
 from irtbench.diagnostics.measurement_precision import measurement_precision as measurement_precision
-from irtbench.diagnostics.scale_reliability import scale_reliability as scale_reliability
+from irtbench.diagnostics.measurement_precision import scale_reliability as scale_reliability
 from irtbench.diagnostics.item_fit import item_fit as item_fit
 from irtbench.diagnostics.local_dependence import local_dependence as local_dependence
 from irtbench.diagnostics.global_fit import global_fit as global_fit
@@ -61,7 +61,7 @@ from irtbench.diagnostics.person_fit import person_fit as person_fit
 from irtbench.diagnostics.answer_similarity import answer_similarity as answer_similarity
 from irtbench.diagnostics.empirical_curve import empirical_curve as empirical_curve
 from irtbench.diagnostics.mean_square_fit import mean_square_fit as mean_square_fit
-from irtbench.diagnostics.tetrachoric import tetrachoric as tetrachoric
+from irtbench.diagnostics.correlation import tetrachoric as tetrachoric
 from irtbench.analysis.model_comparison import likelihood_ratio as likelihood_ratio
 from irtbench.analysis.model_comparison import compare_models as compare_models
 from irtbench.analysis.parallel_analysis import parallel_analysis as parallel_analysis
@@ -75,8 +75,8 @@ from irtbench.analysis.item_shifts import item_shifts as item_shifts
 from irtbench.analysis.explained_difficulty import explain_difficulty as explain_difficulty
 from irtbench.analysis.linear_logistic_test import linear_logistic_test as linear_logistic_test
 from irtbench.analysis.wrong_keys import wrong_keys as wrong_keys
-from irtbench.analysis.mantel_haenszel import mantel_haenszel as mantel_haenszel
-from irtbench.analysis.score_regression import score_regression as score_regression
+from irtbench.analysis.bias_by_score import mantel_haenszel as mantel_haenszel
+from irtbench.analysis.bias_by_score import score_regression as score_regression
 from irtbench.bank.norms import Norms as Norms
 from irtbench.bank.norms import rake as rake
 from irtbench.bank.scale import Scale as Scale
@@ -127,7 +127,7 @@ from irtbench.evaluation.breakdown import accuracy_by_type as accuracy_by_type
 from irtbench.evaluation.breakdown import advantage_by_type as advantage_by_type
 from irtbench.evaluation.calibration import calibration as calibration
 from irtbench.evaluation.calibration import brier_score as brier_score
-from irtbench.evaluation.calibration_difference import calibration_difference as calibration_difference
+from irtbench.evaluation.calibration import calibration_difference as calibration_difference
 from irtbench.evaluation.reliability import reliability_curve as reliability_curve
 from irtbench.evaluation.consistency import switch_protocol as switch_protocol
 from irtbench.evaluation.human_bound import crowd_filter as crowd_filter

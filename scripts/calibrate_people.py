@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from irtbench.data.readers import read_items, read_responses
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
-from irtbench.evaluation.calibration import Calibration, calibration
-from irtbench.evaluation.calibration_difference import calibration_difference
+from irtbench.evaluation.calibration import Calibration, calibration, calibration_difference
 from irtbench.models.curves import icc
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.theta_posterior import log_likelihood, node_posterior

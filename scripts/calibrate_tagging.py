@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from irtbench.evaluation.calibration import calibration
-from irtbench.evaluation.calibration_difference import calibration_difference
-from irtbench.evaluation.probability_pairs import concatenate_classes
+from irtbench.evaluation.calibration import calibration, calibration_difference
+from irtbench.evaluation.reliability import concatenate_classes
 
 N_TAGS, LENGTH = 4, 15
 N_FEATURES, N_VALUES = 4, 12  # features of a word, and values each can have

@@ -17,8 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.naive_bayes import BernoulliNB
 
-from irtbench.evaluation.calibration import calibration
-from irtbench.evaluation.calibration_difference import calibration_difference
+from irtbench.evaluation.calibration import calibration, calibration_difference
 
 N_CAUSES, WORDS_A_CAUSE = 60, 4
 SEEN = 0.7  # chance that a cause that is there shows each of its words

@@ -14,8 +14,7 @@ import argparse
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.evaluation.calibration import calibration
-from irtbench.evaluation.calibration_difference import calibration_difference
+from irtbench.evaluation.calibration import calibration, calibration_difference
 from irtbench.evaluation.reliability import adaptive_bins
 
 BIN_SIZE = 100

@@ -3,10 +3,12 @@
 Item bias: two groups of 500, the second .7 less able, 20 items, five of them harder for it by a shift (or none); 2PL
 slopes .8 to 2, and a 3PL with c = .2. Each data set is tested with all items as anchors and with purified ones.
 One more factor: one ability, or with --between .85 two that correlate so; p is at most .05 if none of 19 samples
-reaches the statistic, so that drawing stops at the first that does. Guessing: a 2PL. Use:
+reaches the statistic, so that drawing stops at the first that does. Guessing: a 2PL. Regressions: item bias of clean
+graded items by ordinal regression on ability, 160 people (--size 160 20), a quarter of them focal, .5 less able; how
+much a person answers is skewed and grows with ability, a third is missing. Use:
 
-    python scripts/levels_of_tests.py (bias | factors | guessing) [--sets 40] [--kind 2pl] [--shift .5] [--size 600 16]
-        [--between 1]
+    python scripts/levels_of_tests.py (bias | factors | guessing | regressions) [--sets 40] [--kind 2pl] [--shift .5]
+        [--size 600 16] [--between 1]
 """
 
 from __future__ import annotations
@@ -16,17 +18,22 @@ import warnings
 from collections import defaultdict
 
 import numpy as np
+import pandas as pd
+from scipy.special import chdtrc, expit, softmax
 
+from irtbench.analysis.bias_by_score import mantel_haenszel, score_regression
 from irtbench.analysis.factor_test import draw_sample
 from irtbench.analysis.guessing import guessing_test
 from irtbench.analysis.item_bias import item_bias
-from irtbench.analysis.mantel_haenszel import mantel_haenszel
-from irtbench.analysis.score_regression import score_regression
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.logistic_regression import ordinal_regression, score_statistic
 from irtbench.estimation.factors import FactorModel, fit_factors
 from irtbench.estimation.settings import FitSettings
+from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 
 ALPHA = 0.05
@@ -112,6 +119,49 @@ def guessing(sets: int, size: tuple[int, int]) -> None:
     print(f"{n} x {n_items}: {cell(each)}, any {cell(np.array([(test.p_adjusted < ALPHA).any() for test in found]))}")
 
 
+def regressions(sets: int, size: tuple[int, int], shift: float) -> None:
+    """Print a row a test: level, and power for items that are harder by the shift, a fifth of them."""
+    n, n_items = size
+    biased = np.arange(n_items) < (n_items // 5 if shift else 0)
+    grid, p = normal_grid(121), defaultdict(list)
+    for number in range(sets):
+        rng = np.random.default_rng([number, n, n_items])
+        a, focal = rng.uniform(0.8, 2.2, n_items), np.arange(n) >= 3 * n // 4
+        steps = np.sort(rng.normal(0, 0.6, (n_items, 1)) + np.linspace(-1.2, 1.2, 4), axis=1)
+        theta = rng.normal(size=n) - 0.5 * focal
+        items, harder = (graded(a, steps + by[:, None]) for by in (np.zeros(n_items), shift * biased))
+        values = np.where(focal[:, None], *(part.simulate(theta, rng=rng).to_numpy(float) for part in (harder, items)))
+        share = expit(theta + 1.5 * rng.normal(size=n) + rng.exponential(size=n))
+        values[rng.random(values.shape) > np.clip(share * 0.667 / share.mean(), 0.05, 1)[:, None]] = np.nan
+        chosen, logs = items.chosen(values - 1), items.log_probabilities(grid.nodes)
+        prior = -0.5 * (grid.nodes + 0.5 * focal[:, None]) ** 2
+        found = []
+        for own in np.split(np.arange(logs.shape[1]), n_items):
+            rest = np.delete(chosen, own, axis=1) @ np.delete(logs, own, axis=1).T
+            ability, there = softmax(rest + prior, axis=1) @ grid.nodes, chosen[:, own].any(axis=1)
+            columns = np.stack([ability, focal, focal * ability], axis=1)[there]
+            counts = chosen[there][:, own].astype(float)
+            counts = counts[:, counts.any(axis=0)]
+            same, either = (ordinal_regression(columns[:, :width], counts, 1e-4) for width in (1, 3))
+            ratio = 2 * (either.log_likelihood - same.log_likelihood)
+            found.append([score_statistic(columns, counts, 1e-4, same), ratio])
+        for name, x2 in zip(("score", "likelihood ratio"), np.transpose(found), strict=True):
+            p[name].append(chdtrc(2, x2))
+    for name, each in p.items():
+        below = np.array(each) < ALPHA
+        row = [name, cell(below[:, ~biased].mean(axis=1))]
+        print("| " + " | ".join(row + ([cell(below[:, biased].mean(axis=1))] if shift else [])) + " |")
+
+
+def graded(a: np.ndarray, steps: np.ndarray) -> CategoryParameters:
+    """Graded response items with these slopes and steps."""
+    names = {f"step_{k + 1}": column for k, column in enumerate(steps.T)}
+    ids = [f"i{j}" for j in range(len(a))]
+    levels = "|".join(map(str, range(1, steps.shape[1] + 2)))
+    table = pd.DataFrame({"item_id": ids, "discrimination": a, "categories": levels} | names)
+    return CategoryParameters.from_table(table, [Graded()] * len(a))
+
+
 def cell(shares: np.ndarray) -> str:
     """Mean and its standard error over data sets."""
     return f"{np.mean(shares):.3f} ± {np.std(shares, ddof=1) / np.sqrt(len(shares)):.3f}".replace("0.", ".")
@@ -119,7 +169,7 @@ def cell(shares: np.ndarray) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["bias", "factors", "guessing"])
+    parser.add_argument("what", choices=["bias", "factors", "guessing", "regressions"])
     parser.add_argument("--sets", type=int, default=40)
     parser.add_argument("--kind", choices=["2pl", "3pl"], default="2pl")
     parser.add_argument("--shift", type=float, default=0.5)
@@ -132,8 +182,10 @@ def main() -> None:
         bias(chosen.sets, chosen.kind, chosen.shift)
     elif chosen.what == "factors":
         factors(chosen.sets, size, chosen.between)
-    else:
+    elif chosen.what == "guessing":
         guessing(chosen.sets, size)
+    else:
+        regressions(chosen.sets, size, chosen.shift)
 
 
 if __name__ == "__main__":

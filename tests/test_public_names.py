@@ -67,22 +67,9 @@ INNER_FUNCTIONS = {
     "models.quadrature": "factor_quadrature refine",
     "models.pyro_model.item_tensors": "log_probabilities",
     "models.theta_posterior": "node_posterior ability_posterior",
-    "diagnostics.item_fit": "rest_score_distributions",
-    "diagnostics.moments": "shares_of",
-    "diagnostics.logistic_regression": "logistic_regression ordinal_regression",
-    "analysis.dependence_bootstrap": "bootstrap_p",
-    "analysis.explained_responses": "fit_explanatory_items",
-    "analysis.linked_groups": "link",
-    "analysis.meta_regression": "meta_regression",
-    "analysis.option_model": "fit_options",
-    "analysis.effect_size": "ets_class nagelkerke",
-    "analysis.matching_score": "match_groups purified_anchors",
-    "analysis.robust_linking": "agreeing_items linked_by_agreement",
     "estimation.multiple_groups": "group_problem",
     "models.pyro_model.model": "by_slope_and_intercept difficulty_of",
     "data.peer_agreement": "peer_shares",
-    "evaluation.exact_sums": "drawn_sum",
-    "evaluation.pairing": "pair_scores",
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
@@ -103,13 +90,13 @@ INNER_FILES = {
     "pyro_model.rows "
     "pyro_model.sites",
     "estimation": "doubts item_quantiles anchors scale_fit status threads",
-    "diagnostics": "checks correlation logistic_regression moments pattern_likelihood posterior_scores quadratic_form",
-    "analysis": "compared_items effect_size linked_groups matching_score meta_regression option_model "
+    "diagnostics": "checks logistic_regression moments posterior_scores quadratic_form",
+    "analysis": "compared_items effect_size linked_groups matching_score meta_regression "
     "robust_linking shift_likelihood time_left",
     "bank": "schema",
     "building": "accuracy_form binary_program checkpoint form_program item_pool removals",
     "scoring": "modal part_scores",
-    "evaluation": "categorical_draws exact_sums pairing",
+    "evaluation": "",
     "study": "biased_items diagnosis explained_items fitted_scale screened_crowd study_data study_template systems",
 }
 

@@ -30,5 +30,5 @@ from irtbench.analysis.horizons import TimeHorizon as TimeHorizon
 from irtbench.analysis.task_lengths import time_horizon as time_horizon
 from irtbench.analysis.linear_logistic_test import LinearLogisticTest as LinearLogisticTest
 from irtbench.analysis.wrong_keys import WrongKeys as WrongKeys
-from irtbench.analysis.mantel_haenszel import MantelHaenszel as MantelHaenszel
-from irtbench.analysis.score_regression import ScoreRegression as ScoreRegression
+from irtbench.analysis.bias_by_score import MantelHaenszel as MantelHaenszel
+from irtbench.analysis.bias_by_score import ScoreRegression as ScoreRegression

@@ -123,7 +123,7 @@ def differential_test_functioning(
     with 0 the reference. The weights w are even on [-6, 6], as R mirt's `DTF` has them (its sign is the other), or the
     group's own density of ability: what its members lose or gain on average.
 
-    Intervals stand on draws of the free items' parameters from their joint sampling covariance, in which the error of
+    Intervals are from draws of the free items' parameters from their joint sampling covariance, in which the error of
     the groups' means and standard deviations is. The unsigned difference of a draw is larger than that of the
     estimate, which is larger than the true one, since errors count whatever their sign; its interval therefore reaches
     as far below the estimate as the draws reach above, and not below 0.

@@ -27,7 +27,7 @@ FEWEST_SAMPLES = 19  # with fewer no p is as small as .05
 USUAL_SAMPLES = 99
 USUAL_RESPONSES = 500_000  # of which the usual number of samples takes a minute or two
 LATER_SAMPLES = 10  # that are refitted together after the first nineteen
-MOST_TOGETHER = 2**22  # responses: of larger data no more samples are held than these
+MOST_TOGETHER = 2**22  # responses: of larger data no more are in memory at once
 ENOUGH_EXCEED = 10  # samples: of 99, p is then above .10 for certain
 
 
@@ -80,7 +80,7 @@ def with_bootstrap(
 
     The samples may end early, where ``suffices`` says from the nineteenth on that they tell enough: a sequential Monte
     Carlo test (Besag & Clifford, 1991). If it ends them as soon as in h samples a pair is as large as the largest of
-    the data, p_adjusted of that pair is no less than h / B, which keeps its level. On how many samples p stands is
+    the data, p_adjusted of that pair is no less than h / B, which keeps its level. The number of samples is
     ``bootstrap_samples`` of the result.
 
     Parameters
@@ -237,13 +237,6 @@ def bootstrap_p(
     observed: NDArray[np.float64], simulated: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Share of simulated statistics at least as large as those observed, each alone and as the largest of all.
-
-    Parameters
-    ----------
-    observed
-        Shape (n_statistics,); NaN stays NaN.
-    simulated
-        Shape (n_samples, n_statistics).
 
     Examples
     --------

@@ -1,11 +1,14 @@
-"""How large is a difference between groups: classes of the delta scale and of the change of R2 (NumPy only)."""
+"""Results of item bias: how large a difference is, by classes of delta and of the change of R2 (NumPy only)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from irtbench.data.shown import Drawn, counted, significant
 
 Grade = Literal["A", "B", "C", ""]
 
@@ -22,13 +25,6 @@ def ets_class(
 
     A: delta within 1 of 0, or not significantly different from 0. C: 1.5 or more to either side and significantly more
     than 1, one-sided at .05. B: what is neither. Empty where delta is not finite.
-
-    Parameters
-    ----------
-    delta, error
-        Difference on the delta scale and its standard error, shape (n_items,).
-    significant
-        Where delta is significantly different from 0, shape (n_items,).
     """
     absolute = np.abs(delta)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -52,15 +48,32 @@ def jodoin_gierl_class(r2_change: NDArray[np.float64]) -> tuple[Grade, ...]:
 
 
 def nagelkerke(log_likelihood: float, counts: NDArray[np.float64]) -> float:
-    """R2 = (1 - (L0 / L)^(2/n)) / (1 - L0^(2/n)), with L0 the likelihood of the outcomes' shares alone.
-
-    Parameters
-    ----------
-    log_likelihood
-        log L of a regression of these answers.
-    counts
-        How often there was each outcome, wrong and right or a category, two of them at least.
-    """
+    """R2 = (1 - (L0 / L)^(2/n)) / (1 - L0^(2/n)), with L0 the likelihood of the outcomes' shares alone."""
     n, there = float(counts.sum()), counts[counts > 0]
     log_l0 = float((there * np.log(there / n)).sum())
     return float(-np.expm1(2 / n * (log_l0 - log_likelihood)) / -np.expm1(2 / n * log_l0))
+
+
+@dataclass(frozen=True, eq=False)
+class ItemDifferences(Drawn):
+    """Base of results that compare each item between groups: arrays of shape (n_items,)."""
+
+    item_ids: tuple[str, ...]
+    p: NDArray[np.float64]
+    p_adjusted: NDArray[np.float64]
+
+    def in_short(self) -> str:
+        """How many items, and how many differ between the groups."""
+        return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)}"
+
+
+@dataclass(frozen=True, eq=False)
+class DifferencesByScore(ItemDifferences):
+    """Base of those that compare respondents of the same sum score, which the anchors make."""
+
+    groups: dict[str, int]
+    df: int
+    anchor: NDArray[np.bool_]
+    rounds: int
+    settled: bool
+    n_left_out: int

@@ -185,7 +185,7 @@ def explain_difficulty(
     standard_errors
         Of the difficulties, shape (n_items,); None for those by the items' covariance.
     joint_error
-        Of all items together, which then stands for the standard errors: what their errors have in common, the zero and
+        Of all items together, which then replaces the standard errors: what their errors have in common, the zero and
         the unit of the scale above all. None where errors are taken as independent.
     shrinkage
         Whether effects are drawn to 0: ``none``, ``learnt``, or ``auto``: with five features or more, or fewer than
@@ -193,7 +193,7 @@ def explain_difficulty(
     population
         Of the people who answer; None for the standard normal.
     curved
-        Whether difficulty may bend in the features and they may depend on each other: beside straight lines a Gaussian
+        Whether difficulty may bend in the features and they may depend on each other: next to straight lines a Gaussian
         process of them, exp(-d^2 / 2) with d the root mean square distance of standardised features, both drawn to 0.
         Effects are then those of the straight lines.
     level
@@ -304,7 +304,7 @@ class Design:
         return np.hstack([standard / np.sqrt(len(self.sd)), kernel(standard, self.items) @ self.directions])
 
     def effects(self, found: MetaRegression) -> tuple[Array, Array]:
-        """Intercept and effects per unit of each feature, with standard errors; of curves none is told."""
+        """Intercept and effects per unit of each feature, with standard errors; without those of curves."""
         n = len(self.sd) + 1
         unit = np.sqrt(len(self.sd)) if self.directions.shape[1] else 1.0
         back = np.diag(np.concatenate([[1.0], 1 / (unit * self.sd)]))
@@ -487,8 +487,8 @@ def _answers_worth(items: ItemParameters, variance: float, null: MetaRegression,
     items = items.select([name for name, there in zip(items.item_ids, known, strict=True) if there])
     spread = float(np.log(items.discrimination).std())
     away = population.nodes[:, None] - items.difficulty
-    told = population.weights[:, None] * information(population.nodes, items)  # of b: as much as of ability
-    own, across, of_slope = (np.sum(told * part, axis=0) for part in (1.0, -away, away**2))
+    info = population.weights[:, None] * information(population.nodes, items)  # of b: as much as of ability
+    own, across, of_slope = (np.sum(info * part, axis=0) for part in (1.0, -away, away**2))
 
     def left(log_answers: float) -> float:
         n = float(np.exp(log_answers))

@@ -174,7 +174,7 @@ class ExplanatoryItems:
 
 @dataclass(frozen=True, eq=False)
 class ItemPriors:
-    """The priors as they stand, and theta's origin and unit in terms of those at the start.
+    """The current priors, and theta's origin and unit in terms of those at the start.
 
     Parameters
     ----------
@@ -237,23 +237,6 @@ def fit_explanatory_items(
     """Fit items with the regression of their difficulty.
 
     Slopes are positive: an item that the able get wrong has a slope near 0, and its difficulty that of its features.
-
-    Parameters
-    ----------
-    responses
-        Graded responses. Items that all got right or all got wrong are items like others.
-    columns
-        Features of the items of the responses, of like scales where effects are shrunk, shape (n_items, n_columns).
-    kind
-        ``2pl`` or ``rasch``.
-    shrink
-        Whether effects are drawn to 0, see `meta_regression`.
-    seed
-        For Pyro's random numbers; none is drawn.
-    device
-        As in `FitSettings`.
-    progress
-        Told of each update.
     """
     given = as_responses(responses)
     with threads_for(given.n_respondents * given.n_items), fenced(seed), torch.no_grad():
@@ -273,7 +256,7 @@ def fit_explanatory_items(
 
 @dataclass
 class ExplanatoryFit:
-    """A fit on its way: the priors as they stand, and the items at the mode under them."""
+    """A fit on its way: the current priors, and the items at the mode under them."""
 
     problem: Problem
     priors: ItemPriors
@@ -307,8 +290,8 @@ class ExplanatoryFit:
         """The mode under the priors, the posteriors around it, and the priors learnt anew."""
         before, converged = self.priors, self.to_mode()
         at, (mean, variance) = self.priors, self.moments()
-        told = without_prior(mean[:, 1], variance[:, 1], self.expected, at.residual)
-        found = meta_regression(told, self.columns, shrink=self.shrink)
+        given = without_prior(mean[:, 1], variance[:, 1], self.expected, at.residual)
+        found = meta_regression(given, self.columns, shrink=self.shrink)
         slope = at.slope
         if not self.rasch:
             slope = slopes_learnt(without_prior(mean[:, 0], variance[:, 0], *at.slope), at.slope)
@@ -335,7 +318,7 @@ class ExplanatoryFit:
         return found.status.converged
 
     def with_priors(self) -> Problem:
-        """The Pyro model with the priors as they stand, its responses and nodes."""
+        """The Pyro model with the current priors, its responses and nodes."""
         expected = torch.from_numpy(self.expected).to(self.items.intercept.device)
         every, residual = torch.ones_like(expected, dtype=torch.bool), torch.full_like(expected, self.priors.residual)
         named = Priors("hierarchical", log_slope=None if self.rasch else self.priors.slope)
@@ -417,8 +400,8 @@ def without_prior(mean: Array, variance: Array, prior_mean: Array | float, prior
     return Estimates(mean + (mean - prior_mean) / (prior_sd**2 * precision), precision**-0.5)
 
 
-def slopes_learnt(told: Estimates, before: tuple[float, float]) -> tuple[float, float]:
+def slopes_learnt(given: Estimates, before: tuple[float, float]) -> tuple[float, float]:
     """Mean and standard deviation of log |a|, as if two slopes had been seen before (see `learnt_prior`)."""
-    values = np.append(told.values, before[0] + SEEN_DEVIATION * np.array([-1.0, 1.0]))
-    found = meta_regression(Estimates(values, np.append(told.sd, [0.0, 0.0])), np.empty((len(values), 0)))
+    values = np.append(given.values, before[0] + SEEN_DEVIATION * np.array([-1.0, 1.0]))
+    found = meta_regression(Estimates(values, np.append(given.sd, [0.0, 0.0])), np.empty((len(values), 0)))
     return float(found.coefficients[0]), max(found.residual_sd, LEAST_OF_SLOPES)

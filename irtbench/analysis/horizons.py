@@ -85,7 +85,7 @@ class TimeHorizon(Drawn):
         )
 
     def in_short(self) -> str:
-        """How many systems, the span of their horizons at the first share, and what stands behind them."""
+        """How many systems, the span of their horizons at the first share, and the regression behind them."""
         known = self.horizon[np.isfinite(self.horizon[:, 0]), 0]
         span = (
             " to ".join(in_words(end, self.unit) for end in (known.min(), known.max())) if known.size else "not known"

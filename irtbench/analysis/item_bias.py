@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -14,8 +13,14 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, expit
 
 from irtbench.analysis.compared_items import ComparedItems, ItemsInCategories, RightOrWrongItems, in_every_group
-from irtbench.analysis.effect_size import DELTA_PER_LOGIT, Grade, ets_class, jodoin_gierl_class, nagelkerke
-from irtbench.analysis.item_differences import ItemDifferences
+from irtbench.analysis.effect_size import (
+    DELTA_PER_LOGIT,
+    Grade,
+    ItemDifferences,
+    ets_class,
+    jodoin_gierl_class,
+    nagelkerke,
+)
 from irtbench.analysis.linked_groups import GroupLikelihood, LinkedGroups, link
 from irtbench.analysis.matching_score import FEWEST_IN_GROUP, FEWEST_ITEMS, Statistics, purified_anchors
 from irtbench.analysis.robust_linking import agreeing_items
@@ -24,15 +29,13 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.diagnostics.logistic_regression import ordinal_regression
+from irtbench.diagnostics.logistic_regression import ordinal_regression, score_statistic
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fit_categories import RASCH_KINDS, Models, check_categories, fit_categories, models_of
+from irtbench.estimation.fit_categories import RASCH_KINDS, Models, check_categories, models_of
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.status import Status
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
 from irtbench.models.item_models.partial_credit import Nominal
-from irtbench.models.item_parameters import ItemParameters
 
 Method = Literal["likelihood_ratio", "logistic"]
 Size = Literal["negligible", "moderate", "large"]
@@ -40,7 +43,6 @@ Size = Literal["negligible", "moderate", "large"]
 SIZES: dict[Grade, Size] = {"A": "negligible", "B": "moderate", "C": "large"}
 MOST_ROUNDS = 10
 MOST_TO_REFIT = 60  # items; the time grows with their square
-TOLERANCE_ALONE = 1e-3  # of the items of a group by itself
 FIRMNESS = 1e-4  # keeps the coefficients of a perfect prediction finite, with the weight of next to nothing
 
 
@@ -93,7 +95,7 @@ class ItemBias(
     df
         See x2.
     merged
-        Items of which some category was given by one group alone, and counts as the one beside it.
+        Items of which some category was given by one group alone, and counts as the one next to it.
     """
 
     method: Method
@@ -147,7 +149,8 @@ def item_bias(
     their fit; at last, with up to 60 items, all are fitted again with each item free.
 
     ``logistic`` (Swaminathan & Rogers, 1990): the same by regressing the response on ability, group and their
-    product. Ability is the posterior mean given the responses to the other items and the group's own population:
+    product, tested by Rao's score statistic, which with few responses keeps its level better than the likelihood ratio.
+    Ability is the posterior mean given the responses to the other items and the group's own population:
     matching on it or on a sum score without regard to the group mistakes a difference in ability for bias, since
     the same score then means another ability.
 
@@ -166,7 +169,7 @@ def item_bias(
     models, levels
         Where responses are scores in categories: their model, ``grm`` or ``gpcm`` (and 2pl, 3pl where mixed), and the
         labels in their order, see `fit_categories`. A category that one of the groups never gave counts as the one
-        beside it. The regression is an ordinal one, of cumulative logits (French & Miller, 1996).
+        next to it. The regression is an ordinal one, of cumulative logits (French & Miller, 1996).
     focal
         Who belongs to the focal group (machines, say); the others are the reference. Shape (n_respondents,).
     method
@@ -230,7 +233,7 @@ def item_bias(
 
     first = np.ones(n_items, dtype=np.bool_)
     if purify:
-        first = agreeing_items(partial(_alone, compared), focal, compared.observed)
+        first = agreeing_items(compared.estimated, focal, compared.observed)
     with fenced(0), torch.no_grad():
         anchor, (_, _, (linked, found)), rounds, _ = purified_anchors(
             test, first, alpha=alpha, purify=purify, most_rounds=MOST_ROUNDS
@@ -268,22 +271,6 @@ def item_bias(
         df=df,
         merged=merged,
     )
-
-
-def _alone(compared: ComparedItems, members: NDArray[np.bool_]) -> ItemParameters | None:
-    """The items as some of the respondents alone have them, with the weak prior; None if they cannot be estimated."""
-    settings = replace(compared.settings, prior="weak", standard_errors=True)
-    tolerance = max(settings.tolerance, TOLERANCE_ALONE)
-    if isinstance(compared, RightOrWrongItems):
-        found = fit_model(compared.responses.select_respondents(members), replace(settings, tolerance=tolerance))
-        return found.items if found.converged and found.items.covariance is not None else None
-    assert isinstance(compared, ItemsInCategories)
-    scores = pd.DataFrame(compared.codes[members], columns=list(compared.item_ids)).astype(np.float64)
-    models = dict(zip(compared.item_ids, compared.models, strict=True))
-    known = fit_categories(
-        scores.where(scores != MISSING), models, prior="weak", tolerance=tolerance, device=settings.device
-    )
-    return known.items.as_items() if known.converged and known.items.covariance is not None else None
 
 
 def comparable_items(responses: ResponseMatrix, focal: NDArray[np.bool_]) -> tuple[str, ...]:
@@ -365,9 +352,9 @@ def _in_categories(
 
 def _by_likelihood_ratio(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:
     """X2 of both parameters, X2 of the intercept, its shift, RMS difference of the curves, and no R2."""
-    common = linked.held(item, slope=False, intercept=False)
-    uniform = linked.held(item, slope=False, intercept=True, start=common)
-    either = linked.held(item, slope=True, intercept=True, start=uniform)
+    common = linked.others_fixed(item, slope=False, intercept=False)
+    uniform = linked.others_fixed(item, slope=False, intercept=True, start=common)
+    either = linked.others_fixed(item, slope=True, intercept=True, start=uniform)
     shift = linked.shifted(item, uniform)
     curves = linked.expected_shares(item, either)
     rms = float((linked.groups[1].log_weights.exp() @ (curves[1] - curves[0]) ** 2).sqrt())
@@ -405,8 +392,8 @@ def _by_regression(linked: LinkedGroups, item: int) -> tuple[float, float, float
     totals = counts.sum(axis=0)
     r2_change = nagelkerke(either.log_likelihood, totals) - nagelkerke(same.log_likelihood, totals)
     return (
-        max(2 * (either.log_likelihood - same.log_likelihood), 0.0),
-        max(2 * (uniform.log_likelihood - same.log_likelihood), 0.0),
+        score_statistic(columns, counts, FIRMNESS, same),
+        score_statistic(columns[:, :2], counts, FIRMNESS, same),
         float(uniform.coefficients[n_steps + 1]),
         float(np.sqrt(np.mean((shares[0] - shares[1]) ** 2))),
         r2_change,

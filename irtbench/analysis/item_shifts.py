@@ -12,8 +12,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import ndtri
 from scipy.stats import chi2
 
-from irtbench.analysis.effect_size import DELTA_PER_LOGIT
-from irtbench.analysis.item_differences import ItemDifferences
+from irtbench.analysis.effect_size import DELTA_PER_LOGIT, ItemDifferences
 from irtbench.analysis.shift_likelihood import GRID, Mode, ShiftLikelihood
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
@@ -66,7 +65,7 @@ class ItemShifts(
     omega
         Standard deviation of what the systems of a family share beyond it; NaN without families.
     families
-        The family of each system; empty where each stands alone.
+        The family of each system; empty where each is its own.
     theta, se_theta
         The systems' abilities with the shifts allowed for, shape (n_systems,).
     level
@@ -132,7 +131,7 @@ def item_shifts(
     part of the model: it is no shift. tau is tested by the likelihood ratio, half a chi-square since 0 is the boundary
     (Self & Liang, 1987); intervals of shifts average over tau with flat weights.
 
-    p of an item stands on the number of systems that got it right, the sufficient statistic of its shift: its
+    p of an item is that of the number of systems that got it right, the sufficient statistic of its shift: its
     distribution without a shift is Poisson-binomial at abilities drawn from their posterior by the other items, and p
     is two-sided and mid-p.
 
@@ -147,7 +146,7 @@ def item_shifts(
     items
         Parameters of at least these items, estimated from people.
     families
-        The family of each system; None where each stands alone.
+        The family of each system; None where each is its own.
     adjustment
         Of p over the items.
     level

@@ -209,7 +209,7 @@ def ability_regression(
 def estimate_start(likelihoods: Array, nodes: Array, q: Array) -> Array:
     """Where the steps begin: the regression of the most likely abilities, and what it leaves."""
     top = nodes[likelihoods.argmax(axis=1)]
-    inside = np.clip(top, *np.quantile(top, [0.1, 0.9]))  # who is all right or all wrong stands at the end
+    inside = np.clip(top, *np.quantile(top, [0.1, 0.9]))  # all right and all wrong are at the ends
     effects = q.T @ inside / len(q)
     return np.append(effects, np.log(max(float((inside - q @ effects).std()), 0.3)))
 
@@ -256,13 +256,7 @@ def design_of(covariates: pd.DataFrame | Array, respondent_ids: tuple[str, ...])
 
 
 def read_covariates(path: str | Path) -> pd.DataFrame:
-    """Read what is known of respondents from a table ``respondent_id`` and columns of numbers or labels.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, has no such column or no other, or names a respondent twice.
-    """
+    """Read what is known of respondents from a table ``respondent_id`` and columns of numbers or labels."""
     table = with_known_names(read_table(path), "respondent_id")
     demand_columns(table, ["respondent_id"], path)
     if (repeated := table["respondent_id"].duplicated()).any():

@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from irtbench.analysis.compared_items import ComparedItems, RightOrWrongItems
+from irtbench.analysis.compared_items import ComparedItems, RightOrWrongItems, log_odds
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
-from irtbench.estimation.marginal.group_problem import GroupProblem, find_group_mode
+from irtbench.estimation.marginal.group_problem import BOUND, GroupProblem, find_group_mode, group_nodes
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import information
-from irtbench.estimation.marginal.problem import Estimate, Evaluation
+from irtbench.estimation.marginal.problem import Estimate, Evaluation, Problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Stop
 from irtbench.estimation.threads import threads_for
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import MISSING, DenseRows, ResponseRows, as_rows
 
-LARGEST_INTERCEPT = 20.0  # stands for that of an item which all of a group get right
+LARGEST_INTERCEPT = 20.0  # in place of that of an item which all of a group get right
 TOLERANCE, STUDIED_TOLERANCE = 1e-4, 1e-3  # standard errors: twice a log-likelihood is off by about their square
 MOST_STUDIED_STEPS = 60
 
@@ -56,11 +56,10 @@ class GroupLikelihood:
     joint: Tensor
     information: Tensor
 
-    def without(self, item: int, columns: list[int]) -> Tensor:
+    def without(self, item: int, columns: slice) -> Tensor:
         """Log-likelihood of the responses to all other items, shape (n_members, n_nodes)."""
-        place = slice(columns[0], columns[-1] + 1)  # those of an item stand together
-        right, asked = self.rows.right[:, place].to(torch.float64), self.rows.asked[:, item].to(torch.float64)
-        return self.joint - right @ self.log_odds[place] - asked[:, None] * self.log_base[item]
+        right, asked = self.rows.right[:, columns].to(torch.float64), self.rows.asked[:, item].to(torch.float64)
+        return self.joint - right @ self.log_odds[columns] - asked[:, None] * self.log_base[item]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,24 +94,24 @@ class LinkedGroups:
         return self.problem.nodes.theta[:, 0]
 
     def refitted(self, item: int, *, slope: bool, intercept: bool) -> Estimate:
-        """The mode with an item free in the focal group, all others fitted again; see `held`."""
+        """The mode with an item free in the focal group, all others fitted again; see `others_fixed`."""
         differs, start = self.problem.prior.differs.clone(), self.mode.items.matrix.clone()
         differs[item], shift = self.differing(item, differs.shape[1], slope=slope, intercept=intercept)
         start[item, : differs.shape[1]] *= differs[item]
         return maximum(self.problem.with_differs(differs), start, item, None if slope or not intercept else shift)
 
-    def held(self, item: int, *, slope: bool, intercept: bool, start: Found | None = None) -> Found:
-        """The mode with all others held, the focal population free: the item, and below it that.
+    def others_fixed(self, item: int, *, slope: bool, intercept: bool, start: Found | None = None) -> Found:
+        """The mode with all other items fixed, the focal population free: the item, and below it the population.
 
         In the focal group nothing of the item is free, or its `intercept` (it is harder or easier alike), or its
         `slope` and all distances between intercepts too. What is free has no estimate in a group that answered alike:
         at an infinite difficulty its answers are certain.
         """
-        alone, own_rows = self.compared.one_item(item, tuple(part.rows for part in self.groups), self.problem)
+        alone, own_rows = self.one_item(item)
         rows: list[ResponseRows] = [*own_rows]
         for group in np.flatnonzero(self.alike[:, item] & (slope or intercept)):
             rows[group] = as_rows(torch.full((len(rows[group]), 1), MISSING, device=self.theta.device))
-        told = torch.stack([part.information.sum(dim=0) - part.information[item] for part in self.groups])
+        known = torch.stack([part.information.sum(dim=0) - part.information[item] for part in self.groups])
         whole, width = self.mode.items.matrix, alone.free.shape[1]
         differs, shift = self.differing(item, width, slope=slope, intercept=intercept)
         problem = GroupProblem.of_groups(
@@ -120,7 +119,7 @@ class LinkedGroups:
             tuple(rows),
             differs[None] & (not self.alike[:, item].any()),
             known=tuple(part.without(item, self.compared.columns(item)) for part in self.groups),
-            known_information=told,
+            known_information=known,
         )
         if start is None:
             wide = self.problem.prior.width
@@ -134,6 +133,11 @@ class LinkedGroups:
             return problem.evaluate(ItemTensors.from_matrix(matrix))  # which is the mode
         return maximum(problem, matrix, 0, None if slope or not intercept else shift)
 
+    def one_item(self, item: int) -> tuple[Problem, list[DenseRows]]:
+        """The problem of one item, and each group's responses to it."""
+        nodes = replace(self.problem.nodes, dtype=torch.float64)
+        return self.compared.one_item(item, [part.rows for part in self.groups], nodes)
+
     def differing(self, item: int, width: int, *, slope: bool, intercept: bool) -> tuple[Tensor, Tensor]:
         """Which of an item's parameters differ: all that may, those that a shift changes, or none; and the shift."""
         known = torch.from_numpy(self.compared.entries[item]), self.compared.shift(item)
@@ -143,14 +147,9 @@ class LinkedGroups:
         return (shift != 0) & entries & intercept, shift
 
     def by_group(self, item: int, found: Found) -> list[ItemTensors]:
-        """The item as each group meets it; where all answered alike, with an intercept that stands for infinity."""
-        n_columns = found.items.matrix.shape[1]
-        width = n_columns // 2
-        reference, focal = (
-            found.items.matrix[:1, width:],
-            found.items.matrix[:1, :width] + found.items.matrix[:1, width:],
-        )
-        own = [ItemTensors.from_matrix(part) for part in (reference, focal)]
+        """The item as each group meets it; where all answered alike, with an intercept in place of infinity."""
+        difference, reference = found.items.matrix[:1].chunk(2, dim=1)
+        own = [ItemTensors.from_matrix(part) for part in (reference, reference + difference)]
         for group in np.flatnonzero(self.alike[:, item]):
             side = 1.0 if bool(self.groups[group].rows.right[:, item].any()) else -1.0
             certain = torch.full_like(own[group].intercept, side * LARGEST_INTERCEPT)
@@ -165,10 +164,10 @@ class LinkedGroups:
 
     def expected_shares(self, item: int, found: Found) -> list[Tensor]:
         """Expected share of the item's score at each node, in each group, shapes (n_nodes,)."""
-        alone, _ = self.compared.one_item(item, tuple(part.rows for part in self.groups), self.problem)
+        alone, _ = self.one_item(item)
         shares = []
         for own in self.by_group(item, found):
-            odds, base = self.compared.log_odds(alone, own)
+            odds, base = log_odds(alone, own)
             score = torch.arange(1, len(odds) + 1, dtype=torch.float64, device=odds.device) / len(odds)
             shares.append(score @ (odds + base).exp())
         return shares
@@ -208,17 +207,6 @@ def link(
     Where all of a group answer a freed item alike, the likelihood is highest at an infinite difficulty, where the
     answers are certain: they say nothing of anything else, and are left out. A slope that grows without end in the
     focal group is taken to be that of the other.
-
-    Parameters
-    ----------
-    responses
-        Graded responses to items that not all answered alike, or responses in categories.
-    focal
-        Who belongs to the focal group, shape (n_respondents,).
-    freed
-        Items with parameters of their own in each group, shape (n_items,).
-    settings
-        The model and its prior, none or weak.
     """
     settings = replace(settings, tolerance=max(settings.tolerance, TOLERANCE))
     compared = RightOrWrongItems(responses, settings) if isinstance(responses, ResponseMatrix) else responses
@@ -227,22 +215,38 @@ def link(
     counted = ~(alike & freed)
     differs = (freed & counted.all(axis=0))[:, None] & compared.entries
     with threads_for(compared.observed.size), torch.no_grad():
+        pooled = compared.pooled
+        device = pooled.rows.device
+        nodes = group_nodes(BOUND, 12 / (settings.n_nodes - 1), pooled.nodes.dtype, device)
+        rows, start = [compared.rows(part) for part in members], pooled.starting_values()
+        counting = tuple(of_counted(*each) for each in zip(rows, torch.from_numpy(counted).to(device), strict=True))
         while True:
-            problem, start = compared.of_groups(members, counted, differs)
-            problem, mode = find_group_mode(problem, start, tolerance=settings.tolerance, max_steps=settings.max_steps)
+            free = torch.from_numpy(differs).to(device)
+            problem = GroupProblem.of_groups(replace(pooled, nodes=nodes), counting, free)
+            problem, mode = find_group_mode(
+                problem, problem.prior.joined(start), tolerance=settings.tolerance, max_steps=settings.max_steps
+            )
             steep = [j for j in mode.status.steep if j < len(differs) and differs[j, 0]]
             if mode.status.stop is not Stop.AT_BOUND or not steep:
                 break
             differs[steep, 0] = False
         groups = []
-        columns = [compared.columns(item) for item in range(compared.n_items)]
-        for group, (alone, own) in enumerate(problem.each(mode.items)):
-            rows, there = compared.rows(members[group], problem.nodes.theta.device), torch.from_numpy(counted[group])
-            log_odds, log_base = compared.log_odds(alone, own)
-            of_columns = torch.repeat_interleave(there, torch.tensor([len(each) for each in columns]))
-            log_odds, log_base = log_odds * of_columns.to(log_odds)[:, None], log_base * there.to(log_base)[:, None]
-            n_asked = rows.asked.to(torch.float64)
-            joint = rows.right.to(torch.float64) @ log_odds + n_asked @ log_base
-            told = there.to(log_base)[:, None] * n_asked.mean(dim=0)[:, None] * information(alone, own)
-            groups.append(GroupLikelihood(rows, alone.nodes.log_weights, log_odds, log_base, joint, told))
+        n_columns = torch.tensor(compared.n_categories, device=device) - 1
+        for own_rows, there, (alone, own) in zip(rows, counted, problem.each(mode.items), strict=True):
+            counts = torch.from_numpy(there).to(device, torch.float64)[:, None]
+            odds, base = log_odds(alone, own)
+            odds, base = odds * counts.repeat_interleave(n_columns, dim=0), base * counts
+            n_asked = own_rows.asked.to(torch.float64)
+            joint = own_rows.right.to(torch.float64) @ odds + n_asked @ base
+            average = counts * n_asked.mean(dim=0)[:, None] * information(alone, own)
+            groups.append(GroupLikelihood(own_rows, alone.nodes.log_weights, odds, base, joint, average))
     return LinkedGroups(compared, focal, (groups[0], groups[1]), alike, freed, problem, mode)
+
+
+def of_counted(rows: DenseRows, counted: Tensor) -> DenseRows:
+    """The same without the responses, all right or all wrong, to items that do not count, shape (n_items,)."""
+    if bool(counted.all()):
+        return rows
+    trials = None if rows.trials is None else rows.trials.masked_fill(~counted, 0)
+    values = rows.values.masked_fill(~counted, MISSING)
+    return DenseRows(values, rows.n_correct.masked_fill(~counted, 0.0), False, trials)

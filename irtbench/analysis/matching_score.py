@@ -63,23 +63,7 @@ class MatchedGroups:
 
 
 def match_groups(responses: ResponseMatrix, groups: Iterable[str | None], reference: str | None) -> MatchedGroups:
-    """Keep who belongs to a group and answered every item.
-
-    Parameters
-    ----------
-    responses
-        Graded responses.
-    groups
-        The group of each respondent, None or another missing value for those in none.
-    reference
-        The reference group; None for the largest.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than three items or two groups, the reference is unknown, fewer than 10 respondents of a
-        group answered all items, or all of these answered an item alike.
-    """
+    """Keep who belongs to a group, not None, and answered every item; None for the largest as reference."""
     demand_single(responses, "matching by sum score (by ability it is)")
     return matched_values(responses.correct, responses.item_ids, groups, reference)
 
@@ -138,19 +122,6 @@ def purified_anchors(
 
     Of one set of anchors the next has all items that are not significant by it, until a set comes again (Candell &
     Drasgow, 1988).
-
-    Parameters
-    ----------
-    test
-        Statistic and p of every item, given the anchors, and what else was found.
-    anchor
-        The first set, shape (n_items,).
-    alpha
-        Items of a smaller p are no anchors.
-    purify
-        False for the first set alone.
-    most_rounds
-        Most sets that are tried.
     """
     tried = set[bytes]()
     while True:

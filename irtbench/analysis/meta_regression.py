@@ -117,22 +117,7 @@ def meta_regression(
     near: MetaRegression | None = None,
     interval: bool = False,
 ) -> MetaRegression:
-    """Fit by the largest marginal likelihood.
-
-    Parameters
-    ----------
-    estimates
-        b_j and their errors.
-    columns
-        Features, of like scales where they are shrunk, shape (n_items, n_columns).
-    shrink
-        Whether effects are N(0, lambda^2) with lambda estimated; else their density is flat.
-    near
-        A fit to like data, from whose standard deviations the search starts where effects are shrunk; None for
-        several starts.
-    interval
-        Whether the interval of s is wanted.
-    """
+    """Fit by the largest marginal likelihood."""
     # as many columns as items suffice: rotating features leaves equal prior variances of their effects as they are
     rotation = np.eye(columns.shape[1])
     if columns.shape[1] > len(columns):

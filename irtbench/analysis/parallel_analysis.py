@@ -12,7 +12,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Drawn, counted
-from irtbench.diagnostics.tetrachoric import Tetrachoric, tetrachoric
+from irtbench.diagnostics.correlation import Tetrachoric, tetrachoric
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
 
 
@@ -104,7 +104,7 @@ def parallel_analysis(
 
 
 def why_not_counted(responses: ResponseMatrix, fewest_items: int = 2) -> str:
-    """Why tetrachoric correlations, and so the number of abilities, are not to be had; empty where they are."""
+    """Why tetrachoric correlations, and so the number of abilities, are not available; empty where they are."""
     answered_both = responses.observed.astype(np.float64).T @ responses.observed
     if responses.trials is not None:
         return "tetrachoric correlations are of one response each, and there are several trials of an item"

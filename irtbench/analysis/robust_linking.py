@@ -29,15 +29,6 @@ def agreeing_items(
 
     The items are estimated in each group alone and linked, see `linked_by_agreement`. All items where a group is too
     small for that, or a fit fails.
-
-    Parameters
-    ----------
-    estimated
-        The items as some respondents alone have them; None where they cannot be estimated.
-    focal
-        Who belongs to the focal group, shape (n_respondents,).
-    observed
-        Where there is a response, shape (n_respondents, n_items).
     """
     everything = np.ones(observed.shape[1], dtype=np.bool_)
     parts = [part & observed.any(axis=1) for part in (~focal, focal)]
@@ -56,11 +47,6 @@ def linked_by_agreement(reference: ItemParameters, focal: ItemParameters) -> NDA
     sum of W is least over half of the items, those of the smallest W (least trimmed squares, Rousseeuw, 1984, by his
     concentration steps): a minority of items biased one way has no part in them. Then all items with W below its 95%
     point take part, over again, until they stay (Candell & Drasgow, 1988).
-
-    Parameters
-    ----------
-    reference, focal
-        The same items with their covariances, each with theta ~ N(0, 1) in its own group.
     """
     place = starting_place(reference, focal)
     half = int(np.ceil(SHARE_TRUSTED * reference.n_items))
@@ -104,11 +90,13 @@ def disagreement_with_others(
     """
     difference, covariance = differences(reference, focal, place)
     at = PlacedItems.of(focal)
-    by_scale = np.einsum("jab,jb->ja", at.slopes[:, :, None] * np.eye(at.told.shape[1]) + place[1] * at.loads, at.told)
-    by_shift = -np.einsum("jab,jb->ja", at.loads, at.told)
+    by_scale = np.einsum(
+        "jab,jb->ja", at.slopes[:, :, None] * np.eye(at.values.shape[1]) + place[1] * at.loads, at.values
+    )
+    by_shift = -np.einsum("jab,jb->ja", at.loads, at.values)
     by_place = np.stack([by_scale, by_shift], axis=2) / np.exp(place[0])
-    told = np.einsum("jka,jkb->jab", by_place, np.linalg.solve(covariance, by_place))
-    line = by_place @ np.linalg.inv(told[items].sum(axis=0)) @ by_place.transpose(0, 2, 1)
+    weight = np.einsum("jka,jkb->jab", by_place, np.linalg.solve(covariance, by_place))
+    line = by_place @ np.linalg.inv(weight[items].sum(axis=0)) @ by_place.transpose(0, 2, 1)
     return squared(difference, np.where(items[:, None, None], covariance - line, covariance + line))
 
 
@@ -123,7 +111,7 @@ def differences(
     turn = of_focal.turn(place)
     covariance = of_reference.covariance + turn @ of_focal.covariance @ turn.transpose(0, 2, 1)
     covariance += np.eye(turn.shape[1]) * ~of_focal.own[:, :, None]
-    return of_reference.told - np.einsum("jab,jb->ja", turn, of_focal.told), covariance
+    return of_reference.values - np.einsum("jab,jb->ja", turn, of_focal.values), covariance
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +120,7 @@ class PlacedItems:
 
     Parameters
     ----------
-    told, covariance
+    values, covariance
         Slope and intercept, or all of an item in categories but asymptotes, shape (n_items, width), and their
         covariance; 0 where an item has none.
     own
@@ -141,7 +129,7 @@ class PlacedItems:
         See `CategoryParameters.moves`.
     """
 
-    told: NDArray[np.float64]
+    values: NDArray[np.float64]
     covariance: NDArray[np.float64]
     own: NDArray[np.bool_]
     slopes: NDArray[np.float64]
@@ -153,10 +141,10 @@ class PlacedItems:
         known, n = items.categories, items.n_items
         if known is None:
             assert items.covariance is not None
-            told = np.stack([items.discrimination, items.intercept], axis=1)
+            values = np.stack([items.discrimination, items.intercept], axis=1)
             loads = np.broadcast_to(np.array([[0.0, 0.0], [-1.0, 0.0]]), (n, 2, 2))
             slopes = np.broadcast_to(np.array([1.0, 0.0]), (n, 2))
-            return cls(told, items.covariance[:, :2, :2], np.ones((n, 2), dtype=np.bool_), slopes, loads)
+            return cls(values, items.covariance[:, :2, :2], np.ones((n, 2), dtype=np.bool_), slopes, loads)
         assert known.covariance is not None
         slopes, loads = known.moves
         own = np.zeros(slopes.shape, dtype=np.bool_)
@@ -167,7 +155,7 @@ class PlacedItems:
 
     def turn(self, place: NDArray[np.float64]) -> NDArray[np.float64]:
         """What the parameters are multiplied by for the place (log A, B), shape (n_items, width, width)."""
-        each = np.eye(self.told.shape[1])
+        each = np.eye(self.values.shape[1])
         turned = (each * self.slopes[:, :, None] + place[1] * self.loads) / np.exp(place[0])
         return np.asarray(turned + each * (1 - self.slopes[:, :, None]))
 

@@ -20,7 +20,7 @@ from irtbench.models.item_parameters import ItemParameters
 
 STEP, BOUND = 0.1, 6.0  # of the grid of shifts, in logits
 GRID = np.arange(-round(BOUND / STEP), round(BOUND / STEP) + 1) * STEP
-FEW = 0.4 * STEP**2  # a variance below this stands on three nodes, which have it exactly
+FEW = 0.4 * STEP**2  # a variance below this is on three nodes, which have it exactly
 LOWEST = 1e-300  # weight of a node without mass
 MEAN_DEVIATION = 10.0  # of the prior of the systems' mean ability: next to flat
 CELLS = 2**23  # systems x items x nodes worked on at once

@@ -118,14 +118,14 @@ def time_horizon(
     shortest, longest = float(np.exp(log_t.min())), float(np.exp(log_t.max()))
     right = data.accuracy()[:, None]
     lower, upper = np.where(right == 0, 0.0, lower), np.where(right == 1, np.inf, upper)
-    said = {
+    flags = {
         "beyond_longest": horizon > longest,
         "below_shortest": horizon < shortest,
         "all_correct": np.broadcast_to(right == 1, horizon.shape),
         "all_wrong": np.broadcast_to(right == 0, horizon.shape),
         "no_slope": np.full(horizon.shape, effect <= reach * se_effect),
     }
-    words = [";".join(word for word in said if said[word].flat[place]) for place in range(horizon.size)]
+    words = [";".join(word for word in flags if flags[word].flat[place]) for place in range(horizon.size)]
     return TimeHorizon(
         respondent_ids=data.respondent_ids,
         shares=tuple(shares),
@@ -164,7 +164,7 @@ def log_lengths(lengths: Mapping[str, float] | pd.Series, item_ids: Sequence[str
 def _abilities(data: ResponseMatrix, fit: ExplanatoryItems, found: MetaRegression, x: Array) -> tuple[Array, Array]:
     """Abilities by their likelihood, and the covariance of their errors and that of the effect of length, the last.
 
-    Of zero and unit of the scale, which horizons do not depend on, g_0 and the mean log slope are held.
+    Of zero and unit of the scale, which horizons do not depend on, g_0 and the mean log slope are fixed.
     """
     a, b = fit.items.discrimination, fit.items.difficulty
     less = np.sqrt(1 + BY_NORMAL * (a * fit.sd) ** 2)
@@ -178,9 +178,9 @@ def _abilities(data: ResponseMatrix, fit: ExplanatoryItems, found: MetaRegressio
     own_b, own_a = (weight * a**2).sum(axis=0) + residual, (weight * z**2).sum(axis=0) + slope
     both = -(weight * a * z).sum(axis=0)
     det = own_b * own_a - both**2
-    told = (weight * a**2).sum(axis=1)
-    theta -= (weight * a * (z * own_b + a * both) / det).sum(axis=1) / told  # what its own responses did to the slopes
+    known = (weight * a**2).sum(axis=1)
+    theta -= (weight * a * (z * own_b + a * both) / det).sum(axis=1) / known  # what its own responses did to the slopes
     of_b, of_a = np.vstack([-weight * a**2, -residual * x]), np.vstack([weight * a * z, np.zeros_like(x)])
     mixed = (of_b * both / det) @ of_a.T
     by_items = (of_b * own_a / det) @ of_b.T + (of_a * own_b / det) @ of_a.T - mixed - mixed.T
-    return theta, np.linalg.inv(np.diag(np.append(told, residual * x @ x)) - by_items)
+    return theta, np.linalg.inv(np.diag(np.append(known, residual * x @ x)) - by_items)

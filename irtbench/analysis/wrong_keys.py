@@ -7,22 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import gammaln, softmax
+from scipy.optimize import minimize
+from scipy.special import gammaln, ndtr, softmax
 from scipy.stats import betabinom
 
-from irtbench.analysis.option_model import fit_options, steepest
 from irtbench.data.checked_settings import seeded
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Drawn, counted
 from irtbench.diagnostics.checks import check_respondents_agree
-from irtbench.diagnostics.classical import classical_statistics
+from irtbench.diagnostics.internal_consistency import classical_statistics
 from irtbench.models.curves import log_icc
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL, log_likelihood, node_posterior
 
-MOST_OPTIONS = 8  # of an item that are told apart; the rarer ones count as one
+MOST_OPTIONS = 8  # of an item that are distinguished; the rarer ones count as one
 OTHERS = "(others)"
 MOST_RESPONDENTS = 5_000  # of an item: more say nothing new, and a random sample of them is as good
 N_DRAWS = 20_000
@@ -268,14 +268,66 @@ def _right(
 
 def _right_shares(posteriors: list[NDArray[np.float64]], counts: list[NDArray[np.intp]]) -> tuple[float, float]:
     """Alpha and beta of the beta density of the right options' shares, by their mean and variance."""
-    told = [(p, n / n.sum(), n.sum()) for p, n in zip(posteriors, counts, strict=True) if n.sum() and p.size > 1]
-    if not told:
+    known = [(p, n / n.sum(), n.sum()) for p, n in zip(posteriors, counts, strict=True) if n.sum() and p.size > 1]
+    if not known:
         return 1.0, 1.0
-    mean = float(np.mean([p @ share for p, share, _ in told]))
+    mean = float(np.mean([p @ share for p, share, _ in known]))
     mean = min(max(mean, 0.01), 0.99)
-    variance = float(np.mean([p @ (share - mean) ** 2 for p, share, _ in told]))
-    by_chance = float(np.mean([1 / n for _, _, n in told]))
+    variance = float(np.mean([p @ (share - mean) ** 2 for p, share, _ in known]))
+    by_chance = float(np.mean([1 / n for _, _, n in known]))
     between = (variance - mean * (1 - mean) * by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
     total = mean * (1 - mean) / max(between, np.finfo(np.float64).tiny) - 1
     total = min(max(total, FIRMNESS[0]), FIRMNESS[1])
     return mean * total, (1 - mean) * total
+
+
+SLOPE_SD, INTERCEPT_SD = 1.0, 3.0  # of the normal priors on each option's slope and intercept
+STEP = 1e-4  # of the differences that give the information from the gradient
+TINY = np.finfo(np.float64).tiny
+
+
+def fit_options(
+    chosen: NDArray[np.intp], nodes: NDArray[np.float64], mass: NDArray[np.float64], n_options: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Slopes of the nominal response model of one item (Bock, 1972): their posterior's mode, and its covariance there.
+
+        P(option o | theta) = exp(a_o theta + d_o) / sum_p exp(a_p theta + d_p)
+
+    maximised over sum_n log sum_q mass_nq P(o_n | theta_q) with normal priors on a_o and d_o; mass_n is the posterior
+    of theta given the respondent's other answers. Only differences of slopes mean anything.
+    """
+    of_option, respondents = np.eye(n_options)[chosen].T, np.arange(len(chosen))
+    share = np.log(of_option.sum(axis=1) + 0.5)
+    precision = np.repeat([SLOPE_SD**-2, INTERCEPT_SD**-2], n_options)
+
+    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        slope, intercept = flat.reshape(2, n_options, 1)
+        p = softmax(slope * nodes + intercept, axis=0)
+        likelihood = np.maximum((mass @ p.T)[respondents, chosen], TINY)
+        expected = p * ((of_option / likelihood) @ mass)  # respondents of each option at each node
+        by_logit = expected - p * expected.sum(axis=0)
+        gradient = precision * flat - np.concatenate([by_logit @ nodes, by_logit.sum(axis=1)])
+        return 0.5 * float(precision @ flat**2) - float(np.log(likelihood).sum()), gradient
+
+    start = np.concatenate([np.zeros(n_options), share - share.mean()])
+    mode = minimize(loss, start, jac=True, method="L-BFGS-B", options={"gtol": 1e-6, "maxiter": 500}).x
+    steps = STEP * np.eye(mode.size)
+    information = np.array([(loss(mode + step)[1] - loss(mode - step)[1]) / (2 * STEP) for step in steps])
+    covariance = np.linalg.inv((information + information.T) / 2)
+    return mode[:n_options], covariance[:n_options, :n_options]
+
+
+def steepest(
+    slope: NDArray[np.float64], covariance: NDArray[np.float64], *, n_draws: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Probability of each option to have the largest slope, shape (n_options,).
+
+    The share of draws from the normal approximation; where no draw says so, how probably the option passes the mode's
+    steepest one.
+    """
+    draws = rng.multivariate_normal(slope, covariance, n_draws, method="eigh")
+    share = np.bincount(draws.argmax(axis=1), minlength=slope.size) / n_draws
+    first, own = int(slope.argmax()), covariance.diagonal()
+    passing = ndtr((slope - slope[first]) / np.sqrt(np.maximum(own + own[first] - 2 * covariance[first], TINY)))
+    share = np.where(share > 0, share, np.minimum(passing, 1 / n_draws))
+    return np.asarray(share / share.sum(), dtype=np.float64)

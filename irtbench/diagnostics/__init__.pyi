@@ -1,14 +1,14 @@
 # isort: skip_file
-from irtbench.diagnostics.classical import ClassicalStatistics as ClassicalStatistics
+from irtbench.diagnostics.internal_consistency import ClassicalStatistics as ClassicalStatistics
 from irtbench.diagnostics.distractors import distractor_table as distractor_table
 from irtbench.diagnostics.internal_consistency import InternalConsistency as InternalConsistency
 from irtbench.diagnostics.internal_consistency import omega_total as omega_total
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision as MeasurementPrecision
 from irtbench.diagnostics.measurement_precision import empirical_reliability as empirical_reliability
-from irtbench.diagnostics.scale_reliability import ScaleReliability as ScaleReliability
-from irtbench.diagnostics.scale_reliability import spearman_brown as spearman_brown
-from irtbench.diagnostics.scale_reliability import times_as_long as times_as_long
-from irtbench.diagnostics.scale_reliability import times_as_informative as times_as_informative
+from irtbench.diagnostics.measurement_precision import ScaleReliability as ScaleReliability
+from irtbench.diagnostics.measurement_precision import spearman_brown as spearman_brown
+from irtbench.diagnostics.measurement_precision import times_as_long as times_as_long
+from irtbench.diagnostics.measurement_precision import times_as_informative as times_as_informative
 from irtbench.diagnostics.item_fit import ItemFit as ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence as LocalDependence
 from irtbench.diagnostics.global_fit import GlobalFit as GlobalFit
@@ -18,6 +18,6 @@ from irtbench.diagnostics.answer_similarity import AnswerSimilarity as AnswerSim
 from irtbench.diagnostics.empirical_curve import EmpiricalCurve as EmpiricalCurve
 from irtbench.diagnostics.empirical_curve import ObservedShares as ObservedShares
 from irtbench.diagnostics.empirical_curve import observed_shares as observed_shares
-from irtbench.diagnostics.residuals import mean_squares as mean_squares
+from irtbench.diagnostics.mean_square_fit import mean_squares as mean_squares
 from irtbench.diagnostics.mean_square_fit import MeanSquareFit as MeanSquareFit
-from irtbench.diagnostics.tetrachoric import Tetrachoric as Tetrachoric
+from irtbench.diagnostics.correlation import Tetrachoric as Tetrachoric

@@ -12,13 +12,7 @@ from irtbench.models.item_parameters import ItemParameters
 
 
 def check_items_agree(responses: ResponseMatrix, items: ItemParameters) -> None:
-    """Refuse responses and parameters that do not list the same items in the same order.
-
-    Raises
-    ------
-    InputError
-        Naming the first column that differs.
-    """
+    """Refuse responses and parameters that do not list the same items in the same order."""
     if responses.n_items != items.n_items:
         raise InputError(f"diagnostics: {responses.n_items} items in the responses but {items.n_items} parameters")
     for k, (column, item) in enumerate(zip(responses.item_ids, items.item_ids, strict=True)):
@@ -30,13 +24,7 @@ def check_items_agree(responses: ResponseMatrix, items: ItemParameters) -> None:
 
 
 def check_respondents_agree(answers: pd.DataFrame, responses: ResponseMatrix) -> None:
-    """Refuse answers to these items by somebody who is not among the responses.
-
-    Raises
-    ------
-    InputError
-        Naming the first of them.
-    """
+    """Refuse answers to these items by somebody who is not among the responses."""
     unknown = answers["item_id"].isin(responses.item_ids) & ~answers["respondent_id"].isin(responses.respondent_ids)
     if unknown.any():
         raise InputError(
@@ -46,13 +34,7 @@ def check_respondents_agree(answers: pd.DataFrame, responses: ResponseMatrix) ->
 
 
 def check_theta(theta: NDArray[np.float64], responses: ResponseMatrix) -> NDArray[np.float64]:
-    """Return abilities as float64, shape (n_respondents,), after refusing any other shape and any not finite.
-
-    Raises
-    ------
-    InputError
-        Naming the shape, or the first respondent without a finite ability.
-    """
+    """Return abilities as float64, shape (n_respondents,), after refusing any other shape and any not finite."""
     theta = np.asarray(theta, dtype=np.float64)
     if theta.shape != (responses.n_respondents,):
         raise InputError(f"diagnostics: theta has shape {theta.shape} for {responses.n_respondents} respondents")

@@ -1,9 +1,17 @@
-"""Correlations of columns with missing values."""
+"""Correlations of items: of columns with missing values, and tetrachoric ones."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from irtbench.data.given import ResponsesLike, as_responses
+from irtbench.data.input_error import InputError
+from irtbench.data.shown import Shown, counted, spanned
 
 
 def pairwise_covariance(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -50,3 +58,177 @@ def _sums_by_pair(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...
     origin = np.nansum(values, axis=0) / np.maximum(seen.sum(axis=0), 1)
     centred = np.where(seen > 0, values - origin, 0.0)
     return seen.T @ seen, centred.T @ seen, (centred**2).T @ seen, centred.T @ centred
+
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
+EMPTY_CELL = 0.5  # respondents put into a cell that has none; an empty cell alone would mean a correlation of +-1
+LARGEST_ANGLE = np.arcsin(0.9999)
+LEAST_EIGENVALUE = 1e-4  # share of the mean eigenvalue that is left to directions without any
+MOST_STEPS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Tetrachoric(Shown):
+    """Tetrachoric correlations of items.
+
+    Parameters
+    ----------
+    item_ids
+        The items.
+    correlations
+        Positive definite, with a unit diagonal, shape (n_items, n_items).
+    n_empty
+        Pairs of items with an empty cell in their table.
+    n_negative
+        Eigenvalues that were not positive before the matrix was made positive definite.
+    note
+        What was done to the matrix, in words; empty if nothing was.
+    """
+
+    item_ids: tuple[str, ...]
+    correlations: NDArray[np.float64]
+    n_empty: int
+    n_negative: int
+    note: str
+
+    @property
+    def eigenvalues(self) -> NDArray[np.float64]:
+        """In descending order; their sum is the number of items, shape (n_items,)."""
+        return np.asarray(np.linalg.eigvalsh(self.correlations)[::-1], dtype=np.float64)
+
+    def table(self) -> pd.DataFrame:
+        """One row an item: its correlations with all."""
+        table = pd.DataFrame(self.correlations, columns=list(self.item_ids))
+        table.insert(0, "item_id", self.item_ids, allow_duplicates=True)
+        return table
+
+    def in_short(self) -> str:
+        """How many items, and the range of their correlations."""
+        pairs = self.correlations[np.triu_indices(len(self.item_ids), 1)]
+        return f"{counted(len(self.item_ids), 'item')}, correlations {spanned(pairs)}"
+
+
+def tetrachoric(responses: ResponsesLike) -> Tetrachoric:
+    """Tetrachoric correlation of every two items over the respondents who answered both.
+
+    The r at which a bivariate standard normal has the table's share of both right,
+
+        P(u > h, v > k; r) = n_11 / n,   P(u > h) = n_1. / n,   P(v > k) = n_.1 / n          (Pearson, 1900)
+
+    A cell without respondents counts half of one. Pairwise correlations need not be those of any normal variables:
+    eigenvalues that are not positive are raised to a little above zero and the diagonal is set to 1 again.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two items, an item was answered alike by everyone, or two items by nobody together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> found = irtbench.tetrachoric(responses)
+    >>> found
+    <Tetrachoric: 6 items, correlations 0.32 to 0.62>
+    >>> found.eigenvalues.round(2)
+    array([3.23, 0.71, 0.65, 0.58, 0.52, 0.31])
+    """
+    responses = as_responses(responses)
+    if responses.n_items < 2:
+        raise InputError(f"tetrachoric correlations: {responses.n_items} items; expected at least 2")
+    p = responses.proportion_correct()
+    for item, share in zip(responses.item_ids, p, strict=True):
+        if not 0 < share < 1:
+            raise InputError(f"tetrachoric correlations: item {item} has no right or no wrong response; leave it out")
+    right, wrong = ((responses.values == value).astype(np.float64) for value in (1, 0))
+    pairs = first, second = np.triu_indices(responses.n_items, 1)
+    cells = np.stack([(a.T @ b)[pairs] for a in (right, wrong) for b in (right, wrong)])  # 11, 10, 01, 00
+    unanswered = np.flatnonzero(cells.sum(axis=0) == 0)
+    if unanswered.size:
+        names = responses.item_ids[first[unanswered[0]]], responses.item_ids[second[unanswered[0]]]
+        raise InputError(
+            f"tetrachoric correlations: nobody answered both {names[0]} and {names[1]} "
+            f"({unanswered.size} such pairs); expected an overlap of all items"
+        )
+    correlations = np.eye(responses.n_items)
+    correlations[pairs] = tetrachoric_of_tables(cells)
+    correlations.T[pairs] = correlations[pairs]
+    n_empty = int((cells == 0).any(axis=0).sum())
+    correlations, n_negative, moved = nearest_positive_definite(correlations)
+    notes = []
+    if n_empty:
+        notes.append(f"{n_empty} of {first.size} pairs have an empty cell, counted as half a respondent")
+    if n_negative:
+        notes.append(
+            f"{n_negative} of {responses.n_items} eigenvalues were not positive and were raised, "
+            f"which moved correlations by {moved:.3f} at most"
+        )
+    return Tetrachoric(responses.item_ids, correlations, n_empty, n_negative, "; ".join(notes))
+
+
+def tetrachoric_of_tables(cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Tetrachoric correlations of 2 x 2 tables with cells 11, 10, 01, 00, shape (4, n_tables) -> (n_tables,).
+
+    Examples
+    --------
+    Two halves and 1/3 of all in the first cell: r = sin(2 pi (1/3 - 1/4)) = 1/2 (Sheppard, 1898).
+
+    >>> tetrachoric_of_tables(np.array([[20.0], [10.0], [10.0], [20.0]])).round(10).tolist()
+    [0.5]
+    """
+    filled = np.where(cells == 0, EMPTY_CELL, cells)
+    n = filled.sum(axis=0)
+    h, k = ndtri((filled[0] + filled[1]) / n), ndtri((filled[0] + filled[2]) / n)
+    wanted = filled[0] / n
+    # In the angle t = arcsin r the probability rises with a slope between 0 and 1 / (2 pi): Newton's steps, halved
+    # towards the bracket where they leave it.
+    low, high = np.full(n.size, -LARGEST_ANGLE), np.full(n.size, LARGEST_ANGLE)
+    angle = np.zeros(n.size)
+    moving = np.arange(n.size)  # the tables whose angle still moves: nearly all have stopped after six steps
+    for _ in range(MOST_STEPS):
+        h_now, k_now, t = h[moving], k[moving], angle[moving]
+        excess = orthant(h_now, k_now, t) - wanted[moving]
+        high[moving] = np.where(excess > 0, t, high[moving])
+        low[moving] = np.where(excess > 0, low[moving], t)
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            new = t - excess / _density(h_now, k_now, t)
+        within = (new >= low[moving]) & (new <= high[moving])
+        angle[moving] = np.where(within, new, (low[moving] + high[moving]) / 2)
+        moving = moving[np.abs(angle[moving] - t) >= 1e-10]
+        if moving.size == 0:
+            break
+    return np.sin(angle)
+
+
+def orthant(h: NDArray[np.float64], k: NDArray[np.float64], t: NDArray[np.float64]) -> NDArray[np.float64]:
+    """P(u < h, v < k) of standard normal u, v with correlation sin t, by Gauss and Legendre's rule.
+
+    Phi(h) Phi(k) + integral from 0 to t of exp(-(h^2 - 2 h k sin s + k^2) / (2 cos^2 s)) ds / (2 pi)  (Owen, 1956)
+    """
+    s = t[..., None] / 2 * (1 + NODES)
+    integral = t / 2 * (_density(h[..., None], k[..., None], s) @ WEIGHTS)
+    return ndtr(h) * ndtr(k) + integral
+
+
+def _density(h: NDArray[np.float64], k: NDArray[np.float64], t: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Derivative of the orthant by the angle."""
+    sine = np.sin(t)
+    return np.exp(-(h**2 - 2 * h * k * sine + k**2) / (2 * (1 - sine**2))) / (2 * np.pi)
+
+
+def nearest_positive_definite(
+    correlations: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], int, float]:
+    """Raise eigenvalues that are not positive; also how many there were, and the largest change of a correlation."""
+    values, vectors = np.linalg.eigh(correlations)
+    negative = values <= 0
+    if not negative.any():
+        return correlations, 0, 0.0
+    product = (vectors * np.maximum(values, LEAST_EIGENVALUE)) @ vectors.T
+    size = np.sqrt(np.diagonal(product))
+    smoothed = product / np.outer(size, size)
+    np.fill_diagonal(smoothed, 1.0)
+    return smoothed, int(negative.sum()), float(np.abs(smoothed - correlations).max())

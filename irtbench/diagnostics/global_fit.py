@@ -16,11 +16,9 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Figures
-from irtbench.diagnostics.category_moments import CategoryMoments
 from irtbench.diagnostics.checks import check_items_agree
 from irtbench.diagnostics.correlation import pairwise_correlation
-from irtbench.diagnostics.margins import FEWEST_TOGETHER, MOST_MOMENTS, Margins
-from irtbench.diagnostics.moments import Moments
+from irtbench.diagnostics.moments import FEWEST_TOGETHER, MOST_MOMENTS, CategoryMoments, Margins, Moments
 from irtbench.diagnostics.posterior_scores import Residuals, fine_enough, score_forms
 from irtbench.diagnostics.quadratic_form import complete_form, dense_form
 from irtbench.models.category_parameters import CategoryParameters
@@ -39,7 +37,7 @@ class GlobalFit(Figures):
     Parameters
     ----------
     m2, df, p
-        Limited-information statistic, its degrees of freedom and p; NaN where it cannot be said, see ``reason``.
+        Limited-information statistic, its degrees of freedom and p; NaN where not available, see ``reason``.
     rmsea, rmsea_lower, rmsea_upper
         Root mean square error of approximation with its 90% interval.
     srmsr
@@ -121,7 +119,7 @@ def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Q
     Warns
     -----
     RuntimeWarning
-        If M2 cannot be said: it and what follows from it is NaN, and ``reason`` says why. No degree of freedom may be
+        If M2 is not available: it and what follows from it is NaN, and ``reason`` says why. No degree of freedom may be
         left, no pair answered by enough respondents, items nearly coincide, or respondents are fewer than 50 or than
         the items. With several trials of an item all is
         NaN, without a warning.
@@ -266,13 +264,7 @@ def _of_categories(responses: ResponseMatrix, items: CategoryParameters, populat
 def _m2(
     responses: ResponseMatrix, moments: Moments, margins: Margins, n_parameters: int, residuals: Residuals | None
 ) -> tuple[float, int]:
-    """M2 and its degrees of freedom.
-
-    Raises
-    ------
-    ArithmeticError
-        Where there is none, saying why.
-    """
+    """M2 and its degrees of freedom."""
     largest = margins.chosen.size - n_parameters  # degrees of freedom, were every parameter to move the shares
     if margins.n_pairs_not_drawn and largest < 1:
         raise ArithmeticError(

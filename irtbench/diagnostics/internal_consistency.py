@@ -1,4 +1,4 @@
-"""How consistent a sum score is: coefficient alpha with its interval, omega, standard error of measurement."""
+"""Classical test theory: what items and sum score say before any model, coefficient alpha and omega."""
 
 from __future__ import annotations
 
@@ -7,15 +7,196 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
-from scipy.special import fdtri
+from scipy.special import fdtri, ndtri
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.shown import Figures
-from irtbench.diagnostics.classical import covariances_with_sum
-from irtbench.diagnostics.correlation import pairwise_covariance
-from irtbench.diagnostics.tetrachoric import tetrachoric
+from irtbench.data.shown import Figures, Shown, counted, spanned
+from irtbench.diagnostics.correlation import pairwise_covariance, tetrachoric
+
+EXTREME_SHARE = 0.27  # of the respondents in the upper and in the lower group (Kelley, 1939)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassicalStatistics(
+    Shown,
+    columns="item_ids, n, proportion_correct, item_total, item_rest, biserial, discrimination_index, "
+    "alpha_if_dropped, biserial_rest",
+):
+    """Classical statistics of each item; all arrays have shape (n_items,), NaN where undefined.
+
+    Its table has one row an item, the columns of classical.csv.
+
+    Parameters
+    ----------
+    item_ids
+        The items.
+    n
+        Responses to the item.
+    proportion_correct
+        Share of them that is right.
+    item_total
+        Correlation with the sum score, the item included: the point-biserial correlation.
+    item_rest
+        Correlation with the sum score of the other items.
+    biserial, biserial_rest
+        The same two as biserial correlations: with the normal variable that right and wrong cut in two. Beyond 1 where
+        that variable cannot be normal.
+    discrimination_index
+        Proportion right among the upper 27% of the respondents by sum score, less that among the lower 27%.
+    alpha_if_dropped
+        Coefficient alpha of the other items.
+    complete
+        Whether every respondent answered every item. If not, correlations and alpha rest on the respondents of each
+        pair of items, and the groups of the discrimination index on the proportion right of what was answered.
+    """
+
+    item_ids: tuple[str, ...]
+    n: NDArray[np.int64]
+    proportion_correct: NDArray[np.float64]
+    item_total: NDArray[np.float64]
+    item_rest: NDArray[np.float64]
+    biserial: NDArray[np.float64]
+    biserial_rest: NDArray[np.float64]
+    discrimination_index: NDArray[np.float64]
+    alpha_if_dropped: NDArray[np.float64]
+    complete: bool
+
+    def in_short(self) -> str:
+        """How many items, and the range of their difficulty and discrimination."""
+        return (
+            f"{counted(len(self.item_ids), 'item')}, proportion correct {spanned(self.proportion_correct)}, "
+            f"item-rest {spanned(self.item_rest)}"
+        )
+
+
+def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:
+    """Classical statistics of every item.
+
+    With c_ij the covariance of items i and j over the respondents who answered both, the sum score's variance is the
+    sum of all c_ij, and
+
+        item-total = sum_j c_ij / sqrt(c_ii sum_jk c_jk)
+        item-rest = sum_{j != i} c_ij / sqrt(c_ii sum_{j, k != i} c_jk)
+        biserial = r sqrt(p (1 - p)) / phi(Phi^-1(p)),  r either of the two
+        alpha without i = k' / (k' - 1) (1 - sum_{j != i} c_jj / sum_{j, k != i} c_jk),  k' = n_items - 1
+
+    Of several trials of an item the share right counts, and there is no biserial correlation.
+
+    On complete responses these are the usual figures; a pair of items that nobody answered together counts with the
+    covariance that one common factor would give. The two groups of the discrimination index hold 27% of the respondents
+    each; those tied at the limit count in equal parts.
+
+    Sources: Lord and Novick (1968); Kelley (1939) for the 27%.
+
+    Parameters
+    ----------
+    responses
+        Graded responses (a matrix, array or data frame: `as_responses`).
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two items.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> responses = pd.DataFrame({"easy": [1, 1, 1, 0], "middle": [1, 1, 0, 0], "hard": [1, 0, 0, 0]})
+    >>> found = irtbench.classical_statistics(responses)
+    >>> found
+    <ClassicalStatistics: 3 items, proportion correct 0.25 to 0.75, item-rest 0.52 to 0.71>
+    >>> found.table()[["item_id", "proportion_correct", "item_rest", "alpha_if_dropped"]].round(3)
+      item_id  proportion_correct  item_rest  alpha_if_dropped
+    0    easy                0.75      0.522             0.727
+    1  middle                0.50      0.707             0.500
+    2    hard                0.25      0.522             0.727
+    """
+    responses = as_responses(responses)
+    if responses.n_items < 2:
+        raise InputError(f"classical statistics: {responses.n_items} items; expected at least 2")
+    own, with_item = covariances_with_sum(responses)
+    total = with_item.sum()
+    rest = total - 2 * with_item + own
+    p = responses.proportion_correct()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        item_total = with_item / np.sqrt(own * np.where(total > 0, total, np.nan))
+        item_rest = (with_item - own) / np.sqrt(own * np.where(rest > 0, rest, np.nan))
+        to_biserial = np.sqrt(p * (1 - p)) / (np.exp(-(ndtri(p) ** 2) / 2) / np.sqrt(2 * np.pi))
+        dichotomous = responses.trials is None  # a share of several trials was not cut in two
+        to_biserial = np.where((p > 0) & (p < 1) & dichotomous, to_biserial, np.nan)
+        item_total, item_rest = (np.where(own > 0, r, np.nan) for r in (item_total, item_rest))
+        n_rest = responses.n_items - 1
+        dropped = np.full(responses.n_items, np.nan)
+        if n_rest > 1:
+            dropped = n_rest / (n_rest - 1) * (1 - (own.sum() - own) / np.where(rest > 0, rest, np.nan))
+    return ClassicalStatistics(
+        item_ids=responses.item_ids,
+        n=responses.n_by_item,
+        proportion_correct=p,
+        item_total=item_total,
+        item_rest=item_rest,
+        biserial=item_total * to_biserial,
+        biserial_rest=item_rest * to_biserial,
+        discrimination_index=_discrimination_index(responses),
+        alpha_if_dropped=dropped,
+        complete=responses.is_complete,
+    )
+
+
+def covariances_with_sum(responses: ResponseMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Variance of each item, and its covariance with the sum score, shape (n_items,) each; see `filled_covariance`."""
+    if responses.is_complete and responses.n_respondents > 1:  # without the covariances of all pairs
+        centred, score = responses.shares - responses.shares.mean(axis=0), responses.shares.sum(axis=1)
+        n = len(score) - 1
+        return (centred**2).sum(axis=0) / n, (score - score.mean()) @ centred / n
+    covariance = filled_covariance(responses)
+    return covariance.diagonal(), covariance.sum(axis=1)
+
+
+def filled_covariance(responses: ResponseMatrix) -> NDArray[np.float64]:
+    """Covariance of every two items; pairs that fewer than two respondents answered get m_i m_j / m.
+
+    Here m_i is the mean of item i's covariances with the items it was answered with, m the mean over all such pairs:
+    what one common factor would give. Shape (n_items, n_items); all NaN off the diagonal without any pair.
+    """
+    covariance, _ = pairwise_covariance(responses.shares)
+    between = np.where(np.eye(responses.n_items, dtype=bool), np.nan, covariance)
+    known = np.isfinite(between)
+    if not known.any():
+        return np.where(np.isfinite(covariance), covariance, np.nan)
+    overall = between[known].mean()
+    n_known = known.sum(axis=1)
+    by_item = np.where(known, between, 0.0).sum(axis=1) / np.maximum(n_known, 1)
+    by_item = np.where(n_known > 0, by_item, overall)
+    guess = np.outer(by_item, by_item) / overall if overall != 0 else np.zeros_like(covariance)
+    np.fill_diagonal(guess, np.nan)
+    return np.where(np.isfinite(covariance), covariance, guess)
+
+
+def _discrimination_index(responses: ResponseMatrix) -> NDArray[np.float64]:
+    """Proportion right among the upper 27% less that among the lower 27%, shape (n_items,)."""
+    answered = responses.n_by_respondent > 0
+    values = responses.shares[answered]
+    score = np.nanmean(values, axis=1)
+    number = int(np.floor(EXTREME_SHARE * len(score) + 0.5))
+    if number == 0:
+        return np.full(responses.n_items, np.nan)
+    upper, lower = (_share_in_extreme(sign * score, number) for sign in (1, -1))
+    right, seen = np.nan_to_num(values), ~np.isnan(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        in_upper, in_lower = (share @ right / (share @ seen) for share in (upper, lower))
+    return np.asarray(in_upper - in_lower, dtype=np.float64)
+
+
+def _share_in_extreme(score: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    """Share of each respondent in the group of the `number` highest: 1, 0, or between for those tied at the limit."""
+    limit = np.sort(score)[-number]
+    above, tied = score > limit, score == limit
+    return above + tied * (number - above.sum()) / tied.sum()
+
 
 FEWEST_FOR_OMEGA = 3  # one factor of two items has no unique loadings
 MOST_FOR_OMEGA = 2_000  # whose tetrachoric correlations take a minute
@@ -23,7 +204,7 @@ MOST_FOR_OMEGA = 2_000  # whose tetrachoric correlations take a minute
 
 @dataclass(frozen=True)
 class InternalConsistency(Figures):
-    """Reliability of the sum score as the covariances of its items tell it; NaN where it cannot be had.
+    """Reliability of the sum score by the covariances of its items; NaN where undefined.
 
     Parameters
     ----------

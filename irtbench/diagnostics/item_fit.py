@@ -17,9 +17,9 @@ from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Drawn, counted, significant
 from irtbench.diagnostics.checks import check_items_agree, check_theta
+from irtbench.diagnostics.mean_square_fit import mean_squares
 from irtbench.diagnostics.posterior_scores import Residuals, fine_enough, score_forms
 from irtbench.diagnostics.quadratic_form import dense_form
-from irtbench.diagnostics.residuals import mean_squares
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curve_formulas import CurveToUpper
 from irtbench.models.curves import icc, item_curves
@@ -122,7 +122,7 @@ def item_fit(
     is that of the part.
 
     With several trials of an item the sum scores of S-X2 are not defined, and it is always ``scores``, x being the
-    number right of n trials: n P stands for P.
+    number right of n trials: n P takes the place of P.
 
     Items in categories (`fit_categories`) are compared category by category among the respondents of a sum score, by
     groups where responses are missing (Kang & Chen, 2008). Of more than two categories the sum scores at either end
@@ -319,10 +319,10 @@ def _by_scores(responses: ResponseMatrix, items: ItemParameters, quadrature: Qua
     x2, n_groups = np.zeros(items.n_items), np.zeros(items.n_items, dtype=np.int64)
     for j in range(items.n_items):
         sizes, axes = np.linalg.eigh(covariance[j, :k, :k])
-        told = sizes > max(LEAST_SIZE * sizes[-1], 0.0)  # of few items groups of abilities are hardly told apart
-        n_groups[j], free = told.sum(), own[j].any(axis=0)
+        apart = sizes > max(LEAST_SIZE * sizes[-1], 0.0)  # few items hardly separate groups of abilities
+        n_groups[j], free = apart.sum(), own[j].any(axis=0)
         if n_groups[j] > free.sum():
-            root = axes[:, told] / np.sqrt(sizes[told])
+            root = axes[:, apart] / np.sqrt(sizes[apart])
             moved = root.T @ covariance[j, :k, k:][:, free]
             x2[j] = dense_form(np.eye(n_groups[j]), root.T @ total[j, :k], moved, int(free.sum()))[0]
     used = f"all {responses.n_respondents}, by the abilities that their responses let expect"
@@ -417,16 +417,6 @@ def rest_score_distributions(p: Probabilities) -> Iterator[NDArray[np.float64]]:
     Lord and Wingersky's recursion (see ``sum_score_distribution``), leaving each item out by halves: what is outside a
     half is added once for all of its items. So J items need J log J steps and no division, which would lose all digits
     where P is near 1/2 or the items are many.
-
-    Parameters
-    ----------
-    p
-        Probability of a right response, shape (n_nodes, n_items), or of each item's categories.
-
-    Yields
-    ------
-    distribution
-        P(sum score without the item = k | node), k = 0, 1, ..., shape (n_nodes, n_scores).
 
     Examples
     --------

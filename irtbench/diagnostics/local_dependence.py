@@ -16,7 +16,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Drawn, counted, significant
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.correlation import pairwise_correlation
-from irtbench.diagnostics.residuals import residuals
+from irtbench.diagnostics.mean_square_fit import residuals
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import log_icc
 from irtbench.models.item_parameters import ItemParameters
@@ -32,7 +32,7 @@ class LocalDependence(
 ):
     """Local dependence of each pair of items; all arrays have shape (n_items (n_items - 1) / 2,).
 
-    Pairs stand in the order (1, 2), (1, 3) ... (1, J), (2, 3) ...
+    Pairs are in the order (1, 2), (1, 3) ... (1, J), (2, 3) ...
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class LocalDependence(
         p of X2 by parametric bootstrap, each pair for itself and over all pairs; None until
         `dependence_bootstrap.with_bootstrap` computes them.
     bootstrap_samples
-        On how many samples these stand; 0 without any.
+        Number of samples of the bootstrap; 0 without one.
     df
         (m_1)(m_2) of items with categories 0, ..., m; None for 1, of right and wrong.
     """
@@ -247,9 +247,9 @@ def _tables_of_categories(responses: ResponseMatrix, items: CategoryParameters, 
 def _gamma_of(table: NDArray[np.float64]) -> float:
     """Goodman and Kruskal's gamma of a table of ordered categories; 0 where it is undefined."""
     beyond = table[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]  # at or above in both
-    beside = table[::-1].cumsum(axis=0)[::-1].cumsum(axis=1)  # at or above in the first, at or below in the other
+    below = table[::-1].cumsum(axis=0)[::-1].cumsum(axis=1)  # at or above in the first, at or below in the other
     concordant = (table[:-1, :-1] * beyond[1:, 1:]).sum()
-    discordant = (table[:-1, 1:] * beside[1:, :-1]).sum()
+    discordant = (table[:-1, 1:] * below[1:, :-1]).sum()
     return float((concordant - discordant) / (concordant + discordant)) if concordant + discordant > 0 else 0.0
 
 

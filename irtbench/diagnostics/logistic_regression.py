@@ -40,21 +40,7 @@ def logistic_regression(
     start: NDArray[np.float64] | None = None,
     trials: NDArray[np.float64] | None = None,
 ) -> LogisticRegression:
-    """Maximise sum(x eta - n log(1 + exp(eta))) - beta' K beta / 2 over beta, with eta = basis @ beta.
-
-    Parameters
-    ----------
-    basis
-        Shape (n_respondents, n_coefficients).
-    answers
-        1 or 0, or the number right of several trials, shape (n_respondents,).
-    penalty
-        K, shape (n_coefficients, n_coefficients); a little of it keeps a perfect prediction finite.
-    start
-        Coefficients to start from; None for 0.
-    trials
-        n, the number of trials of each, shape (n_respondents,); None for one each.
-    """
+    """Maximise sum(x eta - n log(1 + exp(eta))) - beta' K beta / 2 over beta, with eta = basis @ beta."""
     n = np.ones(len(answers)) if trials is None else trials
     coefficients = np.zeros(basis.shape[1]) if start is None else start
     for _ in range(MOST_STEPS):
@@ -79,54 +65,18 @@ def ordinal_regression(
 
     P(at least k) = 1 / (1 + exp(-(t_k + basis @ beta))). Of two outcomes it is the logistic regression, t_1 being the
     constant. By Fisher scoring, steps halved where the likelihood would fall.
-
-    Parameters
-    ----------
-    basis
-        Without a constant, shape (n_respondents, n_coefficients).
-    counts
-        How often each respondent had each outcome, the lowest first, shape (n_respondents, n_outcomes).
-    penalty
-        Of the squares of t and beta, halved; a little of it keeps a perfect prediction finite.
-    start
-        t_1, t_2, ..., which fall, and beta to start from, the later ones 0 where there are too few; None for the
-        outcomes' shares.
     """
-    n_steps, n = counts.shape[1] - 1, counts.sum(axis=1)
-    above = counts.sum(axis=0)[::-1].cumsum()[::-1][1:] / n.sum()
-    x = np.r_[np.log(above / (1 - above)) if start is None else start, np.zeros(n_steps + basis.shape[1])]
-    x = x[: n_steps + basis.shape[1]]
-
-    def probabilities(at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        at_least = expit(at[:n_steps] + (basis @ at[n_steps:])[:, None])
-        edges = np.column_stack([np.ones(len(basis)), at_least, np.zeros(len(basis))])
-        return np.maximum(-np.diff(edges, axis=1), SMALLEST), at_least * (1 - at_least)
+    above = counts.sum(axis=0)[::-1].cumsum()[::-1][1:] / counts.sum()
+    x = extended(np.log(above / (1 - above)) if start is None else start, basis, counts)
 
     def height(at: NDArray[np.float64]) -> float:
-        if (np.diff(at[:n_steps]) >= 0).any():
+        if (np.diff(at[: len(above)]) >= 0).any():
             return -np.inf
-        return float((counts * np.log(probabilities(at)[0])).sum() - penalty * at @ at / 2)
+        return float((counts * np.log(probabilities(basis, at, len(above))[0])).sum() - penalty * at @ at / 2)
 
-    best = height(x)
-    information = np.eye(x.size)
+    best, information = height(x), np.eye(x.size)
     for _ in range(MOST_STEPS):
-        p, slope = probabilities(x)
-        ratio = counts / p
-        by_step = slope * (ratio[:, 1:] - ratio[:, :-1])
-        own = n[:, None] * slope**2 * (1 / p[:, 1:] + 1 / p[:, :-1])
-        across = -n[:, None] * slope[:, 1:] * slope[:, :-1] / p[:, 1:-1]
-        total = own.copy()
-        total[:, 1:] += across
-        total[:, :-1] += across
-        information = penalty * np.eye(x.size)
-        information[:n_steps, :n_steps] += np.diag(own.sum(axis=0))
-        beside = np.arange(n_steps - 1)
-        information[beside, beside + 1] += across.sum(axis=0)
-        information[beside + 1, beside] += across.sum(axis=0)
-        information[:n_steps, n_steps:] = total.T @ basis
-        information[n_steps:, :n_steps] = information[:n_steps, n_steps:].T
-        information[n_steps:, n_steps:] += basis.T @ (basis * total.sum(axis=1)[:, None])
-        gradient = np.r_[by_step.sum(axis=0), basis.T @ by_step.sum(axis=1)] - penalty * x
+        gradient, information = derivatives(basis, counts, x, penalty)
         step = np.linalg.solve(information, gradient)
         for _ in range(MOST_HALVINGS):
             found = height(x + step)
@@ -137,3 +87,43 @@ def ordinal_regression(
         if np.abs(step).max() < 1e-8:
             break
     return LogisticRegression(x, information, best + float(penalty * x @ x / 2))
+
+
+def score_statistic(
+    basis: NDArray[np.float64], counts: NDArray[np.float64], penalty: float, fitted: LogisticRegression
+) -> float:
+    """Rao's (1948) U' I^-1 U of the columns beyond those fitted, U and I at the fit without them.
+
+    With few responses it is nearer to its chi-square than the likelihood ratio, which is too large.
+    """
+    gradient, information = derivatives(basis, counts, extended(fitted.coefficients, basis, counts), penalty)
+    return float(gradient @ np.linalg.solve(information, gradient))
+
+
+def extended(x: NDArray[np.float64], basis: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Steps and coefficients of all columns, 0 where there are none yet."""
+    return np.pad(x, (0, counts.shape[1] - 1 + basis.shape[1] - x.size))
+
+
+def probabilities(
+    basis: NDArray[np.float64], x: NDArray[np.float64], n_steps: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of the outcomes, shape (n_respondents, n_steps + 1), and of at least each but the lowest."""
+    at_least = expit(x[:n_steps] + (basis @ x[n_steps:])[:, None])
+    return np.maximum(-np.diff(at_least, axis=1, prepend=1.0, append=0.0), SMALLEST), at_least
+
+
+def derivatives(
+    basis: NDArray[np.float64], counts: NDArray[np.float64], x: NDArray[np.float64], penalty: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gradient of the penalised log-likelihood, and its expected information, sum n P'P'^T / P, the penalty added."""
+    n_steps = counts.shape[1] - 1
+    p, at_least = probabilities(basis, x, n_steps)
+    slope = (at_least * (1 - at_least))[:, :, None]
+    by_step = np.pad(slope * np.eye(n_steps), ((0, 0), (1, 0), (0, 0))) - np.pad(
+        slope * np.eye(n_steps), ((0, 0), (0, 1), (0, 0))
+    )
+    rate = np.concatenate([by_step, by_step.sum(axis=2, keepdims=True) * basis[:, None]], axis=2).reshape(-1, x.size)
+    weight = (counts.sum(axis=1, keepdims=True) / p).reshape(-1, 1)
+    gradient = rate.T @ (counts / p).ravel() - penalty * x
+    return gradient, rate.T @ (weight * rate) + penalty * np.eye(x.size)

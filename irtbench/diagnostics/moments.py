@@ -1,4 +1,4 @@
-"""First and second moments of the responses under the model: their covariance and derivatives."""
+"""First and second moments of the responses: expected, their covariance and derivatives, and which M2 compares."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, eye_array, vstack
 from scipy.special import expit
 
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, factor_quadrature
 
-BATCH_CELLS = 2**23  # moments x nodes held at once
+BATCH_CELLS = 2**23  # moments x nodes at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +25,7 @@ class Moments:
 
     M2 is the same in any basis of the moments. This one is the standardised responses u_j = (x_j - pi_j) / sd_j and
     their products u_j u_k, whose covariance is the identity but for what ability does. Vectors of moments hold the
-    singles, then the pairs j < k; written as a symmetric matrix, the singles stand on the diagonal.
+    singles, then the pairs j < k; written as a symmetric matrix, the singles are on the diagonal.
 
     Given theta, u_j = z_j + t_j with independent z_j of mean 0 and variance s_j. So any f = sum v_j u_j +
     sum V_jk u_j u_k is uncorrelated terms: (v_j + sum_k V_jk t_k) z_j and V_jk z_j z_k, around a level m(theta). Its
@@ -128,7 +130,7 @@ class Moments:
 
     @cached_property
     def positions(self) -> NDArray[np.intp]:
-        """Where each entry of the symmetric matrix stands in the vector, shape (n_items, n_items)."""
+        """Place of each entry of the symmetric matrix in the vector, shape (n_items, n_items)."""
         positions = np.diag(np.arange(self.n_items))
         first, second = np.triu_indices(self.n_items, 1)
         positions[first, second] = positions[second, first] = np.arange(self.n_items, self.n_moments)
@@ -160,7 +162,7 @@ class Moments:
 
     def jacobian(self) -> csc_array:
         """Derivatives of the moments by the parameters, shape (n_moments, n_parameters), sparse."""
-        # d E[u_j u_k] by a parameter of j is E[t_j' t_k]; that of the single u_j stands in the place of k = j
+        # d E[u_j u_k] by a parameter of j is E[t_j' t_k]; that of the single u_j takes the place of k = j
         entries = (self.derivative * self.weights) @ self.level.T
         parameters = np.arange(self.item_of.size)
         entries[parameters, self.item_of] = self.derivative @ self.weights
@@ -207,13 +209,6 @@ def shares_of(items: ItemParameters, free: NDArray[np.bool_]) -> csc_array:
 
     A common slope moves all slopes alike. Beside known items the standard deviation s and the mean m of ability move
     their slopes s a and intercepts d + m a by a.
-
-    Parameters
-    ----------
-    items
-        Of which some share parameters.
-    free
-        Which of slope, intercept and guessing are not constants, shape (n_items, 3).
     """
     kind = np.array(items.kind or ("own",) * items.n_items)
     own = free.copy()
@@ -228,3 +223,179 @@ def shares_of(items: ItemParameters, free: NDArray[np.bool_]) -> csc_array:
             direction[:, column] = moved
             columns.append(direction.ravel())
     return csc_array(vstack([each, csr_array(np.array(columns))]).T.tocsr()[np.flatnonzero(free)])
+
+
+FEWEST_TOGETHER = 20  # respondents who answered both items of a pair
+LEAST_VARIANCE = 1.0  # of the sum of (x_k - P_k)(x_l - P_l) over them, or their score hangs on one rare answer
+MOST_COMPLETE_ITEMS = 1_000  # with complete responses, of which all pairs are used
+MOST_MOMENTS = 4_100  # otherwise; a matrix of 134 MB
+MOST_SCORES = 1_000, 2_000  # of incomplete responses: all of 44 items, four of each item up to 500
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """The singles and pairs of items on which limited-information statistics rest.
+
+    Parameters
+    ----------
+    chosen
+        Their positions among all moments (see `Moments`), singles first, shape (n_chosen,).
+    n
+        Respondents who answered the items of each, shape (n_chosen,).
+    pairs
+        First and second item of the pairs, shape (2, n_pairs).
+    n_pairs_left_out
+        Pairs that too few respondents answered together.
+    n_pairs_not_drawn
+        Pairs beyond what can be computed; those used were drawn at random.
+    """
+
+    chosen: NDArray[np.intp]
+    n: NDArray[np.float64]
+    pairs: NDArray[np.intp]
+    n_pairs_left_out: int
+    n_pairs_not_drawn: int
+
+    @classmethod
+    def of(cls, responses: ResponseMatrix, moments: Moments) -> Margins:
+        """All margins of complete responses to no more than 1,000 items; otherwise those that can be computed.
+
+        Pairs with too few respondents are left out; of the others as many are drawn as can be computed.
+        """
+        n_items = responses.n_items
+        first, second = np.triu_indices(n_items, 1)
+        if responses.is_complete and n_items <= MOST_COMPLETE_ITEMS:
+            chosen = np.arange(moments.n_moments)
+            n = np.full(chosen.size, float(responses.n_respondents))
+            return cls(chosen, n, np.stack([first, second]), 0, 0)
+        seen = responses.observed.astype(np.float64)
+        n_together = seen.T @ seen
+        singles = np.flatnonzero(np.diagonal(n_together) > 0)
+        enough = n_together >= FEWEST_TOGETHER
+        if not responses.is_complete:
+            size = moments.deviation**2
+            enough &= n_together * moments.joint_spread * np.outer(size, size) >= LEAST_VARIANCE
+        pairs = np.flatnonzero(enough[first, second])
+        left_out = first.size - pairs.size
+        most_scores = min(max(MOST_SCORES[0], 4 * n_items), MOST_SCORES[1])
+        most = max((MOST_MOMENTS if responses.is_complete else most_scores) - singles.size, 0)
+        not_drawn = max(pairs.size - most, 0)
+        if not_drawn:
+            pairs = np.sort(np.random.default_rng(0).choice(pairs, most, replace=False))
+        used = np.stack([first[pairs], second[pairs]])
+        n = np.concatenate([np.diagonal(n_together)[singles], n_together[used[0], used[1]]])
+        return cls(np.concatenate([singles, n_items + pairs]), n, used, left_out, not_drawn)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs used."""
+        return int(self.pairs.shape[1])
+
+    @property
+    def n_per_pair(self) -> float:
+        """Mean number of respondents of a pair; NaN without any."""
+        return float(self.n[-self.n_pairs :].mean()) if self.n_pairs else np.nan
+
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryMoments:
+    """Shares of every category but the lowest of each item, then mean products of two items' scores 0, ..., m.
+
+    Parameters
+    ----------
+    item, category
+        Of each share, shape (n_shares,).
+    pairs
+        Places of the two items of each product, shape (2, n_pairs).
+    share, mean, square
+        At the nodes: probabilities of those categories, and mean and mean square of each item's score, shapes
+        (n_nodes, n_shares) and (n_nodes, n_items).
+    weights
+        Of the nodes.
+    """
+
+    item: NDArray[np.intp]
+    category: NDArray[np.intp]
+    pairs: NDArray[np.intp]
+    share: Array
+    mean: Array
+    square: Array
+    weights: Array
+
+    @classmethod
+    def of(cls, items: CategoryParameters, population: Quadrature) -> CategoryMoments:
+        """Of these items in this population."""
+        each = np.repeat(np.arange(items.n_items), items.top + 1)
+        score = np.arange(each.size) - items.first[each]
+        p = np.exp(items.log_probabilities(population.nodes))
+        mean, square = (np.add.reduceat(p * score**power, items.first, axis=1) for power in (1, 2))
+        later = score > 0
+        pairs = np.stack(np.triu_indices(items.n_items, 1))
+        return cls(each[later], score[later], pairs, p[:, later], mean, square, population.weights)
+
+    @property
+    def product(self) -> Array:
+        """Mean products at the nodes, shape (n_nodes, n_pairs)."""
+        return self.mean[:, self.pairs[0]] * self.mean[:, self.pairs[1]]
+
+    def expected(self) -> Array:
+        """All moments in the population, shape (n_moments,)."""
+        return self.weights @ np.hstack([self.share, self.product])
+
+    def observed(self, values: Array) -> Array:
+        """The same of complete responses."""
+        shares = values[:, self.item] == self.category
+        return np.hstack([shares, values[:, self.pairs[0]] * values[:, self.pairs[1]]]).mean(axis=0)
+
+    def correlations(self) -> Array:
+        """Of the items' scores in the population, shape (n_pairs,)."""
+        mean, square = self.weights @ self.mean, self.weights @ self.square
+        sd = np.sqrt(square - mean**2)
+        first, second = self.pairs
+        return (self.weights @ self.product - mean[first] * mean[second]) / (sd[first] * sd[second])
+
+    def covariance(self) -> Array:
+        """Of one respondent's shares and products, shape (n_moments, n_moments).
+
+        Items are independent given ability: products of expectations, but where two moments are of one item.
+        """
+        n_shares, (first, second) = self.item.size, self.pairs
+        both = np.hstack([self.share, self.product])
+        found = (both.T * self.weights) @ both
+        for j in range(self.mean.shape[1]):
+            own, theirs = np.flatnonzero(self.item == j), np.flatnonzero((first == j) | (second == j))
+            other = np.where(first[theirs] == j, second[theirs], first[theirs])
+            rest, pair = self.mean[:, other], n_shares + theirs
+            found[np.ix_(own, own)] = np.diag(self.weights @ self.share[:, own])
+            found[np.ix_(own, pair)] = (self.share[:, own] * self.category[own]).T * self.weights @ rest
+            found[np.ix_(pair, own)] = found[np.ix_(own, pair)].T
+            found[np.ix_(pair, pair)] = (rest.T * (self.weights * self.square[:, j])) @ rest
+        same = n_shares + np.arange(first.size)
+        found[same, same] = self.weights @ (self.square[:, first] * self.square[:, second])
+        expected = self.weights @ both
+        return found - np.outer(expected, expected)
+
+    def jacobian(self, items: CategoryParameters, population: Quadrature) -> Array:
+        """Derivatives of the moments by the items' parameters, shape (n_moments, n_parameters).
+
+        Where a slope is none of an item's own (n_free one less), one for all takes the place of theirs.
+        """
+        (first, second), n_shares, columns = self.pairs, self.item.size, []
+        common = np.zeros(n_shares + first.size)
+        p = CategoryDerivatives.at(items, population.nodes).p
+        for j, rates in enumerate(items.parameter_derivatives(population.nodes)):
+            rate = p[:, items.first[j] : items.first[j] + items.top[j] + 1, None] * rates
+            of_mean = np.einsum("qkp,k->qp", rate, np.arange(items.top[j] + 1.0))
+            found = np.zeros((rates.shape[2], n_shares + first.size))
+            found[:, np.flatnonzero(self.item == j)] = np.einsum("q,qkp->pk", self.weights, rate[:, 1:])
+            theirs = np.flatnonzero((first == j) | (second == j))
+            other = np.where(first[theirs] == j, second[theirs], first[theirs])
+            found[:, n_shares + theirs] = (of_mean.T * self.weights) @ self.mean[:, other]
+            if items.n_free[j] == len(found) - 1:
+                common += found[0]
+                found = found[1:]
+            columns.append(found)
+        return np.vstack([*columns, common[None]] if common.any() else columns).T

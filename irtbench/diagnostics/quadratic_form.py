@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.sparse import csc_array, csr_array, hstack
+from scipy.sparse.linalg import LinearOperator, cg
 
 from irtbench.diagnostics.moments import Moments
 
@@ -30,11 +31,6 @@ def dense_form(
     """The form with the covariance written out, and the number of parameters that move the moments.
 
     With Xi = L L', it is the sum of squares of L^-1 e less its part in the space of L^-1 D.
-
-    Raises
-    ------
-    ArithmeticError
-        If the covariance is not positive definite.
     """
     try:
         root = cholesky(covariance, lower=True)
@@ -59,21 +55,16 @@ def complete_form(moments: Moments, residual: NDArray[np.float64], n_parameters:
 
     C e is the y that solves Xi y = e up to the directions in which the parameters move the moments, and is orthogonal
     to those. Where very steep items make that slow, it starts again with a preconditioner (`_NearInverse`).
-
-    Raises
-    ------
-    ArithmeticError
-        If the equations are not solved in a thousand steps, or with more than 400 items in 200.
     """
     jacobian = moments.jacobian()
     jacobian = csc_array(jacobian / np.sqrt((jacobian**2).sum(axis=0)))
     project = _without_parameters(jacobian, n_parameters)
-    solution = _conjugate_gradients(moments, project, residual, PLAIN_STEPS)
+    solution = _solution(moments, project, project, residual, PLAIN_STEPS)
     most_steps = PLAIN_STEPS
     if solution is None and moments.n_items <= MOST_ITEMS:
         most_steps = MOST_STEPS
         inverse = _without_parameters(jacobian, n_parameters, _NearInverse.of(moments), project)
-        solution = _conjugate_gradients(moments, inverse, residual, most_steps)
+        solution = _solution(moments, project, inverse, residual, most_steps)
     if solution is None:
         raise ArithmeticError(
             f"its equations are not solved in {most_steps:,} steps, as happens where items are very steep or coincide"
@@ -81,25 +72,18 @@ def complete_form(moments: Moments, residual: NDArray[np.float64], n_parameters:
     return max(float(residual @ solution), 0.0)
 
 
-def _conjugate_gradients(
-    moments: Moments, inverse: Product, residual: NDArray[np.float64], most_steps: int
+def _solution(
+    moments: Moments, project: Product, near_inverse: Product, residual: NDArray[np.float64], most_steps: int
 ) -> NDArray[np.float64] | None:
-    """The y with R' Xi y = R' e in the space of R, to which ``inverse`` leads; None if it is not found in time."""
-    left = residual.copy()
-    solution = np.zeros_like(residual)
-    direction = nearer = inverse(left)
-    size = first_size = float(left @ nearer)
-    for _ in range(most_steps):
-        if size <= ACCURACY**2 * first_size:
-            return solution
-        product = moments.to_vector(moments.covariance_times(direction[moments.positions]))
-        step = size / float(direction @ product)
-        solution = solution + step * direction
-        left = left - step * product
-        nearer = inverse(left)
-        previous, size = size, float(left @ nearer)
-        direction = nearer + size / previous * direction
-    return None
+    """The y of P Xi P y = P e by conjugate gradients, P being the projection; None if it is not found in time."""
+    shape = moments.n_moments, moments.n_moments
+
+    def product(y: NDArray[np.float64]) -> NDArray[np.float64]:
+        return project(moments.to_vector(moments.covariance_times(y[moments.positions])))
+
+    xi, near = (LinearOperator(shape, matvec=each, dtype=np.float64) for each in (product, near_inverse))
+    found, failed = cg(xi, project(residual), rtol=ACCURACY, maxiter=most_steps, M=near)
+    return None if failed else np.asarray(found)
 
 
 def _without_parameters(
@@ -133,7 +117,7 @@ class _NearInverse:
 
     Given ability, Xi is the own variance of each pair, E[s_j s_k], and for each item j what its pairs share,
     E[s_j T T'] with T = (1, t_k), besides what ability does to all of them. Each of these has few large parts B
-    beside the own variances S, and (S + B B')^-1 = S^-1 - S^-1 B (I + B' S^-1 B)^-1 B' S^-1   (Woodbury, 1950).
+    next to the own variances S, and (S + B B')^-1 = S^-1 - S^-1 B (I + B' S^-1 B)^-1 B' S^-1   (Woodbury, 1950).
 
     Parameters
     ----------

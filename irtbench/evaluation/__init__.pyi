@@ -8,8 +8,8 @@ from irtbench.evaluation.chance_agreement import CoefficientWithError as Coeffic
 from irtbench.evaluation.chance_agreement import coefficient_with_error as coefficient_with_error
 from irtbench.evaluation.chance_agreement import bootstrap_coefficient as bootstrap_coefficient
 from irtbench.evaluation.gold_labels import GoldLabels as GoldLabels
-from irtbench.evaluation.latent_labels import LatentLabels as LatentLabels
-from irtbench.evaluation.latent_labels import latent_class_labels as latent_class_labels
+from irtbench.evaluation.gold_labels import LatentLabels as LatentLabels
+from irtbench.evaluation.gold_labels import latent_class_labels as latent_class_labels
 from irtbench.evaluation.agreement_tables import ItemAgreement as ItemAgreement
 from irtbench.evaluation.agreement_tables import item_agreement as item_agreement
 from irtbench.evaluation.agreement_tables import RespondentAgreement as RespondentAgreement
@@ -33,13 +33,13 @@ from irtbench.evaluation.breakdown import values_by_type as values_by_type
 from irtbench.evaluation.calibration import Calibration as Calibration
 from irtbench.evaluation.calibration import BrierScore as BrierScore
 from irtbench.evaluation.calibration import error_interval as error_interval
-from irtbench.evaluation.calibration_difference import CalibrationDifference as CalibrationDifference
+from irtbench.evaluation.calibration import CalibrationDifference as CalibrationDifference
 from irtbench.evaluation.reliability import ReliabilityCurve as ReliabilityCurve
 from irtbench.evaluation.reliability import adaptive_bins as adaptive_bins
 from irtbench.evaluation.reliability import equal_width_bins as equal_width_bins
 from irtbench.evaluation.reliability import calibration_error as calibration_error
-from irtbench.evaluation.debiased_error import debiased_squared_error as debiased_squared_error
-from irtbench.evaluation.probability_pairs import concatenate_classes as concatenate_classes
+from irtbench.evaluation.reliability import debiased_squared_error as debiased_squared_error
+from irtbench.evaluation.reliability import concatenate_classes as concatenate_classes
 from irtbench.evaluation.coreference import draw_antecedents as draw_antecedents
 from irtbench.evaluation.coreference import antecedent_clusters as antecedent_clusters
 from irtbench.evaluation.coreference import name_clusters as name_clusters

@@ -254,19 +254,7 @@ def _folds(group: NDArray[np.int64], n_folds: int, rng: np.random.Generator) -> 
 def _cross_validated(
     features: csr_matrix | NDArray[np.float64], options: _Options, folds: list[NDArray[np.int64]], *, strength: float
 ) -> NDArray[np.float64]:
-    """Share of the repeats in which the right option looks most like a right one, shape (n_items,).
-
-    Parameters
-    ----------
-    features
-        Shape (n_options, n_features); made without the key, so they may be of all options.
-    options
-        The options, which of them are right, and their items.
-    folds
-        For each repeat, the part each item is in.
-    strength
-        Inverse of the ridge penalty of the logistic regression.
-    """
+    """Share of the repeats in which the right option looks most like a right one, shape (n_items,)."""
     from sklearn.linear_model import LogisticRegression  # an extra: what shows results is loaded without it
 
     shares = []

@@ -274,7 +274,7 @@ def gwet_by(apart: Array | None = None) -> Coefficient:
 
 
 def _apart(apart: Array | None, n_categories: int) -> Array:
-    """How far two categories are apart: 1 if they are not the same, unless said."""
+    """How far two categories are apart: 1 if they are not the same, unless given."""
     return 1 - np.eye(n_categories) if apart is None else apart
 
 

@@ -8,9 +8,25 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from irtbench.data.input_error import InputError
-from irtbench.evaluation.categorical_draws import demand_probabilities, draw_positions
 
-#: No entity: the event did not happen, or no named mention stands in the cluster.
+
+def demand_probabilities(probability: NDArray[np.float64], what: str, *, exact: bool) -> None:
+    """Refuse rows that are no distribution: a negative value, or a sum that is not (or, unless exact, is above) 1."""
+    total = probability.sum(axis=1)
+    wrong = ~((probability >= 0).all(axis=1) & (total <= 1 + 1e-6) & (not exact or total >= 1 - 1e-6))
+    if wrong.any():
+        first = int(wrong.argmax())
+        expected = "of sum 1" if exact else "of sum 1 at most"
+        raise InputError(f"{what} {first + 1}: expected probabilities {expected} but they sum to {total[first]:g}")
+
+
+def draw_positions(probability: NDArray[np.float64], n_samples: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Positions drawn from one distribution, shape (n_samples,)."""
+    steps = np.cumsum(probability)
+    return np.searchsorted(steps, rng.random(n_samples) * steps[-1], side="right").clip(max=probability.size - 1)
+
+
+#: No entity: the event did not happen, or the cluster has no named mention.
 NOBODY = -1
 
 
@@ -155,7 +171,7 @@ def link_pairs(
 
 
 def name_clusters(clusters: NDArray[np.int64], named: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The entity each mention stands for: the one that the first named mention of its cluster names.
+    """The entity of each mention: the one that the first named mention of its cluster names.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 Samples of a structured prediction go through a deterministic function each, and the standard deviation of the results
 is the uncertainty (Nguyen & O'Connor 2015, doi:10.18653/v1/D15-1182, sections 5 and 6). The two structures of the
-paper stand in `coreference` and `event_counts`.
+paper are in `coreference` and `event_counts`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Shown
-from irtbench.evaluation.categorical_draws import demand_probabilities, draw_positions
-from irtbench.evaluation.coreference import NOBODY
+from irtbench.evaluation.coreference import NOBODY, demand_probabilities, draw_positions
 from irtbench.evaluation.proportion import check_level
 
 Structure = TypeVar("Structure")
@@ -241,7 +240,7 @@ def count_events(
     ----------
     entity
         Position in ``entities`` of who did each candidate event in each sample, ``NOBODY`` for none; shape
-        (n_samples, n_events). From ``draw_events``, or the columns of ``name_clusters`` at which events stand.
+        (n_samples, n_events). From ``draw_events``, or the columns of ``name_clusters`` at which events are.
     period
         When each event was, shape (n_events,); periods are sorted.
     entities

@@ -18,7 +18,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Figures, counted
-from irtbench.evaluation.pairing import batches
+from irtbench.evaluation.paired_tests import batches
 from irtbench.evaluation.proportion import check_level, wilson_interval
 
 OtherCounts = Literal["error", "exclude", "share"]

@@ -13,9 +13,15 @@ from scipy.special import ndtr, ndtri
 
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Figures
-from irtbench.evaluation.exact_sums import chance_at_most_zero, drawn_sum
-from irtbench.evaluation.paired_tests import Alternative, Method
-from irtbench.evaluation.pairing import PairedDifferences, batches, pair_scores
+from irtbench.evaluation.paired_tests import (
+    Alternative,
+    Method,
+    PairedDifferences,
+    batches,
+    chance_at_most_zero,
+    drawn_sum,
+    pair_scores,
+)
 from irtbench.evaluation.proportion import check_level
 
 IntervalMethod = Literal["bca", "percentile"]
@@ -35,7 +41,7 @@ class PairedComparison(Figures):
     n_missing
         Items left out because one of the two has no score.
     n_groups
-        Groups of items that were resampled; ``n_items`` where each stands alone.
+        Groups of items that were resampled; ``n_items`` where each is its own.
     mean_first, mean_second
         Mean scores on these items.
     difference
@@ -108,7 +114,7 @@ def paired_bootstrap(
     first, second
         Scores of the two systems, shape (n_items,), in the same order of items; NaN where there is none.
     groups
-        Name of the group of each item, None where it stands alone; None for items that all do.
+        Name of the group of each item, None where it is its own; None for items that all do.
     alternative
         That the first is better (``greater``), worse (``less``), or either (``two-sided``).
     interval

@@ -1,19 +1,179 @@
-"""Tests of paired scores other than the bootstrap: the permutation test, and McNemar's for right and wrong."""
+"""Paired scores, exact distributions of their sums, and the permutation test and McNemar's."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import bdtr
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.optimize import brentq
+from scipy.special import bdtr, gammaln
 
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Figures
-from irtbench.evaluation.exact_sums import flipped_sum
-from irtbench.evaluation.pairing import batches, pair_scores
+
+NEGLIGIBLE = 1e-100  # a value this rare is never drawn; its weight would not fit a floating point number
+
+
+@dataclass(frozen=True, eq=False)
+class SumDistribution:
+    """Distribution of a random sum of whole numbers.
+
+    Parameters
+    ----------
+    values
+        Consecutive whole numbers, smallest first.
+    probability
+        The chance of each, the same shape.
+    """
+
+    values: NDArray[np.int64]
+    probability: NDArray[np.float64]
+
+
+def drawn_sum(values: NDArray[np.int64], share: NDArray[np.float64], n: int) -> SumDistribution:
+    """Distribution of the sum of n independent draws.
+
+    The probabilities of a sum are the n-fold convolution of those of one draw, which the Fourier transform turns into
+    an n-th power. Their error is about 1e-16 n, whatever their size.
+    """
+    low, high = int(values.min()), int(values.max())
+    one = np.zeros(high - low + 1)
+    np.add.at(one, values - low, share)
+    size = n * (high - low) + 1
+    length = next_fast_len(size, real=True)
+    probability = irfft(rfft(one, length) ** n, length)[:size]
+    return SumDistribution(np.arange(size) + n * low, np.maximum(probability, 0.0))
+
+
+def chance_at_most_zero(values: NDArray[np.int64], share: NDArray[np.float64], n: int) -> float:
+    """P(sum of n draws <= 0), to nine digits or more even where it is tiny.
+
+    With the exponentially tilted draw  share'(v) = share(v) e^(t v) / M,  M = sum_v share(v) e^(t v),
+    P(S = s) = M^n e^(-t s) P'(S = s). The t at which the tilted draw has mean 0 moves the sums up to 0 from the far
+    tail, where the convolution loses its digits, to the middle, where it keeps them.
+
+    Parameters as for ``drawn_sum``.
+
+    Examples
+    --------
+    >>> chance_at_most_zero(np.array([0, 1]), np.array([0.98, 0.02]), 100)  # no draw of 1: .98^100
+    0.1326195558...
+    """
+    values, share = values[share > NEGLIGIBLE], share[share > NEGLIGIBLE]
+    if values.min() >= 0:
+        return float(share[values == 0].sum() ** n)
+    tilt = 0.0
+    if values @ share > 0:
+        # there, share(v) v e^(t v) of the positive values adds up to less than the least negative one has
+        furthest = np.log(np.abs(values).max() / share.min()) + 1
+        tilt = float(brentq(lambda t: values * share @ np.exp(t * values), -furthest, 0.0))
+    tilted = share * np.exp(tilt * values)
+    total = tilted.sum()
+    sums = drawn_sum(values, tilted / total, n)
+    below = sums.values <= 0
+    chance = sums.probability[below] @ np.exp(n * np.log(total) - tilt * sums.values[below])
+    return float(min(chance, 1.0))
+
+
+def flipped_sum(values: NDArray[np.int64]) -> SumDistribution:
+    """Distribution of sum_i s_i v_i with independent signs s_i = +1 or -1, each with probability 1/2.
+
+    n values of one size v give v (2 B - n) with B binomial(n, 1/2); these are convolved over the sizes.
+    """
+    sizes, counts = np.unique(np.abs(values[values != 0]), return_counts=True)
+    probability = np.ones(1)
+    for size, n in zip(sizes.tolist(), counts.tolist(), strict=True):
+        k = np.arange(n + 1)
+        spaced = np.zeros(2 * size * n + 1)
+        spaced[:: 2 * size] = np.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) - n * np.log(2))
+        probability = np.convolve(probability, spaced)
+    highest = int(sizes @ counts)
+    return SumDistribution(np.arange(-highest, highest + 1), probability)
+
+
+#: Random numbers drawn at a time.
+BATCH = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class PairedDifferences:
+    """What is left of paired scores once items without both are gone.
+
+    Parameters
+    ----------
+    differences
+        First minus second, shape (n_items,).
+    sums, sizes
+        Sum of the differences and number of items of each group, sorted, so that the order of the items is forgotten;
+        shape (n_groups,).
+    mean_first, mean_second
+        Mean scores.
+    n_missing
+        Items left out.
+    """
+
+    differences: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    sizes: NDArray[np.int64]
+    mean_first: float
+    mean_second: float
+    n_missing: int
+
+    @property
+    def mean(self) -> float:
+        """Mean difference over items."""
+        return float(self.sums.sum() / self.sizes.sum())
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether the sums of all groups are whole numbers."""
+        return bool((self.sums == np.round(self.sums)).all())
+
+
+def pair_scores(first: ArrayLike, second: ArrayLike, groups: Sequence[Hashable] | None = None) -> PairedDifferences:
+    """Pair scores by position, NaN where there is none; with the name of each item's group, None where it is alone."""
+    x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise InputError(f"comparison: scores of shapes {x.shape} and {y.shape}; expected one of each for every item")
+    if np.isinf(x).any() or np.isinf(y).any():
+        raise InputError("comparison: a score is infinite; expected finite numbers, NaN where there is none")
+    both = ~(np.isnan(x) | np.isnan(y))
+    if not both.any():
+        raise InputError("comparison: no item has a score of both systems; expected at least one")
+    d = (x - y)[both]
+    if groups is None:
+        sums: NDArray[np.float64] = np.sort(d)
+        sizes = np.ones(d.size, dtype=np.int64)
+    else:
+        if len(groups) != x.size:
+            raise InputError(f"comparison: {len(groups)} groups for {x.size} items; expected one name for each")
+        codes = _group_codes([name for name, there in zip(groups, both, strict=True) if there])
+        by_group = np.lexsort((d, codes))  # a sum of floats depends on their order
+        sums = np.bincount(codes[by_group], d[by_group]).astype(np.float64)
+        sizes = np.bincount(codes).astype(np.int64)
+        order = np.lexsort((sums, sizes))
+        sums, sizes = sums[order], sizes[order]
+    return PairedDifferences(d, sums, sizes, float(x[both].mean()), float(y[both].mean()), int((~both).sum()))
+
+
+def _group_codes(names: Sequence[Hashable]) -> NDArray[np.int64]:
+    """A number for each group, and one of its own for each item without."""
+    codes, _ = pd.factorize(pd.Series(list(names), dtype=object))
+    alone = codes < 0
+    return np.where(alone, codes.max() + np.cumsum(alone), codes).astype(np.int64)
+
+
+def batches(n_rows: int, n_columns: int) -> Iterator[int]:
+    """Row counts that add up to ``n_rows``, each batch of a bounded number of cells."""
+    most = max(1, BATCH // n_columns)
+    for start in range(0, n_rows, most):
+        yield min(most, n_rows - start)
+
 
 Alternative = Literal["greater", "less", "two-sided"]
 Method = Literal["exact", "resampled"]

@@ -12,7 +12,7 @@ from scipy.special import bdtr, bdtrc, gammaln, ndtr, ndtri, xlog1py, xlogy
 
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.shown import Figures
-from irtbench.evaluation.exact_sums import chance_at_most_zero
+from irtbench.evaluation.paired_tests import chance_at_most_zero
 
 #: Shares of items by which one system is better, and shares it gets worse, of the table; and the set sizes.
 EFFECTS = (0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1)

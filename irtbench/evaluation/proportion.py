@@ -10,13 +10,7 @@ from irtbench.data.input_error import demand_share
 
 
 def check_level(level: float, *, where: str) -> float:
-    """Return the standard normal quantile that leaves (1 - level) / 2 above it.
-
-    Raises
-    ------
-    InputError
-        If ``level`` does not lie between 0 and 1.
-    """
+    """Return the standard normal quantile that leaves (1 - level) / 2 above it."""
     demand_share(f"{where}: level", level)
     return float(ndtri((1 + level) / 2))
 

@@ -1,15 +1,96 @@
-"""Stated against observed frequency, bin by bin: Algorithm 1 of Nguyen & O'Connor (2015)."""
+"""Stated against observed frequency, bin by bin (Algorithm 1 of Nguyen & O'Connor, 2015), and errors of calibration."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
 
 from irtbench.data.input_error import InputError
-from irtbench.data.shown import Drawn
+from irtbench.data.shown import Drawn, Figures
 from irtbench.evaluation.proportion import wilson_interval
+
+
+def check_pairs(predicted: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Probabilities and labels as arrays of one shape (n_pairs,)."""
+    q, y = np.asarray(predicted, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    if q.ndim != 1 or q.shape != y.shape:
+        raise InputError(f"calibration: probabilities of shape {q.shape} do not fit labels of shape {y.shape}")
+    if q.size == 0:
+        raise InputError("calibration: expected at least one pair of probability and label but there is none")
+    outside = ~((q >= 0) & (q <= 1))
+    if outside.any():
+        first = int(outside.argmax())
+        raise InputError(f"calibration: pair {first + 1}: expected a probability in [0, 1] but got {q[first]:g}")
+    wrong = ~((y == 0) | (y == 1))
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise InputError(f"calibration: pair {first + 1}: expected the label 1 or 0 but got {y[first]:g}")
+    return q, y
+
+
+def check_clusters(clusters: ArrayLike | None, n_pairs: int) -> NDArray[np.int64]:
+    """Number from 0 of the item each pair belongs to, shape (n_pairs,); each pair is an item if there are none."""
+    if clusters is None:
+        return np.arange(n_pairs)
+    item: NDArray[np.int64] = pd.factorize(np.asarray(clusters), sort=True)[0]
+    if item.shape != (n_pairs,):
+        raise InputError(f"calibration: {item.size} clusters for {n_pairs} pairs; expected one each")
+    return item
+
+
+def concatenate_classes(
+    probabilities: ArrayLike, labels: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Turn predictions of several classes into pairs: each class of each item is one, with the label 1 if it is right.
+
+    Parameters
+    ----------
+    probabilities
+        Shape (n_items, n_classes), each row of sum 1.
+    labels
+        Position of the right class of each item, shape (n_items,).
+
+    Returns
+    -------
+    predicted, labels, clusters
+        Shape (n_items * n_classes,) each; the last is the item a pair belongs to.
+
+    Raises
+    ------
+    InputError
+        If the shapes do not agree, a row does not sum to 1 (within .001), or a label is no class.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> predicted, labels, item = irtbench.concatenate_classes([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4]], [0, 2])
+    >>> predicted, labels, item
+    (array([0.7, 0.2, 0.1, 0.3, 0.3, 0.4]), array([1., 0., 0., 0., 0., 1.]), array([0, 0, 0, 1, 1, 1]))
+    """
+    q, right = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
+    if q.ndim != 2 or right.shape != q.shape[:1]:
+        raise InputError(f"calibration: probabilities of shape {q.shape} do not fit labels of shape {right.shape}")
+    wrong = ~np.isin(right, np.arange(q.shape[1]))
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise InputError(
+            f"calibration: item {first + 1}: expected a class from 0 to {q.shape[1] - 1}, got {right[first]}"
+        )
+    astray = ~(np.abs(q.sum(axis=1) - 1) <= 1e-3)
+    if astray.any():
+        first = int(astray.argmax())
+        raise InputError(
+            f"calibration: item {first + 1}: probabilities of all classes must sum to 1 but sum to {q[first].sum():g}"
+        )
+    is_right = right[:, None] == np.arange(q.shape[1])
+    return q.ravel(), is_right.ravel().astype(np.float64), np.repeat(np.arange(len(q)), q.shape[1])
+
 
 #: The bin size of the paper, and the number of bins below which smaller ones are taken unless the user says otherwise.
 PAPER_BIN_SIZE, FEWEST_BINS = 5_000, 10
@@ -184,3 +265,87 @@ def calibration_error(curve: ReliabilityCurve) -> float:
     """
     gap = curve.mean_predicted - curve.observed_share
     return float(np.sqrt(curve.n @ gap**2 / curve.n.sum()))
+
+
+@dataclass(frozen=True)
+class DebiasedError(Figures):
+    """Squared calibration error without what chance adds to it, and its standard error."""
+
+    squared: float
+    standard_error: float
+
+
+def debiased_squared_error(
+    predicted: NDArray[np.float64],
+    labels: NDArray[np.float64],
+    bins: NDArray[np.int64],
+    *,
+    clusters: NDArray[np.int64] | None = None,
+) -> DebiasedError:
+    """Squared calibration error without what chance adds to it, and its standard error.
+
+        sum_B w_B (D_B^2 - S_BB),  w_B = |B| / N
+
+    with D_B the mean of q - y in the bin, and S the sampling covariance of these means: the mean of D_B^2 is the square
+    of D_B's expectation plus S_BB. Negative values mean that chance alone explains the error. With W the diagonal
+    matrix of w and D near normal, the variance of D'WD is 4 E(D)'WSW E(D) + 2 tr(WSWS), where E(D)'WSW E(D) is
+    estimated by D'WSWD - tr(WSWS).
+
+    The idea is that of Broecker (2012, doi:10.1007/s00382-011-1191-1) and Kumar, Liang & Ma (2019, NeurIPS), who take
+    p (1 - p) for the variance of q - y, which is too much where predictions differ inside a bin.
+
+    Parameters
+    ----------
+    predicted, labels, bins
+        As for ``reliability_curve``.
+    clusters
+        Number from 0 of the item each pair belongs to; items are independent, pairs of one item need not be. None if
+        each pair is an item.
+
+    Warns
+    -----
+    RuntimeWarning
+        If there is one item only, or a bin holds a single pair: the result is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> predicted = rng.random(400)
+    >>> labels = (rng.random(400) < predicted**2).astype(float)
+    >>> irtbench.debiased_squared_error(predicted, labels, irtbench.adaptive_bins(predicted, 40))
+    <DebiasedError: squared 0.03067, standard_error 0.006892>
+    """
+    item = np.arange(predicted.size) if clusters is None else clusters
+    return squared_error([predicted - labels], [bins], item, signs=(1,))
+
+
+def squared_error(
+    gaps: Sequence[NDArray[np.float64]],
+    bins: Sequence[NDArray[np.int64]],
+    item: NDArray[np.int64],
+    *,
+    signs: Sequence[int],
+) -> DebiasedError:
+    """Debiased squared errors of models with these gaps q - y, added with these signs."""
+    counts = [np.bincount(b) for b in bins]
+    n = np.concatenate(counts)
+    if n.min() < 2 or item.max() == 0:
+        reason = "there is one item only" if item.max() == 0 else "a bin holds a single pair"
+        warnings.warn(f"calibration: the debiased error is undefined: {reason}", RuntimeWarning, stacklevel=4)
+        return DebiasedError(np.nan, np.nan)
+    means = [np.bincount(b, gap) / count for gap, b, count in zip(gaps, bins, counts, strict=True)]
+    first = np.cumsum([0, *(count.size for count in counts)])
+    columns = np.concatenate([b + start for b, start in zip(bins, first, strict=False)])
+    centred = np.concatenate([gap - mean[b] for gap, mean, b in zip(gaps, means, bins, strict=True)])
+    # what each item adds to each mean: the covariance of the means is the sum over items of its products
+    parts = coo_array((centred / np.sqrt(n * (n - 1))[columns], (np.tile(item, len(gaps)), columns))).tocsr()
+    covariance = (parts.T @ parts).tocsr()
+    mean = np.concatenate(means)
+    weight = np.concatenate([sign * count / count.sum() for sign, count in zip(signs, counts, strict=True)])
+    chance = float(weight @ (covariance.multiply(covariance) @ weight))
+    slope = float((weight * mean) @ (covariance @ (weight * mean)))
+    variance = 4 * max(slope - chance, 0) + 2 * max(chance, 0)
+    each = np.split(weight * (mean**2 - covariance.diagonal()), first[1:-1])
+    return DebiasedError(float(sum(part.sum() for part in each)), float(np.sqrt(variance)))

@@ -14,8 +14,7 @@ from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import Drawn, counted, spanned
-from irtbench.diagnostics.pattern_likelihood import PatternTerms
-from irtbench.diagnostics.person_fit import LEAST_VARIANCE_LEFT
+from irtbench.diagnostics.person_fit import LEAST_VARIANCE_LEFT, PatternTerms
 from irtbench.models.curves import item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items

@@ -10,11 +10,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from irtbench.analysis.bias_by_score import MantelHaenszel, ScoreRegression, mantel_haenszel, score_regression
 from irtbench.analysis.bias_of_test import DifferentialTestFunctioning, differential_test_functioning
 from irtbench.analysis.item_bias import ItemBias, comparable_in_categories, comparable_items, item_bias
 from irtbench.analysis.item_shifts import ItemShifts, ShiftControl, item_shifts, shift_control
-from irtbench.analysis.mantel_haenszel import MantelHaenszel, mantel_haenszel
-from irtbench.analysis.score_regression import ScoreRegression, score_regression
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.multiple_groups import GroupedModel, fit_groups

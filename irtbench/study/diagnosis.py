@@ -12,14 +12,13 @@ import pandas as pd
 from irtbench.analysis.dependence_bootstrap import little_to_find, samples_for, with_bootstrap
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.classical import classical_statistics
 from irtbench.diagnostics.global_fit import global_fit
+from irtbench.diagnostics.internal_consistency import classical_statistics
 from irtbench.diagnostics.item_fit import item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
 from irtbench.diagnostics.mean_square_fit import mean_square_fit
-from irtbench.diagnostics.measurement_precision import MeasurementPrecision, measurement_precision
+from irtbench.diagnostics.measurement_precision import MeasurementPrecision, measurement_precision, scale_reliability
 from irtbench.diagnostics.person_fit import person_fit
-from irtbench.diagnostics.scale_reliability import scale_reliability
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL

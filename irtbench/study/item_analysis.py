@@ -18,9 +18,9 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Shown, counted
-from irtbench.diagnostics.classical import ClassicalStatistics, classical_statistics
 from irtbench.diagnostics.distractors import distractor_table
-from irtbench.diagnostics.scale_reliability import ScaleReliability, scale_reliability
+from irtbench.diagnostics.internal_consistency import ClassicalStatistics, classical_statistics
+from irtbench.diagnostics.measurement_precision import ScaleReliability, scale_reliability
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.settings import FitSettings

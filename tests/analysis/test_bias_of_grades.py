@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from irtbench.analysis.bias_by_score import score_regression
 from irtbench.analysis.item_bias import comparable_in_categories, item_bias
-from irtbench.analysis.score_regression import score_regression
 from irtbench.data.input_error import InputError
-from irtbench.diagnostics.logistic_regression import logistic_regression, ordinal_regression
+from irtbench.diagnostics.logistic_regression import logistic_regression, ordinal_regression, score_statistic
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_models.graded import Graded
@@ -118,6 +118,28 @@ def test_ordinal_regression_of_two_is_the_logistic_and_of_more_is_at_its_maximum
     for step in 0.01 * np.vstack([np.eye(5), -np.eye(5)]):
         assert height(whole.coefficients + step) < whole.log_likelihood
     np.testing.assert_allclose(whole.coefficients[3:], [0.8, -0.4], atol=0.3)
+
+
+def test_the_score_statistic_of_two_groups_is_pearsons_of_their_table() -> None:
+    # 30 of 40 right and 20 of 50: 90 (30 x 30 - 10 x 20)^2 / (40 x 50 x 50 x 40)
+    right, focal = np.repeat([1, 0, 1, 0], [30, 10, 20, 30]), np.repeat([0.0, 1.0], [40, 50])
+    counts = np.stack([1.0 - right, right], axis=1)
+    alone = ordinal_regression(np.empty((90, 0)), counts, 0.0)
+    assert score_statistic(focal[:, None], counts, 0.0, alone) == pytest.approx(11.025, abs=1e-9)
+
+
+def test_of_few_responses_the_score_statistic_keeps_its_level_where_the_likelihood_ratio_does_not() -> None:
+    rng, rejected = np.random.default_rng(7), np.zeros(2)
+    for _ in range(1500):
+        ability, focal = rng.normal(size=30), np.arange(30) < 8
+        grade = (1.5 * ability[:, None] + rng.logistic(size=(30, 1)) > np.array([-1.5, 0.0, 1.5])).sum(axis=1)
+        counts = (grade[:, None] == np.unique(grade)).astype(np.float64)
+        columns = np.stack([ability, focal, focal * ability], axis=1)
+        same, either = (ordinal_regression(columns[:, :width], counts, 1e-4) for width in (1, 3))
+        ratio = 2 * (either.log_likelihood - same.log_likelihood)
+        rejected += [score_statistic(columns, counts, 1e-4, same) > 5.991, ratio > 5.991]
+    assert rejected[0] / 1500 < 0.065  # of a level of .05 the standard error is .0056
+    assert rejected[1] / 1500 > 0.075
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from irtbench.analysis.parallel_analysis import parallel_analysis, shuffled
 from irtbench.analysis.rotation import rotate_to_labels
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.tetrachoric import (
+from irtbench.diagnostics.correlation import (
     nearest_positive_definite,
     orthant,
     tetrachoric,

@@ -157,11 +157,11 @@ def test_an_item_the_whole_focal_group_gets_right_is_finite(method: str) -> None
 def test_the_studied_item_is_at_a_maximum_and_all_others_are_held() -> None:
     responses, focal = two_groups(seed=7, n=(300, 200), n_items=6)
     linked = link(responses, focal, freed=np.zeros(6, dtype=bool), settings=FitSettings())
-    common = linked.held(2, slope=False, intercept=False)
+    common = linked.others_fixed(2, slope=False, intercept=False)
     # with all its items common, the fit of all is the largest likelihood of this item too
     assert common.log_posterior == pytest.approx(linked.mode.log_posterior, abs=1e-6)
     assert linked.refitted(2, slope=False, intercept=False).log_posterior == pytest.approx(common.log_posterior)
-    uniform, either = (linked.held(2, slope=slope, intercept=True, start=common) for slope in (False, True))
+    uniform, either = (linked.others_fixed(2, slope=slope, intercept=True, start=common) for slope in (False, True))
     assert either.log_posterior >= uniform.log_posterior - 1e-5 >= common.log_posterior - 2e-5
     # by nothing but what is kept of each group: the other items' likelihoods, and this one's curve and the population
     # the columns are (a_1, d_1, c_1, a, d, c), those of the population's mean and log standard deviation below a and d

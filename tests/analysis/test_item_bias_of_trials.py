@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from irtbench.analysis.bias_by_score import mantel_haenszel
 from irtbench.analysis.item_bias import item_bias
 from irtbench.analysis.linked_groups import link
-from irtbench.analysis.mantel_haenszel import mantel_haenszel
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.multiple_groups import fit_groups

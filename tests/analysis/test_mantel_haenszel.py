@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 from scipy.stats import chi2_contingency
 
+from irtbench.analysis.bias_by_score import chi_square, log_odds_ratio, mantel_haenszel, score_regression
 from irtbench.analysis.effect_size import ets_class, jodoin_gierl_class
-from irtbench.analysis.mantel_haenszel import chi_square, log_odds_ratio, mantel_haenszel
 from irtbench.analysis.matching_score import purified_anchors
-from irtbench.analysis.score_regression import score_regression
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters

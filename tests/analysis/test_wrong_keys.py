@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from irtbench.analysis.option_model import fit_options
-from irtbench.analysis.wrong_keys import OTHERS, WrongKeys, options_of, wrong_keys
+from irtbench.analysis.wrong_keys import OTHERS, WrongKeys, fit_options, options_of, wrong_keys
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.diagnostics.category_moments import CategoryMoments
 from irtbench.diagnostics.global_fit import global_fit
+from irtbench.diagnostics.moments import CategoryMoments
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.models.quadrature import normal_grid
 

@@ -13,8 +13,7 @@ from builders.mirt_figures import lsat6, papers_scale
 from builders.simulated import simulated
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.classical import classical_statistics
-from irtbench.diagnostics.internal_consistency import internal_consistency, omega_total
+from irtbench.diagnostics.internal_consistency import classical_statistics, internal_consistency, omega_total
 
 PAIRS = {  # our column, the reference's
     "n": "n",

@@ -12,7 +12,7 @@ from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.item_fit import item_fit
 from irtbench.diagnostics.local_dependence import local_dependence, observed_tables
-from irtbench.diagnostics.residuals import mean_squares
+from irtbench.diagnostics.mean_square_fit import mean_squares
 from irtbench.estimation.fit import fit_model
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses

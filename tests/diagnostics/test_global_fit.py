@@ -17,6 +17,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.global_fit import global_fit, global_fit_of_factors
 from irtbench.diagnostics.moments import Moments
+from irtbench.diagnostics.quadratic_form import complete_form, dense_form
 from irtbench.estimation.factors import fit_factors
 from irtbench.estimation.fit import fit_model
 from irtbench.models.curves import icc
@@ -231,7 +232,7 @@ def test_items_that_coincide_are_said() -> None:
 
 @pytest.mark.slow
 def test_with_very_many_pairs_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irtbench.diagnostics.margins.MOST_SCORES", (120, 120))
+    monkeypatch.setattr("irtbench.diagnostics.moments.MOST_SCORES", (120, 120))
     ps = []
     for seed in range(20):
         responses, items, _ = simulated(500, 20, seed=seed)
@@ -240,6 +241,16 @@ def test_with_very_many_pairs_some_are_drawn(monkeypatch: pytest.MonkeyPatch) ->
         ps.append(fit.p)
     assert fit.respondents_used.endswith("; 100 pairs drawn from 190")
     assert 0.25 < np.mean(ps) < 0.75  # uniform: standard error .065
+
+
+def test_many_items_are_solved_as_if_written_out() -> None:
+    rng = np.random.default_rng(1)
+    items = ItemParameters.from_difficulty(rng.uniform(0.72, 1.68, 70), rng.normal(0, 0.8, 70))
+    moments = Moments.of(items, normal_grid(121))
+    residual = moments.residual(simulate_responses(rng.normal(size=800), items, rng=rng).values)
+    covariance, jacobian = moments.covariance(np.arange(moments.n_moments)), moments.jacobian().toarray()
+    exact, _ = dense_form(covariance, residual, jacobian, 140)
+    assert complete_form(moments, residual, 140) == pytest.approx(exact, rel=1e-9)
 
 
 def test_very_steep_items_are_solved_as_if_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,8 +399,8 @@ def test_the_fit_of_steep_items_of_three_abilities_does_not_hang_on_the_nodes(mo
 
 
 def test_of_very_many_items_pairs_are_drawn_or_m2_is_left_out_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irtbench.diagnostics.margins.MOST_COMPLETE_ITEMS", 19)
-    monkeypatch.setattr("irtbench.diagnostics.margins.MOST_MOMENTS", 120)
+    monkeypatch.setattr("irtbench.diagnostics.moments.MOST_COMPLETE_ITEMS", 19)
+    monkeypatch.setattr("irtbench.diagnostics.moments.MOST_MOMENTS", 120)
     ps = []
     for seed in range(20):
         responses, items, _ = simulated(500, 20, seed=seed)
@@ -399,7 +410,7 @@ def test_of_very_many_items_pairs_are_drawn_or_m2_is_left_out_and_it_is_said(mon
     assert fit.respondents_used == "all 500, 500 on average to a pair of items; 100 pairs drawn from 190"
     assert 0.25 < np.mean(ps) < 0.75  # uniform: standard error .065
     for most in (39, 15):  # fewer shares than the forty parameters; not even the single items
-        monkeypatch.setattr("irtbench.diagnostics.margins.MOST_MOMENTS", most)
+        monkeypatch.setattr("irtbench.diagnostics.moments.MOST_MOMENTS", most)
         with pytest.warns(RuntimeWarning, match="of 20 items no more than"):
             fit = global_fit(responses, items)
         assert np.isnan([fit.m2, fit.cfi]).all()

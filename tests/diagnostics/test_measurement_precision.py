@@ -8,8 +8,13 @@ import pytest
 
 from builders.mirt_figures import lsat6
 from irtbench.data.input_error import InputError
-from irtbench.diagnostics.measurement_precision import empirical_reliability, measurement_precision
-from irtbench.diagnostics.scale_reliability import spearman_brown, times_as_informative, times_as_long
+from irtbench.diagnostics.measurement_precision import (
+    empirical_reliability,
+    measurement_precision,
+    spearman_brown,
+    times_as_informative,
+    times_as_long,
+)
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from irtbench.diagnostics.pattern_likelihood import PatternTerms
-from irtbench.diagnostics.person_fit import person_fit
+from irtbench.diagnostics.person_fit import PatternTerms, person_fit
 from irtbench.models.curves import item_curves
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses

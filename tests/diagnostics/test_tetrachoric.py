@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.tetrachoric import nearest_positive_definite, tetrachoric
+from irtbench.diagnostics.correlation import nearest_positive_definite, tetrachoric
 
 
 def of_counts(counts: list[tuple[tuple[int, ...], int]]) -> ResponseMatrix:

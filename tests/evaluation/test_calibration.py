@@ -8,15 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
-from irtbench.evaluation.calibration import calibration, error_interval
-from irtbench.evaluation.calibration_difference import calibration_difference
-from irtbench.evaluation.debiased_error import debiased_squared_error
-from irtbench.evaluation.probability_pairs import concatenate_classes
+from irtbench.evaluation.calibration import calibration, calibration_difference, error_interval
 from irtbench.evaluation.proportion import wilson_interval
 from irtbench.evaluation.reliability import (
     ReliabilityCurve,
     adaptive_bins,
     calibration_error,
+    concatenate_classes,
+    debiased_squared_error,
     default_bin_size,
     equal_width_bins,
     reliability_curve,

@@ -17,9 +17,8 @@ from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import read_responses
 from irtbench.data.responses import ResponseMatrix
-from irtbench.evaluation.exact_sums import chance_at_most_zero, drawn_sum, flipped_sum
 from irtbench.evaluation.paired_bootstrap import paired_bootstrap
-from irtbench.evaluation.paired_tests import mcnemar, permutation_test
+from irtbench.evaluation.paired_tests import chance_at_most_zero, drawn_sum, flipped_sum, mcnemar, permutation_test
 from irtbench.evaluation.system_comparison import compare_systems
 
 # The example of Jansen's post, METHODS 9

@@ -12,8 +12,7 @@ from scipy.special import log_expit
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.pattern_likelihood import PatternTerms
-from irtbench.diagnostics.person_fit import LEAST_VARIANCE_LEFT
+from irtbench.diagnostics.person_fit import LEAST_VARIANCE_LEFT, PatternTerms
 from irtbench.models.curves import item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid

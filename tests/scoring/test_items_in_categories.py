@@ -6,9 +6,8 @@ import pytest
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.mean_square_fit import mean_square_fit
+from irtbench.diagnostics.mean_square_fit import mean_square_fit, mean_squares
 from irtbench.diagnostics.person_fit import person_fit
-from irtbench.diagnostics.residuals import mean_squares
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.models.category_parameters import CategoryParameters
