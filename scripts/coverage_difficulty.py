@@ -36,8 +36,7 @@ from numpy.typing import NDArray
 
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty, explain_difficulty
 from irtbench.analysis.explained_responses import explain_responses
-from irtbench.analysis.horizons import point_of
-from irtbench.analysis.task_lengths import time_horizon
+from irtbench.analysis.horizons import point_of, time_horizon
 from irtbench.building.removals import constant_items
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.responses import ResponseMatrix

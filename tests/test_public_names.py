@@ -91,8 +91,7 @@ INNER_FILES = {
     "pyro_model.sites",
     "estimation": "doubts item_quantiles anchors scale_fit status threads",
     "diagnostics": "checks logistic_regression moments posterior_scores quadratic_form",
-    "analysis": "compared_items effect_size linked_groups matching_score meta_regression "
-    "robust_linking shift_likelihood time_left",
+    "analysis": "effect_size linked_groups matching_score meta_regression robust_linking shift_likelihood time_left",
     "bank": "schema",
     "building": "accuracy_form binary_program checkpoint form_program item_pool removals",
     "scoring": "modal part_scores",

@@ -239,7 +239,7 @@ def explain_difficulty(
         estimates = Estimates.of_covariance(b[places], np.einsum("ja,jalb,lb->jl", by, joint, by))
     given = features_of(features, known.item_ids, shrinkage, level)
     design = Design.of(given, known.item_ids, shrinkage, curved=curved)
-    return explained(known, estimates, estimates, given, design, population, level, rng)
+    return explained(known, estimates, estimates, design, population, level, rng)
 
 
 def errors_of_difficulty(items: ItemParameters) -> Array:
@@ -260,6 +260,8 @@ class Design:
 
     Parameters
     ----------
+    given
+        The features of these items and of new ones.
     columns
         Shape (n_items, n_features + n_curves).
     mean, sd
@@ -271,6 +273,7 @@ class Design:
         there are none of these.
     """
 
+    given: ItemFeatures
     columns: Array
     mean: Array
     sd: Array
@@ -293,7 +296,7 @@ class Design:
         if curved:
             sizes, axes = np.linalg.eigh(kernel(columns, columns))
             directions = (axes / np.sqrt(np.maximum(sizes, 1e-12)))[:, ::-1][:, :MOST_CURVES]
-        plain = cls(columns, mean, sd, shrink, columns, directions)
+        plain = cls(given, columns, mean, sd, shrink, columns, directions)
         return replace(plain, columns=plain.columns_of(features.values))
 
     def columns_of(self, values: Array) -> Array:
@@ -357,26 +360,25 @@ def explained(
     items: ItemParameters,
     estimates: Estimates,
     plain: Estimates,
-    given: ItemFeatures,
     design: Design,
     population: Quadrature | None,
     level: float,
     rng: np.random.Generator,
 ) -> ExplainedDifficulty:
     """All that follows from estimates with errors: those under the model with features, and those without."""
-    columns, shrink = design.columns, design.shrink
-    df = np.inf if shrink else len(columns) - columns.shape[1] - 1
-    found = meta_regression(estimates, columns, shrink=shrink, interval=True)
+    given, columns = design.given, design.columns
+    df = np.inf if design.shrink else len(columns) - columns.shape[1] - 1
+    found = meta_regression(estimates, columns, shrink=design.shrink, interval=True)
     null = meta_regression(plain, columns[:, :0])
-    r2, normal = share_explained(found, null), float(ndtri((1 + level) / 2))
+    normal = float(ndtri((1 + level) / 2))
     reach = float(stdtrit(df, (1 + level) / 2)) if np.isfinite(df) else normal
     effect, errors = design.effects(found)
     z = np.abs(effect) / errors
-    predicted, variance, mean_of_others = _left_out(estimates, plain, columns, found, shrink, rng)
+    predicted, variance, mean_of_others = _left_out(estimates, plain, design, found, rng)
     new = tuple(item for item in given.item_ids if item not in set(items.item_ids))
     new_predicted, new_variance = found.predicted(design.columns_of(given.select(new).values))
     spread, new_spread = reach * np.sqrt(variance), reach * np.sqrt(new_variance)
-    lower, upper = _interval_of_r2(r2, found, null, estimates, columns, shrink, level, rng)
+    r2, lower, upper = _share_explained_with_interval(found, null, estimates, design, level, rng)
     return ExplainedDifficulty(
         item_ids=items.item_ids,
         terms=("intercept", *given.names),
@@ -404,7 +406,7 @@ def explained(
         new_lower=new_predicted - new_spread,
         new_upper=new_predicted + new_spread,
         answers_worth=_answers_worth(items, float(np.median(variance)), null, population or STANDARD_NORMAL),
-        shrunk=shrink,
+        shrunk=design.shrink,
         with_items=False,
         converged=True,
         level=level,
@@ -419,16 +421,15 @@ def share_explained(found: MetaRegression, null: MetaRegression) -> float:
 
 
 def _left_out(
-    estimates: Estimates, plain: Estimates, columns: Array, found: MetaRegression, shrink: bool,
-    rng: np.random.Generator,
-) -> tuple[Array, Array, Array]:  # fmt: skip
+    estimates: Estimates, plain: Estimates, design: Design, found: MetaRegression, rng: np.random.Generator
+) -> tuple[Array, Array, Array]:
     """Prediction of each item by a fit without its tenth of the items, its variance, and the mean of the others."""
-    n_items = len(estimates.values)
+    n_items, columns = len(estimates.values), design.columns
     predicted, variance, mean = np.empty((3, n_items))
     order = rng.permutation(n_items)
     for fold in np.array_split(order, min(N_FOLDS, n_items)):
         others = np.setdiff1d(order, fold)
-        fitted = meta_regression(estimates.select(others), columns[others], shrink=shrink, near=found)
+        fitted = meta_regression(estimates.select(others), columns[others], shrink=design.shrink, near=found)
         predicted[fold], variance[fold] = fitted.predicted(columns[fold])
         mean[fold] = meta_regression(plain.select(others), columns[others, :0]).coefficients[0]
     return predicted, variance, mean
@@ -445,19 +446,18 @@ def _predicted_share(plain: Estimates, null: MetaRegression, predicted: Array, m
     return 1 - max(error, 0.0) / total if total > 0 else float("nan")
 
 
-def _interval_of_r2(
-    r2: float,
+def _share_explained_with_interval(
     found: MetaRegression,
     null: MetaRegression,
     estimates: Estimates,
-    columns: Array,
-    shrink: bool,
+    design: Design,
     level: float,
     rng: np.random.Generator,
-) -> tuple[float, float]:
-    """Bias-corrected percentiles of R2 refitted to estimates drawn from the model; they hold R2 itself."""
+) -> tuple[float, float, float]:
+    """R2 with bias-corrected percentiles of it refitted to estimates drawn from the model, between which it lies."""
+    r2, columns = share_explained(found, null), design.columns
     if np.isnan(r2):
-        return r2, r2
+        return r2, r2, r2
     fitted = columns @ found.coefficients[1:]
     explained = np.sqrt(max(null.residual_sd**2 - found.residual_sd**2, 0.0))
     if fitted.std() > 0:  # fitted effects explain more in these items than they would in others
@@ -465,10 +465,10 @@ def _interval_of_r2(
 
     def redrawn() -> float:
         sample = estimates.drawn(fitted, found.residual_sd, rng)
-        again = meta_regression(sample, columns, shrink=shrink, near=found)
+        again = meta_regression(sample, columns, shrink=design.shrink, near=found)
         return share_explained(again, meta_regression(sample, columns[:, :0]))
 
-    drawn = np.array([redrawn() for _ in range(N_SAMPLES[shrink])])
+    drawn = np.array([redrawn() for _ in range(N_SAMPLES[design.shrink])])
     drawn = drawn[~np.isnan(drawn)]
     below = (np.sum(drawn < r2) + 0.5 * np.sum(drawn == r2)) / drawn.size
     tails = np.array([(1 - level) / 2, (1 + level) / 2])
@@ -476,7 +476,7 @@ def _interval_of_r2(
         lower, upper = np.quantile(drawn, ndtr(2 * ndtri(below) + ndtri(tails)))
     else:  # the bias is larger than the scatter: percentiles say nothing, and it is taken off as it is
         lower, upper = (r2 + np.quantile(drawn, tails) - np.median(drawn)).clip(0, 1)
-    return float(lower), float(upper)
+    return r2, float(lower), float(upper)
 
 
 def _answers_worth(items: ItemParameters, variance: float, null: MetaRegression, population: Quadrature) -> float:

@@ -140,7 +140,7 @@ def explain_responses(
 
     full = fitted(design.columns, design.shrink, "items with the regression on their features")
     plain = fitted(design.columns[:, :0], False, "items without features")
-    found = explained(full.items, full.estimates, plain.estimates, given, design, full.population, level, rng)
+    found = explained(full.items, full.estimates, plain.estimates, design, full.population, level, rng)
     return replace(found, with_items=True, converged=full.learning.settled and plain.learning.settled)
 
 

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import chdtrc, expit
 
-from irtbench.analysis.compared_items import ComparedItems, ItemsInCategories, RightOrWrongItems, in_every_group
 from irtbench.analysis.effect_size import (
     DELTA_PER_LOGIT,
     Grade,
@@ -21,7 +20,15 @@ from irtbench.analysis.effect_size import (
     jodoin_gierl_class,
     nagelkerke,
 )
-from irtbench.analysis.linked_groups import GroupLikelihood, LinkedGroups, link
+from irtbench.analysis.linked_groups import (
+    ComparedItems,
+    GroupLikelihood,
+    ItemsInCategories,
+    LinkedGroups,
+    RightOrWrongItems,
+    in_every_group,
+    link,
+)
 from irtbench.analysis.matching_score import FEWEST_IN_GROUP, FEWEST_ITEMS, Statistics, purified_anchors
 from irtbench.analysis.robust_linking import agreeing_items
 from irtbench.data.checked_settings import shows_fields

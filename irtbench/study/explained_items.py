@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty, Shrinkage, explain_difficulty
-from irtbench.analysis.horizons import TIMES, TimeHorizon
+from irtbench.analysis.horizons import TIMES, TimeHorizon, log_lengths, time_horizon
 from irtbench.analysis.linear_logistic_test import LinearLogisticTest, linear_logistic_test
-from irtbench.analysis.task_lengths import log_lengths, time_horizon
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures

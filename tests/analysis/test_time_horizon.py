@@ -8,9 +8,8 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from irtbench.analysis.explained_responses import fit_explanatory_items
-from irtbench.analysis.horizons import TimeHorizon, in_words, point_of, ratios
+from irtbench.analysis.horizons import TimeHorizon, _abilities, in_words, point_of, ratios, time_horizon
 from irtbench.analysis.meta_regression import meta_regression
-from irtbench.analysis.task_lengths import _abilities, time_horizon
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.curves import icc
