@@ -374,24 +374,6 @@ def test_no_convergence_is_said(five: ResponseMatrix) -> None:
     assert found.steps == 200
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"kind": "flow"}, "kind must be normal or lowrank but got 'flow'"),
-        ({"kind": "normal", "rank": 2}, "goes with lowrank"),
-        ({"kind": "lowrank", "rank": 0}, "rank must be at least 1"),
-        ({"kind": "normal", "n_particles": 0}, "n_particles must be at least 1"),
-        ({"kind": "normal", "tolerance": 0.5}, "at most 0.05 but got 0.5"),
-        ({"kind": "normal", "max_steps": 100}, "at least 200"),
-    ],
-)
-def test_settings_are_checked(five: ResponseMatrix, options: dict, message: str) -> None:
-    problem = make_problem(five, Priors.named("weak"))
-    with pytest.raises(InputError, match=message) as raised:
-        fit_posterior(problem, problem.starting_values(), seed=0, **options)
-    assert "\n" not in str(raised.value)
-
-
 def refusal(problem: Problem, items: ItemTensors, **options) -> str:
     with pytest.raises(InputError) as raised:
         fit_posterior(problem, items, "normal", seed=0, **options)

@@ -150,15 +150,14 @@ def test_curves_are_those_of_the_item_models_without_categories_that_are_not_the
     "words",
     [
         {},
-        {"curve": "grm", "cells": True},
+        {"curve": "grm"},
         {"item_slopes": True, "consistency": True, "rater_steps": True},
         {"curve": "grm", "item_slopes": True, "consistency": True, "rater_steps": True, "answer_effect": True},
     ],
 )
 def test_information_is_the_derivative_of_the_gradient(ratings: pd.DataFrame, words: dict[str, Any]) -> None:
     """And the gradient that of the likelihood, and posterior covariances with scores those of the posterior mean."""
-    given = Ratings.of(ratings.assign(half=ratings["respondent_id"] < 20), "half")
-    problem = RatingProblem(given, RatingModel(**words))
+    problem = RatingProblem(Ratings.of(ratings), RatingModel(**words))
     x = problem.start() + np.random.default_rng(1).normal(0, 0.05, problem.n_parameters)
     mean, deviation = np.zeros(40), np.ones(40)
     for _ in range(5):

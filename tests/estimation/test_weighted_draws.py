@@ -1,5 +1,6 @@
 """Weighted draws: a known density from a guide that is too narrow, and what is refused."""
 
+import itertools
 import math
 from types import SimpleNamespace
 
@@ -27,12 +28,11 @@ class SkewedTarget:
     SIGMA = 0.5
 
     def __init__(self, width: float = 1.0) -> None:
-        spread = Spread(torch.zeros(3), torch.full((3,), math.log(width)), torch.zeros(3, 1))
-        spread = Spread(*(part.double() for part in (spread.mean, spread.log_scale, spread.factor)))
+        spread = Spread(torch.tensor([[0.0, math.log(width), 0.0]] * 3, dtype=torch.float64))
         normals = torch.Generator().manual_seed(0)
-        draw = SimpleNamespace(draw=lambda: torch.randn(4, generator=normals, dtype=torch.float64))
+        draws = (torch.randn(4, generator=normals, dtype=torch.float64) for _ in itertools.count())
         items = SimpleNamespace(cells=torch.arange(0, 9, 3))  # a slope of each of three items
-        self.guide = SimpleNamespace(spread=spread, normals=draw, coordinates=items)
+        self.guide = SimpleNamespace(spread=spread, normals=draws, coordinates=items)
         self.problem = SimpleNamespace(free=torch.ones(3, 3), prior=SimpleNamespace(shared=None))
 
     def log_density(self, u: torch.Tensor) -> torch.Tensor:

@@ -153,7 +153,8 @@ def fit_raters(
         if interaction is not None:
             interactions = interactions_found(problem, mode, covariance, interaction)
         score_rows = scores_found(problem, mode.x, found, covariance)
-        item_rows = items_found(problem, mode.x, covariance, squares)
+        items = items_of(problem, mode.x, covariance)
+        item_rows = items_found(problem, items, squares)
     population = problem.places["population"][0]
     errors = errors_of(covariance, population, problem.n_parameters)
     stop = Stop.CONVERGED if mode.converged else Stop.STEP_LIMIT if mode.steps == max_steps else Stop.NO_ASCENT
@@ -161,7 +162,7 @@ def fit_raters(
     n_variances = len(mode.variances)
     n_estimated = mode.information.shape[0] + n_variances - n_variances * len(ratings.rater_ids)
     return FittedRaters(
-        items_of(problem, mode.x), rater_rows, item_rows, score_rows, interactions, wanted, learnt,
+        items, rater_rows, item_rows, score_rows, interactions, wanted, learnt,
         sd, float("nan") if item_slopes else sd * float(errors[0]),
         abs(float(mode.x[population[1]])) if answer_effect else float("nan"),
         float(errors[1]) if answer_effect else float("nan"),
@@ -331,19 +332,20 @@ def raters_found(
 def interactions_found(problem: RatingProblem, mode: Mode, covariance: Covariance | None, name: str) -> pd.DataFrame:
     """Each rater's additional severity for each group, by one step from 0: a score test (Rao, 1948).
 
-    The information on it is that left when all other parameters are estimated with it.
+    The information on it is that left when all other parameters are estimated with it; those of one rater's groups add.
     """
     ratings = problem.ratings
-    whole = RatingProblem(ratings, replace(problem.model, cells=True), problem.n_nodes)
-    cells, x = whole.places["cells"][:, 0], whole.start()
-    others = np.setdiff1d(np.arange(whole.n_parameters), cells)
-    x[others], x[cells] = mode.x, 0.0
-    found = whole.evaluate(x, mode.found.mean, mode.found.deviation, information=True)
-    information = found.complete - found.missing
-    own, known = information[cells], information.diagonal()[cells]
-    left = np.full(len(cells), np.nan)
+    apart = replace(ratings, raters=ratings.cells, rater_ids=tuple(map(str, ratings.cell_names)))
+    whole = RatingProblem(apart, problem.model, problem.n_nodes)
+    same = np.empty(whole.n_parameters, dtype=np.int64)  # a rater's parameters are those of each of its groups
+    for facet, places in problem.places.items():
+        same[whole.places[facet]] = places if facet != "raters" else places[[r for r, _ in ratings.cell_names]]
+    found = whole.evaluate(mode.x[same], mode.found.mean, mode.found.deviation, information=True)
+    information, cells = (found.complete - found.missing).tocsr(), whole.places["raters"][:, 0]
+    known, left = information.diagonal()[cells], np.full(len(cells), np.nan)
     if covariance is not None:
-        left = known - covariance.variances(own[:, others])
+        by = csr_array((np.ones(len(same)), (np.arange(len(same)), same)), shape=(len(same), problem.n_parameters))
+        left = known - covariance.variances(information[cells] @ by)
     left = np.where(left > KNOWN * known, left, np.nan)
     severity, se = found.gradient[cells] / left, 1 / np.sqrt(left)
     p = 2 * ndtr(-np.abs(severity / se))
@@ -352,50 +354,31 @@ def interactions_found(problem: RatingProblem, mode: Mode, covariance: Covarianc
     return table.assign(severity=severity, se=se, z=severity / se, p=p, p_adjusted=adjust(p))
 
 
-def items_of(problem: RatingProblem, x: Floats) -> CategoryParameters:
+def items_of(problem: RatingProblem, x: Floats, covariance: Covariance | None) -> CategoryParameters:
     """The items as an average rater grades them."""
-    ratings, model, n_steps = problem.ratings, problem.curve.model, problem.n_steps
-    at = np.zeros((len(ratings.item_ids), n_steps + 1))
-    for row, own, n in zip(at, x[problem.places["items"]], ratings.n_steps, strict=True):
-        a = own[n_steps] if problem.model.item_slopes else 1.0
-        row[: n + 1] = model.unbounded(np.array([a, *own[:n]]))
-    each, own_parameters = (model,) * len(at), ratings.n_steps + problem.model.item_slopes
-    return CategoryParameters(ratings.item_ids, each, ratings.categories, at, own_parameters)
+    ratings, model, k, slopes = problem.ratings, problem.curve.model, problem.n_steps, problem.model.item_slopes
+    places, width = problem.places["items"], k + 1
+    at, errors = np.zeros((len(places), width)), np.zeros((len(places), width, width))
+    for j, (own, n) in enumerate(zip(places, ratings.n_steps, strict=True)):
+        at[j, : n + 1] = model.unbounded(np.array([x[own[k]] if slopes else 1.0, *x[own[:n]]]))
+        if covariance is not None:
+            errors[j, 1 - slopes :, 1 - slopes :] = covariance.among([*own[k:], *own[:k]])
+    each, n_own = (model,) * len(at), ratings.n_steps + slopes
+    of_items = None if covariance is None else errors
+    return CategoryParameters(ratings.item_ids, each, ratings.categories, at, n_own, of_items)
 
 
-def items_found(problem: RatingProblem, x: Floats, covariance: Covariance | None, squares: Floats) -> pd.DataFrame:
-    """The items' table: steps b_k = -(d_k - d_k-1) / a, or -d_k / a, their mean, and errors by the delta method."""
-    ratings, places, n = problem.ratings, problem.places["items"], problem.n_steps
-    n_items, counts = len(places), np.bincount(ratings.items)
-    d, there = x[places[:, :n]], np.arange(n) < ratings.n_steps[:, None]
-    a = x[places[:, n]] if problem.model.item_slopes else np.ones(n_items)
-    difference = np.eye(n) - (np.eye(n, k=-1) if problem.model.curve == "gpcm" else 0.0)
-    steps = np.where(there, -(d @ difference.T) / a[:, None], np.nan)
-    mean = there / ratings.n_steps[:, None]
-    difficulty = (np.where(there, steps, 0.0) * mean).sum(axis=1)
-    slopes = np.full(n_items, np.nan)
-    errors = np.full((n_items, n + 1), np.nan)
-    if covariance is not None:
-        if problem.model.item_slopes:
-            slopes = errors_of(covariance, places[:, n], problem.n_parameters)
-        by = np.zeros((n_items, n + 1, places.shape[1]))  # derivatives of the steps and of their mean
-        by[:, :n, :n] = -difference / a[:, None, None]
-        by[:, :n, n:] = -(steps / a[:, None])[..., None]
-        by[:, :n][~there] = 0.0
-        by[:, n] = np.einsum("jk,jkp->jp", mean, by[:, :n])
-        rows = np.broadcast_to(np.arange(n_items * (n + 1)).reshape(n_items, n + 1, 1), by.shape)
-        which = rows.reshape(-1), np.broadcast_to(places[:, None], by.shape).reshape(-1)
-        found = csr_array((by.reshape(-1), which), shape=(n_items * (n + 1), problem.n_parameters))
-        errors = np.sqrt(covariance.variances(found)).reshape(errors.shape)
-        errors[:, :n][~there] = np.nan
+def items_found(problem: RatingProblem, items: CategoryParameters, squares: Floats) -> pd.DataFrame:
+    """The items' table."""
+    ratings, counts = problem.ratings, np.bincount(problem.ratings.items)
     given = ratings.values()[ratings.items, ratings.codes]
     sums = [np.bincount(ratings.items, own) for own in (given, *squares)]
-    table = pd.DataFrame({"item_id": ratings.item_ids, "n": counts, "mean_score": sums[0] / counts})
-    table = table.assign(n_categories=ratings.n_steps + 1, discrimination=a, se_discrimination=slopes)
-    table = table.assign(difficulty=difficulty, se_difficulty=errors[:, n])
-    for k in range(n):
-        table[f"step_{k + 1}"], table[f"se_step_{k + 1}"] = steps[:, k], errors[:, k]
-    return table.assign(infit=sums[1] / sums[2], outfit=sums[3] / counts)
+    numbers = ["discrimination", "difficulty", *(f"step_{k + 1}" for k in range(problem.n_steps))]
+    columns = [column for name in numbers for column in (name, f"se_{name}")]
+    table = items.table().reindex(columns=["item_id", "n", "mean_score", "n_categories", *columns])
+    if not problem.model.item_slopes:
+        table["se_discrimination"] = np.nan
+    return table.assign(n=counts, mean_score=sums[0] / counts, infit=sums[1] / sums[2], outfit=sums[3] / counts)
 
 
 def scores_found(problem: RatingProblem, x: Floats, found: Evaluated, covariance: Covariance | None) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -125,6 +125,11 @@ class Covariance:
         own = self.design.indices[self.design.indptr[places]]
         rest = np.setdiff1d(np.arange(len(self.free)), own)
         return self.log_determinant + float(np.linalg.slogdet(self.free[np.ix_(rest, rest)])[1])
+
+    def among(self, places: Sequence[int]) -> Floats:
+        """Covariances of a few parameters."""
+        own = self.design[list(places)]
+        return np.asarray((own @ self.free) @ own.T)
 
     def variances(self, rows: Any, less: Floats | None = None) -> Floats:
         """Variances of combinations of the parameters, of each less one combination that all have."""

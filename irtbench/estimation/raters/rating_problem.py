@@ -4,9 +4,9 @@ Ability theta_i ~ N(0, sd^2) is integrated out over Gauss-Hermite nodes of each 
 standard deviation of its posterior; with an effect of the answer, e_ij ~ N(0, sigma^2) shared by the raters of one
 answer, that is integrated out within, for answers are independent given ability. A rating's predictors are
 
-    z_k = w_k a_j c_r (theta_i + e_ij) + d_jk - w_k (s_r + h_rg) - t_rk        (`category_curve`)
+    z_k = w_k a_j c_r (theta_i + e_ij) + d_jk - w_k s_r - t_rk        (`category_curve`)
 
-with item slope a and intercepts d, a rater's severity s, consistency c and steps t, and h of a rater and a group.
+with item slope a and intercepts d, a rater's severity s, consistency c and steps t.
 Information: that of the complete data less the posterior covariance of the scores (Louis, 1982). Only pairs of
 parameters that occur with one respondent are held.
 """
@@ -23,20 +23,30 @@ import numpy as np
 import torch
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
-from scipy.sparse import block_array, coo_array, csr_array
+from scipy.sparse import block_array, coo_array, csr_array, hstack
 from scipy.special import logsumexp
 
 from irtbench.estimation.raters.category_curve import CURVES, NEVER, CurvePoints, Floats
 from irtbench.estimation.raters.ratings import Ints, RatingModel, Ratings
 from irtbench.estimation.threads import linear_algebra
 
-Facet = Literal["items", "raters", "cells", "population"]
+Facet = Literal["items", "raters", "population"]
 Derivatives = dict[tuple[str, ...], Floats]
 Products = dict[tuple[Facet, Facet], Any]
-FACETS: tuple[Facet, ...] = ("items", "raters", "cells", "population")
+FACETS: tuple[Facet, ...] = ("items", "raters", "population")
+N_ANSWER_NODES = 11  # of the effect of an answer
 BLOCK = 2**20  # numbers of one array of a block, about
 DENSE = 0.1  # share of a facet's levels that a respondent meets, from which on its scores are no sparse matrix
 TINY = 1e-12  # of a variance
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """By what a facet's scores are summed: a respondent's answers to an item, ratings by a rater, all of them."""
+
+    by: csr_array  # rows of these, columns of ratings
+    respondent: Ints  # of each row, from 0 in the block
+    level: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +59,10 @@ class Block:
     starts: Ints  # first rating of each respondent
     answer: Ints  # of each rating, from 0
     answer_starts: Ints
-    by_rater: csr_array  # (respondents' raters) x ratings
-    by_cell: csr_array
+    levels: dict[Facet, Ints]  # of each rating
+    sums: dict[Facet, Sums]
     by_pair: csr_array
     pairs: Ints  # the pairs of the block among all
-    firsts: dict[Facet, Ints]  # a rating of each entity: answers, respondents' raters and cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,14 +130,13 @@ class RatingProblem:
     ----------
     ratings, model
         The data and the parameters that there are.
-    n_nodes, n_answer_nodes
-        Of ability, and of the effect of an answer.
+    n_nodes
+        Of ability.
     """
 
     ratings: Ratings
     model: RatingModel = field(default_factory=RatingModel)
     n_nodes: int = 15
-    n_answer_nodes: int = 11
 
     @property
     def curve(self) -> type[CurvePoints]:
@@ -146,37 +154,17 @@ class RatingProblem:
         return self.curve.weights(self.n_steps)
 
     @cached_property
-    def widths(self) -> dict[Facet, int]:
-        """Parameters of a level of each facet."""
-        model = self.model
-        return {
-            "items": self.n_steps + model.item_slopes,
-            "raters": 1 + model.consistency + model.rater_steps * (self.n_steps - 1),
-            "cells": int(model.cells),
-            "population": 1 + model.answer_effect,
-        }
-
-    @cached_property
-    def levels(self) -> dict[Facet, int]:
-        """Levels of each facet."""
-        given = self.ratings
-        return {
-            "items": len(given.item_ids),
-            "raters": len(given.rater_ids),
-            "cells": len(given.cell_names) if self.model.cells else 0,
-            "population": 1,
-        }
-
-    @cached_property
     def places(self) -> dict[Facet, NDArray[np.int64]]:
         """Where each facet's parameters are in the vector, shape (levels, width).
 
         Of items d_1, ..., d_K and the slope; of raters severity, log consistency and steps 1 to K - 1; of the
         population log sd and sigma.
         """
+        given, model, n = self.ratings, self.model, self.n_steps
+        of_raters = 1 + model.consistency + model.rater_steps * (n - 1)
+        shapes = (len(given.item_ids), n + model.item_slopes), (len(given.rater_ids), of_raters)
         found, first = dict[Facet, NDArray[np.int64]](), 0
-        for facet in FACETS:
-            shape = self.levels[facet], self.widths[facet]
+        for facet, shape in zip(FACETS, (*shapes, (1, 1 + model.answer_effect)), strict=True):
             found[facet] = first + np.arange(shape[0] * shape[1]).reshape(shape)
             first += found[facet].size
         return found
@@ -188,10 +176,9 @@ class RatingProblem:
 
     @cached_property
     def free(self) -> NDArray[np.bool_]:
-        """Which parameters are estimated: no intercepts of categories that an item has not, no cells, see `FACETS`."""
+        """Which parameters are estimated: no intercepts of categories that an item has not."""
         found = np.ones(self.n_parameters, dtype=np.bool_)
         found[self.places["items"][:, : self.n_steps]] = np.arange(self.n_steps) < self.ratings.n_steps[:, None]
-        found[self.places["cells"]] = False
         if self.model.item_slopes:
             found[self.places["population"][0, 0]] = False
         return found
@@ -199,7 +186,7 @@ class RatingProblem:
     def start(self) -> Floats:
         """Intercepts by the categories' shares, raters alike, slopes and standard deviation 1, sigma 0.5."""
         x = np.zeros(self.n_parameters)
-        items = np.full((self.levels["items"], self.widths["items"]), NEVER)
+        items = np.full(self.places["items"].shape, NEVER)
         for j, n in enumerate(self.ratings.n_steps):
             items[j, :n] = self.curve.start(self.ratings.shares(j))
         items[:, self.n_steps :] = 1.0
@@ -216,31 +203,23 @@ class RatingProblem:
     @cached_property
     def answer_nodes(self) -> tuple[Floats, Floats]:
         """Standard normal nodes of an answer's effect and the logarithms of their weights; one at 0 without it."""
-        x, w = hermegauss(self.n_answer_nodes if self.model.answer_effect else 1)
+        x, w = hermegauss(N_ANSWER_NODES if self.model.answer_effect else 1)
         return x, np.log(w / w.sum())
 
     @cached_property
     def pairs(self) -> tuple[NDArray[np.int64], Ints]:
-        """Item, rater and cell of those that occur together, shape (n_pairs, 3), and each rating's place there."""
-        given = self.ratings
-        n_raters, n_cells = len(given.rater_ids), max(len(given.cell_names), 1)
-        cells = given.cells if self.model.cells else np.zeros_like(given.cells)
-        number, place = np.unique((given.items * n_raters + given.raters) * n_cells + cells, return_inverse=True)
-        rest, cell = np.divmod(number, n_cells)
-        return np.stack([*np.divmod(rest, n_raters), cell], axis=1), place.reshape(-1)
+        """Item and rater of those that occur together, shape (n_pairs, 2), and each rating's place there."""
+        given, n_raters = self.ratings, len(self.ratings.rater_ids)
+        number, place = np.unique(given.items * n_raters + given.raters, return_inverse=True)
+        return np.stack(np.divmod(number, n_raters), axis=1), place.reshape(-1)
 
     @cached_property
     def dense(self) -> dict[Facet, bool]:
         """Whether a respondent meets a good part of a facet's levels."""
-        given = self.ratings
-        met = {
-            "items": given.answers[1],
-            "raters": len(np.unique(given.respondents * self.levels["raters"] + given.raters)),
-        }
-        cells = len(self.ratings.respondent_ids)
-        return {facet: met.get(facet, 0) > DENSE * cells * self.levels[facet] for facet in FACETS[:3]} | {
-            "population": True
-        }
+        given, few = self.ratings, DENSE * len(self.ratings.respondent_ids)
+        n_items, n_raters = len(given.item_ids), len(given.rater_ids)
+        pairs = len(np.unique(given.respondents * n_raters + given.raters))
+        return {"items": given.answers[1] > few * n_items, "raters": pairs > few * n_raters, "population": True}
 
     @cached_property
     def blocks(self) -> list[Block]:
@@ -249,7 +228,7 @@ class RatingProblem:
         n_respondents = len(given.respondent_ids)
         first = np.concatenate([np.searchsorted(given.respondents, np.arange(n_respondents)), [given.n]])
         each = np.diff(first) * self.n_nodes * len(self.answer_nodes[0]) * self.n_steps
-        for facet in FACETS[:3]:
+        for facet in FACETS:
             if self.dense[facet]:
                 each = each + self.n_nodes * self.places[facet].size
         block = (np.cumsum(each) - each) // BLOCK
@@ -267,14 +246,16 @@ class RatingProblem:
             found, firsts, places = np.unique(numbers, return_index=True, return_inverse=True)
             return csr_array((np.ones(n), (places.reshape(-1), np.arange(n))), shape=(len(found), n)), firsts, found
 
-        by_rater, rater_firsts, _ = grouped(respondent * self.levels["raters"] + given.raters[own])
-        by_cell, cell_firsts, _ = grouped(respondent * max(self.levels["cells"], 1) + given.cells[own])
+        levels = dict(zip(FACETS, (given.items[own], given.raters[own], np.zeros(n, dtype=np.int64)), strict=True))
+        sums = dict[Facet, Sums]()
+        for facet, level in levels.items():
+            by, firsts, _ = grouped(respondent * len(self.places[facet]) + level)
+            sums[facet] = Sums(by, respondent[firsts], level[firsts])
         by_pair, _, pairs = grouped(self.pairs[1][own])
-        answer_starts = np.flatnonzero(np.diff(answer, prepend=-1))
+        starts = np.flatnonzero(np.diff(answer, prepend=-1))
         return Block(
-            slice(lo, hi), own, respondent, first[lo:hi] - own.start, answer, answer_starts, by_rater, by_cell, by_pair,
-            pairs, {"items": answer_starts, "raters": rater_firsts, "cells": cell_firsts},
-        )  # fmt: skip
+            slice(lo, hi), own, respondent, first[lo:hi] - own.start, answer, starts, levels, sums, by_pair, pairs
+        )
 
     def points(self, x: Floats, own: slice, effect: Floats, z: Floats) -> tuple[CurvePoints, Derivatives, Derivatives]:
         """The curves of some ratings, and derivatives of u, first and second, by name of parameters.
@@ -283,8 +264,7 @@ class RatingProblem:
         """
         given, model, places = self.ratings, self.model, self.places
         items, raters = x[places["items"]][given.items[own]], x[places["raters"]][given.raters[own]]
-        hardness = raters[:, 0] + (x[places["cells"]][given.cells[own], 0] if model.cells else 0.0)
-        d = items[:, : self.n_steps] - hardness[:, None] * self.weights
+        d = items[:, : self.n_steps] - raters[:, :1] * self.weights
         if model.rater_steps:
             d[:, :-1] -= raters[:, 1 + model.consistency :]
         first, second = Derivatives(), Derivatives()
@@ -369,17 +349,15 @@ class RatingProblem:
         of_respondents = np.stack([posterior.log_likelihood, average, np.sqrt((w * centred**2).sum(axis=1))])
         scores = self._scores(points, by)
         gradient = np.zeros(self.n_parameters)
-        levels = self._levels(block)
         for facet, own in scores.items():
             values = np.einsum("npq,nq->np", own, weight)
-            for p, places in enumerate(self._columns(facet).T):
-                gradient[places] += np.bincount(levels[facet], values[:, p], minlength=len(places))
+            for p, places in enumerate(self.places[facet].T[-own.shape[1] :] if own.size else ()):
+                gradient[places] += np.bincount(block.levels[facet], values[:, p], minlength=len(places))
         by_sd = posterior.standard**2 - 1
         gradient[self.places["population"][0, 0]] += (w * by_sd).sum()
         if not (information or by_scores):
             return of_respondents, gradient, None, None
-        sparse, gathered = None, None
-        within: dict[tuple[Facet, Facet], Any] = {}
+        gathered, within = None, Products()
         if posterior.v is not None:
             spread = {}
             for facet, own in scores.items():
@@ -388,26 +366,23 @@ class RatingProblem:
                 spread[facet] = (by_node - scores[facet][..., None]).reshape(own.shape)
             if information:
                 within = self._within(block, spread, np.sqrt(weight))
-        root = np.sqrt(w)
-        between: dict[Facet, tuple[Ints, Ints, Floats]] = {}
-        for facet, own in (scores | {"population": self._population(block, scores, by_sd)}).items():
-            summed = self._summed(facet, own, block)
-            at_respondent = np.arange(len(theta)) if facet == "population" else block.respondent[block.firsts[facet]]
-            summed = summed - np.einsum("epq,eq->ep", summed, w[at_respondent])[..., None]
-            level = (
-                np.zeros(len(theta), dtype=np.int64) if facet == "population" else levels[facet][block.firsts[facet]]
-            )
-            between[facet] = at_respondent, level, summed * root[at_respondent][:, None]
-        if by_scores:
-            gathered = self._gathered(between, root * centred)
-        if information:
-            by_facet = {
-                facet: placed(*own, len(theta), self.levels[facet], dense=self.dense[facet])
-                for facet, own in between.items()
-            }
-            complete = self._complete(posterior, block)
-            sparse = complete, 2 * (w * posterior.standard**2).sum(), gram(by_facet), within
-        return of_respondents, gradient, sparse, gathered
+        root, between = np.sqrt(w), dict[Facet, Any]()
+        for facet, own in scores.items():
+            sums = block.sums[facet]
+            summed = (sums.by @ own.reshape(len(own), -1)).reshape(sums.by.shape[0], *own.shape[1:])
+            if facet == "population":
+                summed = np.concatenate([by_sd[:, None], summed], axis=1)
+            summed = summed - np.einsum("epq,eq->ep", summed, w[sums.respondent])[..., None]
+            values, dense = summed * root[sums.respondent][:, None], self.dense[facet]
+            between[facet] = placed(sums.respondent, sums.level, values, len(theta), len(self.places[facet]), dense)
+        if by_scores:  # posterior covariances of ability with each parameter's score
+            each = np.arange(theta.size + 1)
+            ability = csr_array(((root * centred).reshape(-1), each[:-1], each[:: theta.shape[1]]))
+            gathered = hstack([csr_array(ability @ own) for own in between.values()], format="csr")
+        if not information:
+            return of_respondents, gradient, None, gathered
+        of_sd = 2 * (w * posterior.standard**2).sum()
+        return of_respondents, gradient, (self._complete(posterior, block), of_sd, gram(between), within), gathered
 
     def mean_squares(self, x: Floats, mean: Floats, deviation: Floats) -> Floats:
         """Of each rating (x - E)^2, its variance, and their ratio, posterior means, shape (3, n_ratings).
@@ -423,22 +398,8 @@ class RatingProblem:
             found[:, block.ratings] = [(posterior.weight * own).sum(axis=1) for own in each]
         return found
 
-    def _columns(self, facet: Facet) -> NDArray[np.int64]:
-        """Places of the parameters that ratings have scores of; log sd is none."""
-        return self.places[facet][:, 1:] if facet == "population" else self.places[facet]
-
-    def _levels(self, block: Block) -> dict[Facet, Ints]:
-        """The level of each rating."""
-        given, own = self.ratings, block.ratings
-        return {
-            "items": given.items[own],
-            "raters": given.raters[own],
-            "cells": given.cells[own],
-            "population": np.zeros(own.stop - own.start, dtype=np.int64),
-        }
-
     def _scores(self, points: CurvePoints, by: Derivatives) -> dict[Facet, Floats]:
-        """Derivatives of each rating's log P by its parameters, shape (n, width, n_nodes), by facet."""
+        """Derivatives of each rating's log P by its parameters, shape (n, width, n_nodes), by facet; log sd is none."""
         by_z, by_u = points.by_predictors, points.by_ability
         own = {name: (by_u * value)[:, None] for (name,), value in by.items()}
         items, raters = [by_z], [-by_u[:, None]]
@@ -448,66 +409,31 @@ class RatingProblem:
             raters.append(own["log c"])
         if self.model.rater_steps:
             raters.append(-by_z[:, :-1])
-        found: dict[Facet, Floats] = {"items": joined(items), "raters": joined(raters)}
-        if self.model.cells:
-            found["cells"] = -by_u[:, None]
-        if "sigma" in own:
-            found["population"] = own["sigma"]
-        return found
-
-    def _population(self, block: Block, scores: dict[Facet, Floats], by_sd: Floats) -> Floats:
-        """Scores of the population's parameters by respondent, shape (n_respondents, width, n_nodes)."""
-        found = by_sd[:, None]
-        if "population" in scores:
-            found = np.concatenate([found, np.add.reduceat(scores["population"], block.starts)], axis=1)
-        return found
-
-    def _summed(self, facet: Facet, own: Floats, block: Block) -> Floats:
-        """Scores summed over the ratings of an answer, or of a respondent by a rater."""
-        if facet == "items":
-            return np.asarray(np.add.reduceat(own, block.answer_starts))
-        if facet == "population":
-            return own
-        by = block.by_rater if facet == "raters" else block.by_cell
-        return np.asarray((by @ own.reshape(len(own), -1)).reshape(by.shape[0], *own.shape[1:]))
+        return {"items": joined(items), "raters": joined(raters), "population": own.get("sigma", by_z[:, :0])}
 
     def _within(self, block: Block, spread: dict[Facet, Floats], root: Floats) -> dict[tuple[Facet, Facet], Any]:
         """Posterior covariances of the scores given ability: those that an answer's ratings share."""
-        levels, z, n = self._levels(block), dict[Facet, Any](), len(block.answer_starts)
+        z, n = dict[Facet, Any](), len(block.answer_starts)
         for facet, own in spread.items():
-            values, at = own * root[:, None], block.answer
-            level = levels[facet]
+            values, at, level = own * root[:, None], block.answer, block.levels[facet]
             if facet != "raters":
                 values, level = np.add.reduceat(values, block.answer_starts), level[block.answer_starts]
                 at = np.arange(n)
             if facet == "population":  # log sd has none
                 values = np.concatenate([np.zeros_like(values), values], axis=1)
-            z[facet] = placed(at, level, values, n, self.levels[facet], dense=False)
+            z[facet] = placed(at, level, values, n, len(self.places[facet]), dense=False)
         return gram(z)
-
-    def _gathered(self, between: dict[Facet, tuple[Ints, Ints, Floats]], ability: Floats) -> csr_array:
-        """Posterior covariances of ability with each parameter's score."""
-        rows, columns, values = [], [], []
-        for facet, (respondent, level, own) in between.items():
-            found = np.einsum("epq,eq->ep", own, ability[respondent])
-            places = self.places[facet][level]
-            rows.append(np.repeat(respondent, places.shape[1]))
-            columns.append(places.reshape(-1))
-            values.append(found.reshape(-1))
-        which = np.concatenate(rows), np.concatenate(columns)
-        return csr_array((np.concatenate(values), which), shape=(len(ability), self.n_parameters))
 
     @cached_property
     def patterns(self) -> tuple[Floats, list[str]]:
         """How a rating's predictors change with its parameters: over the steps, shape (n, K), and with which function.
 
-        The parameters are those of its item, rater, cell and sigma; a function is 1 or a derivative of u.
+        The parameters are those of its item, rater and sigma; a function is 1 or a derivative of u.
         """
         model, w, one = self.model, self.weights, np.eye(self.n_steps)
         found = [*((step, "") for step in one), *([(w, "a")] if model.item_slopes else []), (-w, "")]
         found += [(w, "log c")] if model.consistency else []
         found += [(-step, "") for step in one[:-1]] if model.rater_steps else []
-        found += [(-w, "")] if model.cells else []
         found += [(w, "sigma")] if model.answer_effect else []
         return np.array([pattern for pattern, _ in found]), [name for _, name in found]
 
@@ -531,9 +457,8 @@ class RatingProblem:
         """Complete and missing information from sums over pairs, of log sd, and of products of scores."""
         pairs, places = self.pairs[0], self.places
         columns = np.concatenate(
-            [places["items"][pairs[:, 0]], places["raters"][pairs[:, 1]]]
-            + ([places["cells"][pairs[:, 2]]] if self.model.cells else [])
-            + [np.tile(places["population"][0, 1:], (len(pairs), 1))], axis=1,
+            [places["items"][pairs[:, 0]], places["raters"][pairs[:, 1]],
+             np.tile(places["population"][0, 1:], (len(pairs), 1))], axis=1,
         )  # fmt: skip
         width = columns.shape[1]
         shape = self.n_parameters, self.n_parameters
@@ -541,8 +466,7 @@ class RatingProblem:
         sd = places["population"][0, :1]
         complete = coo_array((of_pairs.reshape(-1), which), shape=shape).tocsr()
         complete = complete + coo_array((np.array([of_sd]), (sd, sd)), shape=shape).tocsr()
-        there = [facet for facet in FACETS if places[facet].size]
-        whole = [[products[s, t] if (s, t) in products else products[t, s].T for t in there] for s in there]
+        whole = [[products[s, t] if (s, t) in products else products[t, s].T for t in FACETS] for s in FACETS]
         return complete, block_array([[csr_array(part) for part in row] for row in whole], format="csr")
 
 
@@ -551,7 +475,7 @@ def joined(parts: list[Floats]) -> Floats:
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
-def placed(at: Ints, level: Ints, values: Floats, n: int, n_levels: int, *, dense: bool) -> Any:
+def placed(at: Ints, level: Ints, values: Floats, n: int, n_levels: int, dense: bool) -> Any:
     """Values of shape (n_entities, width, n_nodes) as rows (place, node) and columns (level, parameter)."""
     _, width, n_nodes = values.shape
     if dense:

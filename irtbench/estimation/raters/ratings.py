@@ -29,7 +29,6 @@ class RatingModel:
     consistency: bool = False
     rater_steps: bool = False
     answer_effect: bool = False
-    cells: bool = False
 
 
 @dataclass(frozen=True, eq=False)

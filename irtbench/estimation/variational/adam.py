@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import torch
 from pyro.infer import SVI
 from pyro.infer.autoguide import AutoDelta
 from pyro.infer.autoguide.initialization import init_to_value
 from pyro.optim import ClippedAdam
-from torch import Tensor
 
 from irtbench.estimation.driver import maximise, own_parameters
 from irtbench.estimation.marginal.m_step import distances, item_derivatives, scoring_step
@@ -26,7 +23,8 @@ def adam_mode(problem: Problem, start: ItemTensors, *, tolerance: float, max_ste
     """Maximise the ELBO with Pyro's AutoDelta guide by Adam.
 
     The learning rate decays to a hundredth over 3,000 steps. Convergence is judged by the gradient, as Fisher scoring
-    does, every 50 steps, a hundred times more loosely.
+    does, every 50 steps, a hundred times more loosely: no item is far from its maximum, in its own standard errors,
+    and parameters hardly move.
 
     Parameters
     ----------
@@ -41,47 +39,24 @@ def adam_mode(problem: Problem, start: ItemTensors, *, tolerance: float, max_ste
     """
     guide = AutoDelta(problem.model, init_loc_fn=init_to_value(values=problem.prior.values_of(start)))
     optimiser = ClippedAdam({"lr": 0.05, "lrd": 0.01 ** (1 / 3000), "clip_norm": 1e9})
-    rule = GradientRule(problem, guide.median, tolerance=tolerance, max_steps=100 * max_steps)
-    with own_parameters(), torch.enable_grad():
-        svi = SVI(problem.model, guide, optimiser, loss=MarginalELBO())
-        return maximise(svi, problem.observed, problem.nodes, stopped=rule)
-
-
-class GradientRule:
-    """Stop where no item is far from its maximum, in its own standard errors, and parameters hardly move.
-
-    Parameters
-    ----------
-    problem
-        Responses, population and prior.
-    point
-        Gives the values of the model's sites.
-    tolerance, max_steps
-        See `adam_mode`.
-    """
-
-    def __init__(
-        self, problem: Problem, point: Callable[[], Mapping[str, Tensor]], *, tolerance: float, max_steps: int
-    ) -> None:
-        self.problem, self.point = problem, point
-        self.tolerance, self.max_steps = tolerance, max_steps
-        self._before: Tensor | None = None
+    small, most, before = LOOSER * tolerance, 100 * max_steps, torch.full_like(start.matrix, torch.inf)
 
     @torch.no_grad()
-    def __call__(self, step: int, loss: float) -> Estimate | None:
-        """The estimate after this step; None to go on."""
-        if step % CHECKED_EVERY and step < self.max_steps:
+    def settled(step: int, loss: float) -> Estimate | None:
+        nonlocal before
+        if step % CHECKED_EVERY and step < most:
             return None
-        items = self.problem.prior.items_of({name: value.detach() for name, value in self.point().items()})
-        here = self.problem.evaluate(items)
-        derivatives = item_derivatives(self.problem, items, here.counts)
-        gradient = float(distances(self.problem, derivatives, scoring_step(self.problem, derivatives)))
-        matrix = items.matrix
-        change = float("inf") if self._before is None else float((matrix - self._before).abs().max())
-        self._before = matrix
-        small = LOOSER * self.tolerance
-        if step < self.max_steps and not (gradient < small and change < 10 * small):
+        items = problem.prior.items_of({name: value.detach() for name, value in guide.median().items()})
+        here = problem.evaluate(items)
+        derivatives = item_derivatives(problem, items, here.counts)
+        gradient = float(distances(problem, derivatives, scoring_step(problem, derivatives)))
+        change, before = float((items.matrix - before).abs().max()), items.matrix
+        if step < most and not (gradient < small and change < 10 * small):
             return None
         stop = Stop.CONVERGED if gradient < small else Stop.STEP_LIMIT
         status = Status(stop, step, gradient, change, tolerance=small)
         return Estimate(items, "mode", here.counts.log_likelihood, here.log_posterior, status)
+
+    with own_parameters(), torch.enable_grad():
+        svi = SVI(problem.model, guide, optimiser, loss=MarginalELBO())
+        return maximise(svi, problem.observed, problem.nodes, stopped=settled)

@@ -24,10 +24,11 @@ from functools import cached_property
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pyro.ops.stats import fit_generalized_pareto
 from torch import Tensor
 
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.variational.item_guide import ItemGuide, Normals
+from irtbench.estimation.variational.item_guide import ItemGuide, normal_vectors
 from irtbench.models.pyro_model.rows import Batch
 
 ELBO_DRAWS = 200  # of the guide alone
@@ -54,10 +55,6 @@ class WeightedDraws:
 
     def __len__(self) -> int:
         return len(self.log_ratios)
-
-    def joined(self, more: WeightedDraws) -> WeightedDraws:
-        """Both together."""
-        return WeightedDraws(torch.cat([self.values, more.values]), torch.cat([self.log_ratios, more.log_ratios]))
 
     @cached_property
     def weights(self) -> Tensor:
@@ -142,7 +139,7 @@ class Target:
 def elbo_draws(target: Target) -> Tensor:
     """Estimates of the evidence lower bound, each from one draw of the guide, shape (n_draws,)."""
     spread, normals = target.guide.spread, target.guide.normals
-    drawn = torch.stack([spread.at(normals.draw()) for _ in range(ELBO_DRAWS)])
+    drawn = torch.stack([spread.at(next(normals)) for _ in range(ELBO_DRAWS)])
     return target.evaluate(drawn)[1] - spread.density().log_prob(drawn)
 
 
@@ -167,17 +164,17 @@ def weighted_draws(target: Target, seed: int) -> WeightedDraws | None:
     root = torch.linalg.cholesky(torch.diag((2 * spread.log_scale).exp()) + spread.factor @ spread.factor.T)
     n_latent = len(mean)
     item_of = target.guide.coordinates.cells // target.problem.free.shape[1]
-    normals = Normals(n_latent, seed, mean)
+    normals = normal_vectors(n_latent, seed, mean)
     generator = torch.Generator().manual_seed(seed)
-    found: WeightedDraws | None = None
-    while found is None or (found.effective < ENOUGH and len(found) < MOST_DRAWS):
-        z = torch.stack([normals.draw() for _ in range(BLOCK)])
+    found = WeightedDraws(mean.new_empty(0, *target.problem.free.shape), mean.new_empty(0))
+    while len(found) == 0 or (found.effective < ENOUGH and len(found) < MOST_DRAWS):
+        z = torch.stack([next(normals) for _ in range(BLOCK)])
         widened = with_one_item_wider(z, item_of, generator)
         natural, density = target.evaluate(mean + widened @ root.T)
         if target.problem.prior.shared is not None:  # one slope is positive: the mirror image is no other model
             density = density.masked_fill(natural[:, 0, 0] * target.guide.coordinates.mode[0, 0] < 0, -math.inf)
-        more = WeightedDraws(natural, density - log_mixture(widened, root, item_of))
-        found = more if found is None else found.joined(more)
+        log_ratios = density - log_mixture(widened, root, item_of)
+        found = WeightedDraws(torch.cat([found.values, natural]), torch.cat([found.log_ratios, log_ratios]))
     return found if found.effective >= FEWEST else None
 
 
@@ -274,17 +271,9 @@ def pareto_shape(terms: Tensor) -> float:
     n_tail = int(min(len(terms) / 5, 3 * math.sqrt(len(terms))))
     if n_tail < FEWEST_IN_TAIL:
         return math.inf
-    top = terms.sort().values[-n_tail - 1 :].cpu().numpy()
+    top = terms.sort().values[-n_tail - 1 :].cpu()
     x = top[1:] - top[0]
     x = x[x > 0]
     if len(x) < FEWEST_IN_TAIL:
         return -math.inf
-    n_tried = 30 + int(math.sqrt(len(x)))
-    quarter = x[int(len(x) / 4 + 0.5) - 1]
-    theta = 1 / x[-1] + (1 - np.sqrt(n_tried / (np.arange(1, n_tried + 1) - 0.5))) / (3 * quarter)
-    k = np.log1p(-theta[:, None] * x).mean(axis=1)
-    height = len(x) * (np.log(-theta / k) - k - 1)
-    weight = np.exp(height - height.max())
-    best = float(theta @ weight / weight.sum())
-    shape = float(np.log1p(-best * x).mean())
-    return (shape * len(x) + 0.5 * 10) / (len(x) + 10)
+    return float(fit_generalized_pareto(x)[0])

@@ -28,6 +28,7 @@ so that u has about mean 0 and covariance 1 to begin with, and little is left to
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -240,30 +241,26 @@ class Spread:
 
     Parameters
     ----------
-    mean, log_scale
-        Shape (n_latent,).
-    factor
-        Shape (n_latent, rank), rank 0 for independent coordinates.
+    values
+        Columns mean, log_scale and those of factor, none for independent coordinates, shape (n_latent, 2 + rank).
     """
 
-    mean: Tensor
-    log_scale: Tensor
-    factor: Tensor
+    values: Tensor
 
-    @classmethod
-    def zero_like(cls, other: Spread) -> Spread:
-        """All zeros, to add to."""
-        return cls(torch.zeros_like(other.mean), torch.zeros_like(other.log_scale), torch.zeros_like(other.factor))
+    @property
+    def mean(self) -> Tensor:
+        """Shape (n_latent,)."""
+        return self.values[:, 0]
 
-    @torch.no_grad()
-    def plus(self, other: Spread) -> Spread:
-        """Sum of the two, for averages; without gradients."""
-        return Spread(self.mean + other.mean, self.log_scale + other.log_scale, self.factor + other.factor)
+    @property
+    def log_scale(self) -> Tensor:
+        """Shape (n_latent,)."""
+        return self.values[:, 1]
 
-    @torch.no_grad()
-    def times(self, number: float) -> Spread:
-        """Product with a number, for averages; without gradients."""
-        return Spread(number * self.mean, number * self.log_scale, number * self.factor)
+    @property
+    def factor(self) -> Tensor:
+        """Shape (n_latent, rank)."""
+        return self.values[:, 2:]
 
     def at(self, normals: Tensor) -> Tensor:
         """The vector u made of independent standard normal values, shape (n_latent + rank,)."""
@@ -272,37 +269,18 @@ class Spread:
 
     def density(self) -> dist.TorchDistribution:
         """The distribution of the whole vector u, without gradients to its parameters."""
-        mean, log_scale, factor = self.mean.detach(), self.log_scale.detach(), self.factor.detach()
-        if factor.shape[1] == 0:
-            return dist.Normal(mean, log_scale.exp()).to_event(1)
-        return dist.LowRankMultivariateNormal(mean, factor, (2 * log_scale).exp())
+        fixed = Spread(self.values.detach())
+        if fixed.factor.shape[1] == 0:
+            return dist.Normal(fixed.mean, fixed.log_scale.exp()).to_event(1)
+        return dist.LowRankMultivariateNormal(fixed.mean, fixed.factor, (2 * fixed.log_scale).exp())
 
 
-class Normals:
-    """Standard normal vectors from a scrambled Sobol sequence (Owen, 1998): averages over many settle sooner.
-
-    Parameters
-    ----------
-    size
-        Length of a vector.
-    seed
-        Of the scrambling.
-    like
-        Where the vectors go.
-    """
-
-    def __init__(self, size: int, seed: int, like: Tensor) -> None:
-        self._engine = torch.quasirandom.SobolEngine(size, scramble=True, seed=seed)
-        self._like = like
-        self._ahead: list[Tensor] = []
-
-    def draw(self) -> Tensor:
-        """The next vector."""
-        if not self._ahead:
-            uniform = self._engine.draw(SOBOL_BLOCK, dtype=torch.float64)
-            normal = torch.special.ndtri(uniform.clamp(SMALLEST_UNIFORM, 1 - SMALLEST_UNIFORM))
-            self._ahead = list(normal.to(self._like).flip(0).unbind(0))
-        return self._ahead.pop()
+def normal_vectors(size: int, seed: int, like: Tensor) -> Iterator[Tensor]:
+    """Standard normal vectors from a scrambled Sobol sequence (Owen, 1998): averages over many settle sooner."""
+    engine = torch.quasirandom.SobolEngine(size, scramble=True, seed=seed)
+    while True:
+        uniform = engine.draw(SOBOL_BLOCK, dtype=torch.float64).clamp(SMALLEST_UNIFORM, 1 - SMALLEST_UNIFORM)
+        yield from ndtri(uniform).to(like).unbind(0)
 
 
 class PathDerivative(dist.TorchDistribution):
@@ -325,7 +303,7 @@ class PathDerivative(dist.TorchDistribution):
     has_rsample = True
     support = constraints.real_vector
 
-    def __init__(self, spread: Spread, coordinates: ItemCoordinates, normals: Normals) -> None:
+    def __init__(self, spread: Spread, coordinates: ItemCoordinates, normals: Iterator[Tensor]) -> None:
         self.spread, self.coordinates, self.normals = spread, coordinates, normals
         self.density = dist.TransformedDistribution(spread.density(), [coordinates])
         super().__init__(torch.Size(), spread.mean.shape, validate_args=False)
@@ -333,7 +311,7 @@ class PathDerivative(dist.TorchDistribution):
     def rsample(self, sample_shape: torch.Size = torch.Size()) -> Tensor:  # noqa: B008 - torch's own signature
         """One draw."""
         assert not sample_shape
-        return self.coordinates(self.spread.at(self.normals.draw()))
+        return self.coordinates(self.spread.at(next(self.normals)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log density."""
@@ -360,24 +338,14 @@ class ItemGuide(AutoContinuous):
         self.coordinates = item_coordinates(problem, items)
         n_latent = len(self.coordinates.cells)
         start = items.intercept.new_zeros(n_latent)
-        self.normals = Normals(n_latent + rank, seed, start)
-        columns = [self.normals.draw()[:n_latent] for _ in range(rank)]
-        factor = torch.stack(columns, dim=1) if columns else start.new_zeros(n_latent, 0)
-        self.mean = torch.nn.Parameter(start.clone())
-        self.log_scale = torch.nn.Parameter(start.clone())
-        self.factor = torch.nn.Parameter(SMALL_FACTOR * factor)
+        self.normals = normal_vectors(n_latent + rank, seed, start)
+        factor = [SMALL_FACTOR * next(self.normals)[:n_latent] for _ in range(rank)]
+        self.values = torch.nn.Parameter(torch.stack([start, start, *factor], dim=1))
 
     @property
     def spread(self) -> Spread:
         """The parameters that are learnt."""
-        return Spread(self.mean, self.log_scale, self.factor)
-
-    @torch.no_grad()
-    def set_spread(self, spread: Spread) -> None:
-        """Take these parameters."""
-        self.mean.copy_(spread.mean)
-        self.log_scale.copy_(spread.log_scale)
-        self.factor.copy_(spread.factor)
+        return Spread(self.values)
 
     def get_posterior(self, *args: Any, **kwargs: Any) -> PathDerivative:
         """Density of the model's parameters."""
@@ -385,15 +353,7 @@ class ItemGuide(AutoContinuous):
 
     @torch.no_grad()
     def moments(self, spread: Spread) -> tuple[Tensor, Tensor]:
-        """Mean and covariance of each item's own coordinates psi.
-
-        Returns
-        -------
-        mean
-            Shape (n_items, width).
-        covariance
-            Shape (n_items, width, width), zeros for what is fixed.
-        """
+        """Mean and covariance of each item's psi, (n_items, width) and (n_items, width, width), 0 for what is fixed."""
         to_cells, roots = self.coordinates.to_cells, self.coordinates.roots
         rows = roots.unflatten(1, (-1, self.coordinates.mode.shape[1]))
         variances = to_cells((2 * spread.log_scale).exp()[:, None])[:, None, None, :, 0]

@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -169,32 +169,12 @@ class ItemPosterior(Shown):
         return pd.DataFrame({"item_id": self.item_ids, **self.columns()})
 
 
-@dataclass(frozen=True)
-class Settled:
-    """Where the optimiser stopped.
-
-    Parameters
-    ----------
-    spread
-        The guide's parameters, averaged.
-    steps
-        Taken.
-    change
-        Largest change of a mean or a standard deviation between the last two windows, in standard deviations.
-    """
-
-    spread: Spread
-    steps: int
-    change: float
-
-
 def fit_posterior(
     problem: Problem,
     items: ItemTensors,
     kind: PosteriorKind,
     *,
     seed: int,
-    rank: int | None = None,
     n_particles: int = 4,
     tolerance: float = 0.02,
     max_steps: int = 2_000,
@@ -221,8 +201,6 @@ def fit_posterior(
         See `ItemPosterior`.
     seed
         Of the draws. Torch's own generator is left as it was.
-    rank
-        Columns of the low-rank part; None for the root of the number of parameters.
     n_particles
         Draws at each step.
     tolerance
@@ -237,28 +215,26 @@ def fit_posterior(
     Raises
     ------
     InputError
-        If `kind` or a setting is not one, rows are sparse, there are several abilities, the parameters are no maximum,
+        If rows are sparse, there are several abilities, the parameters are no maximum,
         or the posterior is improper: guessing without a prior, whose likelihood does not fall as c goes to 0; slopes
         without one, where the likelihood hardly falls as a slope grows, or items are as many as respondents; an ELBO
         that is not finite.
     """
-    check_settings(kind, rank, n_particles, tolerance, max_steps)
     check_posterior_exists(problem, items, item_ids)
-    n_columns = 0 if kind == "normal" else rank or round(int(problem.free.sum()) ** 0.5)
+    n_columns = 0 if kind == "normal" else round(int(problem.free.sum()) ** 0.5)
     with own_parameters(), torch.enable_grad():
         guide = ItemGuide(problem, items, n_columns, seed)
-        settled = fit_guide(problem, guide, n_particles, tolerance, max_steps)
-        guide.set_spread(settled.spread)
+        steps, change = fit_guide(problem, guide, n_particles, tolerance, max_steps)
         target = Target(guide, problem)
         bounds = elbo_draws(target)
         elbo, apart = float(bounds.mean()), divergence(bounds)
         if not math.isfinite(elbo):
-            raise improper(elbo, settled.steps)
+            raise improper(elbo, steps)
         draws = weighted_draws(target, seed) if apart < MOST_DIVERGENCE else None
     names = tuple(item_ids or map(str, range(1, len(items) + 1)))
     reliability = None
     if draws is None:
-        mean, covariance = item_moments(problem, *guide.moments(settled.spread))
+        mean, covariance = item_moments(problem, *guide.moments(guide.spread))
         draws_of_quantiles = guide_draws(guide)
         how = "moments are the guide's own, since weights of draws would be too uneven"
     else:
@@ -269,14 +245,14 @@ def fit_posterior(
         if len(reliability.doubtful):
             doubtful = [names[j] for j in reliability.doubtful]
             how += f"; standard deviations doubtful for item {name_first(doubtful)}"
-    converged = settled.change < tolerance
+    converged = change < tolerance
     moved = (
-        f"means and standard deviations moved by up to {settled.change:.2g} standard deviations "
+        f"means and standard deviations moved by up to {change:.2g} standard deviations "
         f"between windows of {WINDOW} steps"
     )
-    reason = f"{moved}, below {tolerance:g}" if converged else f"no convergence in {settled.steps} steps: {moved}"
+    reason = f"{moved}, below {tolerance:g}" if converged else f"no convergence in {steps} steps: {moved}"
     reason += f"; {how}"
-    logger.info("posterior (%s): %s (%d steps)", kind, reason, settled.steps)
+    logger.info("posterior (%s): %s (%d steps)", kind, reason, steps)
     quantiles, deviation = quantiles_of(problem, draws_of_quantiles)
     slopes, population = items.slope[:, 0], None
     inflation = float(mean[:, 0] @ slopes / (slopes @ slopes))
@@ -296,7 +272,7 @@ def fit_posterior(
         divergence=apart,
         effective_draws=None if draws is None else draws.effective,
         slope_inflation=inflation,
-        steps=settled.steps,
+        steps=steps,
         converged=converged,
         stopped_because=reason,
         seed=seed,
@@ -308,7 +284,7 @@ def fit_posterior(
 def guide_draws(guide: ItemGuide) -> WeightedDraws:
     """Draws of the guide itself, all of the same weight."""
     coordinates, spread, normals = guide.coordinates, guide.spread, guide.normals
-    drawn = [coordinates.natural(coordinates(spread.at(normals.draw()))) for _ in range(QUANTILE_DRAWS)]
+    drawn = [coordinates.natural(coordinates(spread.at(next(normals)))) for _ in range(QUANTILE_DRAWS)]
     return WeightedDraws(torch.stack(drawn), drawn[0].new_zeros(QUANTILE_DRAWS))
 
 
@@ -322,8 +298,12 @@ def quantiles_of(problem: Problem, draws: WeightedDraws) -> tuple[Tensor, Tensor
     return found[: len(QUANTILES)], (found[-1, :, 1] - found[-2, :, 1]) / 2
 
 
-def fit_guide(problem: Problem, guide: ItemGuide, n_particles: int, tolerance: float, max_steps: int) -> Settled:
-    """Take steps of Adam on the ELBO until the averages of two windows agree.
+def fit_guide(
+    problem: Problem, guide: ItemGuide, n_particles: int, tolerance: float, max_steps: int
+) -> tuple[int, float]:
+    """Take steps of Adam on the ELBO until averages of two windows agree; how many, and the last change.
+
+    The guide's parameters are the average of both windows then.
 
     Raises
     ------
@@ -333,43 +313,24 @@ def fit_guide(problem: Problem, guide: ItemGuide, n_particles: int, tolerance: f
     decay = (LAST_RATE / FIRST_RATE) ** (1 / max_steps)
     optimiser = ClippedAdam({"lr": FIRST_RATE, "lrd": decay, "clip_norm": 1e9})
     svi = SVI(problem.model, guide, optimiser, loss=MarginalELBO(num_particles=n_particles))
-    return maximise(svi, problem.rows, problem.nodes, stopped=Windows(guide, tolerance, max_steps))
+    averages, total, values = list[Tensor](), torch.zeros_like(guide.values), guide.values.data
 
-
-class Windows:
-    """The stopping rule of a guide: averages of its parameters over two windows of steps agree.
-
-    Parameters
-    ----------
-    guide
-        Whose parameters.
-    tolerance
-        Largest change of a mean or a standard deviation, in standard deviations.
-    max_steps
-        No window is begun that would end after this many steps.
-    """
-
-    def __init__(self, guide: ItemGuide, tolerance: float, max_steps: int) -> None:
-        self.guide, self.tolerance, self.max_steps = guide, tolerance, max_steps
-        self._before: Spread | None = None
-        self._result = guide.spread
-        self._total = Spread.zero_like(guide.spread)
-        self._change = math.inf
-
-    def __call__(self, step: int, loss: float) -> Settled | None:
-        """Where the guide has settled after this step; None while it has not."""
+    @torch.no_grad()
+    def settled(step: int, loss: float) -> tuple[int, float] | None:
         if not math.isfinite(loss):
             raise improper(-loss, step)
-        self._total = self._total.plus(self.guide.spread)
+        total.add_(values)
         if step % WINDOW:
             return None
-        average = self._total.times(1 / WINDOW)
-        if self._before is not None:
-            self._change = largest_change(self.guide, self._before, average)
-            self._result = self._before.plus(average).times(1 / 2)
-        self._before, self._total = average, Spread.zero_like(self.guide.spread)
-        goes_on = step + WINDOW <= self.max_steps and not self._change < self.tolerance
-        return None if goes_on else Settled(self._result, step, self._change)
+        averages.append(total / WINDOW)
+        total.zero_()
+        change = largest_change(guide, *map(Spread, averages[-2:])) if len(averages) > 1 else math.inf
+        if step + WINDOW <= max_steps and not change < tolerance:
+            return None
+        values.copy_(torch.stack(averages[-2:]).mean(dim=0))
+        return step, change
+
+    return maximise(svi, problem.rows, problem.nodes, stopped=settled)
 
 
 def largest_change(guide: ItemGuide, before: Spread, after: Spread) -> float:
@@ -388,21 +349,6 @@ def improper(elbo: float, steps: int) -> InputError:
         f"posterior: the ELBO is {elbo} after {steps} steps, so the posterior is improper or far from normal; "
         "expected a proper one (prior weak)"
     )
-
-
-def check_settings(kind: str, rank: int | None, n_particles: int, tolerance: float, max_steps: int) -> None:
-    """Refuse settings that mean nothing; see `fit_posterior` for the errors."""
-    if kind not in get_args(PosteriorKind):
-        raise InputError(f"posterior: kind must be {' or '.join(get_args(PosteriorKind))} but got {kind!r}")
-    if rank is not None and (rank < 1 or kind != "lowrank"):
-        raise InputError(f"posterior: rank must be at least 1 and goes with lowrank, but got {rank} with {kind}")
-    if n_particles < 1:
-        raise InputError(f"posterior: n_particles must be at least 1 but got {n_particles}")
-    most = WINDOW * LAST_RATE  # what the last steps could move; a larger tolerance would be met by standing still
-    if not 0 < tolerance <= most:
-        raise InputError(f"posterior: tolerance must be above 0 and at most {most:g} but got {tolerance}")
-    if max_steps < 2 * WINDOW:
-        raise InputError(f"posterior: max_steps must be at least {2 * WINDOW} (two windows) but got {max_steps}")
 
 
 def check_posterior_exists(problem: Problem, items: ItemTensors, item_ids: Sequence[str] | None) -> None:

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pyro
 import torch
 from pyro import poutine
-from pyro.distributions.util import scale_and_mask
 from pyro.infer import ELBO
 from torch import Tensor
 
@@ -69,9 +67,10 @@ class MarginalELBO(ELBO):
             raise NotImplementedError("the model draws no response matrix from CollapsedLogistic; expected one or more")
         value, surrogate = 0.0, without_mask(observed[0]["fn"]).nodes.theta.new_zeros(())
         for sign, trace in ((1, model_trace), (-1, guide_trace)):
+            trace.compute_log_prob(lambda name, site: all(site is not one for one in observed))
             for site in trace.nodes.values():
-                if site["type"] == "sample" and all(site is not one for one in observed):
-                    density = sign * _log_prob(site)
+                if "log_prob_sum" in site:
+                    density = sign * site["log_prob_sum"]
                     value, surrogate = value + float(density.detach()), surrogate + density
         for site in observed:
             likelihood, expected = likelihood_of_rows(site)
@@ -99,16 +98,6 @@ def likelihood_of_rows(site: dict[str, Any]) -> tuple[float, Tensor]:
     if row.nodes.log_weights.requires_grad:  # of a population that is estimated
         surrogate = surrogate + counts.respondents @ row.nodes.log_weights
     return scale * counts.log_likelihood, scale * surrogate
-
-
-def _log_prob(site: dict[str, Any]) -> Tensor:
-    """Log density of a site's value, with its scale and mask; that of a point is what the point says of it."""
-    density = site["fn"]
-    of_values = (
-        density.log_density if isinstance(density, pyro.distributions.Delta) else density.log_prob(site["value"])
-    )
-    total: Tensor = scale_and_mask(of_values, site["scale"], site["mask"]).sum()
-    return total
 
 
 def rows_of(site: dict[str, Any]) -> ResponseRows:
