@@ -266,7 +266,7 @@ def exact(design: Design, rng: np.random.Generator) -> dict[str, float]:
     beliefs = Beliefs(around, grid, priors, priors)
     for _ in range(PLACINGS):
         beliefs = replace(beliefs, grid=beliefs.with_levels().grid.placed(priors))
-    _, _, quantiles = replace(beliefs, grid=beliefs.grid.on_points).with_levels().grid.told([(1.0, priors)])
+    _, _, quantiles = replace(beliefs, grid=beliefs.grid.on_points).with_levels().grid.estimates([(1.0, priors)])
     lower, median, upper = quantiles[:, :, 1].numpy()
     covered = (lower < truth.difficulty) & (truth.difficulty < upper)
     return {"b coverage": float(np.mean(covered)), **far_coverage(covered, truth.difficulty, median)}

@@ -173,7 +173,7 @@ class StudyToBuild:
         from irtbench.bank.bank import load_bank
 
         assert self.ranks is not None
-        while (told := json.loads(self.ranks.told_text("")))["what"] != END:
+        while (told := json.loads(self.ranks.text_from_first("")))["what"] != END:
             data = responses_told(told["data"])
             if told["what"] == FIT:
                 self._fit(data)
@@ -191,7 +191,7 @@ class StudyToBuild:
             np.save(data.folder / PLACES, data.places)
         said = {one.name: getattr(data, one.name) for one in fields(data)} | {"places": data.places is not None}
         said["folder"] = data.folder.resolve()
-        self.ranks.told_text(json.dumps({"what": what, "data": plain(said), **more}))
+        self.ranks.text_from_first(json.dumps({"what": what, "data": plain(said), **more}))
         if what == END:
             self.ranks.wait_for_all()
 

@@ -307,7 +307,7 @@ def given_responses(
         if ranks is None:
             yield stored
             return
-        told = ranks.told_text(str(stored.folder.resolve()) if ranks.is_first else "")
+        told = ranks.text_from_first(str(stored.folder.resolve()) if ranks.is_first else "")
         if not ranks.is_first:
             stored = ResponseStore.of_this_run(Path(told))
         if disk.cache is not None:

@@ -263,12 +263,12 @@ def score_by_parts(
     left_out: list[LeftOut] = []
     layout: Any = reading.format if reading.format in ("long", "wide") else "auto"
     follows = ranks is not None and not ranks.is_first
-    told = nullcontext(Path(ranks.told_text(""))) if ranks is not None and follows else unfinished_folder(run.output)
-    with told as unfinished:
+    first = nullcontext(Path(ranks.text_from_first(""))) if ranks and follows else unfinished_folder(run.output)
+    with first as unfinished:
         if ranks is not None and not follows:
             if unfinished is None:
                 raise InputError(f"output {run.output}: another run works on this file; expected it to end first")
-            ranks.told_text(str(unfinished))
+            ranks.text_from_first(str(unfinished))
         n = score_file(
             bank, address_of(file) or file, place, settings,
             layout=layout, content=content,

@@ -90,7 +90,7 @@ def test_moments_evidence_and_quantiles_are_those_of_a_fine_grid(n: int, sign: f
     beliefs = placed(Beliefs(around, start_grid(around, sign), PRIORS, PRIORS))
     grid = beliefs.grid
     evidence = grid.log_mass(PRIORS).logsumexp(dim=1)
-    mean, covariance, quantiles = replace(beliefs, grid=grid.on_points).with_levels().grid.told([(1.0, PRIORS)])
+    mean, covariance, quantiles = replace(beliefs, grid=grid.on_points).with_levels().grid.estimates([(1.0, PRIORS)])
     log_a, b = np.linspace(-1.6, 1.8, 341), np.linspace(-7, 7, 561)
     fine = np.stack(np.meshgrid(log_a, b, indexing="ij"), axis=-1).reshape(-1, 2)
     excess = fine - PRIOR.mean
@@ -130,7 +130,7 @@ def test_a_guessed_items_posterior_is_that_of_a_fine_grid() -> None:
     right = (rng.random((60, 1)) < 0.2 + 0.8 / (1 + np.exp(-1.3 * (theta[:, None] - 0.3)))).astype(float)
     around = of_known_people(theta, right, np.ones_like(right), guessed=True)
     grid = placed(Beliefs(around, start_grid(around), PRIORS, PRIORS)).grid
-    mean, covariance, quantiles = grid.told([(1.0, PRIORS)])
+    mean, covariance, quantiles = grid.estimates([(1.0, PRIORS)])
     axes = np.linspace(-1.3, 1.6, 40), np.linspace(-5, 4, 61), np.linspace(-5, 1.5, 90)
     log_a, b, logit = (torch.from_numpy(part.reshape(-1)) for part in np.meshgrid(*axes, indexing="ij"))
     c = torch.sigmoid(logit)

@@ -33,7 +33,7 @@ class KeptPasses:
     Parameters
     ----------
     responses
-        Whose sums; the folder is beside them.
+        Whose sums; the folder is inside theirs.
     """
 
     def __init__(self, responses: StoredResponses) -> None:
@@ -69,10 +69,10 @@ class KeptPasses:
     def put(self, name: str, sums: NDArray[np.float64]) -> None:
         """Keep sums, in one step of the file system."""
         self.folder.mkdir(exist_ok=True)
-        content, beside = io.BytesIO(), self.folder / f"{name}.part"
+        content, part = io.BytesIO(), self.folder / f"{name}.part"
         np.save(content, sums, allow_pickle=False)
-        beside.write_bytes(_seal(name, content.getvalue()) + content.getvalue())
-        os.replace(beside, self.folder / f"{name}.sums")
+        part.write_bytes(_seal(name, content.getvalue()) + content.getvalue())
+        os.replace(part, self.folder / f"{name}.sums")
 
     def remove(self) -> None:
         """Remove them all."""

@@ -4,9 +4,9 @@ Every process takes the same steps of the fit. What differs is whose responses i
 a pass over its share, and ends with one all-reduce of the sums, by gloo between processors and NCCL between GPUs. The
 sums are the same bits everywhere then, and so is all that follows from them.
 
-torchrun lets all attempts of a run share one store, in which the addresses of processes that are dead still stand, and
+torchrun lets all attempts of a run share one store, in which the addresses of processes that are dead remain, and
 machines may count attempts differently. So every process puts down a word of its own, the first makes a name of all
-words that it finds, and the name stands when each process has found its own word in it.
+words that it finds, and the name is settled when each process has found its own word in it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def name_of_attempt(store: Store, rank: int, n: int) -> str:
         time.sleep(pause)
 
 
-PATIENCE = timedelta(days=30)  # for the slowest process; where one ends, the others are told at once
+PATIENCE = timedelta(days=30)  # for the slowest process; where one ends, the others learn of it at once
 FIRST = 0  # the process that reads what was kept, writes and prints
 FAILED = "failed"
 
@@ -84,7 +84,7 @@ class Ranks:
     local_rank, n_local
         The same on its machine.
     store
-        What they tell each other beside sums.
+        What they exchange besides sums.
     kept
         Sums of passes that are finished, in the first process; None where none are to be kept.
     """
@@ -132,9 +132,9 @@ class Ranks:
         return torch.device("cuda", self.local_rank)
 
     def keep_passes(self, responses: StoredResponses) -> None:
-        """Keep the sums of every pass beside the responses, and take those that an earlier run has left there."""
+        """Keep the sums of every pass with the responses, and take those that an earlier run has left there."""
         self.kept = KeptPasses(responses)
-        self._resuming = self.told(len(self.kept) > 0)
+        self._resuming = self.from_first(len(self.kept) > 0)
 
     def summed(
         self,
@@ -155,7 +155,7 @@ class Ranks:
         if self._resuming:
             assert self.kept is not None
             flat = self.kept.get(name) if self.is_first else None
-            self._resuming = self.told(flat is not None)
+            self._resuming = self.from_first(flat is not None)
             if self._resuming:
                 return self._handed_out(flat, none())
         found = own()
@@ -183,11 +183,11 @@ class Ranks:
         self._reduced(found, dist.ReduceOp.MIN)
         return float(found)
 
-    def told(self, yes: bool) -> bool:
+    def from_first(self, yes: bool) -> bool:
         """What the first process says, in all of them."""
-        return self.told_text("yes" if yes else "") == "yes"
+        return self.text_from_first("yes" if yes else "") == "yes"
 
-    def told_text(self, text: str) -> str:
+    def text_from_first(self, text: str) -> str:
         """The same of a text; what the others give is not looked at."""
         length = torch.tensor([len(text.encode())])
         self._broadcast(length)
@@ -266,7 +266,7 @@ def joined() -> Iterator[Ranks]:
 
 
 def fails_first(store: Store) -> bool:
-    """Whether no other process has failed yet; False where that cannot be told any more."""
+    """Whether no other process has failed yet; False where that cannot be known any more."""
     try:
         return bool(store.add(FAILED, 1) == 1)
     except RuntimeError:

@@ -128,7 +128,7 @@ def integrated_out(
     chosen, place, counts = alike(around)
     beliefs = Beliefs(around.of_items(chosen), grid.of_items(chosen, counts), replace(priors, hierarchy=START), priors)
     beliefs, learning = settled(beliefs, tolerance=tolerance)
-    priors, mean, covariance, quantiles = beliefs.told()
+    priors, mean, covariance, quantiles = beliefs.estimates()
     mean, covariance, quantiles = mean[place], covariance[place], quantiles[:, place]
     remark = "items and abilities integrated out, estimates are posterior means"
     if min(priors.pair.deviation) <= LEAST_DEVIATION * 1.01:
@@ -233,7 +233,7 @@ def at_the_mode(
         status = status.unless_loose(loose.tolist())
     grid = with_likelihoods(normal_around(problem, items, covariance if status.converged else None), items, priors)
     known, weighted = over_densities(grid, priors, start)
-    mean, covariance, quantiles = with_likelihoods(grid.on_points, items, priors).told(weighted)
+    mean, covariance, quantiles = with_likelihoods(grid.on_points, items, priors).estimates(weighted)
     found = Estimate(
         ItemTensors.from_matrix(mean), "mean", math.nan, mode.log_posterior, status, covariance=covariance,
         quantiles=quantiles if standard_errors and status.converged else None, mode=items,

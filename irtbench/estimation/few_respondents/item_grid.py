@@ -1,8 +1,8 @@
 """Posteriors of items on nodes of (log |a|, b, logit c), or (log |a|, d, logit c).
 
 Adaptive quadrature (Naylor & Smith, 1982): Gauss-Hermite nodes lie where the posterior was found last, by its mean and
-its covariance. Under a mixture the posterior is one of posteriors, each of which has nodes of its own. What is told of
-an item rests on more points, quasi-random ones weighted to the posterior.
+its covariance. Under a mixture the posterior is one of posteriors, each of which has nodes of its own. Estimates of
+an item rest on more points, quasi-random ones weighted to the posterior.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR
 from irtbench.models.pyro_model.model import guessing_density, hierarchy_density
 
 NODES_PER_AXIS = {2: 7, 3: 5}  # by the number of an item's parameters
-WIDER = 1.6  # standard deviations of the density of points of which the posterior's are told, in those of the nodes'
+WIDER = 1.6  # standard deviations of the density of points that estimates rest on, in those of the nodes'
 CELLS, FEWEST, MOST = 2**18, 7, 9  # items x points, and powers of two that are the numbers of points of two values
 LEAST_VARIANCE = 1e-6
 
@@ -70,7 +70,7 @@ class ItemGrid:
     level
         Log-likelihood at the nodes, those of one component after the other, shape (n_items, n_nodes).
     counts
-        How many items of the same responses each stands for, shape (n_items,).
+        How many items have the same responses as each, shape (n_items,).
     of
         Whether the second value is d or b.
     """
@@ -165,7 +165,7 @@ class ItemGrid:
         return replace(self, centre=mean, root=lower_root(covariance))
 
     def of_items(self, chosen: Tensor, counts: Tensor) -> ItemGrid:
-        """Some of the items, each of which stands for so many."""
+        """Some of the items, so many of which have the responses of each."""
         return ItemGrid(
             self.centre[chosen], self.root[chosen], self.sign[chosen], self.free[chosen], self.guessing[chosen],
             self.rule, self.level[chosen], counts.to(self.level), self.of,
@@ -195,7 +195,7 @@ class ItemGrid:
         c = torch.where(self.free[:, None], torch.sigmoid(logit), self.guessing[:, None])
         return torch.stack([self.sign[:, None] * log_slope.exp(), intercept, c], dim=2)
 
-    def told(self, weighted: Sequence[tuple[float, Priors]]) -> tuple[Tensor, Tensor, Tensor]:
+    def estimates(self, weighted: Sequence[tuple[float, Priors]]) -> tuple[Tensor, Tensor, Tensor]:
         """Mean and covariance of each item's (a, d, c), and quantiles of (a, b, c), averaged over weighted priors.
 
         Shapes (n_items, 3), (n_items, 3, 3) and (3, n_items, 3).

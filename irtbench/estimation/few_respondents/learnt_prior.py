@@ -4,7 +4,7 @@ What is maximised is the likelihood of the responses with each item integrated o
 item that is flat in the standard deviation s of log |a|, and often highest at zero: slopes would then be taken for
 alike, with intervals too short for all of them. So s^2 has itself a density, the scaled inverse chi-square of 2 degrees
 of freedom at .5^2, as if two slopes had been seen before: s lies between .26 and 3.1 with 95%. The standard deviation
-of b given log |a|, of which the responses tell much more, has the density Gamma(2, rate -> 0), which is proportional to
+of b given log |a|, of which the responses say much more, has the density Gamma(2, rate -> 0), which is proportional to
 it and keeps a mode off zero (Chung, Rabe-Hesketh, Dorie, Gelman & Liu, 2013). The mean of c has the density that c had
 before anything was learnt. And items are averaged over s and the mean of c, by their posteriors on the scales of log
 and logit.
@@ -33,7 +33,7 @@ SEEN, SEEN_DEVIATION = 2.0, 0.5  # the density of s: as many slopes seen before,
 PLACES = (-2.4, -1.2, 0.0, 1.2, 2.4)  # of log s, in its standard deviations: sums so far apart integrate normal ones
 PLACES_OF_MEAN = (-1.7, 0.0, 1.7)  # of the logit of the mean of c, likewise
 WIDEST = 0.6  # standard deviation of log s that places are made for
-LEAST_TOLD = 0.05  # share of a prior's variance that responses are taken to remove at least
+LEAST_KNOWN = 0.05  # share of a prior's variance that responses are taken to remove at least
 SURE = 0.05  # with a smaller one nothing is gained by other places than the middle one
 MOST_COMPONENTS = 3
 LEAST_DEVIATION = 0.02  # items alike in slope would drive it to nothing
@@ -230,13 +230,13 @@ def over_densities(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Prior
     """
     prior = priors.pair
     mass = grid.mass(priors)
-    told = grid.counts * (1 - grid.variance(mass, 0) / prior.deviation[0] ** 2).clamp(0, 1)
-    width = float((2 * told @ (told / grid.counts)).clamp(min=WIDEST**-2).rsqrt())
+    known = grid.counts * (1 - grid.variance(mass, 0) / prior.deviation[0] ** 2).clamp(0, 1)
+    width = float((2 * known @ (known / grid.counts)).clamp(min=WIDEST**-2).rsqrt())
     places, beta, width_of_mean = PLACES if width > SURE else (0.0,), learnt_beta(priors, grid.free), 0.0
     if beta is not None and priors.guessing is not None:
         deviation = priors.guessing.logit_deviation
-        told = grid.counts * grid.free * (1 - grid.variance(mass, GUESSING) / deviation**2).clamp(LEAST_TOLD, 1)
-        width_of_mean = deviation / math.sqrt(float(told.sum()))
+        known = grid.counts * grid.free * (1 - grid.variance(mass, GUESSING) / deviation**2).clamp(LEAST_KNOWN, 1)
+        width_of_mean = deviation / math.sqrt(float(known.sum()))
     means = PLACES_OF_MEAN if width_of_mean > SURE else (0.0,)
     steps = [(width * by_s, width_of_mean * by_c) for by_s in places for by_c in means]
     others = [moved(priors, beta, *step) for step in steps]
@@ -244,8 +244,8 @@ def over_densities(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Prior
     weights = torch.softmax(grid.level.new_tensor(worth), dim=0)
     log_s = grid.level.new_tensor([by_s for by_s, _ in steps])
     spread = float((weights @ (log_s - weights @ log_s) ** 2).sqrt()) if len(places) > 1 else width
-    known = replace(priors, hierarchy=replace(prior, uncertainty=spread))
-    return known, list(zip(weights.tolist(), others, strict=True))
+    learnt = replace(priors, hierarchy=replace(prior, uncertainty=spread))
+    return learnt, list(zip(weights.tolist(), others, strict=True))
 
 
 def log_density_of(priors: Priors, beta: float | None, start: Priors) -> float:

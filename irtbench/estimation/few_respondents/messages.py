@@ -10,8 +10,8 @@ its nodes; then the items' density is learnt (`learnt_prior`) and nodes are plac
 A normal density of (log |a|, b) remains one when theta's location and scale change, so these are set by the
 respondents, whose abilities have mean 0 and mean square 1 after each pass.
 
-What is then told of each item is its posterior under the learnt density with longer tails (`with_long_tails`), averaged
-over the standard deviation of log |a|.
+Estimates are of each item's posterior under the learnt density with longer tails (`with_long_tails`), averaged over the
+standard deviation of log |a|.
 """
 
 from __future__ import annotations
@@ -166,11 +166,11 @@ class Beliefs:
         other = replace(self, grid=grid.placed(priors), priors=priors)
         return other if grid.log_evidence(priors) > self.evidence + worth_a_component(grid) else None
 
-    def told(self) -> tuple[Priors, Tensor, Tensor, Tensor]:
+    def estimates(self) -> tuple[Priors, Tensor, Tensor, Tensor]:
         """The densities with what is known of s, and of each item mean and covariance of (a, d, c), and quantiles."""
         priors, weighted = over_densities(self.grid, self.priors, self.start)
         tails = replace(self, grid=self.grid.placed(with_long_tails(self.priors)).on_points).with_levels()
-        return priors, *tails.grid.told([(weight, with_long_tails(other)) for weight, other in weighted])
+        return priors, *tails.grid.estimates([(weight, with_long_tails(other)) for weight, other in weighted])
 
 
 def settled(beliefs: Beliefs, *, tolerance: float) -> tuple[Beliefs, Learning]:
@@ -183,7 +183,7 @@ def settled(beliefs: Beliefs, *, tolerance: float) -> tuple[Beliefs, Learning]:
         def update() -> tuple[float, bool]:
             nonlocal place
             place, change = place.updated()
-            # of a Guttman pattern slopes grow without end, and wander once the nodes no longer tell them apart
+            # of a Guttman pattern slopes grow without end, and wander once the nodes are too coarse for them
             return change, place.priors.pair.mean[0] < math.log(SLOPE_BOUND)
 
         learning = alternate(ABILITIES_AND_PRIOR, update, tolerance=enough, most=most)
@@ -210,7 +210,7 @@ def outweigh_the_odds(against: Tensor, counts: Tensor, chosen: Tensor) -> Tensor
     against
         Log marginal likelihood of a positive slope less that of a negative one, of the reversed items.
     counts, chosen
-        How many items each of all stands for, and which of them these are.
+        How many items have the responses of each of all, and which of them these are.
     """
     stays = torch.ones_like(against, dtype=torch.bool)
     while bool(stays.any()):

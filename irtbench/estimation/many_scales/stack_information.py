@@ -187,7 +187,7 @@ def inverted(information: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
     information
         Shape (n_scales, n, n).
     free
-        What is estimated, shape (n_scales, n); the identity's row and column stand for the rest.
+        What is estimated, shape (n_scales, n); the rest has rows and columns of the identity.
     """
     identity = torch.eye(free.shape[1], dtype=information.dtype, device=free.device)
     information = torch.where(free[:, :, None] & free[:, None, :], information, identity)
@@ -196,7 +196,7 @@ def inverted(information: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def complete_information(problem: StackProblem, items: ItemTensors) -> Tensor:
-    """What complete data would tell, prior included, shape (n_scales, 2 width, 2 width)."""
+    """Information of the complete data, prior included, shape (n_scales, 2 width, 2 width)."""
     nodes, counts = problem.nodes, problem.counts(items)
     s = torch.sigmoid(items.logits(nodes.basis))
     own = problem.prior.derivatives(items, by_logit=True, positive=False)[1][:, LINEAR, LINEAR]

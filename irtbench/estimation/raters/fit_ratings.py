@@ -23,7 +23,7 @@ from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
 from irtbench.models.category_parameters import CategoryParameters
 
-MANY_RATERS = 30  # from more on their severities are drawn from a normal distribution, unless said
+MANY_RATERS = 30  # from more on their severities are drawn from a normal distribution with raters='auto'
 FEWEST_RESPONDENTS, FEW_RESPONDENTS = 5, 30
 SHARED = 1.2  # ratings of an answer, from which on what they share matters
 Z = float(ndtri(0.975))
@@ -71,7 +71,7 @@ def fit_raters(
     item_slopes
         Whether items have slopes a_j of their own, sd then being 1; otherwise all are 1 and sd is estimated.
     consistency
-        Whether raters have slopes c_r > 0: a rater of low consistency tells abilities apart less well. The mean of
+        Whether raters have slopes c_r > 0: a rater of low consistency separates abilities less well. The mean of
         log c is 0.
     rater_steps
         Whether raters use the categories each in their own way: steps t_rk are subtracted from d_jk, t_rK = 0. All
@@ -211,7 +211,7 @@ def check_ratings(ratings: Ratings, model: RatingModel, *, learnt: bool) -> None
         respondents = np.bincount(np.unique(np.stack([ratings.respondents, ratings.items]), axis=1)[0])
         for counts, word in ((answers, "several ratings of some answers"), (respondents, "several answers of some")):
             if counts.max() < 2:
-                raise InputError(f"raters: what raters of an answer share is not to be told from ability or chance; "
+                raise InputError(f"raters: what raters of an answer share cannot be separated from ability or chance; "
                                  f"expected {word}, or no effect of the answer")  # fmt: skip
     if learnt:
         return
@@ -236,7 +236,7 @@ def check_ratings(ratings: Ratings, model: RatingModel, *, learnt: bool) -> None
 
 
 def doubts_of(ratings: Ratings, model: RatingModel, *, learnt: bool) -> tuple[str, ...]:
-    """What the design does not tell."""
+    """What the design does not determine."""
     found = []
     if (n := int(ratings.parts.max()) + 1) > 1:
         parts = [[ratings.rater_ids[r] for r in np.flatnonzero(ratings.parts == part)] for part in range(n)]

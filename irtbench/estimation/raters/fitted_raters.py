@@ -94,7 +94,7 @@ class FittedRaters(InformationCriteria, Drawn):
     def item_rows(self) -> pd.DataFrame:
         """One row an item: ``item_id, n, mean_score, n_categories, discrimination, difficulty, step_k``, errors, fit.
 
-        A step is the ability at which the two categories beside it are as likely (partial credit), or at which
+        A step is the ability at which its two categories are equally likely (partial credit), or at which
         reaching the upper one is (graded), with an average rater; difficulty is their mean.
         """
         return self.item_table.copy()

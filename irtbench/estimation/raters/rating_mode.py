@@ -18,14 +18,14 @@ from irtbench.estimation.raters.category_curve import Floats
 from irtbench.estimation.raters.rating_problem import Evaluated, RatingProblem
 
 MOST_FACTORED = 1500  # parameters up to which every step factors the information
-MOST_PARAMETERS = 20_000  # of which the inverse, 8 bytes an entry, is held
+MOST_PARAMETERS = 20_000  # of which the inverse, 8 bytes an entry, is stored
 STRIP, PAIRS = 512, 2**21  # rows of a large matrix, and pairs of its entries, at a time
 DRAWS, MOST_DRAWS = 600, 8  # pairs of draws around the raters' mean: raters times pairs, about, and pairs at most
 FROZEN = 0.05  # the same, from which on raters are integrated out
 REFRESHED = 4  # steps with one information
 ROUGH = 100.0  # times the gain that is enough, from which on raters are integrated out
 HALVED = 10  # times that a step is, at most
-HEAVY = 0.02  # share of rows that a column is in, from which on it is held dense
+HEAVY = 0.02  # share of rows that a column is in, from which on it is stored dense
 START, LEAST = 0.5, 1e-4  # of a variance
 PROBES = 6  # random signs by which the trace of a large inverse is estimated
 NARROWER = 0.25  # of a posterior's standard deviation from one pass to the next, at most

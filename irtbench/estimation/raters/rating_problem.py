@@ -8,7 +8,7 @@ answer, that is integrated out within, for answers are independent given ability
 
 with item slope a and intercepts d, a rater's severity s, consistency c and steps t.
 Information: that of the complete data less the posterior covariance of the scores (Louis, 1982). Only pairs of
-parameters that occur with one respondent are held.
+parameters that occur with one respondent are stored.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class Ratings:
         return np.asarray(counts / counts.sum())
 
     def values(self) -> NDArray[np.float64]:
-        """The scores that the categories stand for, shape (n_items, K + 1); 0 behind the last of an item."""
+        """The scores of the categories, shape (n_items, K + 1); 0 behind the last of an item."""
         found = np.zeros((len(self.item_ids), int(self.n_steps.max()) + 1))
         for j, own in enumerate(self.categories):
             found[j, : len(own)] = own

@@ -2,8 +2,8 @@
 
 As an item's slope grows, rising or falling, the item becomes a step and the likelihood tends to a positive number, so
 that under a flat prior the posterior is improper, strictly speaking. A large fall from the mode says that what lies out
-there does not matter. Far out the other items have other parameters than at the mode, for the step tells much of
-ability: where the fall with these held is not large by itself they are estimated anew.
+there does not matter. Far out the other items have other parameters than at the mode, for the step says much of
+ability: where the fall with these fixed is not large by itself they are estimated anew.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def drop_at_endless_slopes(problem: Problem, items: ItemTensors) -> Tensor:
     """How far the log-likelihood falls from the mode as the slope of one item grows without end, shape (n_items,).
 
     The step is tried between all neighbouring nodes with the other items fixed. Where that fall is below
-    `REFITTED_BELOW` the other items are estimated anew, beside the best of these steps and beside one at the ability
+    `REFITTED_BELOW` the other items are estimated anew, with the best of these steps and with one at the ability
     that as many are above as got the item right. Where all have one slope it grows for
     all, difficulties as they are, and a quarter of the fall counts.
     """
@@ -87,13 +87,13 @@ def drop_at_endless_slopes(problem: Problem, items: ItemTensors) -> Tensor:
     drop = -change.flatten(1).amax(dim=1)
     for j in torch.nonzero(drop < REFITTED_BELOW)[:, 0].tolist():
         for sign, place in likely_steps(problem, items, change[j], j):
-            there = refitted_beside_step(problem, items, j, sign * SLOPE_BOUND, place)
+            there = refitted_with_step(problem, items, j, sign * SLOPE_BOUND, place)
             drop[j] = min(float(drop[j]), here - there)
     return drop
 
 
 def likely_steps(problem: Problem, items: ItemTensors, change: Tensor, j: int) -> set[tuple[float, float]]:
-    """Signs and places of the steps beside which the other items are worth estimating anew."""
+    """Signs and places of the steps with which the other items are worth estimating anew."""
     places = step_places(problem)
     best = int(change.flatten().argmax())
     sign = 1.0 if float(items.slope[j, 0]) >= 0 else -1.0
@@ -107,13 +107,13 @@ def likely_steps(problem: Problem, items: ItemTensors, change: Tensor, j: int) -
     }
 
 
-def refitted_beside_step(problem: Problem, items: ItemTensors, j: int, slope: float, place: float) -> float:
+def refitted_with_step(problem: Problem, items: ItemTensors, j: int, slope: float, place: float) -> float:
     """The log-posterior with one item fixed as a step, all others at their mode."""
-    held = torch.zeros(3, *problem.free.shape, dtype=torch.float64, device=problem.rows.device)
+    fixed = torch.zeros(3, *problem.free.shape, dtype=torch.float64, device=problem.rows.device)
     for k, column in enumerate((0, INTERCEPT, GUESSING)):
-        held[k, j, column] = 1.0
+        fixed[k, j, column] = 1.0
     slopes, intercept = items.slope.clone(), items.intercept.clone()
     slopes[j], intercept[j] = slope, -slope * place
-    beside = replace(problem, fixed_directions=held)
+    others = replace(problem, fixed_directions=fixed)
     start = ItemTensors(slopes, intercept, items.guessing)
-    return find_mode(beside, start=start, tolerance=REFIT_TOLERANCE, max_steps=REFIT_STEPS).log_posterior
+    return find_mode(others, start=start, tolerance=REFIT_TOLERANCE, max_steps=REFIT_STEPS).log_posterior

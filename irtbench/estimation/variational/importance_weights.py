@@ -5,7 +5,7 @@ some. With w = p(x, u) / q(u) weighted averages over draws of q are averages ove
 For the weights to be bounded in the tails, q is the guide for half of the draws, and for the other half the guide with
 the coordinates of one item, each in its turn, drawn from a wide t density (a defensive mixture; Hesterberg, 1995): an
 item of which the data say little may have mass where the guide never goes, and weights of draws that never go there
-could not tell. What the moments of each item are worth is judged by itself (`item_reliability`).
+do not show it. The moments of each item are judged by themselves (`item_reliability`).
 
 The effective number of draws is of all parameters together: it may be in the thousands while one item, of which the
 data say little, has its width from a few draws far out. Judged item by item are the Monte Carlo error of each standard

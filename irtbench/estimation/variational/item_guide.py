@@ -6,8 +6,8 @@ item is correct, and far less curved are
 
     t = asinh(a / .5),   m = logit p,   s = logit(c / p).
 
-t grows like log a where a is large, like a near 0, where a slope may have either sign; m is what the data tell best,
-nearly independently of the rest; c < p always. Where c is fixed, eta takes the place of m. Under a hierarchy the
+t grows like log a where a is large, like a near 0, where a slope may have either sign; m is known best, nearly
+independently of the rest; c < p always. Where c is fixed, eta takes the place of m. Under a hierarchy the
 model draws log |a|, which takes the place of t. The way there and back from (eta, logit c) is
 
     s = logit c + log(1 + exp(-eta)),   m = eta + log(1 + exp(s)),

@@ -2,7 +2,7 @@
 
 Ability is integrated out in the model (`models.pyro_model.model`), so the guide is over items only; `item_guide` says
 in which coordinates. What is approximated is the posterior around the mode, where slopes keep their signs. Without
-a prior that tells the two apart there is a mirror image with theta's sign turned, of which the guide says nothing.
+a prior that favours one of the two there is a mirror image with theta's sign turned, of which the guide says nothing.
 """
 
 from __future__ import annotations
