@@ -109,7 +109,7 @@ def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]
         options={"maxiter": STEPS, "ftol": 1e-12, "gtol": 1e-8},
     )
     learnt = unpacked(found.x, priors, beta)
-    return learnt, largest_difference(priors, learnt)
+    return learnt, float(np.abs(numbers_of(learnt) - numbers_of(priors)).max())
 
 
 def learnt_beta(priors: Priors, free: Tensor) -> float | None:
@@ -154,12 +154,6 @@ def unpacked(values: NDArray[np.float64], priors: Priors, beta: float | None = N
         mean_c = 1 / (1 + math.exp(-logit))
         guessing = GuessingPrior("beta", beta * mean_c, beta * (1 - mean_c))
     return replace(priors, hierarchy=Hierarchy.mixture(parts), guessing=guessing)
-
-
-def largest_difference(before: Priors, after: Priors) -> float:
-    """Largest change of a mean, a standard deviation or the correlation of the whole, or of the mean of c."""
-    old, new = (numbers_of(priors) for priors in (before, after))
-    return float(np.abs(new - old).max())
 
 
 def numbers_of(priors: Priors) -> NDArray[np.float64]:

@@ -68,7 +68,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
+from irtbench.models.quadrature import normal_grid, rescaled
 
 logger = logging.getLogger(__name__)
 
@@ -251,23 +251,20 @@ def fit_many(
     """
     began = time.perf_counter()
     names = tuple(scales) if isinstance(scales, Mapping) else numbered("scale", len(scales))
+    named = list(zip(names, scales.values() if isinstance(scales, Mapping) else scales, strict=True))
     if models is not None:
-        each = [
-            _fit_scores(name, one, models, settings, start=start, seed=seed, **keywords)
-            for name, one in _named(scales, names)
-        ]
+        each = [_fit_scores(name, one, models, settings, start=start, seed=seed, **keywords) for name, one in named]
         some, why = (tuple(part) for part in zip(*each, strict=True)) if each else ((), ())
         return FittedScales(names, some, why, time.perf_counter() - began)
     settings = fit_settings(settings, keywords)
-    given = [as_responses(one, name=f"scale {name}") for name, one in _named(scales, names)]
+    given = [as_responses(one, name=f"scale {name}") for name, one in named]
     if start is not None and any(one.item_ids != start.item_ids for one in given):
         other = [name for name, one in zip(names, given, strict=True) if one.item_ids != start.item_ids]
         raise InputError(f"fit: start is of other items than scale {name_first(other)}; expected the same in all")
     fits: list[FittedModel | None] = [None] * len(given)
     reasons = [_not_estimable(one, settings) for one in given]
     left = [k for k, reason in enumerate(reasons) if not reason]
-    grid = normal_grid(settings.n_nodes)
-    if takes_steps_together(settings, grid):
+    if takes_steps_together(settings):
         small = [k for k in left if is_small(given[k], settings)]
         groups = groups_of([given[k] for k in small], settings.n_nodes, choose_device(settings.device))
         groups = [[small[k] for k in group] for group in groups if len(group) >= FEWEST_TOGETHER]
@@ -304,10 +301,6 @@ def _fit_scores(
         return None, str(error)
 
 
-def _named(scales: Mapping[str, Any] | Sequence[Any], names: tuple[str, ...]) -> list[tuple[str, Any]]:
-    return list(scales.items()) if isinstance(scales, Mapping) else list(zip(names, scales, strict=True))
-
-
 def _not_estimable(responses: ResponseMatrix, settings: FitSettings) -> str:
     """Why these responses do not determine the parameters; empty where they do."""
     try:
@@ -317,19 +310,18 @@ def _not_estimable(responses: ResponseMatrix, settings: FitSettings) -> str:
     return ""
 
 
-def takes_steps_together(settings: FitSettings, grid: Quadrature) -> bool:
+def takes_steps_together(settings: FitSettings) -> bool:
     """Whether these settings are those of a model on the usual grid, with priors that are each item's own.
 
     Guessing has a prior where it is estimated, and does not go with one slope for all items.
     """
-    nodes = NodeTensors.from_quadrature(grid, dtype=torch.float64, device=torch.device("cpu"))
     if settings.has_common_slope and (settings.by_item or settings.guessing > 0):
         return False
     plain = not settings.prior_items and not (settings.estimates_guessing and settings.priors.guessing is None)
     usual = settings.population == "normal" and settings.optimiser == "fisher_scoring" and settings.posterior is None
-    return (
-        plain and usual and settings.priors.hierarchy is None and settings.dtype == "float64" and is_usual_grid(nodes)
-    )
+    grid = NodeTensors.from_quadrature(normal_grid(settings.n_nodes), dtype=torch.float64, device=torch.device("cpu"))
+    wanted = settings.priors.hierarchy is None and settings.dtype == "float64"
+    return plain and usual and wanted and is_usual_grid(grid)
 
 
 def is_small(responses: ResponseMatrix, settings: FitSettings) -> bool:

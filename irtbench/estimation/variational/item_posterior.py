@@ -25,6 +25,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown
 from irtbench.estimation.driver import maximise, own_parameters
+from irtbench.estimation.few_respondents.item_grid import hermite_axis
 from irtbench.estimation.item_quantiles import QUANTILES, quantile_columns
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.shared_scale import NormalMoments
@@ -392,7 +393,7 @@ def item_moments(problem: Problem, mean: Tensor, covariance: Tensor) -> tuple[Te
     mean, covariance
         Of the coordinates, as `ItemGuide.moments` returns them.
     """
-    nodes, weights = (torch.from_numpy(x).to(mean) for x in np.polynomial.hermite_e.hermegauss(HERMITE_NODES))
+    nodes, weights = hermite_axis(HERMITE_NODES, mean)
     width, sign = mean.shape[1], problem.prior.slope_sign
     points = torch.cartesian_prod(*[nodes] * width)
     mass = torch.cartesian_prod(*[weights] * width).prod(dim=1)
