@@ -19,13 +19,12 @@ from irtbench.estimation.raters.rating_problem import Evaluated, RatingProblem
 
 MOST_FACTORED = 1500  # parameters up to which every step factors the information
 MOST_PARAMETERS = 20_000  # of which the inverse, 8 bytes an entry, is stored
-STRIP, PAIRS = 512, 2**21  # rows of a large matrix, and pairs of its entries, at a time
+STRIP, ROWS = 512, 64  # rows of a large matrix, and combinations of parameters, at a time
 DRAWS, MOST_DRAWS = 600, 8  # pairs of draws around the raters' mean: raters times pairs, about, and pairs at most
 FROZEN = 0.05  # the same, from which on raters are integrated out
 REFRESHED = 4  # steps with one information
 ROUGH = 100.0  # times the gain that is enough, from which on raters are integrated out
 HALVED = 10  # times that a step is, at most
-HEAVY = 0.02  # share of rows that a column is in, from which on it is stored dense
 START, LEAST = 0.5, 1e-4  # of a variance
 PROBES = 6  # random signs by which the trace of a large inverse is estimated
 NARROWER = 0.25  # of a posterior's standard deviation from one pass to the next, at most
@@ -133,23 +132,13 @@ class Covariance:
 
     def variances(self, rows: Any, less: Floats | None = None) -> Floats:
         """Variances of combinations of the parameters, of each less one combination that all have."""
-        own = (csr_array(rows) @ self.design).tocsc()
-        heavy = np.diff(own.indptr) > HEAVY * own.shape[0]
-        dense, light = own[:, heavy].toarray(), own[:, ~heavy].tocsr()
-        found = ((dense @ self.free[np.ix_(heavy, heavy)]) * dense).sum(axis=1)
-        found += 2 * ((light @ self.free[np.ix_(~heavy, heavy)]) * dense).sum(axis=1)
-        light = own.multiply(~heavy).tocsr()
-        light.eliminate_zeros()
-        counts = np.diff(light.indptr)
-        width = max(1, int(counts.max(initial=0)))
-        places, values = np.zeros((2, own.shape[0], width))
-        at = np.repeat(np.arange(own.shape[0]), counts), np.arange(light.nnz) - np.repeat(light.indptr[:-1], counts)
-        places, values[at] = places.astype(np.int64), light.data
-        places[at] = light.indices
-        for k in range(0, own.shape[0], step := max(1, PAIRS // width**2)):  # pairs of parameters of one row
-            here, v = places[k : k + step], values[k : k + step]
-            square = self.free[here[:, :, None], here[:, None, :]]
-            found[k : k + step] += np.einsum("na,nab,nb->n", v, square, v)
+        own = (csr_array(rows) @ self.design).tocsr()
+        found = np.empty(own.shape[0])
+        for k in range(0, len(found), ROWS):
+            part = own[k : k + ROWS]
+            there = np.unique(part.indices)
+            dense = part[:, there].toarray()
+            found[k : k + ROWS] = ((dense @ self.free[np.ix_(there, there)]) * dense).sum(axis=1)
         if less is not None:
             common = self.free @ (self.design.T @ less)
             found += common @ (self.design.T @ less) - 2 * (own @ common)
