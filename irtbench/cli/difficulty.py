@@ -101,13 +101,13 @@ def difficulty(
     logistic test model, whose test is in difficulty.json. With RESPONSES and --horizon also horizon.csv: the
     length at which each system solves half (80%) of the tasks; that column then is a feature by its logarithm.
     """
+    from irtbench.building.removals import without_constant
     from irtbench.study.explained_items import (
         Lengths,
         answered_with_features,
         explained_answers,
         explained_bank,
         holds_items,
-        varied_of,
     )
     from irtbench.study.fitted_scale import demand_varied_items
 
@@ -121,7 +121,7 @@ def difficulty(
         explained = explained_bank(own, source, known, table.features, how.shrinkage, run.rng, curved=how.curved)
     else:
         data, without = answered_with_features(reading.matrix(source), known, source, table.features)
-        demand_varied_items(varied_of(data), source)
+        demand_varied_items(without_constant(data).item_ids, source)
         run.progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
         explained = explained_answers(data, known, lengths, **vars(how), rng=run.rng, progress=run.progress)
         explained = replace(explained, without=without)

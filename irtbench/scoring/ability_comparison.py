@@ -93,6 +93,7 @@ class AbilityComparison(Drawn):
         tied[first, second] = tied[second, first] = ~(p_adjusted < significance)
         place = n - self.theta.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
         lower, upper = np.quantile(place, self._tails(), axis=1, method="inverted_cdf")
+        theta, percentile = (np.quantile(draws, self._tails(), axis=1) for draws in (self.theta, self.percentile))
         mean = self.theta.mean(axis=1)
         order = np.argsort(-mean, kind="stable")
         rows = [
@@ -102,9 +103,11 @@ class AbilityComparison(Drawn):
                 "rank_upper": int(upper[i]),
                 "respondent_id": self.respondent_ids[i],
                 "theta": mean[i],
-                **dict(zip(("theta_lower", "theta_upper"), self._interval(self.theta[i]), strict=True)),
+                "theta_lower": theta[0, i],
+                "theta_upper": theta[1, i],
                 "percentile": self.percentile[i].mean(),
-                **dict(zip(("percentile_lower", "percentile_upper"), self._interval(self.percentile[i]), strict=True)),
+                "percentile_lower": percentile[0, i],
+                "percentile_upper": percentile[1, i],
                 "probability_best": float((place[i] == 1).mean()),
                 "indistinguishable_from": ";".join(self.respondent_ids[j] for j in order if tied[i, j]),
             }
@@ -114,10 +117,6 @@ class AbilityComparison(Drawn):
 
     def _tails(self) -> list[float]:
         return [(1 - self.level) / 2, (1 + self.level) / 2]
-
-    def _interval(self, draws: NDArray[np.float64]) -> tuple[float, float]:
-        lower, upper = np.quantile(draws, self._tails())
-        return float(lower), float(upper)
 
     def table(self) -> pd.DataFrame:
         """The same as `pairs`."""

@@ -14,6 +14,7 @@ from irtbench.analysis.bias_by_score import MantelHaenszel, ScoreRegression, man
 from irtbench.analysis.bias_of_test import DifferentialTestFunctioning, differential_test_functioning
 from irtbench.analysis.item_bias import ItemBias, comparable_in_categories, comparable_items, item_bias
 from irtbench.analysis.item_shifts import ItemShifts, ShiftControl, item_shifts, shift_control
+from irtbench.building.removals import without_constant
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.multiple_groups import GroupedModel, fit_groups
@@ -242,7 +243,9 @@ def effect_or_reason(
         return None, ""
     if isinstance(of.data, pd.DataFrame):
         return None, "of grades it is not known; items by group are in bias.csv"
-    varied = varied_in_all(of.data, of, flagged)
+    each = [of.data.select_respondents(np.array(of.groups, dtype=object) == name) for name in of.names]
+    some_differ = [set(without_constant(own.select_items(flagged)).item_ids) for own in each]
+    varied = [item for item in flagged if all(item in own for own in some_differ)]
     alike = [item for item in flagged if item not in varied]
     reason = f"answered all alike by a group, and not in it: {name_first(alike)}" if alike else ""
     if not varied:
@@ -256,15 +259,6 @@ def effect_or_reason(
     except InputError as error:
         return None, str(error)
     return BiasEffect(tuple(varied), grouped, test, left), reason
-
-
-def varied_in_all(data: ResponseMatrix, of: Compared, items: Sequence[str]) -> list[str]:
-    """Those of the items that no group answered all alike."""
-    labels, varied = np.asarray(of.groups, dtype=object), np.ones(len(items), dtype=np.bool_)
-    for group in of.names:
-        own = data.select_respondents(labels == group).select_items(items)
-        varied &= (own.n_correct_by_item > 0) & (own.n_correct_by_item < own.n_by_item)
-    return [item for item, both in zip(items, varied, strict=True) if both]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from irtbench.analysis.explained_difficulty import ExplainedDifficulty, Shrinkag
 from irtbench.analysis.horizons import TIMES, TimeHorizon, log_lengths, time_horizon
 from irtbench.analysis.linear_logistic_test import LinearLogisticTest, linear_logistic_test
 from irtbench.bank.scale import Scale
+from irtbench.building.removals import without_constant
 from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.readers.head import look_at
@@ -143,17 +144,12 @@ def explained_answers(
     found = explain_responses(data, known, model=model, shrinkage=shrinkage, curved=curved, rng=rng, progress=progress)
     test = horizons = None
     if model == "rasch":
-        test = linear_logistic_test(data.select_items(varied_of(data)).answered(), known)
+        test = linear_logistic_test(without_constant(data), known)
     if lengths is not None:
         horizons = time_horizon(
             data, lengths.lengths, shares=lengths.shares, unit=lengths.unit, model=model, progress=progress
         )
     return Explained(found, test, horizons)
-
-
-def varied_of(data: ResponseMatrix) -> list[str]:
-    """Items that some got right and others wrong."""
-    return [item for item, share in zip(data.item_ids, data.proportion_correct(), strict=True) if 0 < share < 1]
 
 
 def with_features(

@@ -43,7 +43,6 @@ from irtbench.study.screening_effect import exclusions_by_ability, screening_eff
 from irtbench.study.study_data import (
     StudyData,
     check_named_items,
-    check_published,
     columns_of_norms,
     divide,
     norms_of,
@@ -233,7 +232,6 @@ def carry_out(
         )
     parts = divide(items, settings)
     check_named_items(parts, settings)
-    check_published(parts, settings)
     systems_read = read_systems(settings, items)
     screened = screen_respondents(settings, data, sample=sample, each=each, progress=progress)
     kept = data.responses.select_respondents(screened.kept)
@@ -243,7 +241,7 @@ def carry_out(
         progress(f"pruning on {drawn}")
     if chosen.trials is not None or not chosen.is_complete:
         settings = replace(settings, pruning=settings.pruning.by_bootstrap())
-    norm_columns = columns_of_norms(settings, data.respondents, data.respondents_from, kept, progress)
+    norm_columns = columns_of_norms(settings, data.respondents, kept, progress)
     if control:
         chosen = shuffled(chosen, np.random.default_rng(seed))
         settings = replace(settings, pruning=replace(settings.pruning, compare_factors=False))

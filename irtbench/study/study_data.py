@@ -42,7 +42,6 @@ class StudyData:
     responses: Responses
     items: ItemTable
     respondents: pd.DataFrame | None = None
-    respondents_from: Path | None = None
     approval: pd.Series[float] | None = None
     named: Mapping[str, str] | None = None
 
@@ -67,7 +66,7 @@ def read_data(
     if data.content == "answers" and items is None:
         raise InputError(f"{settings.path}: data.items: missing; answers are graded by the key of the items")
     table = read_study_table(data) if source is None else of_respondents(settings, source)
-    norms, norms_from = read_columns_of_norms(settings, table)
+    norms = read_columns_of_norms(settings, table)
     if items is not None and data.where and source is None:
         table = table[table["item_id"].isin(items.item_ids)]
     approval = read_approval(settings, table)
@@ -84,7 +83,7 @@ def read_data(
     else:
         responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
     items = items or ItemTable.plain(responses.item_ids)
-    return StudyData(answers, responses, items, norms, norms_from, approval, named)
+    return StudyData(answers, responses, items, norms, approval, named)
 
 
 def of_respondents(settings: StudyFile, source: LargeTable) -> pd.DataFrame:
@@ -175,7 +174,7 @@ def divide(items: ItemTable, settings: StudyFile) -> dict[str, tuple[str, ...]]:
 
 
 def check_named_items(parts: Mapping[str, tuple[str, ...]], settings: StudyFile) -> None:
-    """Refuse settings about items that no scale has."""
+    """Refuse settings about items that no scale has, and published figures of a scale that the study has not."""
     known = {item for item_ids in parts.values() for item in item_ids}
     stray = [e.item_id for e in settings.pruning.exclude if e.item_id not in known]
     stray += [item for item in settings.pruning.protect if item not in known]
@@ -183,10 +182,6 @@ def check_named_items(parts: Mapping[str, tuple[str, ...]], settings: StudyFile)
         raise InputError(f"{settings.path}: pruning: unknown item {name_first(stray)}")
     if stray := sorted(set(settings.model.by_item) - known):
         raise InputError(f"{settings.path}: model.by_item: unknown item {name_first(stray)}")
-
-
-def check_published(parts: Mapping[str, tuple[str, ...]], settings: StudyFile) -> None:
-    """Refuse published figures of a scale that the study does not have."""
     if stray := sorted(set(settings.published.scales) - set(parts)):
         raise InputError(
             f"{settings.path}: published.scales: unknown scale {name_first(stray)}; expected some of "
@@ -194,43 +189,41 @@ def check_published(parts: Mapping[str, tuple[str, ...]], settings: StudyFile) -
         )
 
 
-def read_columns_of_norms(settings: StudyFile, table: pd.DataFrame) -> tuple[pd.DataFrame, Path] | tuple[None, None]:
-    """Columns of the respondents that norms are formed by, and their file: a table of respondents, or the answers."""
+def read_columns_of_norms(settings: StudyFile, table: pd.DataFrame) -> pd.DataFrame | None:
+    """Columns of the respondents that norms are formed by, from a table of respondents, or the answers."""
     data, weight = settings.data, settings.score.norm_weight
     names = list(dict.fromkeys([*settings.score.norm_columns, *([] if weight is None else [weight])]))
-    if not names:
-        prolific = data.respondents is not None and is_prolific(look_at(data.respondents))  # says who counts
-        if data.respondents is not None and settings.screening.min_approval is None and not prolific:
-            raise InputError(
-                f"{settings.path}: data.respondents: no column of it is asked for; "
-                "expected score.norm_groups, score.norm_group, score.norm_margins, score.norm_weight or "
-                "screening.min_approval"
-            )
-        return None, None
-    if data.respondents is not None:
-        known = {"respondent_id": "Participant id"} if is_prolific(look_at(data.respondents)) else {}
-        columns = {**known, **data.respondent_columns}
-        return read_respondents(data.respondents, names, columns=columns), data.respondents
-    return respondents_of(table, names, data.answers), data.answers
+    if data.respondents is None:
+        return respondents_of(table, names, data.answers) if names else None
+    prolific = is_prolific(look_at(data.respondents))
+    if names:
+        known = {"respondent_id": "Participant id"} if prolific else {}
+        return read_respondents(data.respondents, names, columns={**known, **data.respondent_columns})
+    if settings.screening.min_approval is None and not prolific:  # which says who counts
+        raise InputError(
+            f"{settings.path}: data.respondents: no column of it is asked for; expected score.norm_groups, "
+            "score.norm_group, score.norm_margins, score.norm_weight or screening.min_approval"
+        )
+    return None
 
 
 def columns_of_norms(
     settings: StudyFile,
     respondents: pd.DataFrame | None,
-    respondents_from: Path | None,
     screened: Responses,
     progress: Callable[[str], None],
 ) -> pd.DataFrame | None:
     """The same for the screened respondents, in their order, checked before anything is fitted."""
-    if respondents is None or respondents_from is None:
+    if respondents is None:
         return None
+    file = settings.data.respondents or settings.data.answers
     of_screened = respondents.reindex(list(screened.respondent_ids)).astype(object)
     of_screened = of_screened.where(of_screened.notna(), None)
     for name in settings.score.norm_columns:
         known = of_screened[name].notna()
         if not known.any():
             raise InputError(
-                f"file {respondents_from}, column {name}: empty for all {screened.n_respondents} screened "
+                f"file {file}, column {name}: empty for all {screened.n_respondents} screened "
                 "respondents; expected a value for some"
             )
         if not known.all():
@@ -244,7 +237,7 @@ def columns_of_norms(
             )
     weights = None
     if settings.score.norm_weight is not None:
-        weights = weights_of(of_screened, settings.score.norm_weight, respondents_from)
+        weights = weights_of(of_screened, settings.score.norm_weight, file)
     if settings.score.norm_margins:
         raked = rake({str(name): list(of_screened[name]) for name in of_screened}, settings.score.norm_margins, weights)
         progress(f"norms weighted to {name_first(list(settings.score.norm_margins))}: {raked.in_short()}")

@@ -90,7 +90,7 @@ def test_items_are_divided_and_unknown_ones_named(settings: StudyFile) -> None:
 def test_norms_have_the_weights_and_groups_of_their_own_respondents(settings: StudyFile) -> None:
     data = read_data(settings)
     said: list[str] = []
-    columns = columns_of_norms(settings, data.respondents, data.respondents_from, data.responses, said.append)
+    columns = columns_of_norms(settings, data.respondents, data.responses, said.append)
     assert said == []
     assert columns is not None
     theta = np.array([0.5, -0.5])
