@@ -1,4 +1,4 @@
-"""A norm sample: the people of the reference population, as their abilities, and what is known of them besides."""
+"""A norm sample: the people of the reference population, as their abilities, and weights that match its shares."""
 
 from __future__ import annotations
 

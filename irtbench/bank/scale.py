@@ -1,4 +1,4 @@
-"""A scale: the items that measure one ability, the people it was measured on, and where it comes from."""
+"""A scale: the items that measure one ability, its norm sample, where it comes from and what it is linked to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of a bank: the shortest of a wanted precision, or the most informative of a length, under any linear wishes."""
+"""Forms of a bank: the shortest of a precision, or the most informative of a length; and the bank of a form."""
 
 from __future__ import annotations
 

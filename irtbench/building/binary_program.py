@@ -1,4 +1,4 @@
-"""0/1 programs with linear constraints: solved by HiGHS, large ones on the items that can matter alone."""
+"""0/1 programs with linear constraints, solved by HiGHS; and which constraint has to give way where none is met."""
 
 from __future__ import annotations
 

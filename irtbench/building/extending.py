@@ -1,4 +1,4 @@
-"""New items added to a scale whose own items stay as they are."""
+"""A scale with more items: new ones next to its own, or those of another scale that a link moves, with its error."""
 
 from __future__ import annotations
 

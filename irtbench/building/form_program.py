@@ -1,6 +1,7 @@
 """The 0/1 program of a form: each wish as linear constraints on which item is in which form.
 
-Theunissen (1985), van der Linden & Boekkooi-Timminga (1989), van der Linden (2005).
+Theunissen (1985), van der Linden & Boekkooi-Timminga (1989), van der Linden (2005). A reliability is no linear wish:
+tangents of the error variance are added to the program until it is small enough (Kelley, 1960).
 """
 
 from __future__ import annotations

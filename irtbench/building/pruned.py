@@ -1,4 +1,4 @@
-"""What pruning found: its rounds, each a fit with its diagnostics, what left and why."""
+"""What pruning found: models compared before it, its rounds, each a fit with its diagnostics, what left and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An adaptive test: each item is chosen by what the responses so far say of theta (NumPy only)."""
+"""An adaptive test: the next item is the best by a criterion, given the responses so far (NumPy only)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Millions of patterns: scores from a table or from responses on disk into a file, some respondents at a time."""
+"""Millions of patterns: scores of a table or of responses on disk, into a file or partition by partition (no torch)."""
 
 from __future__ import annotations
 

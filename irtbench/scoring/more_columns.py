@@ -1,4 +1,4 @@
-"""Percentiles within each group of the norm sample: the same answers against the people of one country, and another."""
+"""Further columns of scores.csv: percentiles within each group of the norm sample, and plausible values (NumPy only)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Human percentile: the share of the reference population below an ability, from 0 to 100 (NumPy only)."""
+"""Human percentile: the share of the reference population below an ability, and whether it is reported (NumPy only).
+
+A percentile says that a respondent is better than a share of people. That takes answers like a person's, and enough of
+them on items that distinguish people of this ability.
+"""
 
 from __future__ import annotations
 

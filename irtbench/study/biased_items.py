@@ -1,4 +1,4 @@
-"""Items compared between groups: who is compared, how items are tested, and what those that differ do to the test."""
+"""Items compared between groups of people, or for systems with people: which differ, and what they do to the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a psychometrician looks at first: the items of a scale as they were answered, and how reliable it is."""
+"""The items of a scale as they were answered: classical statistics, reliability, options, keys that may be wrong."""
 
 from __future__ import annotations
 

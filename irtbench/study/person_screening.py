@@ -1,4 +1,4 @@
-"""Screening after a first fit: respondents whose answers no ability explains."""
+"""Who is kept: the rules of screening, and respondents whose answers no ability explains after a first fit."""
 
 from __future__ import annotations
 

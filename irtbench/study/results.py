@@ -1,4 +1,4 @@
-"""What a study found: one result for the whole and one for each scale."""
+"""What a study found, one result for the whole and one for each scale, and its record as one JSON document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files of a study hold: how they are read, answers, items and their scales, what is known of respondents."""
+"""What the files of a study hold: answers, items and their scales, and what is known of the respondents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The systems of a study, read before anything is fitted and scored on its bank."""
+"""What follows the bank of a study: scores of its systems and short forms; grades of systems without a bank."""
 
 from __future__ import annotations
 
