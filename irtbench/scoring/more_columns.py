@@ -1,4 +1,4 @@
-"""Further columns of scores.csv: percentiles within each group of the norm sample, and plausible values (NumPy only)."""
+"""Further columns of scores.csv: percentiles within groups of the norm sample, and plausible values (NumPy only)."""
 
 from __future__ import annotations
 

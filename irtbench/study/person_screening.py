@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.building.extending import joined
 from irtbench.building.removals import without_constant
 from irtbench.config import StudyFile
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
@@ -26,7 +28,6 @@ from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.item_error import abilities_of
 from irtbench.study.study_data import StudyData, divide
@@ -228,27 +229,10 @@ def crowd_similarity(answers: AnswersLike, responses: ResponsesLike, fits: Seque
     answers, responses = as_answers(answers), as_responses(responses)
     if not fits:
         raise InputError("answer similarity: no scale could be fitted, and without abilities nothing can be expected")
-    parts = [fit.fitted.items for fit in fits]
-    items = ItemParameters(
-        tuple(item for part in parts for item in part.item_ids),
-        np.concatenate([part.discrimination for part in parts]),
-        np.concatenate([part.intercept for part in parts]),
-        np.concatenate([part.guessing for part in parts]),
-        np.concatenate([part.guessing_estimated for part in parts]),
-    )
-    scale = np.repeat(np.arange(len(parts)), [part.n_items for part in parts])
-    theta = np.stack(
-        [
-            np.asarray(
-                pd.Series(fit.abilities.theta, index=list(fit.responses.respondent_ids)).reindex(
-                    list(responses.respondent_ids)
-                ),
-                dtype=np.float64,
-            )
-            for fit in fits
-        ],
-        axis=1,
-    )
+    items = reduce(joined, [fit.fitted.items for fit in fits])
+    scale = np.repeat(np.arange(len(fits)), [fit.fitted.items.n_items for fit in fits])
+    of_each = [pd.Series(fit.abilities.theta, [*fit.responses.respondent_ids]) for fit in fits]
+    theta = np.column_stack([known.reindex([*responses.respondent_ids]).to_numpy() for known in of_each])
     return answer_similarity(answers, responses.select_items(items.item_ids), items, theta, scale=scale)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -55,14 +55,6 @@ CHECKPOINT = "fit_of_all"
 Fit = Callable[[Any], FittedModel]  # of Responses
 
 
-@dataclass(frozen=True, eq=False)
-class Everybody:
-    """Responses of all respondents where a scale is pruned on a sample of them."""
-
-    responses: Responses
-    fit: Fit | None
-
-
 def study_scale(
     name: str,
     responses: ResponseMatrix,
@@ -72,36 +64,35 @@ def study_scale(
     checkpoint_folder: Path | None,
     progress: Callable[[str], None],
     norm_columns: pd.DataFrame | None = None,
-    everybody: Everybody | None = None,
+    everybody: Responses | None = None,
+    fit: Fit | None = None,
 ) -> ScaleStudy:
-    """Prune one scale, fit what is left to everybody where that is more, and make of it a scale with norms."""
+    """Prune one scale on a sample of everybody, if there is one, fit what is left to them, and form its norms.
+
+    Without `fit` the sample is all of them, and its fit is kept.
+    """
     with threads_for(responses.n_respondents * max(responses.n_items, settings.model.n_nodes)):
         pruning = prune_scale(name, responses, items, settings, checkpoint_folder, progress)
-    given = None if everybody is None else everybody.responses.select_items(responses.item_ids)
     of_all = None
-    if given is not None:
+    if everybody is not None:
+        given = everybody.select_items(responses.item_ids)
         n = given.answered().n_respondents
         of_all = FittedToAll(given.item_ids, given.n_by_item, given.n_correct_by_item, n, fitted=None)
     if pruning.rejected is not None or pruning.fitted is None:
         return ScaleStudy(name, responses, pruning, None, None, of_all=of_all)
-    fitted, own = pruning.fitted, responses.select_items(pruning.kept).answered()
-    if everybody is None or given is None or of_all is None:
-        abilities = abilities_of(fitted, own)
-        norms = norms_of(abilities, norm_columns, settings)
-    else:
+    fitted, own, in_norms = pruning.fitted, responses.select_items(pruning.kept).answered(), None
+    if of_all is not None:
         data = given.select_items(pruning.kept).answered()
-        if everybody.fit is not None:
+        if fit is not None:
             progress(f"{name}: fitting {data.n_items} items to {data.n_respondents} respondents")
             key = checkpoint_key(data, settings.model, settings.study.seed, software_versions())
-            once, fit = Checkpoint(checkpoint_folder, key).once, everybody.fit
-            fitted = once(CHECKPOINT, FittedModel, lambda: fit(data))
+            fitted = Checkpoint(checkpoint_folder, key).once(CHECKPOINT, FittedModel, partial(fit, data))
         of_all = replace(of_all, fitted=fitted)
-        abilities = abilities_of(fitted, own)
-        if everybody.fit is None and norm_columns is None:
-            norms = norms_of(abilities, None, settings)
-        else:
-            some = data.sample(norm_places(data.n_respondents, fitted.seed))
-            norms = norms_of(abilities_of(fitted, some), norm_columns, settings)
+        if fit is not None or norm_columns is not None:
+            in_norms = data.sample(norm_places(data.n_respondents, fitted.seed))
+    abilities = abilities_of(fitted, own)
+    in_sample = abilities if in_norms is None else abilities_of(fitted, in_norms)
+    norms = norms_of(in_sample, norm_columns, settings)
     about = {name: value for name, value in fitted.summary().items() if name != "seconds"}
     removals = [{k: v for k, v in vars(r).items() if v == v} for r in pruning.removals]
     scale = Scale(
@@ -251,11 +242,10 @@ def carry_out(
         _, some = some_respondents(some, sample, seed)
         of_some = screening_of(some, settings, data, screened.fits)
     overall, by_label = agreement_of_kept(settings, data, of_some)
-    everybody = None
     pruned_on_some = kept.on_disk or not drawn.is_all
-    if pruned_on_some and not control:
-        of_all = None if drawn.is_all else partial(fit_as_set, settings)
-        everybody = Everybody(kept, fit or of_all)
+    everybody = kept if pruned_on_some and not control else None
+    if fit is None and not drawn.is_all:
+        fit = partial(fit_as_set, settings)
     n_cells = chosen.n_respondents * max(chosen.n_items, settings.model.n_nodes)
     with threads_for(n_cells):
         dimensions, no_dimensions = None, ""
@@ -267,7 +257,7 @@ def carry_out(
     for name, item_ids in parts.items():
         part = chosen.select_items(item_ids).answered()
         folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
-        found = study_scale(name, part, items, settings, provenance, folder, progress, norm_columns, everybody)
+        found = study_scale(name, part, items, settings, provenance, folder, progress, norm_columns, everybody, fit)
         if found.scale is not None and found.abilities is not None:
             analysis = analyse_items(part, found.scale, found.abilities, data.answers, items, settings.grading)
             found = replace(found, analysis=analysis)
