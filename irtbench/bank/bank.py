@@ -19,6 +19,7 @@ import pandas as pd
 
 from irtbench.bank.data_card import DataCard
 from irtbench.bank.scale import Scale, ScaleLike, as_scale
+from irtbench.data.checked_settings import settings_from
 from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
@@ -196,7 +197,7 @@ def load_bank(
         return ItemBank(scales_of_items(path))
     try:
         document = _read_document(content)
-        card = None if document.card is None else DataCard(**document.card.model_dump(exclude_none=True))
+        card = None if document.card is None else settings_from(DataCard, document.card)
         scales = tuple(scale_of(entry) for entry in document.scales)
         for scale in () if upper_asymptotes else scales:
             demand_no_upper(scale.items)
@@ -243,13 +244,14 @@ def _read_document(content: object) -> BankDocument:
 
 
 def _to_document(bank: ItemBank) -> BankDocument:
-    from irtbench.bank.schema import BankDocument, CardEntry, entry_of
+    from irtbench.bank.schema import BankDocument, entry_of
 
-    entries = [entry_of(scale) for scale in bank.scales]
-    stated = {} if bank.card is None else bank.card.stated()
-    card = CardEntry(**stated) if stated else None
-    document = BankDocument(schema_version=1, card=card, scales=entries)
-    return document.model_copy(update={"schema_version": document.version})
+    card: dict[str, str] | None = None
+    if bank.card is not None and bank.card.stated():
+        card = {name: text for name, text in vars(bank.card).items() if text or name != "respondents"}
+    document = BankDocument(schema_version=1, card=card, scales=[entry_of(scale) for scale in bank.scales])
+    version = max(document.version, 5 if bank.respondents else 1)
+    return document.model_copy(update={"schema_version": version})
 
 
 def read_bank(path: str | Path, *, categories: bool = False) -> ItemBank:

@@ -161,23 +161,12 @@ class ScaleEntry(_Part):
     """Of linked scales."""
 
 
-class CardEntry(_Part):
-    """The data card."""
-
-    title: str = ""
-    description: str = ""
-    license: str = ""
-    population: str = ""
-    respondents: Annotated[str | None, Since(5)] = None
-    collection: str = ""
-    citation: str = ""
-
-
 class BankDocument(_Part):
     """The whole file but for its hash."""
 
     schema_version: Annotated[int, Field(ge=1)]
-    card: Annotated[CardEntry | None, Since(3)] = None
+    card: Annotated[dict[str, str] | None, Since(3)] = None
+    """Fields of `DataCard`, all of them but for `respondents`, from version 5 on, where it says nothing."""
     scales: Annotated[list[ScaleEntry], Field(min_length=1)]
 
     def content_hash(self, *, dated: bool = False) -> str:
