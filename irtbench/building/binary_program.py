@@ -221,32 +221,26 @@ def with_slack(program: BinaryProgram, elastic: frozenset[str]) -> BinaryProgram
     A variable for what a row lacks and one for what it has too much, each relative to the end that it misses; the cuts
     of one reliability are missed by one amount.
     """
-    width = program.cost.size
-    place: dict[tuple[object, ...], int] = {}
-    costs: list[float] = []
-    found = []
-    for number, constraint in enumerate(program.constraints):
+    width, shared = program.cost.size, dict[str, int]()
+    costs, found = list[float](), list[Constraint]()
+    for constraint in program.constraints:
         if constraint.name not in elastic:
             found.append(constraint)
             continue
-        n_rows = constraint.rows.shape[0]
-        at, signs, rows = [], [], []
-        for row in range(n_rows):
-            for end, sign in ((constraint.lower[row], 1.0), (constraint.upper[row], -1.0)):
-                if not np.isfinite(end):
-                    continue
-                shared = constraint.unit == "error"
-                key = (constraint.name,) if shared else (number, row, sign)
-                if key not in place:
-                    place[key] = width + len(costs)
-                    costs.append(1.0 if shared else 1 / max(abs(float(end)), 1.0))
-                at.append(place[key])
-                signs.append(sign)
-                rows.append(row)
-        own = constraint.rows.copy()
-        own.resize((n_rows, width + len(costs)))
-        slack = sparse.csr_array((signs, (rows, at)), shape=(n_rows, width + len(costs)))
-        found.append(Constraint(constraint.name, sparse.csr_array(own + slack), constraint.lower, constraint.upper))
+        ends = np.column_stack([constraint.lower, constraint.upper])
+        rows, side = np.nonzero(np.isfinite(ends))
+        if constraint.unit == "error":
+            if constraint.name not in shared:
+                shared[constraint.name] = width + len(costs)
+                costs.append(1.0)
+            at = np.full(rows.size, shared[constraint.name])
+        else:
+            at = width + len(costs) + np.arange(rows.size)
+            costs += (1 / np.maximum(np.abs(ends[rows, side]), 1.0)).tolist()
+        own, shape = constraint.rows.copy(), (len(ends), width + len(costs))
+        own.resize(shape)
+        slack = sparse.csr_array((1.0 - 2.0 * side, (rows, at)), shape=shape)
+        found.append(replace(constraint, rows=sparse.csr_array(own + slack), what=(), unit="count"))
     return BinaryProgram(np.concatenate([np.zeros(width), costs]), program.n_binary, tuple(found))
 
 

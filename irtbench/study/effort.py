@@ -108,35 +108,31 @@ def advise(shape: Shape, prior: Prior, obstacles: tuple[str, ...]) -> tuple[Comm
     fits = stop == ""
     of_responses = "takes graded responses; build grades answers by their key" if shape.has_answers else stop
     alone = of_responses == ""
-    found = [
+    too_few = ""
+    if fits and shape.n_items <= FEWEST_ITEMS:
+        too_few = f"{shape.n_items} items; expected more than {FEWEST_ITEMS}"
+    elif fits and shape.n_items > shape.n_respondents:
+        too_few = "item fit and local dependence say little with more items than respondents; fit them"
+    builds = fits and not too_few
+    advice = "irtbench init writes its study file" + ("" if prior == "none" else f'; [model] prior = "{prior}"')
+    pairs = shape.n_respondents * (shape.n_respondents - 1) // 2
+    compared = f"{pairs} pairs of respondents" + ("" if pairs <= MOST_PAIRS else ": too many")
+    compared += "; with --bank, whose key grades" * shape.has_answers
+    return (
         CommandAdvice("fit", alone, of_responses or f"--prior {prior}", one_fit if alone else None, megabytes),
         CommandAdvice(
             "items diagnose", alone, of_responses or "after fit, on its items.csv",
             START + BOOTSTRAP + BOOTSTRAP_PER_CELL * shape.cells if alone else None, megabytes,
         ),
-    ]  # fmt: skip
-    if fits and shape.n_items <= FEWEST_ITEMS:
-        found.append(CommandAdvice("build", False, f"{shape.n_items} items; expected more than {FEWEST_ITEMS}"))
-    elif fits and shape.n_items > shape.n_respondents:
-        why = "item fit and local dependence say little with more items than respondents; fit them"
-        found.append(CommandAdvice("build", False, why))
-    else:
-        advice = "irtbench init writes its study file" + ("" if prior == "none" else f'; [model] prior = "{prior}"')
-        found.append(CommandAdvice("build", fits, stop or advice, built if fits else None, megabytes))
-    pairs = shape.n_respondents * (shape.n_respondents - 1) // 2
-    if shape.n_respondents < 2:
-        found.append(CommandAdvice("compare", False, "needs two systems or more"))
-    else:
-        few = pairs <= MOST_PAIRS
-        why = f"{pairs} pairs of respondents" + ("" if few else ": too many")
-        found.append(CommandAdvice("compare", few, why + ("; with --bank, whose key grades" * shape.has_answers)))
-    found.append(
+        CommandAdvice(
+            "build", builds, too_few or stop or advice, built if builds else None, None if too_few else megabytes
+        ),
+        CommandAdvice("compare", 0 < pairs <= MOST_PAIRS, compared if pairs else "needs two systems or more"),
         CommandAdvice(
             "crowd agree", shape.has_answers, "raw answers are there" if shape.has_answers else "needs raw answers"
-        )
-    )
-    found.append(CommandAdvice("score", True, "with a bank of these items"))
-    return tuple(found)
+        ),
+        CommandAdvice("score", True, "with a bank of these items"),
+    )  # fmt: skip
 
 
 def _obstacle(shape: Shape, obstacles: tuple[str, ...]) -> str:

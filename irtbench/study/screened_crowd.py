@@ -67,16 +67,15 @@ def screen_crowd(
     times, pairs, changed = None, None, None
     if timed is not None:
         times = rapid_guesses(timed, method=rules.rapid_method, share=rules.rapid_share)
-    if rules.person_fit_p is None and also.similar is None and not also.effect:  # what a fit needs is not loaded
-        people = screening.table()
-        return ScreenedCrowd(screening, people, times, staying(given, screening, times, also), None, None)
-    from irtbench.study.person_screening import crowd_similarity, fit_scales, most_similar, screen_by_fit
-    from irtbench.study.screening_effect import screening_effect
+    if rules.person_fit_p is not None:
+        from irtbench.study.person_screening import screen_by_fit
 
-    progress("first fit")
-    screening = screen_by_fit(screening, responses, scales, FitSettings(), seed=seed)
+        progress("first fit")
+        screening = screen_by_fit(screening, responses, scales, FitSettings(), seed=seed)
     people = screening.table()
     if also.similar is not None:
+        from irtbench.study.person_screening import crowd_similarity, fit_scales, most_similar
+
         progress("pairs of respondents")
         kept = responses.select_respondents(screening.kept)
         alike = crowd_similarity(given, kept, fit_scales(kept, scales, FitSettings(standard_errors=False), seed=seed))
@@ -84,14 +83,11 @@ def screen_crowd(
         pairs = pairs[pairs["p_adjusted"] < also.similar]
         people = people.join(most_similar(alike, responses.respondent_ids, level=also.similar))
     if also.effect:
+        from irtbench.study.screening_effect import screening_effect
+
         progress("before and after")
         changed = screening_effect(screening, responses, known, scales, FitSettings(), answers=given, seed=seed)
-    return ScreenedCrowd(screening, people, times, staying(given, screening, times, also), pairs, changed)
-
-
-def staying(
-    given: pd.DataFrame, screening: Screening, times: RapidGuesses | None, also: AfterTheRules
-) -> pd.Series[bool]:
-    """Which answers stay: of those who are kept, and no rapid guesses where these become missing."""
     stays = given["respondent_id"].isin(np.array(screening.respondent_ids)[screening.kept])
-    return stays if also.rapid == "keep" or times is None else stays & ~times.rapid
+    if also.rapid == "missing" and times is not None:
+        stays &= ~times.rapid
+    return ScreenedCrowd(screening, people, times, stays, pairs, changed)
