@@ -228,27 +228,27 @@ class UnderWay:
         testable = items.n_items <= MOST_ITEMS_IN_PAIRS  # and a 3PL of all items is fitted in sensible time
         pairs = local_dependence(data, items, quadrature=population) if testable else LocalDependence.none()
         found, not_available, guessing = list[Removal](), "", before[-1].guessing if before else 0.0
-        removable = Removable(list(items.item_ids), rules, self.groups)
+        removable = Removable(number, items.item_ids, rules, self.groups)
         for rule in rules.order:
             if rule == "slope":
                 sd = fitted.population["sd"]
-                found = flat_or_reversed(number, items, rules, removable, sd=sd)
+                found = flat_or_reversed(items, removable, sd=sd)
                 flat = any(removal.reason == "low_communality" for removal in found)
                 if flat and testable and (third := slopes_beside_guessing(data, fitted, guessing)) is not None:
-                    removable = Removable(list(items.item_ids), rules, self.groups)
-                    by_third = flat_or_reversed(number, items, rules, removable, beside_guessing=third[0], sd=sd)
+                    removable = Removable(number, items.item_ids, rules, self.groups)
+                    by_third = flat_or_reversed(items, removable, beside_guessing=third[0], sd=sd)
                     if [removal.item_id for removal in by_third] != [removal.item_id for removal in found]:
                         found, guessing = by_third, third[1]  # reported only where it keeps an item
                         progress(f"round {number}: guessing of about {guessing:g}; slopes are judged by a 3PL")
             elif rule == "item_fit":
-                found = worst_fitting(number, fits, rules, removable)
+                found = worst_fitting(fits, removable)
             elif rules.local_dependence_alpha is not None and not testable:
                 not_available = TOO_MANY_PAIRS.format(items.n_items, items.n_items * (items.n_items - 1) // 2)
             elif rules.local_dependence_alpha is not None:
                 try:
                     if rules.local_dependence_p == "bootstrap":
                         pairs = self.bootstrapped(pairs, data, fitted, rules.local_dependence_alpha)
-                    found = most_dependent(number, pairs, rules, removable)
+                    found = most_dependent(pairs, removable)
                 except ArithmeticError as error:
                     not_available = str(error)
                     progress(f"round {number}: {not_available}")
@@ -294,8 +294,8 @@ class UnderWay:
         def suffices(so_far: LocalDependence) -> bool:
             n, exceeding = so_far.bootstrap_samples, n_exceeding(so_far)
             if n == FEWEST_SAMPLES:
-                removable = Removable(list(fitted.items.item_ids), rules, self.groups)
-                n_to_leave = len(dependent_items(number, so_far, rules, removable))
+                removable = Removable(number, fitted.items.item_ids, rules, self.groups)
+                n_to_leave = len(dependent_items(so_far, removable))
                 if int(rules.share_at_once * n_to_leave) > rules.at_once:
                     return True
             if exceeding == 0:

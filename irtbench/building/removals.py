@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -87,13 +87,14 @@ def runaway_slopes(number: int, fitted: FittedModel, data: ResponseMatrix) -> li
 class Removable:
     """Which items may go: not the protected, none below the floor, none below the least of its content group."""
 
-    items: list[str]
+    number: int
+    items: Sequence[str]
     rules: PruneRules
     groups: Mapping[str, str]
 
     def __post_init__(self) -> None:
         self.n_left = len(self.items)
-        self.left_in = Counter(self.groups[item] for item in self.items if item in self.groups)
+        self.left_in = Counter(self.groups.get(item) for item in self.items)
 
     def __contains__(self, item: str) -> bool:
         group = self.groups.get(item)
@@ -103,28 +104,25 @@ class Removable:
             and (group is None or self.left_in[group] > self.rules.min_per_group)
         )
 
-    def take(self, item: str) -> None:
-        """Count the item as gone."""
+    def take(
+        self, item: str, reason: Reason, statistic: str, value: float, p: float = np.nan, p_adjusted: float = np.nan,
+        note: str = "",
+    ) -> Removal:  # fmt: skip
+        """The item's removal; from now on it counts as gone."""
         self.n_left -= 1
-        if item in self.groups:
-            self.left_in[self.groups[item]] -= 1
+        self.left_in[self.groups.get(item)] -= 1
+        return Removal(self.number, item, reason, statistic, float(value), float(p), float(p_adjusted), note)
 
 
 def flat_or_reversed(
-    number: int,
-    items: ItemParameters,
-    rules: PruneRules,
-    removable: Removable,
-    *,
-    sd: float = 1.0,
-    beside_guessing: ItemParameters | None = None,
+    items: ItemParameters, removable: Removable, *, sd: float = 1.0, beside_guessing: ItemParameters | None = None
 ) -> list[Removal]:
     """Items with a negative slope or a communality h2 = a^2 / (a^2 + 1.702^2) under the limit, the worst first.
 
     ``sd`` is the population's standard deviation, in which the slope of the communality is expressed; with
     ``beside_guessing``, the items of a 3PL, it is the slope of these.
     """
-    removals = []
+    removals, rules = [], removable.rules
     slopes = dict(zip(items.item_ids, items.discrimination.tolist(), strict=True))
     by = beside_guessing or items
     steepness = dict(zip(by.item_ids, by.discrimination.tolist(), strict=True))
@@ -133,42 +131,39 @@ def flat_or_reversed(
         if item not in removable:
             continue
         if rules.drop_negative_slopes and a < 0:
-            removals.append(Removal(number, item, "negative_slope", "discrimination", a))
+            removals.append(removable.take(item, "negative_slope", "discrimination", a))
         elif rules.min_communality is not None and h2 < rules.min_communality:
-            removals.append(Removal(number, item, "low_communality", "communality", h2))
-        else:
-            continue
-        removable.take(item)
+            removals.append(removable.take(item, "low_communality", "communality", h2))
     return removals
 
 
-def worst_fitting(number: int, fits: ItemFit, rules: PruneRules, removable: Removable) -> list[Removal]:
+def worst_fitting(fits: ItemFit, removable: Removable) -> list[Removal]:
     """Items with a significant adjusted p of S-X2, the smallest p first; of equal ones the larger S-X2 per df."""
-    if rules.item_fit_alpha is None:
+    if removable.rules.item_fit_alpha is None:
         return []
-    significant = np.flatnonzero(fits.p_adjusted <= rules.item_fit_alpha)
-    removals: list[Removal] = []
-    for k in sorted(significant, key=lambda k: (fits.p[k], -fits.s_x2[k] / fits.df[k])):
-        item = fits.item_ids[k]
-        if item in removable:
-            figures = float(fits.s_x2[k]), float(fits.p[k]), float(fits.p_adjusted[k])
-            removals.append(Removal(number, item, "item_fit", fits.statistic, *figures))
-            removable.take(item)
-    return removals[: rules.most_in_a_round(len(removals), len(fits.item_ids))]
+    significant = np.flatnonzero(fits.p_adjusted <= removable.rules.item_fit_alpha)
+    worst_first = sorted(significant, key=lambda k: (fits.p[k], -fits.s_x2[k] / fits.df[k]))
+    removals = [
+        removable.take(fits.item_ids[k], "item_fit", fits.statistic, fits.s_x2[k], fits.p[k], fits.p_adjusted[k])
+        for k in worst_first
+        if fits.item_ids[k] in removable
+    ]
+    return removals[: removable.rules.most_in_a_round(len(removals), len(fits.item_ids))]
 
 
-def most_dependent(number: int, pairs: LocalDependence, rules: PruneRules, removable: Removable) -> list[Removal]:
+def most_dependent(pairs: LocalDependence, removable: Removable) -> list[Removal]:
     """One item of the pair with the largest significant LD-X2: the one whose removal clears more flagged pairs.
 
     If both clear as many, the one whose flagged pairs sum to the larger X2; then the one with the larger X2 over all
     its pairs. Where more than one item may go, the same among the pairs without it.
     """
-    found = dependent_items(number, pairs, rules, removable)
-    return found[: rules.most_in_a_round(len(found), len(removable.items))]
+    found = dependent_items(pairs, removable)
+    return found[: removable.rules.most_in_a_round(len(found), len(removable.items))]
 
 
-def dependent_items(number: int, pairs: LocalDependence, rules: PruneRules, removable: Removable) -> list[Removal]:
+def dependent_items(pairs: LocalDependence, removable: Removable) -> list[Removal]:
     """The items whose removal would leave no flagged pair, in the order of `most_dependent`."""
+    rules = removable.rules
     if rules.local_dependence_alpha is None:
         return []
     by_bootstrap = rules.local_dependence_p == "bootstrap"
@@ -195,8 +190,6 @@ def dependent_items(number: int, pairs: LocalDependence, rules: PruneRules, remo
             burdens |= {item: ((mine & flagged).sum(), *sums)} if may_go[item] else {}
         chosen = max(burdens, key=lambda item: burdens[item])
         partner = int(second[worst] if chosen == first[worst] else first[worst])
-        figures = float(pairs.x2[worst]), float(p[worst]), float(p_adjusted[worst])
-        note = f"depends on {names[partner]}"
-        removals.append(Removal(number, names[chosen], "local_dependence", "ld_x2", *figures, note))
-        removable.take(names[chosen])
+        figures, note = (pairs.x2[worst], p[worst], p_adjusted[worst]), f"depends on {names[partner]}"
+        removals.append(removable.take(names[chosen], "local_dependence", "ld_x2", *figures, note))
         still_in &= (first != chosen) & (second != chosen)

@@ -52,7 +52,7 @@ def gone(removals: list[Removal]) -> list[str]:
 
 
 def dependent(found: LocalDependence, rules: PruneRules, groups: dict[str, str] | None = None) -> list[Removal]:
-    return most_dependent(1, found, rules, Removable(list(ITEMS), rules, groups or {}))
+    return most_dependent(found, Removable(1, list(ITEMS), rules, groups or {}))
 
 
 def test_of_a_pair_the_item_whose_removal_clears_more_pairs_goes() -> None:
@@ -102,7 +102,7 @@ def test_the_worst_fitting_go_first_within_all_limits() -> None:
     found = fits({"b": 0.001, "d": 0.0001, "e": 0.01})
 
     def worst(rules: PruneRules) -> list[str]:
-        return gone(worst_fitting(1, found, rules, Removable(list(ITEMS), rules, {})))
+        return gone(worst_fitting(found, Removable(1, list(ITEMS), rules, {})))
 
     assert worst(RULES) == ["d"]
     assert worst(replace(RULES, at_once=9)) == ["d", "b"]  # the floor of three items
@@ -114,17 +114,17 @@ def test_the_worst_fitting_go_first_within_all_limits() -> None:
 
 def test_what_the_statistic_was_is_said() -> None:
     found = replace(fits({"b": 0.001}), statistic="score")
-    (removal,) = worst_fitting(1, found, RULES, Removable(list(ITEMS), RULES, {}))
+    (removal,) = worst_fitting(found, Removable(1, list(ITEMS), RULES, {}))
     assert (removal.reason, removal.statistic) == ("item_fit", "score")
 
 
 def test_slopes_the_least_first_until_the_floor() -> None:
     items = ItemParameters.from_difficulty([1.5, -0.2, 0.3, -0.9, 0.6], [0.0] * 5)
-    found = flat_or_reversed(1, items, replace(RULES, min_items=3), Removable(list(items.item_ids), RULES, {}))
+    found = flat_or_reversed(items, Removable(1, items.item_ids, replace(RULES, min_items=3), {}))
     assert [(r.item_id, r.reason) for r in found] == [("item4", "negative_slope"), ("item2", "negative_slope")]
     # h2 = .3^2 / (.3^2 + 1.702^2) = .0301
     tolerant = replace(RULES, drop_negative_slopes=False, min_items=3)
-    found = flat_or_reversed(1, items, tolerant, Removable(list(items.item_ids)[:4] + ["x"] * 9, tolerant, {}))
+    found = flat_or_reversed(items, Removable(1, list(items.item_ids)[:4] + ["x"] * 9, tolerant, {}))
     assert found[-2].value == pytest.approx(0.0301, abs=1e-4)
 
 
@@ -139,7 +139,7 @@ def test_of_many_a_tenth_leaves_or_one_for_thirty_items_of_the_scale_the_worst_f
 
     def worst(rules: PruneRules, n_flagged: int = 30) -> list[str]:
         few = replace(found, p_adjusted=np.where(np.arange(50) < 10 + n_flagged, p, 0.9))
-        return gone(worst_fitting(1, few, rules, Removable(list(names), rules, {})))
+        return gone(worst_fitting(few, Removable(1, list(names), rules, {})))
 
     assert worst(RULES) == ["i10", "i11", "i12"]
     assert worst(RULES, 19) == ["i10"]  # a scale of 50 items with fewer than twenty to leave
@@ -152,7 +152,7 @@ def test_of_many_a_tenth_leaves_or_one_for_thirty_items_of_the_scale_the_worst_f
 def test_dependent_items_are_counted_before_any_leaves() -> None:
     # a star round a: its centre alone; two pairs beside it: one item of each
     found = pairs({"ab": 50, "ac": 40, "ad": 30, "de": 20})
-    assert gone(dependent_items(1, found, RULES, Removable(list(ITEMS), RULES, {}))) == ["a", "d"]
+    assert gone(dependent_items(found, Removable(1, list(ITEMS), RULES, {}))) == ["a", "d"]
     assert gone(dependent(found, RULES)) == ["a"]
 
 
