@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from irtbench.analysis.dependence_bootstrap import little_to_find, samples_for, with_bootstrap
+from irtbench.analysis.dependence_bootstrap import RefitMany, little_to_find, samples_for, with_bootstrap
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.global_fit import global_fit
@@ -25,7 +26,7 @@ from irtbench.models.theta_posterior import STANDARD_NORMAL
 from irtbench.scoring.ability import Abilities, eap, estimate_ability
 
 if TYPE_CHECKING:
-    from irtbench.estimation.settings import FitSettings, ModelKind
+    from irtbench.estimation.settings import ModelKind
 
 Result = TypeVar("Result")
 
@@ -43,15 +44,6 @@ class Diagnosis:
     tables: dict[str, pd.DataFrame]
     figures: dict[str, dict[str, Any]]
     reasons: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Refits:
-    """Samples to which the items are refitted."""
-
-    settings: FitSettings
-    n_samples: int
-    seed: int
 
 
 @dataclass
@@ -88,7 +80,7 @@ def diagnose(
             "--bootstrap: items with upper asymptotes or in categories are not refitted; expected --bootstrap 0"
         )
     tried, none, nothing = Tried(), pd.DataFrame(), dict[str, Any]()
-    settings = None if n_samples == 0 or not refitted else refit_settings(items)
+    refit_many = None if n_samples == 0 or not refitted else refits_of(items, population, seed)
     abilities = eap(data, items, quadrature=population)
     at: Any = {"theta": abilities.theta, "quadrature": population}
     classical = tried("classical.csv", lambda: classical_statistics(data).table(), none)
@@ -108,13 +100,13 @@ def diagnose(
     fits = tried("item_fit.csv", lambda: item_fit(data, items, **at), None)
     progress("local dependence")
     pairs = tried("local_dependence.csv", lambda: local_dependence(data, items, **at), LocalDependence.none())
-    if settings is not None and pairs.item_1:
-        alone, refits = pairs, Refits(settings, n_samples or samples_for(data.n_responses), seed)
-        pairs = tried(
-            "p_bootstrap in local_dependence.csv",
-            lambda: bootstrapped(alone, data, items, population, refits, progress),
-            alone,
-        )
+    if refit_many is not None and pairs.item_1:
+        alone, most = pairs, n_samples or samples_for(data.n_responses)
+        bootstrap = partial(
+            with_bootstrap, alone, data, items, None, refit_many=refit_many, rng=np.random.default_rng(seed),
+            n_samples=most, suffices=little_to_find, quadrature=population, progress=progress,
+        )  # fmt: skip
+        pairs = tried("p_bootstrap in local_dependence.csv", bootstrap, alone)
     progress("global fit")
     if items.upper_asymptote is not None and categories is None:
         tried.reasons["global_fit.json"] = "M2 is not known for items with upper asymptotes"
@@ -142,38 +134,9 @@ def diagnose(
     )  # fmt: skip
 
 
-def bootstrapped(
-    pairs: LocalDependence,
-    data: ResponseMatrix,
-    items: ItemParameters,
-    population: Quadrature | None,
-    refits: Refits,
-    progress: Callable[[str], None],
-) -> LocalDependence:
-    """The same pairs with p by samples to which the model of the items is refitted."""
+def refits_of(items: ItemParameters, population: Quadrature | None, seed: int) -> RefitMany:
+    """Fits of the model of these items to samples; refused where one fit does not estimate them together."""
     from irtbench.estimation.many_scales.fit_many import fit_many
-
-    start = items if refits.settings.kind in ("2pl", "3pl") else None
-    # with one slope for all, that slope on the scale of the population at hand
-    sd = 1.0 if population is None else population.deviation
-
-    def refit_many(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]:
-        return [
-            replace(fitted.items, discrimination=fitted.items.discrimination / sd)
-            if fitted is not None and fitted.converged
-            else None
-            for fitted in fit_many(samples, refits.settings, seed=refits.seed, start=start).fits
-        ]
-
-    return with_bootstrap(
-        pairs, data, items, None, refit_many=refit_many, rng=np.random.default_rng(refits.seed),
-        n_samples=refits.n_samples, suffices=little_to_find, quadrature=population,
-        progress=progress,
-    )  # fmt: skip
-
-
-def refit_settings(items: ItemParameters) -> FitSettings:
-    """Settings of a fit of the same model to all items."""
     from irtbench.estimation.settings import FitSettings
 
     kinds = set(items.kind or ())
@@ -186,4 +149,17 @@ def refit_settings(items: ItemParameters) -> FitSettings:
         raise InputError("--bootstrap: the items are of several models; expected one, or --bootstrap 0")
     estimated, guessing = models.pop()
     kind: ModelKind = "1pl" if kinds else "3pl" if estimated else "2pl"
-    return FitSettings(kind=kind, guessing=float(guessing)).for_samples()
+    settings = FitSettings(kind=kind, guessing=float(guessing)).for_samples()
+    start = None if kinds else items
+    # with one slope for all, that slope on the scale of the population at hand
+    sd = 1.0 if population is None else population.deviation
+
+    def refit_many(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]:
+        return [
+            replace(fitted.items, discrimination=fitted.items.discrimination / sd)
+            if fitted is not None and fitted.converged
+            else None
+            for fitted in fit_many(samples, settings, seed=seed, start=start).fits
+        ]
+
+    return refit_many
