@@ -193,7 +193,7 @@ def load_bank(
         raise InputError(f"bank {path}: not JSON: {error}") from None
     if broken := lone_surrogate(content):
         raise InputError(f"bank {path}: half a character in the text {broken}; expected text that is UTF-8")
-    if is_of_py_irt(path, content):
+    if isinstance(content, dict) and recognises(Head(path, "object", content)):  # of py-irt
         return ItemBank(scales_of_items(path))
     try:
         document = _read_document(content)
@@ -328,11 +328,6 @@ def _entries(record: Any) -> list[Mapping[str, Any]]:
 def is_table(path: Path) -> bool:
     """Whether a file is a table, by its name."""
     return path.name.endswith(ENDINGS)
-
-
-def is_of_py_irt(path: Path, content: object) -> bool:
-    """Whether a JSON file holds py-irt's estimates."""
-    return isinstance(content, dict) and recognises(Head(path, "object", content))
 
 
 def scales_of_items(

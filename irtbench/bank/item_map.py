@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from irtbench.bank.scale import Scale, ScaleLike, as_scale
 from irtbench.data.shown import Drawn, counted, spanned
 from irtbench.models.curves import icc, information
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.theta_posterior import STANDARD_NORMAL, step_at
 
@@ -109,11 +108,6 @@ def item_map(scale: ScaleLike, *, population: Quadrature | None = None) -> ItemM
     2       a        -1.0             0.746        0.315
     """
     scale = as_scale(scale, categories=True)
-    return ItemMap(scale, *expected_of(scale.items, population or scale.population or STANDARD_NORMAL))
-
-
-def expected_of(items: ItemParameters, population: Quadrature) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """E[P] and E[I] of each item over the population, shape (n_items,) each; nodes fine enough for the steepest."""
-    steepest = float(np.abs(items.discrimination).max())
-    fine = refine(population, step_at(steepest**2))
-    return fine.weights @ icc(fine.nodes, items), fine.weights @ information(fine.nodes, items)
+    items, steepest = scale.items, float(np.abs(scale.items.discrimination).max())
+    fine = refine(population or scale.population or STANDARD_NORMAL, step_at(steepest**2))  # for the steepest item
+    return ItemMap(scale, fine.weights @ icc(fine.nodes, items), fine.weights @ information(fine.nodes, items))
