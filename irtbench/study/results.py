@@ -281,7 +281,7 @@ def save_study(study: Study, file: Path) -> None:
     record = {
         "format": FORMAT,
         "version": VERSION,
-        "study": _strict(to_plain(lean)),
+        "study": _strict(_without_unused(to_plain(lean))),
         "responses": [_rows(part) for part in parts],
         "none_removed": none_removed,
     }
@@ -367,6 +367,14 @@ def _lean(scale: ScaleStudy) -> ScaleStudy:
     if of_all is not None and of_all.fitted is not None:
         of_all = replace(of_all, fitted=replace(of_all.fitted, joint_error=None))
     return replace(scale, responses=nobody, pruning=pruning, scale=own, abilities=None, of_all=of_all)
+
+
+def _without_unused(plain: dict[str, Any]) -> dict[str, Any]:
+    """The record without what only a study of a sample has, where there is none."""
+    for part, name in [(plain, "sample"), *((scale, "of_all") for scale in plain["scales"])]:
+        if part[name] is None:
+            del part[name]
+    return plain
 
 
 def _least_pairs(pairs: LocalDependence) -> LocalDependence:
