@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from textwrap import fill
 
-from irtbench.data import drawn_by
+from irtbench.data import exports
 from irtbench.data.exports import homes_of
 
 __version__ = "0.1.0"
@@ -42,7 +42,7 @@ def _figure_of(result: object, ax: object) -> object:
     return import_module("irtbench.report.result_figures").figure_of(result, ax)
 
 
-drawn_by.figure_of = _figure_of  # type: ignore[assignment]  # the types of what is not loaded yet
+exports.figure_of = _figure_of  # type: ignore[assignment]  # the types of what is not loaded yet
 
 
 def __getattr__(name: str) -> object:

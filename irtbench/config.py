@@ -12,8 +12,8 @@ from irtbench.bank.data_card import DataCard
 from irtbench.building.form_wishes import FormWishes
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, PruneRules
 from irtbench.data.checked_settings import Count, Inside, Range, Seed, Settings, WrongSetting, settings_from
-from irtbench.data.format_names import FormatName
 from irtbench.data.grading import GradingSettings
+from irtbench.data.how_to_read import FormatName
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of, keep_credentials
 from irtbench.data.screening import ScreeningSettings

@@ -38,7 +38,7 @@ from irtbench.analysis.explained_difficulty import ExplainedDifficulty, explain_
 from irtbench.analysis.explained_responses import explain_responses
 from irtbench.analysis.horizons import point_of, time_horizon
 from irtbench.building.removals import constant_items
-from irtbench.data.item_features import ItemFeatures
+from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.models.item_parameters import ItemParameters

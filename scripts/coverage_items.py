@@ -31,6 +31,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import gamma
 
+from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.few_respondents.item_grid import ItemGrid
 from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.few_respondents.messages import Beliefs
@@ -187,7 +188,8 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     if design.uneven:
         activity = rng.lognormal(0.0, 0.8, design.n_respondents)
         asked = rng.random(responses.values.shape) < np.clip(0.4 * activity / activity.mean(), 0.05, 1)[:, None]
-        responses = replace(responses, correct=np.where(asked, responses.correct, np.nan))
+        correct = np.where(asked, responses.correct, np.nan)
+        responses = ResponseMatrix(correct, responses.respondent_ids, responses.item_ids)
     responses = responses.select_respondents(responses.n_by_respondent > 0)
     fitted = fit_model(responses, FitSettings(kind=design.kind, prior=design.prior))
     if design.aligned:

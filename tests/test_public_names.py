@@ -46,19 +46,6 @@ WINGS = (  # parts of fit_model, fit_many, fit_factors and fit_raters
 )
 #: What is documented in full and yet of use inside only.
 INNER_FUNCTIONS = {
-    "data.checked_settings": "with_keywords",
-    "data.vocabulary": "demand_meant",
-    "data.grading": "normalised_keys",
-    "data.readers.long_table": "long_from_frame",
-    "data.readers.respondents": "join_respondents respondents_of",
-    "data.readers.outside_parameters": "in_our_columns",
-    "data.readers.table": "to_numbers to_responses",
-    "data.readers.table_blocks": "wide_blocks",
-    "data.readers.wide_table": "item_columns wide_from_frame",
-    "data.readers.observations": "collect",
-    "data.readers.trials": "join_items reduce_trials",
-    "data.responses": "resolve_duplicates",
-    "data.trial_counts": "trial_counts",
     "estimation.doubts": "find_doubts",
     "estimation.driver": "alternate fenced",
     "estimation.threads": "summed threads_for",
@@ -69,16 +56,14 @@ INNER_FUNCTIONS = {
     "models.theta_posterior": "node_posterior ability_posterior",
     "estimation.multiple_groups": "group_problem",
     "models.pyro_model.model": "by_slope_and_intercept difficulty_of",
-    "data.peer_agreement": "peer_shares",
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings coded_responses corpus_sample field_meanings file_hash harmless_text multiple_testing "
-    "place respondent_sample response_store shown "
-    "trial_counts vocabulary readers.batches readers.file_systems "
-    "response_blocks readers.row_order readers.table_blocks readers.outside_parameters "
-    "readers.part_values readers.score_levels "
-    "exports readers.column_names readers.deepeval readers.doccano "
+    "data": "checked_settings coded_responses harmless_text multiple_testing "
+    "place response_store shown "
+    "readers.file_systems "
+    "response_blocks readers.row_order readers.outside_parameters readers.part_values "
+    "exports readers.deepeval readers.doccano "
     "readers.promptfoo "
     "readers.table readers.wide_table "
     "readers.argilla readers.evalplus readers.every_eval_ever readers.head readers.helm "

@@ -20,7 +20,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from irtbench.analysis.meta_regression import Estimates, MetaRegression, meta_regression
 from irtbench.data.input_error import InputError, demand_share
-from irtbench.data.item_features import ItemFeatures
+from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.curves import information

@@ -31,7 +31,7 @@ from torch import Tensor
 from irtbench.analysis.explained_difficulty import Design, ExplainedDifficulty, Shrinkage, explained, features_of
 from irtbench.analysis.meta_regression import Estimates, meta_regression, with_intercept
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.item_features import ItemFeatures
+from irtbench.data.items import ItemFeatures
 from irtbench.estimation.driver import alternate, fenced
 from irtbench.estimation.few_respondents.empirical_bayes import location_and_scale, standardised
 from irtbench.estimation.few_respondents.item_grid import hermite_axis

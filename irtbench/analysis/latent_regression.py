@@ -13,7 +13,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.column_names import with_known_names
+from irtbench.data.readers.long_table import with_known_names
 from irtbench.data.readers.table import MISSING, demand_columns, read_table
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted

@@ -14,7 +14,7 @@ from scipy.special import chdtrc, ndtri
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.item_features import ItemFeatures
+from irtbench.data.items import ItemFeatures
 from irtbench.data.shown import Shown, counted
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import fit_model, problem_of

@@ -23,9 +23,9 @@ from irtbench.data.checked_settings import settings_from
 from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.readers.column_names import likely_column
 from irtbench.data.readers.head import Head, look_at
 from irtbench.data.readers.item_table import read_items
+from irtbench.data.readers.long_table import likely_column
 from irtbench.data.readers.outside_parameters import recognises
 from irtbench.data.readers.table import read_table
 from irtbench.data.responses import name_first

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import pandas as pd
 
-from irtbench.data.file_hash import text_hash
+from irtbench.data.place import text_hash
 from irtbench.data.responses import Responses, hash_of
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from irtbench.cli.output import plain, write_table
 from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
-from irtbench.data.respondent_sample import enough_to_prune
+from irtbench.data.response_blocks import enough_to_prune
 from irtbench.data.stored_responses import StoredResponses
 
 if TYPE_CHECKING:
@@ -247,9 +247,8 @@ def responses_told(told: dict[str, Any]) -> StoredResponses:
         name: None if told[name] is None else np.array(told[name], dtype=np.int64)
         for name in ("n_by_item", "n_correct_by_item", "columns")
     }
-    items = {name: tuple(told[name]) for name in ("stored_items", "absent_items")}
     places = np.load(folder / PLACES, allow_pickle=False) if told["places"] else None
-    return StoredResponses(**told | arrays | items | {"folder": folder, "places": places})
+    return StoredResponses(**told | arrays | {"folder": folder, "places": places, "item_ids": tuple(told["item_ids"])})
 
 
 def reading_of(data: DataSettings) -> Reading:

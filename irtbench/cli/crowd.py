@@ -188,7 +188,7 @@ def sample(
     Without --annotations all items are taken. Writes items.csv (for build, screen and agree), sample.json; with
     --sheets booklets.csv and the files to upload.
     """
-    from irtbench.data.corpus_sample import corpus_sample
+    from irtbench.data.item_sampling import corpus_sample
 
     chosen, table = corpus_sample(
         items, columns=named("--item-column", which.item_column), where=named("--where", which.where),
@@ -249,7 +249,7 @@ class CrowdChecks:
 
     def approval_rates(self, given: pd.DataFrame, answers: Path) -> pd.Series[float]:
         """Approval rates from the table of respondents, or the answers."""
-        from irtbench.data.approval_rates import APPROVAL_COLUMNS, approval_column
+        from irtbench.data.readers.respondents import APPROVAL_COLUMNS, approval_column
         from irtbench.data.readers.table import read_table
 
         people, file = (

@@ -17,10 +17,10 @@ from irtbench.cli.large import encoded, large_table
 from irtbench.cli.options import AllowAddress, Cache, Responses, Sample
 from irtbench.cli.output import say, show_table
 from irtbench.cli.reading import Reading, labels_of
-from irtbench.data.respondent_sample import MOST_RESPONDENTS, some_respondents
+from irtbench.data.response_blocks import MOST_RESPONDENTS, some_respondents
 
 if TYPE_CHECKING:
-    from irtbench.data.respondent_sample import Sampled
+    from irtbench.data.response_blocks import Sampled
     from irtbench.data.responses import ResponseMatrix
 
 FILES = (

@@ -20,8 +20,8 @@ from irtbench.cli.options import Level, MaybeFolder, Responses, Where, named
 from irtbench.cli.output import say, show_table
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTags
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.tags import ItemTags
 from irtbench.models.curves import share_moments
 
 if TYPE_CHECKING:

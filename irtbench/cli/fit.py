@@ -174,7 +174,7 @@ class MoreThanOneAbility:
 
     def testlet_of(self, responses: Path, reading: Reading) -> dict[str, str]:
         """The testlets by the table of items, or by the responses."""
-        from irtbench.data.readers.tagged_items import read_testlets
+        from irtbench.data.readers.item_table import read_testlets
 
         column = self.testlets or ""
         if self.item_table is not None:

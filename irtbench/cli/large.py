@@ -24,8 +24,8 @@ from irtbench.data.place import address_of
 
 if TYPE_CHECKING:
     from irtbench.cli.reading import Reading
-    from irtbench.data.readers.large_columns import ColumnChoice
     from irtbench.data.readers.large_table import LargeTable
+    from irtbench.data.readers.table_blocks import ColumnChoice
     from irtbench.estimation.distributed.ranks import Ranks
 
 MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
@@ -67,9 +67,9 @@ def large_table(
         file is damaged.
     """
     from irtbench.data.readers.head import look_at
-    from irtbench.data.readers.large_columns import is_long
     from irtbench.data.readers.large_table import LargeTable
     from irtbench.data.readers.recognise import is_outside
+    from irtbench.data.readers.table_blocks import is_long
 
     address = address_of(file)
     if address is None:
@@ -104,14 +104,13 @@ def first_parquet(file: Path) -> Path | None:
 
 def option_in_memory(table: LargeTable, reading: Reading) -> str:
     """The first option, or content, for which a table must be read whole; empty if there is none."""
-    from irtbench.data.readers.large_columns import has_trials, is_long
+    from irtbench.data.readers.table_blocks import has_trials, is_long
 
     long = is_long(table, choice_of(reading))
     needs = {
         "a column of trials": has_trials(table, choice_of(reading)),
         f"--format {reading.format}": reading.format not in ("auto", "long" if long else "wide"),
         f"--trials {reading.trials}": reading.trials not in ("count", "error"),
-        "--threshold": reading.threshold is not None,
         "--metric": bool(reading.metric),
         "--errored wrong": reading.errored != "missing",
         "--join": reading.join is not None,
@@ -122,9 +121,9 @@ def option_in_memory(table: LargeTable, reading: Reading) -> str:
 
 def choice_of(reading: Reading) -> ColumnChoice:
     """What the options say of columns."""
-    from irtbench.data.readers.large_columns import ColumnChoice
+    from irtbench.data.readers.table_blocks import ColumnChoice
 
-    return ColumnChoice(reading.columns, reading.items, reading.exclude)
+    return ColumnChoice(reading.columns, reading.items, reading.exclude, reading.threshold)
 
 
 def demand_memory(table: LargeTable, needs: str, *, long: bool) -> None:
@@ -152,7 +151,7 @@ def demand_memory(table: LargeTable, needs: str, *, long: bool) -> None:
 
 def hashed(file: Path, table: LargeTable | None) -> dict[str, str]:
     """Name and hash of responses; of a table at an address that of the names, sizes and times of its files."""
-    from irtbench.data.file_hash import file_hash
+    from irtbench.data.place import file_hash
 
     if table is None or file.exists():
         return {file.name: file_hash(file)}
@@ -162,7 +161,7 @@ def hashed(file: Path, table: LargeTable | None) -> dict[str, str]:
 def hash_of(table: LargeTable) -> str:
     """Hash of the names, sizes and contents of the files."""
     from irtbench.cli.output import to_json
-    from irtbench.data.file_hash import text_hash
+    from irtbench.data.place import text_hash
 
     return text_hash(to_json(table.identity))
 
@@ -176,7 +175,7 @@ def cache_folder(cache: Path | None, table: LargeTable, *, remove: bool = False)
     InputError
         If the cache is no folder, or another run uses it for this table.
     """
-    from irtbench.data.response_store import held
+    from irtbench.data.response_store import locked
 
     if cache is None:
         with removed_at_the_end(Path(tempfile.mkdtemp(prefix="irtbench-"))) as temporary:
@@ -186,7 +185,7 @@ def cache_folder(cache: Path | None, table: LargeTable, *, remove: bool = False)
         raise InputError(f"cache {cache}: is not a folder")
     place = table.place if "://" in table.place else str(Path(table.place).resolve())
     folder = cache / hashlib.sha256(place.encode()).hexdigest()[:16]
-    with held(folder, RUNNING, remove=remove):
+    with locked(folder, RUNNING, remove=remove):
         yield folder
 
 
@@ -225,12 +224,12 @@ def encoded(
         else cache_folder(folder, table, remove=remove) as own
     ):
         with loading(ESTIMATION):
-            if levels is not None:
-                scores = encode_scores(table, own, levels or None, choice_of(reading), progress=progress)
-            else:
+            if levels is None:
                 stored = encode_table(table, own, choice_of(reading), progress=progress)
-        with unchanged(stored if levels is None else scores.coded):
-            yield stored if levels is None else scores
+            else:
+                stored = encode_scores(table, own, levels or None, choice_of(reading), progress=progress)
+        with unchanged(stored):
+            yield stored
 
 
 def demand_shared(place: object, words: str, table: LargeTable | None, cache: Path | None, ranks: Ranks) -> None:

@@ -20,8 +20,8 @@ from irtbench.cli.options import PriorItems, chosen_scale, item_priors
 from irtbench.cli.output import say, say_next, show_table
 from irtbench.cli.reading import Reading, labels_of
 from irtbench.cli.settings_options import options_given
-from irtbench.data.file_hash import file_hash
 from irtbench.data.input_error import InputError
+from irtbench.data.place import file_hash
 from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from irtbench.data.format_names import FormatName
+from irtbench.data.how_to_read import FormatName
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:

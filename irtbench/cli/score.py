@@ -43,7 +43,7 @@ from irtbench.scoring.scores import ScoringSettings, grading_of, in_categories, 
 
 if TYPE_CHECKING:
     from irtbench.bank.bank import LeftOut
-    from irtbench.data.readers.large_columns import Content
+    from irtbench.data.readers.table_blocks import Content
     from irtbench.report.blocks import Block
     from irtbench.report.page import Page
 

@@ -14,7 +14,7 @@ import typer
 from typer.models import ParameterInfo
 
 from irtbench.cli.options import numbers
-from irtbench.data.field_meanings import meanings
+from irtbench.data.checked_settings import meanings
 
 Option = tuple[inspect.Parameter, bool]
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache, partial
+from inspect import cleandoc
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -22,6 +24,7 @@ from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidatorFunctionWrapHandler
+
 
 Chosen = TypeVar("Chosen")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -45,7 +48,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Range:
-    """Where a number must lie; stands in its annotation: ``Annotated[float, Range(above=0, below=1)]``.
+    """The interval of a number, in its annotation: ``Annotated[float, Range(above=0, below=1)]``.
 
     Parameters
     ----------
@@ -135,13 +138,7 @@ class Settings:
 
 
 def settings_from(cls: type[Chosen], table: Mapping[str, Any]) -> Chosen:
-    """Make settings from a table of a study file.
-
-    Raises
-    ------
-    InputError
-        If a key is unknown or missing, or a value is none that the field can have.
-    """
+    """Make settings from a table of a study file."""
     known = {f.name: f.default is MISSING and f.default_factory is MISSING for f in fields(cls)}  # type: ignore[arg-type]
     for key in table:
         if key not in known:
@@ -153,22 +150,7 @@ def settings_from(cls: type[Chosen], table: Mapping[str, Any]) -> Chosen:
 
 
 def with_keywords(settings: Chosen, keywords: Mapping[str, Any], *, words: Mapping[str, str] | None = None) -> Chosen:
-    """Settings with what a caller's keywords say in their place.
-
-    Parameters
-    ----------
-    settings
-        The settings they begin from.
-    keywords
-        Fields and their values.
-    words
-        Words of the command line for fields of another name: ``{"model": "kind"}``.
-
-    Raises
-    ------
-    InputError
-        If a keyword is no field, or a value is none that the field can have.
-    """
+    """Settings with what a caller's keywords say in their place."""
     if not keywords:
         return settings
     words, known = words or {}, [f.name for f in fields(settings)]  # type: ignore[arg-type]
@@ -212,13 +194,7 @@ def shows_fields(
 
 
 def check_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of some fields of a dataclass, checked and turned into the types that the fields are annotated with.
-
-    Raises
-    ------
-    InputError
-        Naming the class, the first wrong field, what was expected and what was got.
-    """
+    """The values of some fields of a dataclass, checked, in the types that the fields are annotated with."""
     from pydantic import ValidationError
 
     checks = _checks(cls)
@@ -299,3 +275,10 @@ def _words(error: Mapping[str, Any]) -> str:
     if error["type"] == "value_error":
         return str(context["error"])
     return WORDS.get(error["type"], error["msg"]).format(**context)
+
+
+def meanings(cls: type) -> dict[str, str]:
+    """What each field means, from the section Parameters of the class's docstring; one entry may name several."""
+    parameters = cleandoc(cls.__doc__ or "").partition("Parameters\n----------\n")[2].partition("\n\nRaises")[0]
+    entries = re.findall(r"^(\w[\w, ]*)\n((?:    .*\n?|\n(?=    ))+)", parameters, re.MULTILINE)
+    return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}

@@ -1,17 +1,16 @@
-"""Responses held as whole numbers, mostly a byte each, and read as floating point numbers."""
+"""Responses as whole numbers, mostly a byte each: right or wrong, or numbers right of numbers of trials."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from irtbench.data.responses import ResponseMatrix
+from irtbench.data.input_error import InputError
 
-MISSING = -1  # what a response that is missing is held as
-HELD = "_coded_responses"  # where a matrix has them
+MISSING = -1  # the code of a missing response
 
 
 def coded(values: Any) -> NDArray[Any]:
@@ -42,25 +41,40 @@ def coded(values: Any) -> NDArray[Any]:
     return given.astype(np.float64)
 
 
-def decoded(held: NDArray[Any]) -> NDArray[np.float64]:
+def decoded(codes: NDArray[Any]) -> NDArray[np.float64]:
     """Floating point numbers with NaN for what is missing."""
-    found = held.astype(np.float64)
-    found[held == MISSING] = np.nan
+    found = codes.astype(np.float64)
+    found[codes == MISSING] = np.nan
     return found
 
 
-class Coded:
-    """A field that is held as `coded`, and read as floating point numbers."""
+MOST_TRIALS = 1_000_000  # of a respondent at an item
 
-    def __get__(self, responses: ResponseMatrix, owner: type) -> NDArray[np.float64]:
-        held = responses.coded_responses
-        if held.dtype == np.float64:  # refused in a moment
-            return held
-        found = decoded(held)
-        found.setflags(write=False)
-        return found
 
-    def __set__(self, responses: ResponseMatrix, values: Any) -> None:
-        held = coded(values)
-        held.setflags(write=False)
-        vars(responses)[HELD] = held
+def wrong_counts(right: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where these are no whole number right of a whole number of trials, or the trials are too many."""
+    wrong = (right < 0) | (right > asked) | (asked > MOST_TRIALS)
+    wrong |= (right != np.floor(right)) | (asked != np.floor(asked))
+    return wrong
+
+
+def trial_counts(table: pd.DataFrame) -> pd.DataFrame | None:
+    """A row for each pair with ``n_correct`` of ``n_trials``; None where no pair has several trials."""
+    pair = ["respondent_id", "item_id"]
+    repeated = "trial" in table.columns and table.duplicated(pair).any()
+    if "n_trials" in table.columns:
+        counts = table.assign(n_trials=table["n_trials"].fillna(0), n_correct=table["n_correct"].fillna(0))
+    else:
+        if not repeated:
+            return None
+        response = table["response"].astype(np.float64)
+        wrong = ~(response.isin((0, 1)) | response.isna())
+        if wrong.any():
+            raise InputError(f"responses: expected 1, 0 or missing in each trial but got {response[wrong].iloc[0]:g}")
+        counts = table.drop(columns="response").assign(n_correct=response.fillna(0), n_trials=response.notna())
+        counts["n_trials"] = counts["n_trials"].astype(np.int64)
+    if not repeated or table.duplicated([*pair, "trial"]).any() or table[pair].isna().any(axis=None):
+        return counts  # repeated pairs that nothing tells apart are refused by who asked
+    sums = counts.groupby(pair, sort=False)[["n_correct", "n_trials"]].sum()
+    rest = counts[~counts.duplicated(pair)].drop(columns=["trial", "n_correct", "n_trials"])
+    return rest.assign(n_correct=sums["n_correct"].to_numpy(), n_trials=sums["n_trials"].to_numpy())

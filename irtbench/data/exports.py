@@ -1,4 +1,4 @@
-"""Public names of a package, loaded when they are first used: its stub (.pyi) says where each stands."""
+"""What the package tells its rooms: public names, loaded when they are first used, and what draws results."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @cache
@@ -33,3 +37,7 @@ def exported(file: str) -> tuple[Callable[[str], object], Callable[[], list[str]
         return getattr(import_module(homes[name]), name)
 
     return load, lambda: sorted(homes), list(homes)
+
+
+#: The figure of a result, on axes that are given or on new ones.
+figure_of: Callable[[object, Axes | None], Axes] | None = None

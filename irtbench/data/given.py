@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.readers.item_table import COLUMNS_OF_ITEMS
+from irtbench.data.readers.item_table import COLUMNS_OF_ITEMS, items_of
 from irtbench.data.readers.long_table import COUNTS, LongTable, find_column, find_counts, find_id_columns
 from irtbench.data.responses import ResponseMatrix, Responses, name_first, numbered
 from irtbench.data.sparse_responses import responses_from_long
+from irtbench.data.stored_responses import StoredScores
 
 #: Graded responses in any form that `as_responses` takes.
 ResponsesLike = ResponseMatrix | LongTable | pd.DataFrame | ArrayLike
@@ -70,24 +71,24 @@ def as_responses(
     if isinstance(given, Responses):
         what = "responses on disk" if given.on_disk else "a list of sparse responses"
         raise InputError(f"{name}: expected a matrix but got {what}; its to_matrix() makes one")
-    if isinstance(given, LongTable):
-        return ResponseMatrix.from_long(_long_responses(given.frame, name))
-    if isinstance(given, pd.DataFrame):
-        if find_id_columns(_names(given), {}) is not None:
-            return ResponseMatrix.from_long(_long_responses(given, name))
-        return _from_wide(given, name)
-    return _from_array(given, item_ids, name)
+    if (table := _long_table(given, name)) is not None:
+        return ResponseMatrix.from_long(table)
+    if not isinstance(given, pd.DataFrame):
+        return _from_array(given, item_ids, name)  # type: ignore[arg-type]  # a LongTable is a long table
+    wide = _by_respondent(given)
+    respondents, items = _texts(wide.index), _texts(wide.columns)
+    values = _numbers(wide.to_numpy(), name, lambda row, column: f": row {respondents[row]}, column {items[column]}")
+    return ResponseMatrix(values, respondents, items)
 
 
 def as_any_responses(given: ResponsesLike | Responses) -> Responses:
     """The same where sparse or stored responses serve as well; a large and nearly empty long table becomes sparse."""
+    if isinstance(given, StoredScores):
+        raise InputError("responses: scores in categories, not right or wrong; expected fit_categories, or responses")
     if isinstance(given, Responses):
         return given
-    if isinstance(given, LongTable):
-        return responses_from_long(_long_responses(given.frame, "responses"))
-    if isinstance(given, pd.DataFrame) and find_id_columns(_names(given), {}) is not None:
-        return responses_from_long(_long_responses(given, "responses"))
-    return as_responses(given)
+    table = _long_table(given, "responses")
+    return as_responses(given) if table is None else responses_from_long(table)
 
 
 def as_answers(given: AnswersLike) -> pd.DataFrame:
@@ -150,25 +151,10 @@ def as_items(given: ItemsLike) -> ItemTable:
         return given
     if not isinstance(given, pd.DataFrame):
         raise InputError(f"items: expected an ItemTable or a data frame but got {_kind_of(given, 'read_items')}")
-    names = _names(given)
-    chosen = {
-        ours: next((name for name in aliases if name in names), None) for ours, aliases in COLUMNS_OF_ITEMS.items()
-    }
-
-    def column(ours: str) -> list[Any]:
-        name = chosen[ours]
-        return [None] * len(given) if name is None else given.iloc[:, names.index(name)].tolist()
-
-    def texts(ours: str) -> tuple[str | None, ...]:
-        return tuple(None if pd.isna(value) else str(value) for value in column(ours))
-
-    return ItemTable(
-        item_ids=_texts(given.index if chosen["item_id"] is None else column("item_id")),
-        key=texts("key"),
-        label=texts("label"),
-        group=texts("group"),
-        text=texts("text"),
-        attention=tuple(not pd.isna(check) and bool(check) for check in column("attention")),
+    table = given.set_axis(_names(given), axis=1)
+    return items_of(
+        table.loc[:, ~table.columns.duplicated()],
+        {ours: next((name for name in aliases if name in table), None) for ours, aliases in COLUMNS_OF_ITEMS.items()},
     )
 
 
@@ -210,14 +196,11 @@ def _from_array(given: ArrayLike, item_ids: Sequence[str] | None, name: str) -> 
     )
 
 
-def _from_wide(frame: pd.DataFrame, name: str) -> ResponseMatrix:
-    wide = _by_respondent(frame)
-    respondents, items = _texts(wide.index), _texts(wide.columns)
-    values = _numbers(wide.to_numpy(), name, lambda row, column: f": row {respondents[row]}, column {items[column]}")
-    return ResponseMatrix(values, respondents, items)
-
-
-def _long_responses(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+def _long_table(given: ResponsesLike | Responses, name: str) -> pd.DataFrame | None:
+    """Responses of a long table under our names, ids as texts; None where it is none."""
+    frame = given.frame if isinstance(given, LongTable) else given
+    if not isinstance(frame, pd.DataFrame) or find_id_columns(_names(frame), {}) is None:
+        return None
     if find_counts(_names(frame), {}) is not None and find_column(_names(frame), "response", {}) is None:
         counted = _our_columns(frame.assign(response=np.nan), "response", name).drop(columns="response")
         return counted.astype(dict.fromkeys(COUNTS, np.float64))

@@ -1,10 +1,11 @@
-"""Grading: a raw answer and the item's key become 1, 0 or NaN."""
+"""Grading: answers that are meant for the items' keys become 1, 0 or NaN."""
 
 from __future__ import annotations
 
+import logging
 import re
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypedDict, Unpack
 
@@ -16,7 +17,125 @@ from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.vocabulary import MAP_ADVICE, as_labels, demand_meant, is_closed
+
+log = logging.getLogger(__name__)
+
+GRADED = frozenset({"1", "0", "-1", "1.0", "0.0", "true", "false", "True", "False", "TRUE", "FALSE"})
+FEW_ANSWERS = 5  # so many may all be wrong options that are no item's key
+NOTABLE_SHARE = 0.1  # of their answers, from which on a text that respondents give in place of a label is one
+FEWER_TEXTS = 4  # items to a text, from which on answers are a vocabulary and not one to each item
+CODE = re.compile(r"-?\d{1,2}|[A-Za-z]")  # a number or a letter in place of a text
+MAP_ADVICE = "--map OLD=NEW, in a study file [grading] map"
+
+
+def is_closed(keys: Mapping[str, str]) -> bool:
+    """Whether items share keys, as those with fixed options do: each key is that of two items on average."""
+    return 0 < len(set(keys.values())) <= len(keys) / 2
+
+
+def loose_form(text: str) -> str:
+    """A label without what never tells two labels apart: capitals, and spaces around and between words.
+
+    Examples
+    --------
+    >>> loose_form(" Not  Sure")
+    'not sure'
+    """
+    return " ".join(text.casefold().split())
+
+
+def labels_by_loose_form(keys: Mapping[str, str]) -> dict[str, str]:
+    """The key of each loose form, where items share keys; none where two keys have the same."""
+    if not is_closed(keys):
+        return {}
+    forms: dict[str, set[str]] = {}
+    for key in keys.values():
+        forms.setdefault(loose_form(key), set()).add(key)
+    return {form: next(iter(same)) for form, same in forms.items() if len(same) == 1}
+
+
+def labels_of(texts: Iterable[str], keys: Mapping[str, str]) -> list[str]:
+    """Texts that differ from a shared key in capitals or spaces alone as that key, others as they are."""
+    known, label_of = set(keys.values()), labels_by_loose_form(keys)
+    return [text if text in known else label_of.get(loose_form(text), text) for text in texts]
+
+
+def as_labels(answers: pd.Series[str], keys: Mapping[str, str]) -> pd.Series[str]:
+    """Answers that differ from a shared key in capitals or spaces alone become that key; a warning names them.
+
+    A person who answers ``Neutral`` where the key says ``neutral`` means the label. Where each item has a key of its
+    own, such as a name or a formula, the rules of grading alone say what is equal.
+    """
+    codes, distinct = pd.factorize(answers)
+    meant = labels_of(distinct, keys)
+    taken = [f"'{text}' as {label}" for text, label in zip(distinct, meant, strict=True) if text != label]
+    if taken:
+        log.warning("grading: labels that differ in capitals or spaces alone count as one: %s", name_first(taken))
+    return pd.Series(pd.Index(meant, dtype=object).take(codes), index=answers.index)
+
+
+def demand_meant(
+    answers: pd.Series[str],
+    keys: Mapping[str, str],
+    *,
+    options: Collection[str] = (),
+    respondents: pd.Series[str] | None = None,
+    stray: bool = True,
+    strict: bool = False,
+) -> None:
+    """Refuse answers that cannot be meant for these keys.
+
+    Refused are, of answers that are neither an item's key nor an option:
+
+    - graded responses, and numbers or single letters in place of texts, where no key is one;
+    - a vocabulary of its own: not one answer is the key of any item, and the same few are given again and again;
+    - with `stray`, one label in another spelling: a text in place of a key that those who give it never give.
+
+    Other answers that are no shared key count as wrong, and a warning names them.
+    """
+    given, known = answers[answers != ""], set(keys.values())
+    counts = given.value_counts(sort=False)
+    strange = sorted(set(counts.index) - known - set(options))
+    if not strange or not known:
+        return
+    closed, n_strange = is_closed(keys), int(counts[strange].sum())
+    if n_strange == len(given):
+        codes = all(CODE.fullmatch(text) for text in strange) and not any(CODE.fullmatch(key) for key in known)
+        few = len(known) > 1 if closed else FEWER_TEXTS * len(strange) <= len(keys)
+        if GRADED.issuperset(strange) or (len(given) >= FEW_ANSWERS and (codes or few)):
+            raise InputError(
+                f"grading: no answer is the key of any item: {name_first(strange)}; expected answers such as "
+                f"{name_first(sorted(known), most=3)} (one meant as wrong may be left empty); other names for them are "
+                f"mapped ({MAP_ADVICE}); graded responses 1 / 0 are read with --content responses, in a study file "
+                'with data.content = "responses"'
+            )
+        if not (strict and closed):
+            log.warning("grading: no answer is the key of any item, all count as wrong: %s", name_first(strange))
+        return
+    if not closed or len(known) == 1:
+        return
+    if stray:
+        who = pd.Series("", index=given.index) if respondents is None else respondents.loc[given.index]
+        _refuse_other_spelling(given, who, strange, sorted(known))
+    if not strict:
+        log.warning("grading: %d answers are no item's key and count as wrong: %s", n_strange, name_first(strange))
+
+
+def _refuse_other_spelling(
+    given: pd.Series[str], who: pd.Series[str], strange: Sequence[str], known: Sequence[str]
+) -> None:
+    """Refuse a text in the place of a key: those who give it never give that key."""
+    for text in strange:
+        own = given[who.isin(set(who[given == text]))]
+        n = int((own == text).sum())
+        absent = sorted(set(known) - set(own))
+        if absent and n >= FEW_ANSWERS and n >= NOTABLE_SHARE * len(own):
+            raise InputError(
+                f"grading: {n} answers are '{text}', which is no item's key, and none by the same respondents is "
+                f"{' or '.join(absent[:3])}; if it means that, map it ({MAP_ADVICE}: '{text}={absent[0]}'), and "
+                f"if it is meant as wrong, map it to nothing ('{text}=')"
+            )
+
 
 NormalisationRule = Literal["strip", "casefold", "collapse_spaces", "punctuation", "unicode"]
 Empty = Literal["wrong", "missing"]
@@ -55,7 +174,7 @@ class GradingSettings(Settings):
         differs in capitals or spaces alone is that label, a text in place of a label is an error, others are wrong,
         with a warning (see ``as_labels`` and ``demand_meant``).
     map
-        What an answer stands for, where it has another name than the keys: ``{"0": "entailment"}``; nothing for one
+        What an answer means, where it has another name than the keys: ``{"0": "entailment"}``; nothing for one
         that is meant as wrong. Both are normalised.
 
     Raises
@@ -136,14 +255,7 @@ def as_meant(
     settings: GradingSettings,
     respondents: pd.Series[str] | None = None,
 ) -> pd.Series[str]:
-    """Answers as they are compared, once it is clear that they are meant for the keys.
-
-    Raises
-    ------
-    InputError
-        As ``demand_meant``; and, where ``settings.unknown`` says so, naming answers that are neither key nor option,
-        and the setting that makes something of them.
-    """
+    """Answers as they are compared, once it is clear that they are meant for the keys."""
     if settings.unknown == "stray":
         answers = as_labels(answers, keys)
     known = set(keys.values()) | {normalise_text(option, settings.normalise) for option in settings.options}
@@ -162,11 +274,6 @@ def as_meant(
 
 def to_vocabulary(answers: pd.Series[str], settings: GradingSettings, keys: Collection[str] = ()) -> pd.Series[str]:
     """Answers by the names of one vocabulary: those that the settings' map gives them, and the keys.
-
-    Raises
-    ------
-    InputError
-        If nobody gave an answer that is mapped, or an answer has no name in the vocabulary.
 
     Examples
     --------
@@ -201,18 +308,12 @@ def _advice(strange: Sequence[str], known: set[str]) -> str:
                 return f"grading.normalise = {list(rules)} makes them so".replace("'", '"')
     return (
         'grading.options names further options, grading.unknown = "wrong" counts all others as wrong, grading.map '
-        "(--map OLD=NEW) says what they stand for"
+        "(--map OLD=NEW) says what they mean"
     )
 
 
 def demand_mapped_to_keys(settings: GradingSettings, keys: Mapping[str, str]) -> None:
-    """Refuse a map onto what is no item's key.
-
-    Raises
-    ------
-    InputError
-        Naming it, and some keys.
-    """
+    """Refuse a map onto what is no item's key."""
     known = set(keys.values())
     for old, new in settings.renamed().items():
         if new and new not in known:
@@ -223,13 +324,7 @@ def demand_mapped_to_keys(settings: GradingSettings, keys: Mapping[str, str]) ->
 
 
 def normalised_keys(items: ItemTable, settings: GradingSettings) -> dict[str, str]:
-    """The key of each item that has one, as answers are compared with it.
-
-    Raises
-    ------
-    InputError
-        If a key is empty once normalised.
-    """
+    """The key of each item that has one, as answers are compared with it."""
     keys = {
         item: normalise_text(key, settings.normalise)
         for item, key in zip(items.item_ids, items.key, strict=True)

@@ -14,7 +14,7 @@ MOST_SHOWN = 40  # letters around what is wrong
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 # what drives a terminal or breaks XML (C0 and C1 but for tab and line ends, DEL, U+FFFE, U+FFFF), and what makes text
-# read in another order than it stands in (the bidirectional overrides and isolates)
+# read in another order than it is written in (the bidirectional overrides and isolates)
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 # what a spreadsheet takes for a formula, but for plain numbers such as -3
 _BEGINNINGS = frozenset("=+-@\t\r")

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from irtbench.data.readers.trials import Trials
 
 
+FormatName = Literal[
+    "auto", "long", "wide", "inspect", "lm-eval", "every-eval-ever", "measurement-db", "helm", "potato", "evalplus",
+    "lighteval", "label-studio", "argilla", "prodigy", "mturk", "openai-evals", "promptfoo",
+    "deepeval", "doccano", "py-irt",
+]  # fmt: skip
+
+
 class ReadingOptions(TypedDict, total=False):
     """The keywords of `read_responses` and `read_answers`."""
 

@@ -1,7 +1,8 @@
-"""Addresses of data (``s3://bucket/x.parquet``): told from paths, and shown and stored without their credentials."""
+"""Addresses of data (``s3://bucket/x.parquet``): shown and stored without their credentials; hashes of files."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 from urllib.parse import unquote
@@ -12,7 +13,7 @@ _IN_TEXT = re.compile(r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]+:/+)(\S+)", re.IGNOREC
 CHAINED = re.compile(r"::(?=[a-z][a-z0-9+.-]+:/)", re.IGNORECASE)
 _WITH_PORT = re.compile(r"[^:]*(:\d{0,5})?|\[.*\](:\d{0,5})?")
 _END_OF_CLAUSE = re.compile(r"[\])}>'\"`,;:.]+$")
-CONTAINERS = ("abfs", "abfss", "az")  # schemes whose container stands where others have the user
+CONTAINERS = ("abfs", "abfss", "az")  # schemes whose container is where others have the user
 SHORTEST_PASSWORD, SHORTEST_USER = 4, 8  # letters of what is taken out of a text even where no address is around it
 _TOKEN = re.compile(r"(?i)[^=]*(?:sig|tok|key|secret|cred|pass|auth)[^=]*(?:=(.*))?|[^=]*=?(.{20,})")  # of a query
 
@@ -31,7 +32,7 @@ def address_of(place: str | Path) -> str | None:
 def without_credentials(text: str) -> str:
     """The text with its addresses as they may be shown and stored: without user, password, query and fragment.
 
-    Of addresses that were opened or given to a command in this process, passwords and tokens go wherever they stand.
+    Of addresses that were opened or given to a command in this process, passwords and tokens are removed everywhere.
 
     Examples
     --------
@@ -84,7 +85,7 @@ def note_credentials(text: str) -> None:
 
 
 def _bare(scheme: str, rest: str) -> str:
-    """What stands behind the scheme of an address in a text, of chained addresses each without its credentials."""
+    """What follows the scheme of an address in a text, of chained addresses each without its credentials."""
     first, *chained = CHAINED.split(rest, maxsplit=1)
     end = _END_OF_CLAUSE.search(first)
     shown = _IN_TEXT.sub(lambda found: found[1] + _bare(found[1], found[2]), _parted(scheme, first)[1])
@@ -94,7 +95,7 @@ def _bare(scheme: str, rest: str) -> str:
 
 
 def _parted(scheme: str, rest: str) -> tuple[str, str, str]:
-    """User and password, what may be shown, and query with fragment of what stands behind a scheme."""
+    """User and password, what may be shown, and query with fragment of what follows a scheme."""
     authority = re.split("[/?#]", rest, maxsplit=1)[0]
     user = ""
     if "@" in authority:
@@ -106,3 +107,18 @@ def _parted(scheme: str, rest: str) -> tuple[str, str, str]:
         container, colon, password = user.partition(":")
         user, shown = colon + password, f"{container}@{shown}"
     return user, shown, query
+
+
+def file_hash(path: Path) -> str:
+    """Hash of a file's bytes, ``sha256:...``; of a folder that of its files' names and hashes."""
+    if path.is_dir():
+        files = sorted(inner for inner in path.rglob("*") if inner.is_file())
+        listed = "".join(f"{inner.relative_to(path).as_posix()} {file_hash(inner)}\n" for inner in files)
+        return text_hash(listed)
+    with path.open("rb") as file:
+        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def text_hash(text: str) -> str:
+    """Hash of a text, ``sha256:...``."""
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -24,10 +24,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from irtbench.data.coded_responses import MISSING
-from irtbench.data.file_hash import text_hash
 from irtbench.data.input_error import InputError
-from irtbench.data.name_file import NameFile
-from irtbench.data.stored_responses import LEFT_OUT, NAMES, RESPONSES, STATE, StoredResponses
+from irtbench.data.place import text_hash
+from irtbench.data.stored_responses import LEFT_OUT, NAMES, RESPONSES, STATE, NameFile, StoredResponses
 
 if sys.platform != "win32":
     import fcntl
@@ -101,11 +100,7 @@ class ResponseStore:
         except (OSError, InputError) as error:  # nothing is lost but time
             log.warning("%s; encoded anew", error)
             return None
-        found = cls(
-            folder, tuple(state["item_ids"]), identity, int(state["n_parts"]), int(state["n_respondents"]),
-            np.array(state["n_by_item"], dtype=np.int64), np.array(state["n_correct_by_item"], dtype=np.int64),
-            {name: (size, total) for name, (size, total) in state["files"].items()}, bool(state["finished"]),
-        )  # fmt: skip
+        found = cls._noted(folder, state)
         if not found.finished:
             for name, (size, _) in found.sums.items():
                 os.truncate(folder / name, size)
@@ -114,9 +109,16 @@ class ResponseStore:
     @classmethod
     def of_this_run(cls, folder: Path) -> StoredResponses:
         """What another process of this run has encoded, or found right, a moment ago; its record alone is checked."""
-        state = _sealed(folder)
-        n_by_item, n_correct = (np.array(state[name], dtype=np.int64) for name in ("n_by_item", "n_correct_by_item"))
-        return StoredResponses(folder, int(state["n_respondents"]), tuple(state["item_ids"]), n_by_item, n_correct)
+        return cls._noted(folder, _sealed(folder)).responses()
+
+    @classmethod
+    def _noted(cls, folder: Path, state: dict[str, Any]) -> ResponseStore:
+        """The store of this record."""
+        return cls(
+            folder, tuple(state["item_ids"]), state["identity"], state["n_parts"], state["n_respondents"],
+            np.array(state["n_by_item"], dtype=np.int64), np.array(state["n_correct_by_item"], dtype=np.int64),
+            {name: (size, total) for name, (size, total) in state["files"].items()}, state["finished"],
+        )  # fmt: skip
 
     def add(self, names: pa.Array, values: NDArray[np.int8]) -> None:
         """Add respondents with their rows of 1, 0 and -1; those without a response are noted as left out."""
@@ -163,10 +165,10 @@ class ResponseStore:
             "files": self.sums,
             "finished": self.finished,
         }
-        beside = self.folder / f"{STATE}.part"
+        next_state = self.folder / f"{STATE}.part"
         text = json.dumps(state)
-        beside.write_text(json.dumps({"seal": text_hash(text), "record": state}), encoding="utf-8")
-        os.replace(beside, self.folder / STATE)
+        next_state.write_text(json.dumps({"seal": text_hash(text), "record": state}), encoding="utf-8")
+        os.replace(next_state, self.folder / STATE)
 
     def responses(self) -> StoredResponses:
         """What is in it."""
@@ -195,7 +197,7 @@ def _demand_sums(folder: Path, state: dict[str, Any]) -> None:
 
 
 def file_names() -> tuple[str, ...]:
-    """The files of a store beside its state."""
+    """The files of a store besides its state."""
     lists = [NameFile.within(Path(), name).files for name in (NAMES, LEFT_OUT)]
     return (RESPONSES, *(file.name for pair in lists for file in pair))
 
@@ -219,13 +221,7 @@ def checksum(file: Path, size: int | None = None, *, first: int = 0, total: int 
 
 @contextmanager
 def unchanged(responses: StoredResponses) -> Iterator[StoredResponses]:
-    """The responses, whose files no other program changes while the block runs.
-
-    Raises
-    ------
-    InputError
-        At its end, if one did.
-    """
+    """The responses, whose files no other program changes while the block runs."""
     before = _marks(responses.folder)
     yield responses
     if _marks(responses.folder) != before:  # a copy by a link changes them too
@@ -238,15 +234,10 @@ def _marks(folder: Path) -> list[tuple[int, ...]]:
 
 
 @contextmanager
-def held(folder: Path, name: str = LOCK, *, remove: bool = False) -> Iterator[None]:
+def locked(folder: Path, name: str = LOCK, *, remove: bool = False) -> Iterator[None]:
     """A folder of a cache, made if it is not there, for this run alone; locks of other names are others.
 
     With ``remove`` it is removed at the end, the lock last, so that no other run loses what it has begun in it.
-
-    Raises
-    ------
-    InputError
-        If another run has it, or it cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)

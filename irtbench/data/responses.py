@@ -1,6 +1,6 @@
 """The response matrix: respondents x items of 1, 0 or NaN, or k right of n trials, and its long form.
 
-It is held at a byte a response, and given as floating point numbers with NaN for what is missing.
+It is stored at a byte a response, and given as floating point numbers with NaN for what is missing.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from irtbench.data.coded_responses import HELD, MISSING, Coded, coded
+from irtbench.data.coded_responses import MISSING, MOST_TRIALS, coded, decoded, trial_counts, wrong_counts
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown, counted
-from irtbench.data.trial_counts import MOST_TRIALS, trial_counts, wrong_counts
 
 Duplicates = Literal["error", "first", "last"]
 
@@ -52,7 +51,7 @@ def numbered(prefix: str, n: int) -> tuple[str, ...]:
 
 
 def positions_of(item_ids: Sequence[str], known: Sequence[str], refusal: str = "") -> NDArray[np.intp]:
-    """Where these items stand among the known ones, shape (n_items,).
+    """Positions of these items among the known ones, shape (n_items,).
 
     One that is not there is an `InputError` that names it: a sentence with `{}` for the names, of responses if empty.
     """
@@ -76,9 +75,9 @@ def share_correct(n_correct: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray
 
 
 class Responses(Shown):
-    """Graded responses of respondents to items, wherever they are held: in memory, as a list of pairs, or on disk.
+    """Graded responses of respondents to items, wherever they are: in memory, as a list of pairs, or on disk.
 
-    Whoever takes responses asks no more of them than what stands here: names, numbers, and parts of them in memory.
+    Whoever takes responses asks no more of them than what is defined here: names, numbers, and parts of them in memory.
     """
 
     #: Whether few of them are in memory at once.
@@ -182,7 +181,7 @@ class Responses(Shown):
             yield self.part(start, min(start + most, self.n_respondents))
 
     def everybody(self) -> Iterator[ResponseMatrix]:
-        """The same with respondents who are held by their names alone, for they have no response, at the end."""
+        """The same with the respondents whose names alone are stored, for they have no response, at the end."""
         return self.parts()
 
     def _long(
@@ -209,21 +208,7 @@ class Responses(Shown):
 
 
 def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error") -> pd.DataFrame:
-    """Keep one row for each (respondent, item) of a long table of answers or responses.
-
-    Parameters
-    ----------
-    table
-        Has columns ``respondent_id, item_id``.
-    duplicates
-        What a second row for one pair means: an error that names the first five pairs, or the first or last row
-        counts.
-
-    Raises
-    ------
-    InputError
-        On a duplicate pair (by default), or a row without a respondent or an item.
-    """
+    """Keep one row for each (respondent, item) of a long table of answers or responses."""
     pair = table[["respondent_id", "item_id"]]
     if pair.isna().any(axis=None):
         raise InputError("long table: expected a respondent_id and an item_id in every row but one is missing")
@@ -274,7 +259,7 @@ class LongPairs:
         return cls(rows, columns, right, asked, counts is not None, names, wanted)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class ResponseMatrix(Responses):
     """Graded responses of respondents (rows) to items (columns), one each or the number right of several trials.
 
@@ -282,7 +267,7 @@ class ResponseMatrix(Responses):
     ----------
     correct
         Shape (n_respondents, n_items); 1 correct, 0 wrong, NaN not observed (the only missing value). With trials the
-        number correct of them. Read-only, and made anew whenever it is asked for: `coded_responses` is what is held.
+        number correct of them.
     respondent_ids, item_ids
         Unique names of the rows and columns.
     trials
@@ -296,29 +281,68 @@ class ResponseMatrix(Responses):
         number from 0 to the number of trials.
     """
 
-    correct: NDArray[np.float64]  # by `Coded`
+    coded_responses: NDArray[Any]  # whole numbers, -1 where missing: int8, or int32 of over 127 trials right
     respondent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
-    trials: NDArray[np.int64] | None = None
+    trials: NDArray[np.int64] | None
 
-    def __post_init__(self) -> None:
-        held = self.coded_responses
-        object.__setattr__(self, "respondent_ids", tuple(self.respondent_ids))
-        object.__setattr__(self, "item_ids", tuple(self.item_ids))
-        if held.shape != (len(self.respondent_ids), len(self.item_ids)):
+    def __init__(
+        self,
+        correct: ArrayLike,
+        respondent_ids: Sequence[str],
+        item_ids: Sequence[str],
+        trials: NDArray[Any] | None = None,
+    ) -> None:
+        self._hold(coded(correct), tuple(respondent_ids), tuple(item_ids), trials)
+
+    @classmethod
+    def from_coded(
+        cls,
+        values: NDArray[Any],
+        respondent_ids: tuple[str, ...],
+        item_ids: tuple[str, ...],
+        trials: NDArray[Any] | None = None,
+    ) -> ResponseMatrix:
+        """The matrix of whole numbers, -1 where missing, as `coded_responses` are; they are checked and not copied."""
+        found = cls.__new__(cls)
+        found._hold(values, respondent_ids, item_ids, trials)
+        return found
+
+    def _hold(
+        self,
+        values: NDArray[Any],
+        respondent_ids: tuple[str, ...],
+        item_ids: tuple[str, ...],
+        trials: NDArray[Any] | None,
+    ) -> None:
+        if values.shape != (len(respondent_ids), len(item_ids)):
             raise InputError(
-                f"response matrix: shape {held.shape} does not fit "
-                f"{len(self.respondent_ids)} respondents x {len(self.item_ids)} items"
+                f"response matrix: shape {values.shape} does not fit {len(respondent_ids)} respondents x "
+                f"{len(item_ids)} items"
             )
-        demand_unique(self.respondent_ids, "response matrix: respondent_id")
-        demand_unique(self.item_ids, "response matrix: item_id")
-        if self.trials is not None:
-            object.__setattr__(self, "trials", self._checked(self.trials))
+        demand_unique(respondent_ids, "response matrix: respondent_id")
+        demand_unique(item_ids, "response matrix: item_id")
+        values.setflags(write=False)
+        own = {"coded_responses": values, "respondent_ids": respondent_ids, "item_ids": item_ids, "trials": None}
+        vars(self).update(own)
+        if trials is not None:
+            vars(self)["trials"] = self._checked(trials)
         if self.trials is None:
-            wrong = held > 1 if held.dtype != np.float64 else ~((held == 0) | (held == 1) | np.isnan(held))
+            wrong = values > 1 if values.dtype != np.float64 else ~((values == 0) | (values == 1) | np.isnan(values))
             if wrong.any():
                 row, column = (int(k) for k in np.argwhere(wrong)[0])
-                raise InputError(f"{self._place(row, column)}: expected 1, 0 or missing but got {held[row, column]:g}")
+                raise InputError(
+                    f"{self._place(row, column)}: expected 1, 0 or missing but got {values[row, column]:g}"
+                )
+
+    @property
+    def correct(self) -> NDArray[np.float64]:
+        """Responses 1, 0 and NaN, or numbers right of the trials; read-only, made anew whenever they are asked for."""
+        if self.coded_responses.dtype == np.float64:  # refused in a moment
+            return self.coded_responses
+        found = decoded(self.coded_responses)
+        found.setflags(write=False)
+        return found
 
     def _checked(self, trials: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """The numbers of trials, None where none is above 1."""
@@ -340,12 +364,6 @@ class ResponseMatrix(Responses):
 
     def _place(self, row: int, column: int) -> str:
         return f"response matrix: respondent {self.respondent_ids[row]}, item {self.item_ids[column]}"
-
-    @property
-    def coded_responses(self) -> NDArray[Any]:
-        """What is held: whole numbers, -1 where missing; int8, or int32 where somebody had over 127 trials right."""
-        held: NDArray[Any] = vars(self)[HELD]
-        return held
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -443,14 +461,14 @@ class ResponseMatrix(Responses):
             return self
         columns = positions_of(item_ids, self.item_ids)
         trials = None if self.trials is None else self.trials[:, columns]
-        return self._part(self.coded_responses[:, columns], self.respondent_ids, tuple(item_ids), trials)
+        return self.from_coded(self.coded_responses[:, columns], self.respondent_ids, tuple(item_ids), trials)
 
     def select_respondents(self, keep: NDArray[np.bool_]) -> ResponseMatrix:
         """Keep the respondents where ``keep`` (shape (n_respondents,)) is true, in their order."""
         rows = np.flatnonzero(keep)
         trials = None if self.trials is None else self.trials[rows]
         names = tuple(self.respondent_ids[i] for i in rows)
-        return self._part(self.coded_responses[rows], names, self.item_ids, trials)
+        return self.from_coded(self.coded_responses[rows], names, self.item_ids, trials)
 
     def at(self, respondents: NDArray[np.intp]) -> NDArray[Any]:
         """Rows of some respondents as `coded_responses`, by their places."""
@@ -461,35 +479,7 @@ class ResponseMatrix(Responses):
         if (start, stop) == (0, self.n_respondents):
             return self
         trials = None if self.trials is None else self.trials[start:stop]
-        return self._part(self.coded_responses[start:stop], self.respondent_ids[start:stop], self.item_ids, trials)
-
-    @classmethod
-    def from_coded(
-        cls,
-        held: NDArray[np.int8],
-        respondent_ids: tuple[str, ...],
-        item_ids: tuple[str, ...],
-        trials: NDArray[Any] | None = None,
-    ) -> ResponseMatrix:
-        """The matrix of responses 1, 0 and -1 where missing, as `coded_responses` holds them; they are not copied."""
-        return cls._part(held, respondent_ids, item_ids, trials)
-
-    @classmethod
-    def _part(
-        cls,
-        held: NDArray[Any],
-        respondent_ids: tuple[str, ...],
-        item_ids: tuple[str, ...],
-        trials: NDArray[Any] | None,
-    ) -> ResponseMatrix:
-        """The matrix of responses that are coded already; checked like any other."""
-        held.setflags(write=False)
-        found = object.__new__(cls)
-        vars(found).update(
-            {HELD: held, "respondent_ids": respondent_ids, "item_ids": item_ids, "trials": trials},
-        )
-        found.__post_init__()
-        return found
+        return self.from_coded(self.coded_responses[start:stop], self.respondent_ids[start:stop], self.item_ids, trials)
 
     def to_long(self) -> pd.DataFrame:
         """Observed responses as the long table ``respondent_id, item_id, response``.
@@ -513,7 +503,7 @@ class ResponseMatrix(Responses):
         Several rows of a pair that a column ``trial`` tells apart are trials; so are the ``n_correct`` of ``n_trials``
         of a table that has these columns in place of ``response``.
 
-        Respondents stand in order of first appearance. Items too, unless ``item_ids`` gives their order (items
+        Respondents are in order of first appearance. Items too, unless ``item_ids`` gives their order (items
         without a row are then all missing).
 
         Parameters
@@ -533,15 +523,15 @@ class ResponseMatrix(Responses):
             those expected, or an empty table.
         """
         pairs = LongPairs.of(table, item_ids, duplicates)
-        held = coded(pairs.right)
-        missing = np.nan if held.dtype == np.float64 else MISSING
-        values = np.full((len(pairs.respondent_ids), len(pairs.item_ids)), missing, dtype=held.dtype)
-        values[pairs.rows, pairs.columns] = held
+        codes = coded(pairs.right)
+        missing = np.nan if codes.dtype == np.float64 else MISSING
+        values = np.full((len(pairs.respondent_ids), len(pairs.item_ids)), missing, dtype=codes.dtype)
+        values[pairs.rows, pairs.columns] = codes
         trials = None
         if pairs.counted:
             trials = np.zeros(values.shape)
             trials[pairs.rows, pairs.columns] = pairs.asked
-        return cls._part(values, pairs.respondent_ids, pairs.item_ids, trials)
+        return cls.from_coded(values, pairs.respondent_ids, pairs.item_ids, trials)
 
     def table(self) -> pd.DataFrame:
         """One row a respondent: a wide table, the respondents in its first column."""
@@ -550,17 +540,8 @@ class ResponseMatrix(Responses):
         return table
 
 
-ResponseMatrix.correct = Coded()  # type: ignore[assignment]
-
-
 def demand_single(responses: ResponseMatrix, what: str) -> None:
-    """Refuse several trials of a respondent at an item where a statistic is defined for one response each.
-
-    Raises
-    ------
-    InputError
-        Saying what is not defined, and what helps.
-    """
+    """Refuse several trials of a respondent at an item where a statistic is defined for one response each."""
     if responses.trials is not None:
         raise InputError(
             f"responses: up to {int(responses.trials.max())} trials of a respondent at an item, for which {what} is "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, TypedDict, Unpack, get_args
 
@@ -12,15 +12,21 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import bdtrc, ndtri
 
-from irtbench.data.answer_patterns import longest_pattern, longest_run
-from irtbench.data.answer_times import RapidMethod, median_seconds, rapid_guesses, robust_time_limit
+from irtbench.data.answer_patterns import (
+    RapidMethod,
+    longest_pattern,
+    longest_run,
+    median_seconds,
+    peer_agreement,
+    rapid_guesses,
+    robust_time_limit,
+)
 from irtbench.data.checked_settings import Inside, Range, Settings, shows_fields, with_keywords
 from irtbench.data.given import ItemsLike, ResponsesLike, as_items, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.peer_agreement import peer_agreement
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.shown import Drawn, counted
+from irtbench.data.shown import Drawn, Shown, counted
 
 Reason = Literal[
     "",
@@ -63,8 +69,8 @@ class ScreeningSettings(Settings):
         Smallest share of answers that are no rapid guesses, in (0, 1]: response time effort (Wise & Kong, 2005, take
         .9). Who has no time is not removed by this rule.
     rapid_method
-        How rapid guesses are told: ``normative`` by a share of the item's mean time, ``mixture`` by the fast one of two
-        kinds of answers, see ``rapid_guesses``.
+        How rapid guesses are found: ``normative`` by a share of the item's mean time, ``mixture`` by the fast one of
+        two kinds of answers, see ``rapid_guesses``.
     rapid_share
         That share, in (0, 1).
     max_straight_line
@@ -229,13 +235,7 @@ class Screening(
 
 
 def demand_somebody(reason: Sequence[Reason]) -> None:
-    """Refuse rules that remove everybody.
-
-    Raises
-    ------
-    InputError
-        Saying how many each rule removes.
-    """
+    """Refuse rules that remove everybody."""
     if all(reason):
         counts = ", ".join(f"{reason.count(name)} {name}" for name in dict.fromkeys(sorted(reason, key=ORDER.index)))
         raise InputError(f"screening: nobody is left of {len(reason)} respondents: {counts}")
@@ -312,13 +312,7 @@ def demand_given(
     answers: pd.DataFrame | None = None,
     approval: pd.Series[float] | None = None,
 ) -> None:
-    """Refuse rules that lack what they need.
-
-    Raises
-    ------
-    InputError
-        Naming the first rule.
-    """
+    """Refuse rules that lack what they need."""
     if settings.attention_share is not None and not items.attention_items:
         raise InputError("screening: attention_share is set but no item is an attention check")
     for rules_of, given, what in (
@@ -405,3 +399,83 @@ def apply_rules(
 
 def _effort(times: pd.DataFrame, settings: ScreeningSettings) -> pd.Series[float]:
     return rapid_guesses(times, method=settings.rapid_method, share=settings.rapid_share).effort
+
+
+KEPT = "kept"
+
+
+@dataclass(frozen=True)
+class ScreeningOutcomes(Shown):
+    """Respondents by what screening made of them, the kept first, then by rule in the order of `screen`.
+
+    Parameters
+    ----------
+    outcome
+        ``kept``, or the reason; those alone that somebody has.
+    n_respondents
+        How many have it.
+    n_known
+        How many of these have a response to an item that is no attention check.
+    accuracy
+        Mean over these of the share of correct responses; NaN where there is none.
+    settings
+        The rules.
+    """
+
+    outcome: tuple[str, ...]
+    n_respondents: tuple[int, ...]
+    n_known: tuple[int, ...]
+    accuracy: tuple[float, ...]
+    settings: ScreeningSettings
+
+    @classmethod
+    def of(cls, screening: Screening) -> ScreeningOutcomes:
+        """Those of respondents whose screening is at hand."""
+        everyone = pd.DataFrame({"reason": screening.reason, "accuracy": screening.accuracy})
+        groups = everyone.groupby("reason")["accuracy"].agg(["size", "count", "mean"])
+        groups = groups.reindex([reason for reason in ORDER if reason in groups.index])
+        return cls(
+            tuple(reason or KEPT for reason in groups.index),
+            tuple(groups["size"].tolist()),
+            tuple(groups["count"].tolist()),
+            tuple(groups["mean"].tolist()),
+            screening.settings,
+        )
+
+    @classmethod
+    def together(cls, parts: Iterable[ScreeningOutcomes], settings: ScreeningSettings) -> ScreeningOutcomes:
+        """Those of several groups of respondents under the same rules."""
+        names = ["outcome", "n_respondents", "n_known", "accuracy"]
+        rows = pd.concat([pd.DataFrame({name: getattr(part, name) for name in names}) for part in parts])
+        rows["accuracy"] = (rows["accuracy"] * rows["n_known"]).fillna(0.0)
+        sums = rows.groupby("outcome").sum()
+        sums = sums.reindex([reason or KEPT for reason in ORDER if (reason or KEPT) in sums.index])
+        n, n_known = (tuple(sums[name].tolist()) for name in ("n_respondents", "n_known"))
+        return cls(tuple(sums.index), n, n_known, tuple((sums["accuracy"] / sums["n_known"]).tolist()), settings)
+
+    @property
+    def n(self) -> int:
+        """Number of respondents."""
+        return sum(self.n_respondents)
+
+    @property
+    def n_kept(self) -> int:
+        """Number of those kept."""
+        return dict(zip(self.outcome, self.n_respondents, strict=True)).get(KEPT, 0)
+
+    def table(self) -> pd.DataFrame:
+        """One row an outcome: ``outcome, n_respondents, share, accuracy``."""
+        n = np.array(self.n_respondents, dtype=np.int64)
+        return pd.DataFrame(
+            {
+                "outcome": self.outcome,
+                "n_respondents": n,
+                "share": n / max(self.n, 1),
+                "accuracy": np.array(self.accuracy, dtype=np.float64),
+            }
+        )
+
+    def in_short(self) -> str:
+        """How many are kept, and why others are not."""
+        left = [f"{n} {name}" for name, n in zip(self.outcome, self.n_respondents, strict=True) if name != KEPT]
+        return ", ".join([f"{self.n_kept} of {counted(self.n, 'respondent')} kept", *left])

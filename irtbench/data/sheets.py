@@ -1,15 +1,11 @@
-"""Sheets to upload, for whichever platform.
-
-Answers come back from the survey tool or the task builder; Prolific's table of participants is joined to them
-(`irtbench.data.readers.respondents`).
-"""
+"""Items for those who ask them: sheets that crowd platforms take, and names by which evaluation harnesses run them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Literal
+from typing import Literal, get_args
 from xml.sax.saxutils import quoteattr
 
 import pandas as pd
@@ -138,7 +134,7 @@ def label_studio_tasks(placed: pd.DataFrame, options: Sequence[str], question: s
     """``label_studio_0001.json`` and on, in the order of the booklet, and ``label_studio.xml``.
 
     A booklet is a project with sequential sampling: Label Studio hands all annotators of a project the same order. Its
-    tasks get numbers of its own; the item's name stands in the data of the task.
+    tasks get numbers of its own; the item's name is in the data of the task.
     """
     files = {}
     for number in placed["booklet"].unique().tolist():
@@ -222,3 +218,97 @@ def crowd_sheets(
         raise InputError(f"sheets: expected at least two different answers to choose from but got {list(options)}")
     placed = booklets.sort_values(["booklet", "position"], kind="stable", ignore_index=True)
     return _SHEETS[format](placed.assign(text=placed["item_id"].map(texts)), options, question)
+
+
+HarnessFormat = Literal["lm-eval", "inspect", "helm", "plain"]
+
+_FILES: Mapping[HarnessFormat, str] = {
+    "lm-eval": "lm_eval_samples.json",
+    "inspect": "inspect_sample_ids.json",
+    "helm": "helm_instances.json",
+    "plain": "item_ids.txt",
+}
+#: Which names a harness gives, and what was expected where they are others.
+_FITS: Mapping[HarnessFormat, tuple[Callable[[str], bool], str]] = {
+    "lm-eval": (lambda name: name.isascii() and name.isdigit(), "task/index, as read from its samples by name"),
+    "inspect": (lambda name: bool(name), "task/sample id, as read from its logs by name"),
+    "helm": (lambda name: name.startswith("id") and name[2:].isdigit(), "run/id7, as read from its runs"),
+    "plain": (lambda name: True, ""),
+}
+
+
+def harness_ids(
+    item_ids: Sequence[str], *, formats: Sequence[HarnessFormat] = (), tasks: Sequence[str] = ()
+) -> dict[str, str]:
+    r"""Files that tell evaluation harnesses which items to run, by their names.
+
+    - ``lm_eval_samples.json``: what ``lm_eval --samples`` takes, the indices of each task, sorted;
+    - ``inspect_sample_ids.json``: for each task the ids that ``inspect eval --sample-id`` takes, parted by commas;
+    - ``helm_instances.json``: for each run the ids of its instances;
+    - ``item_ids.txt``: an id a line.
+
+    Responses that a harness then logs are read under the same item ids.
+
+    Parameters
+    ----------
+    item_ids
+        Items as the readers name them, ``task/name``.
+    formats
+        The harnesses; none for all that could have given such names.
+    tasks
+        Names of tasks that an item id may begin with; otherwise the task is what comes before the last slash.
+
+    Raises
+    ------
+    InputError
+        If a harness was asked for that gives no such names.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> files = irtbench.harness_ids(["arc_easy/12", "boolq/3", "arc_easy/7"], formats=["lm-eval", "plain"])
+    >>> print(files["lm_eval_samples.json"].strip())
+    {
+      "arc_easy": [7, 12],
+      "boolq": [3]
+    }
+    >>> files["item_ids.txt"]
+    'arc_easy/12\nboolq/3\narc_easy/7\n'
+    """
+    known = get_args(HarnessFormat)
+    for name in formats:
+        if name not in known:
+            raise InputError(f"harness: expected one of {', '.join(known)} but got {name}")
+    parts = [_taken_apart(item, tasks) for item in item_ids]
+    found: dict[str, str] = {}
+    for name in formats or known:
+        fits, expected = _FITS[name]
+        others = [
+            item for item, part in zip(item_ids, parts, strict=True) if name != "plain" and not (part and fits(part[1]))
+        ]
+        if others and name in formats:
+            raise InputError(f"harness {name}: item {name_first(others)}: expected {expected}")
+        if not others:
+            found[_FILES[name]] = _text(name, list(item_ids), [part for part in parts if part])
+    return found
+
+
+def _taken_apart(item: str, tasks: Sequence[str]) -> tuple[str, str] | None:
+    """Task and name of an item; None where the id has no task."""
+    for task in sorted(tasks, key=len, reverse=True):
+        if item.startswith(f"{task}/"):
+            return task, item[len(task) + 1 :]
+    task, slash, name = item.rpartition("/")
+    return (task, name) if slash and task and name else None
+
+
+def _text(harness: HarnessFormat, item_ids: list[str], parts: list[tuple[str, str]]) -> str:
+    if harness == "plain":
+        return "".join(f"{item}\n" for item in item_ids)
+    by_task: dict[str, list[int] | list[str]] = {}
+    for task in dict.fromkeys(task for task, _ in parts):
+        names = [name for other, name in parts if other == task]
+        by_task[task] = sorted(int(name) for name in names) if harness == "lm-eval" else names
+    lines = [f"  {json.dumps(task, ensure_ascii=False)}: {json.dumps(names, ensure_ascii=False)}"
+             for task, names in by_task.items()]  # fmt: skip
+    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data import drawn_by
-from irtbench.data.field_meanings import meanings
+from irtbench.data import exports
+from irtbench.data.checked_settings import meanings
 from irtbench.data.harmless_text import printable
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Shown:
 
     ``columns``, given with the class, are the columns of its table: attributes with a value a row or one for all rows,
     in their order, parted by commas. ``item_ids`` is the column ``item_id``, ``se=standard_error`` the column ``se``,
-    and ``theta=abilities.theta`` is of a part of the result. What they mean is said once, in the docstring: of the
+    and ``theta=abilities.theta`` is of a part of the result. What they mean is written once, in the docstring: of the
     class, in its section Parameters, or of the property.
     """
 
@@ -105,8 +105,8 @@ class Drawn(Shown):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the result on these axes of matplotlib, or on new ones, and return them."""
-        assert drawn_by.figure_of is not None  # the package sets it
-        return drawn_by.figure_of(self._drawn_as, ax)
+        assert exports.figure_of is not None  # the package sets it
+        return exports.figure_of(self._drawn_as, ax)
 
     @property
     def _drawn_as(self) -> object:

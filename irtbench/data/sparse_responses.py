@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.data.coded_responses import wrong_counts
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import (
     Duplicates,
@@ -19,7 +20,6 @@ from irtbench.data.responses import (
     hash_of,
     positions_of,
 )
-from irtbench.data.trial_counts import wrong_counts
 
 MOST_DENSE_CELLS = 20_000_000  # a matrix of so many responses is 160 MB
 SPARSE_BELOW = 0.1  # share of cells observed
@@ -83,7 +83,7 @@ class SparseResponses(Responses):
         Raises
         ------
         InputError
-            If an item is not among those held.
+            If an item is not among these.
         """
         old = positions_of(item_ids, self.item_ids)
         new = np.full(self.n_items, -1)
@@ -133,7 +133,7 @@ class SparseResponses(Responses):
         """Build from a long table with columns ``respondent_id, item_id, response``; rows without a response are left
         out, but their respondent and item are kept.
 
-        Respondents and items stand in order of first appearance. Trials are as for `ResponseMatrix.from_long`.
+        Respondents and items are in order of first appearance. Trials are as for `ResponseMatrix.from_long`.
 
         Raises
         ------
@@ -151,16 +151,16 @@ class SparseResponses(Responses):
                 f"responses: respondent {pairs.respondent_ids[pairs.rows[k]]}, "
                 f"item {pairs.item_ids[pairs.columns[k]]}: expected {expected} but got {right[k]:g}"
             )
-        held = np.flatnonzero(n > 0)
-        held = held[np.argsort(pairs.rows[held], kind="stable")]
+        there = np.flatnonzero(n > 0)
+        there = there[np.argsort(pairs.rows[there], kind="stable")]
         several = bool((n > 1).any())
         return cls(
-            pairs.rows[held],
-            pairs.columns[held],
-            right[held].astype(np.int64) if several else right[held] == 1,
+            pairs.rows[there],
+            pairs.columns[there],
+            right[there].astype(np.int64) if several else right[there] == 1,
             pairs.respondent_ids,
             pairs.item_ids,
-            n[held].astype(np.int64) if several else None,
+            n[there].astype(np.int64) if several else None,
         )
 
     def table(self) -> pd.DataFrame:

@@ -7,19 +7,74 @@ the respondents, and ``encoded.json``, which says what they were made of. `Respo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
-from irtbench.data.name_file import NameFile
 from irtbench.data.responses import ResponseMatrix, Responses, hash_of, positions_of
+from irtbench.data.shown import counted
+
+
+@dataclass(frozen=True)
+class NameFile:
+    """Names in two files: their UTF-8 one after the other, and where each ends.
+
+    Parameters
+    ----------
+    texts
+        File of the names.
+    ends
+        File of the ends, eight bytes each.
+    """
+
+    texts: Path
+    ends: Path
+
+    @classmethod
+    def within(cls, folder: Path, name: str) -> NameFile:
+        """The list of that name in a folder."""
+        return cls(folder / f"{name}.bin", folder / f"{name}-ends.bin")
+
+    @property
+    def files(self) -> tuple[Path, Path]:
+        """Both files."""
+        return self.texts, self.ends
+
+    def __len__(self) -> int:
+        return self.ends.stat().st_size // 8
+
+    def append(self, names: pa.Array) -> None:
+        """Add names, none of them null, at the end."""
+        if not len(names):
+            return
+        names = pa.concat_arrays([names.cast(pa.large_string())])
+        _, offsets, data = names.buffers()
+        ends = np.frombuffer(offsets, dtype=np.int64)[names.offset : names.offset + len(names) + 1]
+        with self.texts.open("ab") as texts, self.ends.open("ab") as file:
+            before = texts.tell()
+            if data is not None:
+                texts.write(memoryview(data)[ends[0] : ends[-1]])
+            file.write((ends[1:] - ends[0] + before).tobytes())
+
+    def read(self, start: int, stop: int) -> pa.Array:
+        """Names from one place to another, the last not among them."""
+        stop = max(start, stop)
+        first = max(start - 1, 0)
+        ends = np.fromfile(self.ends, dtype=np.int64, offset=8 * first, count=stop - first)
+        if start == 0:
+            ends = np.concatenate([[np.int64(0)], ends])
+        data = np.fromfile(self.texts, dtype=np.uint8, offset=int(ends[0]), count=int(ends[-1] - ends[0]))
+        offsets = pa.py_buffer(np.ascontiguousarray(ends - ends[0]))
+        return pa.LargeStringArray.from_buffers(stop - start, offsets, pa.py_buffer(data))
+
 
 RESPONSES, NAMES, LEFT_OUT, STATE = "responses.bin", "respondents", "left_out", "encoded.json"
 NAMES_READ = 2**20  # at once
@@ -37,37 +92,35 @@ class StoredResponses(Responses):
         Where they are.
     n_stored
         Number of respondents there.
-    stored_items
-        Items of the columns there.
+    item_ids
+        Names of the items wanted.
     n_by_item, n_correct_by_item
         Number of responses and of correct ones to each item wanted, shape (n_items,).
     columns
-        Places of the items wanted among those stored, and behind them the absent ones; None for all.
+        Places of the items wanted among those stored, -1 for one that is not, to which nobody has a response; None for
+        all that are stored.
     places
         Places of the respondents wanted, ascending, shape (n_respondents,); None for all.
-    absent_items
-        Items that were not stored: nobody has a response to them.
+    n_columns
+        Number of items stored; 0 where all of them are wanted.
     """
 
     folder: Path
     n_stored: int
-    stored_items: tuple[str, ...]
+    item_ids: tuple[str, ...]
     n_by_item: NDArray[np.int64]
     n_correct_by_item: NDArray[np.int64]
     columns: NDArray[np.intp] | None = None
     places: NDArray[np.intp] | None = None
-    absent_items: tuple[str, ...] = ()
+    n_columns: int = 0
 
     on_disk: ClassVar[bool] = True
     at_once: ClassVar[int] = 2**13
 
     @property
-    def item_ids(self) -> tuple[str, ...]:
-        """Names of the items."""
-        if self.columns is None:
-            return self.stored_items
-        known = (*self.stored_items, *self.absent_items)
-        return tuple(known[k] for k in self.columns)
+    def width(self) -> int:
+        """Bytes of a respondent."""
+        return self.n_columns or len(self.item_ids)
 
     @property
     def n_respondents(self) -> int:
@@ -110,16 +163,13 @@ class StoredResponses(Responses):
         """The columns of the items wanted."""
         if self.columns is None:
             return found
-        there = self.columns < len(self.stored_items)
-        if there.all():
-            return found[:, self.columns]
-        wanted = np.full((len(found), len(self.columns)), MISSING, dtype=np.int8)
-        wanted[:, there] = found[:, self.columns[there]]
+        wanted = found[:, self.columns]
+        wanted[:, self.columns < 0] = MISSING
         return wanted
 
     def blocks(self) -> Iterator[NDArray[np.int8]]:
         """All rows in their order, some respondents at a time."""
-        most = max(1, BLOCK // len(self.stored_items))
+        most = max(1, BLOCK // self.width)
         for start in range(0, self.n_respondents, most):
             yield self.rows(start, min(start + most, self.n_respondents))
 
@@ -171,47 +221,28 @@ class StoredResponses(Responses):
         record = (self.folder / STATE).read_bytes()
         return hash_of(record, self.item_ids, self.places, self.n_by_item, self.n_correct_by_item)
 
-    def select_items(self, item_ids: Sequence[str]) -> StoredResponses:
-        """Keep these items, in this order.
+    def select_items(self, item_ids: Sequence[str]) -> Self:
+        """Keep these items, in this order; one that is not stored is an `InputError`."""
+        positions_of(item_ids, self.item_ids)
+        return self.with_items(item_ids)
 
-        Raises
-        ------
-        InputError
-            If an item is not among those stored.
-        """
+    def with_items(self, item_ids: Sequence[str]) -> Self:
+        """These items, in this order; to those that are not stored nobody has a response."""
         if tuple(item_ids) == self.item_ids:
             return self
-        own = positions_of(item_ids, self.item_ids)
+        position = {item: k for k, item in enumerate(self.item_ids)}
+        own = np.array([position.get(item, -1) for item in item_ids], dtype=np.intp)
+        columns = np.arange(self.width) if self.columns is None else self.columns
         return replace(
             self,
-            n_by_item=self.n_by_item[own],
-            n_correct_by_item=self.n_correct_by_item[own],
-            columns=own if self.columns is None else self.columns[own],
+            item_ids=tuple(item_ids),
+            n_by_item=np.where(own < 0, 0, self.n_by_item[own]),
+            n_correct_by_item=np.where(own < 0, 0, self.n_correct_by_item[own]),
+            columns=np.where(own < 0, -1, columns[own]),
+            n_columns=self.width,
         )
 
-    def with_items(self, item_ids: Sequence[str]) -> StoredResponses:
-        """These items, in this order; to those that are not stored nobody has a response."""
-        known = set(self.item_ids)
-        absent = tuple(item for item in item_ids if item not in known)
-        here = self.select_items([item for item in item_ids if item in known])
-        if not absent:
-            return here
-        own = iter(np.arange(len(self.stored_items)) if here.columns is None else here.columns)
-        first = len(self.stored_items) + len(self.absent_items)
-        added = iter(range(first, first + len(absent)))
-        there = np.array([item in known for item in item_ids])
-        columns = np.array([next(own if one else added) for one in there], dtype=np.intp)
-        counts = np.zeros((2, len(columns)), dtype=np.int64)
-        counts[:, there] = here.n_by_item, here.n_correct_by_item
-        return replace(
-            here,
-            n_by_item=counts[0],
-            n_correct_by_item=counts[1],
-            columns=columns,
-            absent_items=(*self.absent_items, *absent),
-        )
-
-    def select_respondents(self, keep: NDArray[np.bool_]) -> StoredResponses:
+    def select_respondents(self, keep: NDArray[np.bool_]) -> Self:
         """Keep the respondents where ``keep`` (shape (n_respondents,)) is true.
 
         Responses are counted anew, in one pass, unless none is left out.
@@ -225,7 +256,7 @@ class StoredResponses(Responses):
             counts += (block != MISSING).sum(axis=0), (block == 1).sum(axis=0)
         return replace(chosen, n_by_item=counts[0], n_correct_by_item=counts[1])
 
-    def answered(self) -> StoredResponses:
+    def answered(self) -> Self:
         """Leave out respondents who have no response to any of these items."""
         without = self.unanswered
         if not len(without):
@@ -235,22 +266,26 @@ class StoredResponses(Responses):
 
     def part(self, start: int, stop: int) -> ResponseMatrix:
         """Consecutive respondents as a matrix in memory."""
-        return ResponseMatrix.from_coded(self.rows(start, stop), self.names(start, stop), self.item_ids)
+        return self._matrix(self.rows(start, stop), self.names(start, stop))
 
     def sample(self, respondents: NDArray[np.intp]) -> ResponseMatrix:
         """Some respondents as a matrix in memory, by their places in ascending order."""
         places = respondents if self.places is None else self.places[respondents]
-        return ResponseMatrix.from_coded(self.at(respondents), self._names(places), self.item_ids)
+        return self._matrix(self.at(respondents), self._names(places))
+
+    def _matrix(self, rows: NDArray[np.int8], respondent_ids: tuple[str, ...]) -> ResponseMatrix:
+        """Rows as they are read, as a matrix."""
+        return ResponseMatrix.from_coded(rows, respondent_ids, self.item_ids)
 
     def _chosen(self, places: NDArray[np.intp]) -> NDArray[np.int8]:
         """Rows at these places, in ascending order; few that lie far apart do not fill memory with those between."""
         if not len(places):
             return self._stored(0, 0)
-        most = max(1, BLOCK // len(self.stored_items))
+        most = max(1, BLOCK // self.width)
         first, last = int(places[0]), int(places[-1]) + 1
         if last - first <= max(most, FEW_BETWEEN * len(places)):
             return self._stored(first, last)[places - first]
-        found = np.empty((len(places), len(self.stored_items)), dtype=np.int8)
+        found = np.empty((len(places), self.width), dtype=np.int8)
         start = 0
         while start < len(places):
             first = int(places[start])
@@ -260,9 +295,81 @@ class StoredResponses(Responses):
         return found
 
     def _stored(self, start: int, stop: int) -> NDArray[np.int8]:
-        width = len(self.stored_items)
-        count = (stop - start) * width
+        width, count = self.width, (stop - start) * self.width
         found = np.fromfile(self.folder / RESPONSES, dtype=np.int8, count=count, offset=start * width)
         if len(found) < count:
             raise InputError(f"cache {self.folder}: {RESPONSES} was cut off while it was read; expected it to stay")
         return found.reshape(stop - start, width)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StoredScores(StoredResponses):
+    """Scores in categories in a folder, one of a respondent to an item; a byte is a place among the levels.
+
+    Parameters
+    ----------
+    levels
+        All scores in their order, the lowest first.
+    n_by_level
+        How often each was given to each item, shape (n_items, n_levels).
+    given
+        Which of them are the item's categories, of the same shape.
+    """
+
+    levels: tuple[Any, ...]
+    n_by_level: NDArray[np.int64]
+    given: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, stored: StoredResponses, levels: Sequence[Any]) -> StoredScores:
+        """Those of a folder, counted in one pass; an item's categories are the levels that it was given."""
+        n = count_levels(stored, len(levels))
+        return cls(
+            **{one.name: getattr(stored, one.name) for one in fields(stored)},
+            levels=tuple(levels),
+            n_by_level=n,
+            given=n > 0,
+        )
+
+    @cached_property
+    def categories(self) -> tuple[tuple[Any, ...], ...]:
+        """What the codes 0, 1, ... of each item mean."""
+        return tuple(tuple(self.levels[k] for k in np.flatnonzero(own)) for own in self.given)
+
+    def _matrix(self, rows: NDArray[np.int8], respondent_ids: tuple[str, ...]) -> ResponseMatrix:
+        """Rows as the matrix that is scored: category k of 0, ..., m as k right of m."""
+        of_level = np.where(self.given, self.given.cumsum(axis=1) - 1, MISSING)
+        of_byte = np.pad(of_level, ((0, 0), (0, 1)), constant_values=MISSING).astype(np.int8)  # -1 is the last column
+        codes = of_byte[np.arange(self.n_items), rows]
+        steps = np.where(codes == MISSING, 0, self.given.sum(axis=1) - 1)
+        return ResponseMatrix.from_coded(codes, respondent_ids, self.item_ids, steps)
+
+    def select_respondents(self, keep: NDArray[np.bool_]) -> Self:
+        """Keep the respondents where ``keep`` is true; items and their categories stay as they are."""
+        some = super().select_respondents(keep)
+        return replace(some, n_by_level=count_levels(some, len(self.levels)))
+
+    def with_items(self, item_ids: Sequence[str]) -> Self:
+        """These items, in this order, all of which are stored."""
+        own = positions_of(item_ids, self.item_ids)
+        return replace(super().with_items(item_ids), n_by_level=self.n_by_level[own], given=self.given[own])
+
+    def table(self) -> pd.DataFrame:
+        """How often each level was given to each item: columns ``item_id, level, n``, a row an item's category."""
+        item, level = np.nonzero(self.given)
+        names, scores = np.array(self.item_ids, dtype=object), np.array(self.levels, dtype=object)
+        return pd.DataFrame(
+            {"item_id": names[item], "level": scores[level], "n": self.n_by_level[item, level]}
+        ).infer_objects()
+
+    def in_short(self) -> str:
+        """Size, share observed and number of levels."""
+        return ", ".join([*super().in_short().split(", ")[:-1], counted(len(self.levels), "level")])
+
+
+def count_levels(stored: StoredResponses, n_levels: int) -> NDArray[np.int64]:
+    """How often each byte is in each column, shape (n_items, n_levels)."""
+    found = np.zeros((stored.n_items, n_levels), dtype=np.int64)
+    for block in stored.blocks():
+        found += np.stack([(block == k).sum(axis=0) for k in range(n_levels)], axis=1)
+    return found

@@ -17,7 +17,7 @@ from irtbench.data.checked_settings import shows_fields
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
-from irtbench.data.stored_scores import StoredScores
+from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.anchors import AnchorError, Calibrated, KnownItems
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered
 from irtbench.estimation.driver import fenced
@@ -313,7 +313,7 @@ def fit_categories(
             doubts = find_doubts(fit.problem, fit.found, fit.priors)
         else:
             members = [labels == name for name in names]
-            rows = tuple(scores_on_device(scores.where(part), items.columns, where) for part in members)
+            rows = tuple(scores_on_device(scores.select_respondents(part), items.columns, where) for part in members)
             grouped, begin = problem_of_groups(alone, rows, n_nodes=settings.n_nodes, start=begin)
             fit, doubts = fit_in_groups(grouped, begin, settings, design=design), ()
         parameters, status = fit.problem.item_parameters(fit.found.items), with_names(fit.status, scores)
@@ -535,7 +535,8 @@ def check_categories(
     """Refuse responses that do not determine the parameters under these priors; see `fit_categories` for the errors."""
     if scores.n_respondents < FEWEST_RESPONDENTS:
         raise NotDetermined(f"fit: {scores.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}")
-    if idle := scores.unanswered:
+    if len(scores.unanswered):
+        idle = [scores.respondent_ids[i] for i in scores.unanswered]
         raise NotDetermined(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
     for item, own, model in zip(scores.item_ids, scores.categories, models, strict=True):
         if len(own) < 2:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from irtbench.data.responses import Responses
-from irtbench.data.stored_scores import StoredScores
+from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.anchors import KnownItems, anchored_errors, fit_next_to_anchors
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.item_quantiles import turned
@@ -211,7 +211,7 @@ def with_names(status: Status, responses: Responses | CodedScores | StoredScores
     ids = responses.item_ids
 
     def named(places: Sequence[int]) -> tuple[str, ...]:
-        if not places or not isinstance(responses, Responses):
+        if not places or isinstance(responses, CodedScores | StoredScores):
             return tuple(f"item {ids[j]}" for j in places)
         n, p = responses.n_by_item, responses.proportion_correct()
         return tuple(f"item {ids[j]} ({round(p[j] * n[j])} of {n[j]} right)" for j in places)

@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import entr
 
+from irtbench.data.answer_patterns import peer_shares
 from irtbench.data.given import AnswersLike, ItemsLike
 from irtbench.data.grading import NormalisationRule
-from irtbench.data.peer_agreement import peer_shares
 from irtbench.data.shown import Drawn, Shown
 from irtbench.evaluation.agreement import EmptyAnswer, answers_that_count, counts_of
 from irtbench.evaluation.gold_labels import GoldLabels

@@ -14,8 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from irtbench.data.choices import ChoiceItems
 from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.items import ChoiceItems
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.shown import Drawn, Shown, counted
 

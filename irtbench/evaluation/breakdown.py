@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTags
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.shown import Shown
-from irtbench.data.tags import ItemTags
 from irtbench.evaluation.paired_bootstrap import IntervalMethod, paired_bootstrap
 from irtbench.evaluation.paired_tests import permutation_test
 from irtbench.evaluation.proportion import wilson_interval

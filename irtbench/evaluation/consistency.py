@@ -18,10 +18,10 @@ from scipy.stats import fisher_exact
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTags
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Shown, counted
-from irtbench.data.tags import ItemTags
 from irtbench.evaluation.paired_bootstrap import paired_bootstrap
 from irtbench.evaluation.paired_tests import mcnemar
 from irtbench.evaluation.proportion import check_level, wilson_interval

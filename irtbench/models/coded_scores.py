@@ -137,11 +137,11 @@ class CodedScores:
         return self._counted(0)
 
     @property
-    def unanswered(self) -> list[str]:
-        """Respondents without any response."""
-        return [self.respondent_ids[int(i)] for i in np.flatnonzero(self.n_by_respondent == 0)]
+    def unanswered(self) -> NDArray[np.intp]:
+        """Places of the respondents without any response."""
+        return np.flatnonzero(self.n_by_respondent == 0)
 
-    def where(self, kept: NDArray[np.bool_]) -> CodedScores:
+    def select_respondents(self, kept: NDArray[np.bool_]) -> CodedScores:
         """Some of the respondents, the items and their categories as they are."""
         ids = tuple(name for name, own in zip(self.respondent_ids, kept, strict=True) if own)
         if self.places is None:

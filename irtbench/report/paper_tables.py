@@ -16,7 +16,7 @@ from irtbench.building.pruned import Pruning, PruningRound
 from irtbench.config import PublishedSettings
 from irtbench.data.grading import NormalisationRule, normalise_text
 from irtbench.data.items import ItemTable
-from irtbench.data.screening_outcomes import ScreeningOutcomes
+from irtbench.data.screening import ScreeningOutcomes
 from irtbench.evaluation.agreement import Agreement
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.formatting import COLUMNS, listing

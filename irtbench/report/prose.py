@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 
 from irtbench.config import StudyFile
-from irtbench.data.respondent_sample import Sampled
-from irtbench.data.screening import ScreeningSettings
-from irtbench.data.screening_outcomes import ScreeningOutcomes
+from irtbench.data.response_blocks import Sampled
+from irtbench.data.screening import ScreeningOutcomes, ScreeningSettings
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report import pruning_prose
 from irtbench.report.formatting import NORMALISATIONS, decimal, listing, percent, plural

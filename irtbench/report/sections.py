@@ -14,7 +14,7 @@ from irtbench.building.prune_rules import PruneRules
 from irtbench.config import PublishedSettings, StudyFile
 from irtbench.data.grading import GradingSettings
 from irtbench.data.items import ItemTable
-from irtbench.data.screening_outcomes import ScreeningOutcomes
+from irtbench.data.screening import ScreeningOutcomes
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report import (
     explanations,

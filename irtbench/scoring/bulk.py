@@ -18,18 +18,23 @@ from irtbench.data.coded_responses import MISSING
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.readers.batches import TextAmongNumbers, TextTable, opened_table
-from irtbench.data.readers.large_columns import FIRST_ROWS, Content, long_layout
-from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.readers.large_table import LargeTable, TextTable, opened_table
 from irtbench.data.readers.long_table import find_id_columns
-from irtbench.data.readers.recognise import mostly_responses
-from irtbench.data.readers.table_blocks import LongFile, RowsScattered, long_blocks, ordered_blocks, wide_blocks
-from irtbench.data.readers.wide_table import likely_respondent_column
+from irtbench.data.readers.table_blocks import (
+    FIRST_ROWS,
+    Content,
+    LongFile,
+    RowsScattered,
+    long_blocks,
+    long_layout,
+    ordered_blocks,
+    wide_blocks,
+)
+from irtbench.data.readers.wide_table import likely_respondent_column, share_graded
 from irtbench.data.response_blocks import Blocks, blocks_of
 from irtbench.data.responses import ResponseMatrix, Responses, demand_unique, name_first
 from irtbench.data.shown import counted
-from irtbench.data.stored_responses import StoredResponses
-from irtbench.data.stored_scores import StoredScores
+from irtbench.data.stored_responses import StoredResponses, StoredScores
 from irtbench.scoring.explanation import explain_all
 from irtbench.scoring.more_columns import percentiles_by_group, with_groups, with_plausible_values
 from irtbench.scoring.part_scores import BlockScores, Processes, ScoresFile
@@ -175,14 +180,14 @@ def score_file(
             write_explanations(bank, blocks, explain_in)
         return n
 
-    def wide(*, as_text: bool) -> int:
+    def wide() -> int:
         respondent = likely_respondent_column(list(table.names), columns)
         items = [name for name in table.names if name != respondent]
         left_out[:] = check_known(items, bank.scales, unknown_items)
         known = set(item_ids_of(bank))
         items = [item for item in items if item in known]
         keys = keys_of(bank, rules) if holds_answers(table, items, content) else None
-        blocks = wide_blocks(table, respondent, items, keys, as_text=as_text)
+        blocks = wide_blocks(table, respondent, items, keys)
 
         def identity() -> dict[str, Any]:
             graded = None if keys is None else repr(rules)
@@ -191,13 +196,13 @@ def score_file(
 
         return write(replace(blocks, identity=identity), place=unfinished)
 
-    def long(*, as_text: bool) -> int:
+    def long() -> int:
         found = long_layout(table.names, columns, content)
         if found is None:
             what = "responses or answers" if content == "auto" else content
             raise InputError(f"{table.in_words}: expected columns of respondents, items and {what} for a long table")
         own, keys = items_left_out(bank.scales), keys_of(bank, rules) if found[1] else None
-        file = LongFile(table, found[0], item_ids_of(bank), unknown_items, keys, as_text, own.keys())
+        file = LongFile(table, found[0], item_ids_of(bank), unknown_items, keys, left_out=own.keys())
         try:
             n = write(long_blocks(file), trials=found[0].has_trials)
         except RowsScattered:
@@ -206,12 +211,7 @@ def score_file(
         left_out[:] = among(own, sorted(file.seen_left_out))
         return n
 
-    score = wide if is_wide else long
-    try:
-        n = score(as_text=False)
-    except TextAmongNumbers:
-        progress("not all responses are numbers: reading them as text")
-        n = score(as_text=True)
+    n = wide() if is_wide else long()
     table.demand_unchanged()
     return n
 
@@ -234,13 +234,13 @@ def holds_answers(table: LargeTable | TextTable, items: Sequence[str], content: 
     first = next(table.rows(texts, rows=FIRST_ROWS), None) if len(texts) == len(items) else None
     if first is None:
         return False
-    cells = pd.concat([pd.Series(first[2].column(item).cast(pa.string()).to_pylist(), dtype=object) for item in texts])
-    return not mostly_responses(cells.fillna(""))
+    cells = [text or "" for item in texts for text in first[2].column(item).cast(pa.string()).to_pylist()]
+    return not share_graded(cells) > 0.5
 
 
 def score_matrix(
     bank: ItemBank | Scale,
-    responses: Responses | StoredScores,
+    responses: Responses,
     target: str | Path,
     settings: ScoringSettings | None = None,
     *,

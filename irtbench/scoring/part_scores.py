@@ -32,7 +32,6 @@ from irtbench.bank.bank import ItemBank
 from irtbench.data import response_blocks
 from irtbench.data.harmless_text import guarded_table
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.batches import TextAmongNumbers
 from irtbench.data.readers.part_values import without_guards
 from irtbench.data.readers.row_order import SeenNames
 from irtbench.data.response_blocks import Blocks, Unmade
@@ -90,7 +89,7 @@ class BlockScores:
                 return self.blocks.n_respondents or 0
         try:
             n = self._written(kept, progress)
-        except (InputError, TextAmongNumbers):  # what was scored is of no use to a run with other input
+        except InputError:  # what was scored is of no use to a run with other input
             if kept is not None:
                 kept.remove()
             raise
@@ -147,9 +146,9 @@ class BlockScores:
 
     def _written(self, kept: KeptScores | None, progress: Callable[[str], None]) -> int:
         """Write the scores of all blocks, and say how many respondents they are of."""
-        blocks, n, n_scales = self.blocks, 0, len(self.bank.scales)
+        blocks, n, n_scales, seen = self.blocks, 0, len(self.bank.scales), SeenNames()
         of = "" if blocks.n_respondents is None else f" of {blocks.n_respondents}"
-        with ScoresFile(self.target) as file, SeenNames(self.target.parent) as seen:
+        with ScoresFile(self.target) as file:
             if self.before is not None:
                 file.write(file.rows_of(self.before))
             for table in in_turn(self._calls(range(len(blocks.pieces)), kept)):

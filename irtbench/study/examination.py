@@ -13,8 +13,7 @@ from irtbench.data.grading import GradingSettings, grade, normalise_answers
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.long_table import LongTable, ReadingSummary, find_column, find_id_columns, summarise
-from irtbench.data.readers.recognise import mostly_responses
-from irtbench.data.readers.wide_table import unlike_the_others
+from irtbench.data.readers.wide_table import share_graded, unlike_the_others
 from irtbench.data.shown import Shown, counted
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.study.effort import CommandAdvice, Prior, Shape, advise, choose_prior
@@ -192,7 +191,7 @@ def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
         wide = wide.set_index("respondent_id") if "respondent_id" in names else wide.rename_axis("respondent_id")
         frame, layout = as_answers(wide), "wide"
         numbers_only = wide.select_dtypes(["number", "bool"]).shape == wide.shape
-        graded = numbers_only or mostly_responses(frame["answer"].astype(str))
+        graded = numbers_only or share_graded(frame["answer"].astype(str).to_list()) > 0.5
         if graded:  # who, or what, has no response is looked at too
             frame = wide.reset_index().melt("respondent_id", var_name="item_id", value_name="answer")
             frame = frame.astype({"respondent_id": str, "item_id": str})

@@ -16,7 +16,7 @@ from irtbench.analysis.linear_logistic_test import LinearLogisticTest, linear_lo
 from irtbench.bank.scale import Scale
 from irtbench.building.removals import without_constant
 from irtbench.data.input_error import InputError
-from irtbench.data.item_features import ItemFeatures
+from irtbench.data.items import ItemFeatures
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.table import read_table
 

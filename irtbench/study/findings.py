@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from irtbench.data.grading import loose_form
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Figures
 from irtbench.data.sparse_responses import SparseResponses
-from irtbench.data.vocabulary import loose_form
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
 from irtbench.study.effort import FEW_RESPONSES
 

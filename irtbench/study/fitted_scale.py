@@ -18,7 +18,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.response_blocks import ROWS
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
-from irtbench.data.stored_scores import StoredScores
+from irtbench.data.stored_responses import StoredScores
 from irtbench.models.item_parameters import ItemParameters, sensible_items
 from irtbench.models.quadrature import Quadrature, normal_population
 from irtbench.scoring.ability import Abilities
@@ -333,7 +333,7 @@ class InCategories(Fit):
             raise InputError(f"file {place}: no item has two different scores; expected some, which alone tell")
         if isinstance(given, StoredScores):
             some = given.select_items([*n.index[enough]])
-            return some.answered(), left_out, sorted(some.coded.idle_ids())
+            return some.answered(), left_out, sorted(some.idle_ids())
         data = given.loc[:, enough].dropna(how="all")
         return data, left_out, sorted(set(given.index) - set(data.index))
 
@@ -482,7 +482,7 @@ def norms_of(abilities: Sequence[Abilities]) -> Norms:
     return Norms(theta, standard_error=errors)
 
 
-def with_sample_as_norms(scale: Scale, data: Responses | StoredScores, seed: int) -> Scale:
+def with_sample_as_norms(scale: Scale, data: Responses, seed: int) -> Scale:
     """The same with some of the respondents, drawn at random, as its norm sample."""
     some = data.sample(norm_places(data.n_respondents, seed))
     settings = ScoringSettings(item_error="none")

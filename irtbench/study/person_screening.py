@@ -17,10 +17,9 @@ from irtbench.config import StudyFile
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.grading import as_compared
 from irtbench.data.input_error import InputError
-from irtbench.data.respondent_sample import some_respondents
+from irtbench.data.response_blocks import some_respondents
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.screening import Screening, apply_rules, demand_given, demand_somebody
-from irtbench.data.screening_outcomes import ScreeningOutcomes
+from irtbench.data.screening import Screening, ScreeningOutcomes, apply_rules, demand_given, demand_somebody
 from irtbench.data.shown import Shown
 from irtbench.diagnostics.answer_similarity import AnswerSimilarity, answer_similarity
 from irtbench.diagnostics.person_fit import person_fit

@@ -18,14 +18,13 @@ from irtbench.bank.scale import Scale
 from irtbench.building.checkpoint import from_plain, to_plain
 from irtbench.building.pruned import Pruning
 from irtbench.config import StudyFile
-from irtbench.data.file_hash import text_hash
 from irtbench.data.harmless_text import escaped, lone_surrogate
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.respondent_sample import Sampled
+from irtbench.data.place import text_hash
+from irtbench.data.response_blocks import Sampled
 from irtbench.data.responses import ResponseMatrix, share_correct
-from irtbench.data.screening import Screening
-from irtbench.data.screening_outcomes import ScreeningOutcomes
+from irtbench.data.screening import Screening, ScreeningOutcomes
 from irtbench.data.shown import Shown, counted
 from irtbench.diagnostics.local_dependence import LocalDependence
 from irtbench.estimation.fitted import FittedModel

@@ -23,9 +23,9 @@ from irtbench.building.pruned import Pruning
 from irtbench.building.pruning import prune
 from irtbench.building.removals import without_constant
 from irtbench.config import StudyFile
-from irtbench.data.file_hash import file_hash
 from irtbench.data.items import ItemTable
-from irtbench.data.respondent_sample import some_respondents
+from irtbench.data.place import file_hash
+from irtbench.data.response_blocks import some_respondents
 from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.data.screening import Screening
 from irtbench.estimation.fit import fit_model

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from irtbench.data.answer_times import RapidGuesses, rapid_guesses
+from irtbench.data.answer_patterns import RapidGuesses, rapid_guesses
 from irtbench.data.grading import grade
 from irtbench.data.items import ItemTable
 from irtbench.data.screening import Screening, ScreeningSettings, screen

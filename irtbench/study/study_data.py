@@ -11,7 +11,6 @@ import pandas as pd
 
 from irtbench.bank.norms import Norms, rake, raked_norms
 from irtbench.config import DataSettings, StudyFile
-from irtbench.data.approval_rates import APPROVAL_COLUMNS, approval_column, approval_rates
 from irtbench.data.grading import grade
 from irtbench.data.how_to_read import ReadingOptions
 from irtbench.data.input_error import InputError
@@ -21,7 +20,15 @@ from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.long_table import find_id_columns
 from irtbench.data.readers.part_values import as_text, names_of
 from irtbench.data.readers.recognise import holds_responses, is_outside, read_answers, read_responses
-from irtbench.data.readers.respondents import is_prolific, read_respondents, respondents_of, weights_of
+from irtbench.data.readers.respondents import (
+    APPROVAL_COLUMNS,
+    approval_column,
+    approval_rates,
+    is_prolific,
+    read_respondents,
+    respondents_of,
+    weights_of,
+)
 from irtbench.data.readers.table import demand_columns, read_table
 from irtbench.data.readers.table_blocks import ROWS_READ
 from irtbench.data.readers.trials import PAIR

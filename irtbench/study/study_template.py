@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal
 import pandas as pd
 
 from irtbench.building.prune_rules import FEWEST_ITEMS
+from irtbench.data.grading import is_closed
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.long_table import LongTable
-from irtbench.data.vocabulary import is_closed
 from irtbench.study.examination import Examination
 
 if TYPE_CHECKING:

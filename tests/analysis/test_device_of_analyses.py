@@ -15,7 +15,7 @@ from irtbench.analysis.explained_responses import Kind, fit_explanatory_items
 from irtbench.analysis.guessing import guessing_test
 from irtbench.analysis.item_bias import Method, item_bias
 from irtbench.analysis.linear_logistic_test import linear_logistic_test
-from irtbench.data.item_features import ItemFeatures
+from irtbench.data.items import ItemFeatures
 from irtbench.estimation.bifactor import fit_bifactor
 from irtbench.estimation.settings import Device
 

@@ -8,7 +8,7 @@ import pytest
 
 from builders.commands_here import run_main
 from irtbench.analysis.explained_difficulty import explain_difficulty
-from irtbench.data.item_features import ItemFeatures
+from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fit_categories import fit_categories

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty, explain_difficulty
 from irtbench.data.input_error import InputError
-from irtbench.data.item_features import ItemFeatures
+from irtbench.data.items import ItemFeatures
 from irtbench.estimation.fit import fit_model
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses

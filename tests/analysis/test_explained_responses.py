@@ -18,7 +18,7 @@ from irtbench.analysis.explained_responses import (
 )
 from irtbench.analysis.meta_regression import Estimates, meta_regression
 from irtbench.data.input_error import InputError
-from irtbench.data.item_features import ItemFeatures
+from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import fit_model

@@ -9,7 +9,7 @@ from scipy.optimize import approx_fprime
 
 from irtbench.analysis.linear_logistic_test import linear_logistic_test
 from irtbench.data.input_error import InputError
-from irtbench.data.item_features import ItemFeatures
+from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid, rescaled

@@ -13,9 +13,9 @@ from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.building.assembly import assemble_forms, form_bank
-from irtbench.data.harness_ids import harness_ids
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
+from irtbench.data.sheets import harness_ids
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import estimate_ability

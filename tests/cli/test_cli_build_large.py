@@ -19,7 +19,7 @@ from irtbench.cli import large
 from irtbench.data import response_blocks
 from irtbench.data.readers import large_table, table_blocks
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.respondent_sample import draw_respondents
+from irtbench.data.response_blocks import draw_respondents
 
 
 @pytest.fixture
@@ -286,7 +286,6 @@ def test_what_screening_changes_and_a_control_are_of_a_sample(
     ("key", "data", "rules", "more"),
     [
         ("model.prior = hierarchical", "", '[model]\nprior = "hierarchical"', ""),
-        ("data.threshold", "threshold = 0.5", "", ""),
     ],
 )
 def test_what_needs_memory_is_refused_where_it_cannot_be_had(

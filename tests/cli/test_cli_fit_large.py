@@ -18,7 +18,7 @@ from irtbench.cli import large
 from irtbench.data import response_blocks
 from irtbench.data.readers import large_table, table_blocks
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.response_store import held
+from irtbench.data.response_store import locked
 from irtbench.data.stored_responses import RESPONSES
 
 SAME = ("n_respondents", "n_items", "n_responses", "n_parameters", "converged", "steps", "items_left_out", "prior")
@@ -196,7 +196,7 @@ def test_an_address_is_read_whatever_its_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [("--prior", "hierarchical"), ("--factors", "2"), ("--threshold", "0.5"), ("--trials", "first")],
+    [("--prior", "hierarchical"), ("--factors", "2"), ("--trials", "first")],
     ids=lambda options: options[0],
 )
 def test_what_needs_all_responses_has_them_in_memory(
@@ -213,7 +213,7 @@ def test_two_runs_do_not_share_a_cache(everything_is_large: None, tmp_path: Path
     place, cache = write_parts(wide_frame(drawn(120, 5)), tmp_path / "in"), tmp_path / "cache"
     fit(place, tmp_path / "a", "--cache", cache)
     (folder,) = cache.iterdir()
-    with held(folder, large.RUNNING):
+    with locked(folder, large.RUNNING):
         for options in ((), ("--remove-cache",)):
             ended = run_main("fit", place, "-o", tmp_path / "b", "--cache", cache, *options)
             assert ended.status == 2

@@ -11,7 +11,7 @@ import pytest
 
 from builders.command_line import refused, run
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.tagged_items import read_testlets
+from irtbench.data.readers.item_table import read_testlets
 
 
 @pytest.fixture(scope="module")

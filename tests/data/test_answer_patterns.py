@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.data.answer_patterns import longest_pattern, longest_run
+from irtbench.data.answer_patterns import longest_pattern, longest_run, rapid_guesses, robust_time_limit
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.respondents import approval_rates
 
 
 def table(*rows):
@@ -43,3 +45,96 @@ def test_patterns_are_short_where_people_read_and_items_come_in_random_order():
     slips = np.tile(["0", "1"], (50, 45))
     slips[rng.random(slips.shape) < 0.02] = "2"
     assert (longest_pattern(table(*slips)) > 12).mean() > 0.9
+
+
+NAN = np.nan
+
+
+def times(values):
+    n_respondents, n_items = np.shape(values)
+    return pd.DataFrame(
+        {
+            "respondent_id": np.repeat([f"r{i}" for i in range(n_respondents)], n_items),
+            "item_id": np.tile([f"q{j}" for j in range(n_items)], n_respondents),
+            "seconds": np.ravel(values),
+        }
+    )
+
+
+def test_the_limit_by_hand_and_its_rate():
+    # logs 0 1 2 3 4: median 2, median absolute deviation 1, s = 1 / .67449
+    limit = robust_time_limit(np.exp([0.0, 1, 2, 3, 4]), 0.1)
+    assert limit == pytest.approx(np.exp(2 - 1.2815515655446004 / 0.6744897501960817))
+    rng = np.random.default_rng(1)
+    honest = np.exp(rng.normal(2, 0.4, 20_000))
+    assert (honest < robust_time_limit(honest, 0.02)).mean() == pytest.approx(0.02, abs=0.004)
+    # a tenth who click move it little: honest people below it stay few
+    crowd = np.concatenate([honest, np.exp(rng.normal(0, 0.3, 2_000))])
+    limit = robust_time_limit(crowd, 0.02)
+    assert (honest < limit).mean() < 0.02
+    assert (crowd[20_000:] < limit).mean() > 0.95
+    assert np.isnan(robust_time_limit(np.array([NAN, 0.0]), 0.1))
+
+
+def test_normative_thresholds_by_hand():
+    # q0: mean 10, threshold 1; q1: mean 200, a tenth is 20, at most 10; q2: no times
+    found = rapid_guesses(times([[0.5, 400, NAN], [19.5, 5, NAN], [10, 195, NAN]]))
+    assert found.thresholds.to_dict() == {"q0": 1.0, "q1": 10.0}
+    assert found.rapid.reshape(3, 3).tolist() == [[True, False, False], [False, True, False], [False, False, False]]
+    assert found.effort.to_dict() == {"r0": 0.5, "r1": 0.5, "r2": 1.0}
+    with pytest.raises(InputError, match="share must be between 0 and 1"):
+        rapid_guesses(times([[1.0]]), share=1)
+
+
+def test_the_mixture_finds_planted_guesses_and_none_where_there_is_one_kind():
+    rng = np.random.default_rng(2)
+    n = 1_000
+    solutions = np.exp(rng.normal(2.3, 0.4, (n, 4)))
+    guesses = rng.random((n, 4)) < 0.1
+    guesses[:, 3] = False  # on q3 nobody guesses
+    found = rapid_guesses(times(np.where(guesses, np.exp(rng.normal(0.2, 0.4, (n, 4))), solutions)), method="mixture")
+    assert np.isnan(found.thresholds["q3"])
+    rapid = found.rapid.reshape(n, 4)
+    assert rapid[guesses].mean() > 0.95
+    assert rapid[~guesses].mean() < 0.02
+    # few times: no threshold rather than a wrong one
+    assert rapid_guesses(times(solutions[:40]), method="mixture").thresholds.isna().all()
+    assert rapid_guesses(times(np.zeros((60, 1))), method="mixture").effort.isna().all()
+
+
+def test_two_kinds_of_times_are_apart_in_their_own_standard_deviations():
+    # means .9 apart: 4.5 pooled standard deviations of .2, and 1.2 of .75
+    rng = np.random.default_rng(4)
+    guesses = rng.random(4_000) < 0.3
+    narrow = np.exp(np.where(guesses, 1.4, 2.3) + rng.normal(0, 0.2, 4_000))
+    wide = np.exp(np.where(guesses, 1.4, 2.3) + rng.normal(0, 0.75, 4_000))
+    assert np.exp(1.6) < rapid_guesses(times(narrow[:, None]), method="mixture").thresholds["q0"] < np.exp(2.1)
+    assert np.isnan(rapid_guesses(times(wide[:, None]), method="mixture").thresholds["q0"])
+
+
+def rates(*texts):
+    return pd.DataFrame({"respondent_id": [f"r{i}" for i in range(len(texts))], "approval_rate": texts})
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (("97%", "100% (45/45)", "0% (0/2)", ""), [0.97, 1, 0]),
+        ((".97", "1", "0.5", "NA"), [0.97, 1, 0.5]),
+        (("97", "100", "1"), [0.97, 1, 0.01]),
+        (("0.5%", "1%"), [0.005, 0.01]),
+    ],
+)
+def test_approval_rates_as_platforms_write_them(texts, expected):
+    found = approval_rates(rates(*texts), "approval_rate", place="file x.csv")
+    assert found.tolist() == pytest.approx(expected)
+
+
+def test_odd_approval_rates_are_named():
+    with pytest.raises(InputError, match=r"x.csv, column approval_rate: respondent r1 has 'good'; expected a rate"):
+        approval_rates(rates("97%", "good"), "approval_rate", place="file x.csv")
+    with pytest.raises(InputError, match="respondent r0 has '970'"):
+        approval_rates(rates("970"), "approval_rate", place="file x.csv")
+    two = pd.DataFrame({"respondent_id": ["a", "a"], "approval_rate": ["97%", "98%"]})
+    with pytest.raises(InputError, match="respondent a has two rates"):
+        approval_rates(two, "approval_rate", place="file x.csv")

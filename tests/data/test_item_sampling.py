@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irtbench.data.booklets import deal_items, make_booklets
 from irtbench.data.input_error import InputError
-from irtbench.data.item_sampling import AgreementLevel, annotated_items, sample_items
+from irtbench.data.item_sampling import AgreementLevel, annotated_items, deal_items, make_booklets, sample_items
 
 
 def corpus(rows):

@@ -187,7 +187,7 @@ def test_answer_and_response_of_one_file_are_not_confused(write):
     path = write("respondent_id,item_id,response,correct\nr,a,1,0\nr,b,0,1\n")
     assert list(read_responses(path).frame["response"]) == [0, 1]
     assert list(read_answers(path, columns={"answer": "response"}).frame["answer"]) == ["1", "0"]
-    # 'label' beside 'answer' is the item's label
+    # 'label' next to 'answer' is the item's label
     path = write("respondent_id,item_id,label,answer\nr,a,neutral,yes\n")
     assert list(read_answers(path).frame["answer"]) == ["yes"]
 
@@ -281,7 +281,7 @@ def test_wide_table_with_respondents_named_in_another_column(write):
         ("who,q1,q2\nann,1,0\nbob,1,7\n", "row 2 (line 3), column q2: expected 1, 0 or missing but got '7'"),
         ("who,q1\nann,1\nann,0\n", "column who: respondents must be unique but ann is repeated"),
         ("who,q1\nann,1\n,0\n", "row 2 (line 3), column who: expected a name but it is empty"),
-        ("who,q1,\nann,1,0\n", "expected a named column for each item beside 'who'"),
+        ("who,q1,\nann,1,0\n", "expected a named column for each item besides 'who'"),
     ],
 )
 def test_wrong_wide_tables_are_refused(write, text, message):

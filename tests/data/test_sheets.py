@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.data.booklets import make_booklets
 from irtbench.data.input_error import InputError
+from irtbench.data.item_sampling import make_booklets
 from irtbench.data.readers import read_answers
 from irtbench.data.sheets import SheetFormat, crowd_sheets
 

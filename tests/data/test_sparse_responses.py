@@ -1,10 +1,17 @@
 """Sparse responses: the same fit as from the full matrix, and the long form checked like it."""
 
+from math import comb, log
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.long_table import summarise
+from irtbench.data.readers.recognise import read_answers, read_responses
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses, responses_from_long
 from irtbench.estimation.fit import fit_model
@@ -114,3 +121,125 @@ def test_adam_on_a_sparse_list_gives_what_it_gives_on_the_matrix() -> None:
     assert found.converged
     assert found.log_likelihood == pytest.approx(dense.log_likelihood, abs=1e-8)
     np.testing.assert_allclose(found.items.discrimination, dense.items.discrimination, atol=1e-8)
+
+
+NAN = np.nan
+TRIED = ResponseMatrix(
+    np.array([[2.0, 0.0, NAN], [1.0, NAN, 3.0]]), ("s", "t"), ("a", "b", "c"), np.array([[4, 1, 0], [1, 0, 3]])
+)
+
+
+def test_counts_by_hand() -> None:
+    assert TRIED.n_responses == 9
+    assert TRIED.n_by_respondent.tolist() == [5, 4]
+    assert TRIED.n_items_by_respondent.tolist() == [2, 2]
+    assert TRIED.n_by_item.tolist() == [5, 1, 3]
+    assert TRIED.n_correct_by_item.tolist() == [3, 0, 3]
+    assert TRIED.accuracy().tolist() == [(2 / 4 + 0) / 2, 1.0]
+    assert TRIED.proportion_correct().tolist() == [3 / 5, 0, 1]
+    assert TRIED.log_coefficients() == pytest.approx(log(comb(4, 2)))
+    assert not TRIED.is_complete
+
+
+def test_parts_and_the_long_form_keep_the_trials() -> None:
+    part = TRIED.select_items(["c", "a"]).select_respondents(np.array([False, True]))
+    assert part.trials is not None
+    assert (part.correct.tolist(), part.trials.tolist()) == ([[3, 1]], [[3, 1]])
+    table = TRIED.to_long()
+    assert list(table) == ["respondent_id", "item_id", "n_correct", "n_trials"]
+    again = ResponseMatrix.from_long(table, item_ids=TRIED.item_ids)
+    np.testing.assert_array_equal(again.correct, TRIED.correct)
+    np.testing.assert_array_equal(again.trials, TRIED.trials)
+    sparse = SparseResponses.from_long(table)
+    for name in ("n_by_item", "n_by_respondent", "n_correct_by_item"):
+        np.testing.assert_array_equal(getattr(sparse, name), getattr(TRIED, name))
+    assert sparse.log_coefficients() == pytest.approx(TRIED.log_coefficients())
+    np.testing.assert_array_equal(sparse.respondents(1, 2).select_items(["c"]).to_matrix().trials, [[3]])
+
+
+def test_where_nothing_was_tried_twice_there_are_no_trials() -> None:
+    once = ResponseMatrix(np.array([[1.0, NAN]]), ("s",), ("a", "b"), np.array([[1, 0]]))
+    assert once.trials is None
+    assert once.values.tolist()[0][0] == 1
+
+
+@pytest.mark.parametrize(
+    ("correct", "trials", "saying"),
+    [
+        ([[3.0]], [[2]], "expected a whole number right of a whole number of trials"),
+        ([[0.5]], [[2]], "but got 0.5 of 2"),
+        ([[-1.0]], [[2]], "but got -1 of 2"),
+        ([[NAN]], [[2]], "missing where that is 0, but got nan of 2"),
+        ([[0.0]], [[0]], "but got 0 of 0"),
+        ([[1.0]], [[2, 2]], r"trials of shape \(1, 2\)"),
+        ([[2.0]], [[1]], "but got 2 of 1"),
+    ],
+)
+def test_counts_that_cannot_be_are_refused(correct: list[list[float]], trials: list[list[int]], saying: str) -> None:
+    with pytest.raises(InputError, match=saying):
+        ResponseMatrix(np.array(correct), ("s",), ("a",), np.array(trials))
+
+
+CELLS = st.lists(
+    st.tuples(st.sampled_from("rs"), st.sampled_from("ab"), st.sampled_from([0.0, 1.0, NAN])), min_size=1, max_size=12
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CELLS)
+def test_rows_told_apart_by_a_trial_are_counted(cells: list[tuple[str, str, float]]) -> None:
+    table = pd.DataFrame(cells, columns=["respondent_id", "item_id", "response"])
+    table["trial"] = table.groupby(["respondent_id", "item_id"]).cumcount()
+    for found in (ResponseMatrix.from_long(table), SparseResponses.from_long(table).to_matrix()):
+        for i, respondent in enumerate(found.respondent_ids):
+            for j, item in enumerate(found.item_ids):
+                own = [x for r, c, x in cells if (r, c) == (respondent, item) and not np.isnan(x)]
+                assert found.n_trials[i, j] == len(own)
+                assert np.nan_to_num(found.correct[i, j]) == sum(own)
+
+
+def test_a_table_of_counts_is_read_reduced_and_summed(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text("respondent_id,item_id,n_correct,n_trials\ns,a,2,4\ns,b,0,1\nt,a,3,4\nt,b,,0\n")
+    read = read_responses(path, trials="count")
+    found = summarise(read)
+    assert (found.content, found.n_responses, found.n_trials, found.proportion_correct) == ("response", 9, 4, 5 / 9)
+    assert ResponseMatrix.from_long(read.frame).trials is not None
+    assert read_responses(path, trials="any").frame["response"].fillna(-1).tolist() == [1, 0, 1, -1]
+    assert read_responses(path, trials="majority").frame["response"].fillna(-1).tolist() == [0, 0, 1, -1]
+    assert read_responses(path, trials="mean", threshold=0.5).frame["response"].fillna(-1).tolist() == [1, 0, 1, -1]
+    for trials in ("error", "first"):
+        with pytest.raises(InputError, match="counted without their order; choose mean, majority or any"):
+            read_responses(path, trials=trials)  # type: ignore[arg-type]
+    path.write_text("respondent_id,item_id,n_correct,n_trials,trial\ns,a,2,4,x\ns,a,1,3,y\n")
+    (row,) = read_responses(path, trials="count").frame.to_dict("records")
+    assert (row["n_correct"], row["n_trials"]) == (3, 7)
+    path.write_text("respondent_id,item_id,n_correct,n_trials\ns,a,2,4\ns,a,1,3\n")
+    with pytest.raises(InputError, match=r"duplicate .* pairs that no trial tells apart: \(s, a\)"):
+        read_responses(path, trials="count")
+    path.write_text("respondent_id,item_id,n_correct,n_trials\ns,a,5,4\n")
+    with pytest.raises(InputError, match="a whole number right of a whole number of trials but got 5 of 4"):
+        read_responses(path, trials="count")
+    path.write_text("system,question,k,n\ns,a,2,4\n")
+    names = {"respondent_id": "system", "item_id": "question", "n_correct": "k", "n_trials": "n"}
+    assert read_responses(path, trials="count", columns=names).frame["n_trials"].tolist() == [4]
+
+
+def test_trials_a_row_each_are_counted_and_without_them_nothing_changes(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("respondent_id,item_id,trial,response\ns,a,1,1\ns,a,2,0\ns,b,1,1\n")
+    frame = read_responses(path, trials="count").frame
+    assert frame[["n_correct", "n_trials"]].to_numpy().tolist() == [[1, 2], [1, 1]]
+    path.write_text("respondent_id,item_id,response\ns,a,1\ns,b,1\n")
+    assert "n_trials" not in read_responses(path, trials="count").frame
+    path.write_text("respondent_id,item_id,response\ns,a,1\ns,a,1\n")
+    with pytest.raises(InputError, match="that no trial tells apart"):
+        read_responses(path, trials="count")
+    path.write_text("respondent_id,item_id,trial,answer\ns,a,1,x\ns,a,2,y\n")
+    assert len(read_answers(path, trials="count").frame) == 2  # counted once they are graded
+
+
+def test_a_number_of_trials_has_a_bound(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"respondent_id,item_id,n_correct,n_trials\na,i1,1,{'9' * 38}\n")
+    with pytest.raises(InputError, match=r"a whole number of trials, at most 1,000,000, but got 1 of 1e\+38"):
+        read_responses(tmp_path / "a.csv")

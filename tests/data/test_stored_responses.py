@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from builders.simulated import drawn
 from builders.stored import on_disk
 from irtbench.data.input_error import InputError
-from irtbench.data.name_file import NameFile
-from irtbench.data.response_store import LOCK, ResponseStore, checksum, held, unchanged
-from irtbench.data.stored_responses import RESPONSES, STATE, StoredResponses
+from irtbench.data.response_store import LOCK, ResponseStore, checksum, locked, unchanged
+from irtbench.data.stored_responses import RESPONSES, STATE, NameFile, StoredResponses
 
 IDENTITY = {"files": [["a", 1, "2"]]}
 VALUES = np.array([[1, 0, -1], [0, 0, 1], [-1, -1, -1], [1, 1, 1]], dtype=np.int8)
@@ -244,16 +243,16 @@ def test_a_store_that_was_stopped_goes_on_after_its_last_part(tmp_path: Path) ->
 
 def test_a_store_has_one_writer(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
-    with held(folder), pytest.raises(InputError, match="another run works in it"), held(folder):
+    with locked(folder), pytest.raises(InputError, match="another run works in it"), locked(folder):
         pass
-    with held(folder):
+    with locked(folder):
         (folder / "scores").mkdir()
-    with held(folder, remove=True):
+    with locked(folder, remove=True):
         (folder / RESPONSES).touch()
     assert not folder.exists()
 
 
 def test_a_lock_that_another_run_has_just_removed_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fcntl.flock", lambda *_: (tmp_path / LOCK).unlink())
-    with pytest.raises(InputError, match="another run works in it"), held(tmp_path):
+    with pytest.raises(InputError, match="another run works in it"), locked(tmp_path):
         pass

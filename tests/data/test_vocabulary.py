@@ -3,10 +3,9 @@
 import pandas as pd
 import pytest
 
-from irtbench.data.grading import GradingSettings, grade
+from irtbench.data.grading import GradingSettings, grade, labels_by_loose_form
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.vocabulary import labels_by_loose_form
 
 LABELS = ("contradiction", "entailment", "neutral")
 N = 12

@@ -1,7 +1,6 @@
 """Fits of several abilities, testlets, upper asymptotes, many scales and few respondents on another device."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -148,7 +147,9 @@ def several_trials(device: Device) -> Numbers:
     once = drawn(n=300, n_items=8)
     again = np.random.default_rng(0).random(once.values.shape) < 0.2 + 0.6 * once.values
     trials = np.full(once.values.shape, 2)
-    return one_ability(device, responses=replace(once, correct=once.values + again, trials=trials))
+    return one_ability(
+        device, responses=ResponseMatrix(once.values + again, once.respondent_ids, once.item_ids, trials)
+    )
 
 
 ROUTES: dict[str, Callable[[Device], Numbers]] = {

@@ -11,7 +11,7 @@ import pytest
 
 import irtbench
 from irtbench.data.sparse_responses import SparseResponses
-from irtbench.data.stored_scores import StoredScores
+from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.fit_categories import fit_categories
 
 MODELS: dict[str, dict[str, Any]] = {

@@ -9,6 +9,7 @@ import torch
 
 from builders.problem import make_problem
 from builders.simulated import drawn
+from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import (
@@ -133,7 +134,7 @@ def test_an_item_without_guessing_stays_at_no_guessing_and_one_with_it_leaves() 
     responses = drawn(3000, 8)
     lifted = responses.values.copy()
     lifted[:, 0] = np.maximum(lifted[:, 0], rng.random(3000) < 0.3)
-    responses = replace(responses, correct=lifted)
+    responses = ResponseMatrix(lifted, responses.respondent_ids, responses.item_ids)
     problem = make_problem(responses, free=True)
     start = find_mode(make_problem(responses)).items  # where c = 0
     mode = find_mode(problem, start=start)

@@ -61,11 +61,10 @@ def test_the_order_of_rows_and_columns_changes_nothing() -> None:
     _, _, responses = simulated(40, 60, seed=3)  # one item goes with the score neither up nor down
     rng = np.random.default_rng(0)
     rows, columns = rng.permutation(40), rng.permutation(60)
-    shuffled = replace(
-        responses,
-        correct=responses.values[rows][:, columns],
-        respondent_ids=tuple(responses.respondent_ids[i] for i in rows),
-        item_ids=tuple(responses.item_ids[j] for j in columns),
+    shuffled = ResponseMatrix(
+        responses.values[rows][:, columns],
+        tuple(responses.respondent_ids[i] for i in rows),
+        tuple(responses.item_ids[j] for j in columns),
     )
     one, other = fit_model(responses, HIERARCHICAL), fit_model(shuffled, HIERARCHICAL)
     assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=1e-3)
@@ -255,7 +254,7 @@ def test_an_item_that_all_got_right_is_the_easiest_and_the_least_known() -> None
     _, _, responses = simulated(20, 15, seed=5)
     values = responses.values.copy()
     values[:, 0] = 1.0
-    fitted = fit_model(replace(responses, correct=values), HIERARCHICAL)
+    fitted = fit_model(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), HIERARCHICAL)
     assert fitted.converged
     errors = fitted.items.standard_errors()["intercept"]
     assert errors[0] > 1.3 * np.median(errors)

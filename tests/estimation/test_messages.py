@@ -298,7 +298,7 @@ def test_a_respondent_who_got_everything_right_has_a_finite_ability() -> None:
     _, _, responses = simulated(30, 400, seed=5)
     values = responses.values.copy()
     values[0] = 1.0
-    fitted = fit_model(replace(responses, correct=values), HIERARCHICAL)
+    fitted = fit_model(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), HIERARCHICAL)
     assert fitted.converged
     assert fitted.abilities is not None
     assert fitted.abilities.theta[0] == fitted.abilities.theta.max()

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from irtbench.data.stored_scores import StoredScores
+from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation import threads
 from irtbench.estimation.marginal import e_step
 
@@ -106,7 +106,7 @@ def test_labels_have_the_order_of_the_levels(tmp_path: Path) -> None:
 
 def test_chosen_respondents_keep_the_categories_of_all(tmp_path: Path) -> None:
     stored = on_disk(grades(), tmp_path)
-    some = stored.where(np.arange(400) < 3)
+    some = stored.select_respondents(np.arange(400) < 3)
     assert (some.n_respondents, some.categories) == (3, stored.categories)
     assert some.n_by_level.sum() == some.n_by_item.sum()
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from irtbench.data.answer_patterns import peer_agreement
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.peer_agreement import peer_agreement
 from irtbench.evaluation.agreement import agreement, counts_of
 from irtbench.evaluation.agreement_tables import item_agreement, respondent_agreement
 from irtbench.evaluation.chance_agreement import (

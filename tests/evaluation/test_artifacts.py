@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.data.choices import ChoiceItems
 from irtbench.data.input_error import InputError
+from irtbench.data.items import ChoiceItems
 from irtbench.data.readers.item_table import read_choices, read_items
 from irtbench.evaluation.artifacts import artifacts, chance_tail, corrected_for_chance
 

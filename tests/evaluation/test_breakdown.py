@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTags
 from irtbench.data.readers import read_responses
-from irtbench.data.readers.tagged_items import read_tags
+from irtbench.data.readers.item_table import read_tags
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.tags import ItemTags
 from irtbench.evaluation.breakdown import (
     ALL,
     UNTYPED,

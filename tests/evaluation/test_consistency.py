@@ -9,9 +9,9 @@ from scipy.stats import fisher_exact
 from statsmodels.stats.proportion import confint_proportions_2indep
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.tagged_items import read_tags, read_twins
+from irtbench.data.items import ItemTags
+from irtbench.data.readers.item_table import read_tags, read_twins
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.tags import ItemTags
 from irtbench.evaluation.consistency import (
     ACCURACY,
     AFTER,

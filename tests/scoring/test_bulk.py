@@ -11,7 +11,7 @@ from builders.answered_banks import make_scale
 from irtbench.bank.bank import ItemBank
 from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import row_order, table_blocks
+from irtbench.data.readers import table_blocks
 from irtbench.data.readers.table import read_table
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.quadrature import Quadrature
@@ -185,11 +185,9 @@ def test_the_long_form_gives_the_scores_of_the_wide_one(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("most", [2**21, 8])
-def test_a_respondent_who_comes_again_is_known_when_names_are_on_disk(
-    bank: ItemBank, tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch
+def test_a_respondent_who_comes_again_is_noticed(
+    bank: ItemBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_order, "MOST", most)
     monkeypatch.setattr(table_blocks, "ROWS_READ", 777)
     source = long_file(responses_to(bank, 60, missing=0.0), tmp_path / "in.parquet")
     rows = pd.read_parquet(source)

@@ -12,7 +12,7 @@ from builders.answered_banks import make_scale, wide_responses
 from irtbench.bank.bank import ItemBank
 from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import large_table, row_order
+from irtbench.data.readers import large_table
 from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring import part_scores
 from irtbench.scoring.bulk import score_file
@@ -162,11 +162,7 @@ def test_an_input_that_is_changed_while_it_is_read_is_refused(source: Path, tmp_
         score_file(BANK, source, tmp_path / "s.parquet", progress=change)
 
 
-@pytest.mark.parametrize("most", [row_order.MOST, 60])
-def test_a_name_that_comes_again_behind_the_parts_that_are_kept_is_refused(
-    most: int, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(row_order, "MOST", most)
+def test_a_name_that_comes_again_behind_the_parts_that_are_kept_is_refused(source: Path, tmp_path: Path) -> None:
     frame = pd.read_parquet(source)
     frame.loc[230, "who"] = "r3"
     frame.to_parquet(source, index=False, row_group_size=60)

@@ -9,8 +9,8 @@ import pytest
 
 from builders.simulated import simulated
 from irtbench.config import read_study
-from irtbench.data.file_hash import file_hash
 from irtbench.data.input_error import InputError
+from irtbench.data.place import file_hash
 from irtbench.study.study_data import read_data
 from irtbench.study.systems import read_systems
 

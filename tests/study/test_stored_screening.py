@@ -14,8 +14,7 @@ from irtbench.config import StudyFile, read_study
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.screening import Screening, ScreeningSettings, screen
-from irtbench.data.screening_outcomes import ScreeningOutcomes
+from irtbench.data.screening import Screening, ScreeningOutcomes, ScreeningSettings, screen
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 from irtbench.study.person_screening import screen_by_fit, screen_respondents

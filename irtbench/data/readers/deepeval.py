@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from irtbench.data.input_error import InputError
-from irtbench.data.readers.json_stream import json_value
+from irtbench.data.readers.json_stream import json_file
 from irtbench.data.readers.observations import (
     Fields,
     Head,
@@ -15,19 +14,13 @@ from irtbench.data.readers.observations import (
     Wanted,
     content_hash,
 )
-from irtbench.data.readers.packed import open_bytes
 
-WHOLE = "testRunData"  # what the latest run, which the tool keeps, stands in
+WHOLE = "testRunData"  # the field with the latest run, which the tool keeps
 
 
 def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read whether each test case was passed, or one metric of it was."""
-    with open_bytes(head.path) as file:
-        try:
-            value = json_value(file.read())
-        except ValueError:
-            raise InputError(f"file {head.path}: expected the JSON of a test run of deepeval") from None
-    run = Fields.of(value, head.path, "test run", 1)
+    run = Fields.of(json_file(head.path, "the JSON of a test run of deepeval"), head.path, "test run", 1)
     run = run.fields(WHOLE) if WHOLE in run.values else run
     model = run.fields("hyperparameters").values.get("model")
     who = model if isinstance(model, str) and model else run.text("identifier") or head.path.name.split(".")[0]

@@ -10,17 +10,21 @@ from typing import Any
 import pyarrow as pa
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.large_columns import ColumnChoice, TableLayout, layout_of
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.part_values import coded_names
+from irtbench.data.readers.part_values import MOST_LEVELS, ScoreLevels, coded_names, distinct
 from irtbench.data.readers.row_order import SeenNames
-from irtbench.data.readers.score_levels import MOST_LEVELS, ScoreLevels
-from irtbench.data.readers.table_blocks import LongFile, ordered_blocks, wide_blocks
+from irtbench.data.readers.table_blocks import (
+    ColumnChoice,
+    LongFile,
+    TableLayout,
+    layout_of,
+    ordered_blocks,
+    wide_blocks,
+)
 from irtbench.data.response_blocks import Blocks
-from irtbench.data.response_store import ResponseStore, held
+from irtbench.data.response_store import ResponseStore, locked
 from irtbench.data.responses import demand_unique
-from irtbench.data.stored_responses import StoredResponses
-from irtbench.data.stored_scores import StoredScores
+from irtbench.data.stored_responses import StoredResponses, StoredScores
 
 ROWS_READ = 2**20  # at a time
 NAMES_READ = 2**20
@@ -115,9 +119,11 @@ def encode_scores(
     """
     demand_table(table)
     choice = choice or ColumnChoice()
+    if choice.threshold is not None:
+        raise InputError("threshold: makes scores right or wrong; expected none for scores in categories")
     if levels is None:
         table.demand_alike()
-        scores = ScoreLevels.among(table, layout_of(table, choice, graded=False))
+        scores = ScoreLevels(numbers_in(table, layout_of(table, choice, graded=False)))
     else:
         scores = ScoreLevels(tuple(levels))
         demand_unique([str(level) for level in levels], "levels")
@@ -139,9 +145,10 @@ def encoded_by(
     """Responses, or scores by their levels, in the folder; see `encode_table`."""
     demand_table(table)
     table.demand_alike()
-    chosen = {"columns": dict(choice.columns), "items": choice.items, "exclude": list(choice.exclude)}
+    chosen: dict[str, Any] = {"columns": dict(choice.columns), "items": choice.items, "exclude": list(choice.exclude)}
+    chosen |= {} if choice.threshold is None else {"threshold": choice.threshold}
     identity = table.identity | {"choice": chosen} | ({} if scores is None else {"levels": list(scores.levels)})
-    with held(folder):
+    with locked(folder):
         store = ResponseStore.resume(folder, identity)
         if store is not None and store.finished:
             progress("the responses are encoded already")
@@ -149,7 +156,9 @@ def encoded_by(
         layout = layout_of(table, choice, graded=scores is None)
         if layout.item:
             store = ResponseStore.begin(folder, items_of(table, layout), identity)
-            blocks = ordered_blocks(LongFile(table, layout, store.item_ids, keys=scores), folder)
+            blocks = ordered_blocks(
+                LongFile(table, layout, store.item_ids, keys=scores, threshold=choice.threshold), folder
+            )
         else:
             store = store or ResponseStore.begin(folder, layout.items, identity)
             n_bytes, free = table.n_rows * len(layout.items), shutil.disk_usage(folder).free
@@ -158,7 +167,7 @@ def encoded_by(
                     f"cache {folder}: {n_bytes / 1e9:.1f} GB of responses do not fit on its disk, where "
                     f"{free / 1e9:.1f} GB are free; expected another --cache"
                 )
-            blocks = wide_blocks(table, layout.respondent, layout.items, scores)
+            blocks = wide_blocks(table, layout.respondent, layout.items, scores, choice.threshold)
         encode_blocks(blocks, store, table, progress)
         if store.n_respondents == 0:
             raise InputError(f"{table.place}: no responses; expected at least one")
@@ -169,20 +178,19 @@ def encoded_by(
 
 def encode_blocks(blocks: Blocks, store: ResponseStore, table: LargeTable, progress: Callable[[str], None]) -> None:
     """Add the pieces that are not in the store yet, none of whose respondents may come twice."""
-    of = "" if blocks.n_respondents is None else f" of {blocks.n_respondents}"
-    with SeenNames(store.folder) as seen:
-        for names in () if blocks.distinct else store.names(NAMES_READ):
-            seen.add(names)
-        for piece in blocks.pieces[store.n_parts :]:
-            for block in piece():
-                made = block()
-                if not blocks.distinct:
-                    seen.add(made.respondent_ids)
-                store.add(pa.array(made.respondent_ids, pa.string()), made.coded_responses)
-                progress(f"{store.n_respondents}{of} respondents encoded")
-            store.end_part()
-        if (twice := seen.repeated(store.names(NAMES_READ))) is not None:
-            raise InputError(f"{table.place}: respondent {twice} comes twice; expected a row for each")
+    of, seen = "" if blocks.n_respondents is None else f" of {blocks.n_respondents}", SeenNames()
+    for names in () if blocks.distinct else store.names(NAMES_READ):
+        seen.add(names)
+    for piece in blocks.pieces[store.n_parts :]:
+        for block in piece():
+            made = block()
+            if not blocks.distinct:
+                seen.add(made.respondent_ids)
+            store.add(pa.array(made.respondent_ids, pa.string()), made.coded_responses)
+            progress(f"{store.n_respondents}{of} respondents encoded")
+        store.end_part()
+    if (twice := seen.repeated(store.names(NAMES_READ))) is not None:
+        raise InputError(f"{table.place}: respondent {twice} comes twice; expected a row for each")
 
 
 def items_of(table: LargeTable, layout: TableLayout) -> tuple[str, ...]:
@@ -192,3 +200,21 @@ def items_of(table: LargeTable, layout: TableLayout) -> tuple[str, ...]:
         names = coded_names(batch.column(0), source, layout.item, first_row)
         found.update(dict.fromkeys(names.dictionary.take(names.indices.unique()).to_pylist()))
     return tuple(found)
+
+
+def numbers_in(table: LargeTable, layout: TableLayout) -> tuple[float, ...]:
+    """The numbers that a table of scores holds, ascending, in one pass."""
+    found: set[float] = set()
+    names = [layout.response] if layout.item else list(layout.items)
+    for _, _, batch in table.rows(names, rows=ROWS_READ, coded=names):
+        for name, column in zip(names, batch.columns, strict=True):
+            for value in distinct(column):
+                try:
+                    found.add(float(value))
+                except ValueError:
+                    raise InputError(
+                        f"responses: column {name}: {value!r} is no number; expected numbers, or levels"
+                    ) from None
+        if len(found) > MOST_LEVELS:
+            raise InputError(f"responses: {len(found)} different scores; expected at most {MOST_LEVELS}")
+    return tuple(int(value) if value.is_integer() else value for value in sorted(found))

@@ -1,4 +1,4 @@
-"""Every Eval Ever: {uuid}_samples.jsonl beside {uuid}.json (schema 0.3.0).
+"""Every Eval Ever: {uuid}_samples.jsonl next to {uuid}.json (schema 0.3.0).
 
 A line is a sample under one metric. The flag ``is_correct`` is not taken: some converters set it for any score above 0.
 The hash in the file follows another recipe in each converter and is computed anew.
@@ -48,7 +48,7 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
 
 
 def _scored(line: Fields, settings: Wanted) -> Scored:
-    if line.values.get("error"):  # the score that stands beside it was invented
+    if line.values.get("error"):  # its score was invented
         return settings.failed("the run failed at this sample")
     if settings.graded:
         return line.fields("evaluation").score("score"), None, ""

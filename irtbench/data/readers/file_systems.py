@@ -1,4 +1,4 @@
-"""File systems at addresses: which of them may be read, how long they may be silent, and by what a file is told."""
+"""File systems at addresses: which may be read, how long they may be silent, and whether a file was changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import fsspec
 import pyarrow as pa
 import pyarrow.fs
 
-from irtbench.data.file_hash import file_hash
 from irtbench.data.input_error import InputError
 from irtbench.data.place import CHAINED, CONTAINERS, address_of, without_credentials
 
@@ -33,13 +32,7 @@ Given = TypeVar("Given")
 
 
 def demand_allowed(address: str, allow_address: Sequence[str], *, of_study: bool) -> None:
-    """Refuse an address of a scheme that is not meant, and one by which a study file names a host of its own.
-
-    Raises
-    ------
-    InputError
-        Saying which option allows it.
-    """
+    """Refuse an address of a scheme that is not meant, and one by which a study file names a host of its own."""
     if CHAINED.search(address):
         raise InputError(f"{address}: is an address within an address; expected a single one")
     shown = without_credentials(address)
@@ -63,13 +56,7 @@ def demand_allowed(address: str, allow_address: Sequence[str], *, of_study: bool
 
 
 def filesystem_of(place: str) -> tuple[pa.fs.FileSystem, str]:
-    """The file system of a path or an address, and the path there.
-
-    Raises
-    ------
-    InputError
-        If no such file system is known, or it cannot be reached.
-    """
+    """The file system of a path or an address, and the path there."""
     if address_of(place) is None:
         return pa.fs.LocalFileSystem(), place
 
@@ -94,13 +81,7 @@ def filesystem_of(place: str) -> tuple[pa.fs.FileSystem, str]:
 def in_time(
     call: Callable[[], Given], filesystem: pa.fs.FileSystem | None, place: str, seconds: float | None = None
 ) -> Given:
-    """What a call gives that may have to wait for a server; on this machine there is none.
-
-    Raises
-    ------
-    InputError
-        If it takes longer. What waits then is left behind in a thread.
-    """
+    """What a call gives that may have to wait for a server; on this machine there is none."""
     if isinstance(filesystem, pa.fs.LocalFileSystem):
         return call()
     seconds = CONNECTING if seconds is None else seconds
@@ -143,13 +124,7 @@ def change_of(filesystem: pa.fs.FileSystem, info: pa.fs.FileInfo) -> str:
 def demand_same(
     filesystem: pa.fs.FileSystem, path: str, before: tuple[int, str], tag: Callable[[], str], now: pa.fs.FileInfo
 ) -> None:
-    """Refuse a file that no longer is of that size, change and tag, which is found only where it may have changed.
-
-    Raises
-    ------
-    InputError
-        Naming the file.
-    """
+    """Refuse a file that no longer is of that size, change and tag, which is found only where it may have changed."""
     there = now.type == pa.fs.FileType.File
     after = (now.size, change_of(filesystem, now)) if there else (-1, "")
     if after == before:
@@ -160,13 +135,7 @@ def demand_same(
 
 
 def content_tag(filesystem: pa.fs.FileSystem | None, path: str | Path) -> str:
-    """What changes with what a file holds: the tag that an object store gives it, or else the hash of its bytes.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
+    """What changes with what a file holds: the tag that an object store gives it, or else the hash of its bytes."""
     path, store = str(path), filesystem or pa.fs.LocalFileSystem()
 
     def tag() -> str:
@@ -181,8 +150,6 @@ def content_tag(filesystem: pa.fs.FileSystem | None, path: str | Path) -> str:
         return next((f"{name} {known[name]}" for name in ("etag", "generation") if known.get(name)), "")
 
     try:
-        if isinstance(store, pa.fs.LocalFileSystem):
-            return file_hash(Path(path))
         if found := in_time(tag, store, path):
             return found
         with in_time(partial(store.open_input_stream, path), store, path) as file:

@@ -32,7 +32,7 @@ class Head:
     kind
         A zip archive, a Parquet file, one JSON array or object, JSON values line by line, or a text table.
     first
-        The first object of an array or of lines; of one object the members that stand in its first megabyte.
+        The first object of an array or of lines; of one object the members in its first megabyte.
     columns
         Names of the columns of a table or of Parquet.
     members
@@ -70,13 +70,7 @@ class Head:
 
 
 def look_at(path: Path) -> Head:
-    """Look at the beginning of a file.
-
-    Raises
-    ------
-    InputError
-        If it is a folder, is not there, is empty, or begins as JSON and is none.
-    """
+    """Look at the beginning of a file."""
     if path.is_dir():
         raise InputError(f"file {path}: is a folder; expected a file")
     with open_bytes(path) as file:

@@ -1,4 +1,4 @@
-"""HELM runs: per_instance_stats.json beside run_spec.json (as of crfm-helm 0.5.16), read as a stream.
+"""HELM runs: per_instance_stats.json next to run_spec.json (as of crfm-helm 0.5.16), read as a stream.
 
 Perturbed copies of an instance share its id: they are left out unless the metric names the perturbation.
 """
@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.json_stream import json_value
+from irtbench.data.readers.json_stream import json_file
 from irtbench.data.readers.observations import Fields, Head, LeftOut, Observation, Observations, Reader, Wanted, records
 
 #: Metrics that say whether an answer is right; what else a run counts is taken only if the user names it.
@@ -83,13 +83,9 @@ def _mean(stat: Fields) -> float:
 
 def _run(spec: Path, of: Path) -> tuple[str, str]:
     """The model and the name of the run without it."""
-    try:
-        run = json_value(spec.read_bytes())
-    except FileNotFoundError:
-        raise InputError(f"file {of}: of which model? expected run_spec.json beside it") from None
-    except ValueError:
-        raise InputError(f"file {spec}: expected the JSON of a run of HELM") from None
-    fields = Fields.of(run, spec, "record", 1)
+    if not spec.exists():
+        raise InputError(f"file {of}: of which model? expected run_spec.json in its folder")
+    fields = Fields.of(json_file(spec, "the JSON of a run of HELM"), spec, "record", 1)
     return fields.fields("adapter_spec").name("model"), _MODEL.sub("", fields.name("name")).strip(",:")
 
 

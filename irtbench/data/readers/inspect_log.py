@@ -70,7 +70,7 @@ def _of_run(evaluation: Fields, name: str) -> str:
     """The run's own name, or the arguments of task and model where there are any; empty where the log does not say."""
     if name == "run":
         return evaluation.text("run_id") or evaluation.text("created") or ""
-    given = {kind: said for kind in ("model_args", "task_args") if (said := evaluation.values.get(kind))}
+    given = {kind: text for kind in ("model_args", "task_args") if (text := evaluation.values.get(kind))}
     return json.dumps(given, ensure_ascii=False, sort_keys=True) if given else ""
 
 
@@ -137,7 +137,7 @@ def _log(path: Path) -> tuple[Fields, Iterator[Any]]:
 
 
 def _description(entries: Iterator[tuple[tuple[str, ...], Any]], path: Path) -> Fields:
-    """What describes a log, which stands before the samples."""
+    """What describes a log, which comes before the samples."""
     before = takewhile(lambda entry: entry[0][0] != "samples", entries)
     found = {place[0]: value for place, value in before if place[0] in ("eval", "invalidated")}
     return Fields(found, path, "header", 1)
@@ -187,7 +187,7 @@ READER = Reader(
         or (head.kind == "object" and head.has("version", "status", "eval") and isinstance(head.first["eval"], dict))
     ),
     read,
-    # one of the shards that were merged into the log beside them
+    # one of the shards that were merged into the log next to them
     accompanies=lambda head: any(
         folder.name.endswith(".shards") and folder.with_suffix(".eval").exists()
         for folder in head.path.absolute().parents

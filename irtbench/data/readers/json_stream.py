@@ -1,6 +1,6 @@
 """JSON read as a stream: one record in memory at a time, whatever the size of the file.
 
-The bare ``NaN`` that some writers leave (inspect_ai) is read as the number it stands for.
+The bare ``NaN`` that some writers leave (inspect_ai) is read as that number.
 """
 
 from __future__ import annotations
@@ -36,14 +36,17 @@ def parsed(text: Any) -> Any:
         return text
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """The line number from 1 and the value of each line that is not empty.
+def json_file(path: Path, expected: str) -> Any:
+    """The value of the JSON in a file; an error says what was expected where it is none."""
+    with open_bytes(path) as file:
+        try:
+            return json_value(file.read())
+        except ValueError:
+            raise InputError(f"file {path}: expected {expected}") from None
 
-    Raises
-    ------
-    InputError
-        At the first line that is no JSON, or not UTF-8.
-    """
+
+def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """The line number from 1 and the value of each line that is not empty."""
     with open_bytes(path) as file:
         for number, line in enumerate(iter(lambda: file.readline(MOST_VALUE + 1), b""), start=1):
             if not line.strip():
@@ -135,13 +138,7 @@ class JsonText:
             sign = self._take("," + brackets[1])
 
     def value(self) -> Any:
-        """The whole value that begins here.
-
-        Raises
-        ------
-        InputError
-            If the text is no JSON, or ends before the value does.
-        """
+        """The whole value that begins here."""
         self._peek()
         while True:
             try:

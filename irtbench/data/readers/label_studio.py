@@ -20,9 +20,9 @@ from irtbench.data.readers.observations import (
     records,
 )
 
-#: What stands in JSON-MIN and CSV beside the data of the task and the answers.
+#: Fields of JSON-MIN and CSV that are neither data of the task nor answers.
 _MIN = ("annotator", "annotation_id", "created_at", "updated_at", "lead_time")
-MOST_LOOKED_AT = 200  # records by which the question of JSON-MIN is told from the task's data
+MOST_LOOKED_AT = 200  # records by which the question of JSON-MIN is distinguished from the task's data
 _CANCELLED = "annotations that were cancelled"
 _UNANSWERED = "annotations without an answer to this question"
 
@@ -88,7 +88,7 @@ def _value(value: Mapping[str, Any]) -> str | None:
 
 
 def _minimal(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
-    """JSON-MIN and CSV: what is an answer and what the task's data stands nowhere, so that the user may have to say."""
+    """JSON-MIN and CSV: nothing tells an answer from the task's data, so that the user may have to."""
     first = list(islice(records(head), MOST_LOOKED_AT))
     names = [name for name in first[0].values if name not in (*_MIN, "id")] if first else []
     names.sort(key=lambda name: len({str(record.values.get(name)) for record in first}))  # of few values: the question

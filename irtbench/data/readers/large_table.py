@@ -1,7 +1,9 @@
-"""A table of Parquet files, in a folder or an object store, of which little is in memory at once."""
+"""A large table a batch of rows at a time: Parquet, in a folder or an object store, or CSV (also gzipped)."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -10,11 +12,13 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet
 
+from irtbench.data.harmless_text import unguarded
 from irtbench.data.input_error import InputError
-from irtbench.data.place import address_of, as_given, note_credentials, without_credentials
+from irtbench.data.place import address_of, as_given, file_hash, note_credentials, without_credentials
 from irtbench.data.readers.file_systems import (
     change_of,
     content_tag,
@@ -26,8 +30,8 @@ from irtbench.data.readers.file_systems import (
     first_line,
     in_time,
 )  # fmt: skip
-from irtbench.data.readers.packed import MOST_BYTES, MOST_TIMES
-from irtbench.data.readers.table import demand_few_columns
+from irtbench.data.readers.packed import GZIP, MOST_BYTES, MOST_TIMES, PARQUET, first_bytes
+from irtbench.data.readers.table import demand_few_columns, separator_of
 from irtbench.data.responses import demand_unique, name_first
 from irtbench.data.shown import Shown, counted
 
@@ -180,12 +184,9 @@ class LargeTable(Shown):
         *,
         rows: int,
         coded: Sequence[str] = (),
-        numbers: Sequence[str] = (),
         part: int | None = None,
     ) -> Iterator[tuple[Path | str, int, pa.RecordBatch]]:
         """All rows, or those of one part, with their file and the number of the first; see `TextTable.rows`.
-
-        Of `numbers` the files themselves say what they hold.
 
         Raises
         ------
@@ -275,13 +276,7 @@ class LargeTable(Shown):
 
 
 def parquet_files(filesystem: pa.fs.FileSystem, path: str, place: str) -> list[pa.fs.FileInfo]:
-    """The files of a folder that are called ``.parquet``, by name, or the one file; hidden ones are passed over.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
+    """The files of a folder that are called ``.parquet``, by name, or the one file; hidden ones are passed over."""
     try:
         info = filesystem.get_file_info(path)
         if info.type == pa.fs.FileType.File:
@@ -299,3 +294,122 @@ def parquet_files(filesystem: pa.fs.FileSystem, path: str, place: str) -> list[p
 def _ends_of(filesystem: pa.fs.FileSystem, path: str) -> tuple[pa.Schema, pa.parquet.FileMetaData]:
     with pa.parquet.ParquetFile(filesystem.open_input_file(path)) as file:
         return file.schema_arrow, file.metadata
+
+
+BLOCK = 2**22  # bytes of a CSV file that are parsed at a time
+HEADER = 2**20  # bytes that hold the header
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A CSV file with the names of its columns.
+
+    Parameters
+    ----------
+    path
+        The file.
+    names
+        Its columns, in their order.
+    separator
+        Between its fields.
+    changed
+        What the file system has of the last change.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    separator: str
+    changed: tuple[int, ...]
+
+    @classmethod
+    def open(cls, path: Path) -> TextTable:
+        """Look at the header alone."""
+        try:
+            head = _stream(path).read(HEADER)
+            separator = separator_of(head)
+            text = io.StringIO(head.decode("utf-8-sig", errors="replace"), newline="")
+            header = next((row for row in csv.reader(text, delimiter=separator) if row), [])
+            changed = _change_of(path)
+        except (OSError, pa.ArrowException, csv.Error) as error:
+            raise InputError(f"file {path}: cannot be read ({error})") from None
+        names = tuple(unguarded(name) for name in header)
+        demand_few_columns(len(names), path)
+        demand_unique(names, f"file {path}: column names")
+        return cls(path, names, separator, changed)
+
+    n_parts, n_rows = 1, None  # it is read from its beginning, and its end alone says how long it is
+
+    @property
+    def in_words(self) -> str:
+        """Where it is."""
+        return f"file {self.path}"
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What is no longer the same once the file is changed: place, and what it holds."""
+        return {"place": str(self.path.resolve()), "hash": file_hash(self.path)}
+
+    def is_text(self, column: str) -> bool:
+        """Whether a column holds text, as all may."""
+        return column in self.names
+
+    def rows(
+        self,
+        columns: Sequence[str],
+        *,
+        rows: int,
+        coded: Sequence[str] = (),
+        part: int | None = None,
+    ) -> Iterator[tuple[Path | str, int, pa.RecordBatch]]:
+        """The file, the number of the first row from 1, and the rows in their order, at most so many at a time."""
+        text, number = pa.string(), 1
+        try:
+            reader = pa.csv.open_csv(
+                _stream(self.path),
+                read_options=pa.csv.ReadOptions(block_size=BLOCK, column_names=list(self.names), skip_rows=1),
+                parse_options=pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+                convert_options=pa.csv.ConvertOptions(
+                    include_columns=list(columns),
+                    column_types=dict.fromkeys(columns, text) | dict.fromkeys(coded, pa.dictionary(pa.int32(), text)),
+                    strings_can_be_null=False,
+                ),
+            )
+            for batch in reader:
+                for first in range(0, len(batch), rows):
+                    part_of = batch.slice(first, rows)
+                    yield self.path, number, part_of
+                    number += len(part_of)
+        except pa.ArrowInvalid as error:
+            raise InputError(f"file {self.path}: {error}") from None
+        except OSError as error:
+            raise InputError(f"file {self.path}: cannot be read ({error})") from None
+
+    def demand_unchanged(self) -> None:
+        """Refuse a file that is no longer what it was."""
+        if _change_of(self.path) != self.changed:
+            raise InputError(f"file {self.path}: was changed or removed while it was read; expected it to stay")
+
+
+def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeTable | TextTable:
+    """A table in a CSV or Parquet file, or in the Parquet files of a folder or at an address, of the same columns."""
+    if address_of(place) is None and not Path(place).is_dir():
+        try:
+            parquet = first_bytes(place) == PARQUET
+        except OSError as error:
+            raise InputError(f"file {place}: cannot be read ({error})") from None
+        if not parquet:
+            return TextTable.open(Path(place))
+    table = LargeTable.open(place, allow_address=allow_address)
+    table.demand_alike()
+    return table
+
+
+def _stream(path: Path | str) -> pa.NativeFile:
+    return pa.input_stream(path, compression="gzip" if first_bytes(path).startswith(GZIP) else None)
+
+
+def _change_of(path: Path) -> tuple[int, ...]:
+    if not path.exists():
+        return ()
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ino

@@ -1,4 +1,4 @@
-"""lm-evaluation-harness: samples_<task>_<date>.jsonl beside results_<date>.json (as of 0.4.13).
+"""lm-evaluation-harness: samples_<task>_<date>.jsonl next to results_<date>.json (as of 0.4.13).
 
 A line is a document under one filter, with each metric as a field of the line; the model is not in it but in the
 results file, or else in the name of the folder.
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.json_stream import json_value
+from irtbench.data.readers.json_stream import json_file
 from irtbench.data.readers.observations import (
     LINES,
     Fields,
@@ -25,7 +25,7 @@ from irtbench.data.readers.observations import (
 )
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+\d))?\.jsonl(\.gz)?")
-#: What stands in a line beside the metrics, where an old file does not name these.
+#: Fields of a line that are no metrics, where an old file does not name these.
 _NO_METRIC = {
     "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash", "prompt_hash",
     "target_hash", "task_name",
@@ -99,25 +99,18 @@ def _wanted(line: Fields, names: list[str], seen: list[str], settings: Wanted) -
 def _run(path: Path, date: str | None, task: str) -> tuple[str, set[str]]:
     """The model of a samples file, and the metrics of which less is better.
 
-    They stand in the results of the same run, or of another beside it; without results the folder names the model.
+    They are in the results of the same run, or of another in the folder; without results the folder names the model.
     """
-    beside = sorted(path.parent.glob("results*.json"), reverse=True)
-    same_run = [file for file in beside if date and date in file.name]
-    found = [_results(file) for file in same_run or beside]
+    every = sorted(path.parent.glob("results*.json"), reverse=True)
+    same_run = [file for file in every if date and date in file.name]
+    read = (json_file(file, "results of lm-evaluation-harness") for file in same_run or every)
+    found = [results for results in read if isinstance(results, dict)]
     names = {str(name) for results in found if (name := results.get("model_name") or _model(results))}
     if len(names) > 1:
-        raise InputError(f"file {path}: of which model? the results beside it name {', '.join(sorted(names))}")
+        raise InputError(f"file {path}: of which model? the results in its folder name {', '.join(sorted(names))}")
     better = [(results.get("higher_is_better") or {}).get(task) or {} for results in found]
     lower = {str(metric) for metrics in better for metric, higher in metrics.items() if higher is False}
     return names.pop() if names else path.absolute().parent.name, lower
-
-
-def _results(path: Path) -> dict[str, Any]:
-    try:
-        results = json_value(path.read_bytes())
-    except (OSError, ValueError):
-        raise InputError(f"file {path}: expected the results of lm-evaluation-harness; it is no JSON") from None
-    return results if isinstance(results, dict) else {}
 
 
 def _model(results: dict[str, Any]) -> str | None:

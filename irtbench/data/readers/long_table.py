@@ -8,15 +8,17 @@ Recognised are our own ``respondent_id, item_id, response`` (or ``correct``; ``a
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from irtbench.data.coded_responses import wrong_counts
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.column_names import LIKELY, column_options, likely_long
 from irtbench.data.readers.observations import Want, Wanted
 from irtbench.data.readers.table import (
     MISSING,
@@ -29,7 +31,78 @@ from irtbench.data.readers.table import (
 )
 from irtbench.data.responses import name_first, trials_words
 from irtbench.data.shown import Shown, counted
-from irtbench.data.trial_counts import wrong_counts
+
+#: Names of columns that hold names of models.
+OF_MODELS = ("modelname", "modelid", "model", "system", "agent")
+#: Names of columns as people write them, in lower case and without spaces and marks, the most reliable first.
+LIKELY = {
+    "respondent_id": (
+        "respondentid", "respondent", "workerid", "worker", "annotatorid", "annotator", "participantid", "participant",
+        "prolificpid", "prolificid", "subjectid", "subject", "userid", "user", "personid", "person", "studentid",
+        *OF_MODELS,
+    ),
+    "item_id": (
+        "itemid", "item", "questionid", "question", "exampleid", "taskid", "hitid", "instanceid", "promptid", "pairid",
+        "problemid", "sampleid", "docid", "stimulusid", "userinput", "example", "task", "instance", "prompt", "problem",
+        "stimulus",
+    ),
+    "response": ("correct", "iscorrect", "response", "resp", "score", "passed", "resolved", "grade"),
+    "answer": ("answer", "label", "annotation", "choice", "rating"),
+}  # fmt: skip
+FROM_FORM = re.compile(r"(input|answer)\.", re.IGNORECASE)  # before the names of a form's fields
+
+
+@lru_cache(2**16)  # each of thousands of columns is asked for many times
+def plain(name: str) -> str:
+    """A name without capitals, spaces and marks, and without what a platform writes before it."""
+    return re.sub(r"[^a-z0-9]", "", FROM_FORM.sub("", name).lower())
+
+
+def likely_column(names: Sequence[str], ours: str) -> str | None:
+    """The column that by its name holds what is one of our columns; None without any."""
+    found = {plain(name): name for name in reversed(names)}
+    if ours == "answer":
+        given = [name for name in names if name.lower().startswith("answer.")]
+        if len(given) == 1:
+            return given[0]
+    return next((found[known] for known in LIKELY[ours] if known in found), None)
+
+
+def likely_long(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, str] | None:
+    """Columns of a long table by what people call them: both names, and a response or an answer; None for no such."""
+    found = {ours: columns.get(ours) or likely_column(names, ours) for ours in LIKELY}
+    pair = found["respondent_id"], found["item_id"]
+    if None in pair or pair[0] == pair[1] or (found["response"] is None and found["answer"] is None):
+        return None
+    return {ours: name for ours, name in found.items() if name is not None and name in names}
+
+
+def item_and_value(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, str] | None:
+    """Columns of items and of their responses or answers, where none names respondents; None for no such table.
+
+    The items' column is the first, or named by the user: elsewhere its name may be that of a question.
+    """
+    if columns.get("respondent_id") or likely_column(names, "respondent_id"):
+        return None
+    found = {"item_id": columns.get("item_id") or likely_column(names[:1], "item_id")}
+    found |= {ours: columns.get(ours) or likely_column(names, ours) for ours in ("response", "answer")}
+    if found["item_id"] is None or (found["response"] is None and found["answer"] is None):
+        return None
+    return {ours: name for ours, name in found.items() if name is not None}
+
+
+def column_options(columns: Mapping[str, str], names: Sequence[str]) -> str:
+    """The options that name these columns, with a word in place of those that are not known."""
+    wanted = {ours: columns.get(ours) or likely_column(names, ours) for ours in ("respondent_id", "item_id", "answer")}
+    return " ".join(f"--column {ours}={name or 'NAME'}" for ours, name in wanted.items())
+
+
+def with_known_names(frame: pd.DataFrame, *ours: str) -> pd.DataFrame:
+    """The table with these columns of ours under our names, where others by their names hold the same."""
+    missing = [name for name in ours if name not in frame.columns]
+    taken = {found: name for name in missing if (found := likely_column(list(frame.columns), name)) is not None}
+    return frame.rename(columns=taken) if taken else frame
+
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +115,8 @@ _ID_COLUMNS = (
     ("model", "item_id"),
 )
 
-#: What a column may be called, the surest name first: a file with both ``correct`` and ``response`` may hold the raw
-#: answer in the latter, and one with ``answer`` and ``label`` the item's label.
+#: What a column may be called, the most reliable name first: a file with both ``correct`` and ``response`` may hold the
+#: raw answer in the latter, and one with ``answer`` and ``label`` the item's label.
 _ALIASES = {
     "response": ("correct", "response", "resp", "y", "score"),
     "answer": ("answer", "label"),
@@ -103,14 +176,7 @@ class LongTable(Shown):
 
 
 def long_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> LongTable:
-    """Take what is wanted from a table of texts.
-
-    Raises
-    ------
-    InputError
-        If a column is missing or what is wanted is not there, an id is empty, a response is not 1, 0 or missing
-        (and there is no threshold), or seconds are not numbers of at least 0.
-    """
+    """Take what is wanted from a table of texts."""
     want, columns = wanted.want, dict(wanted.how.columns)
     if wanted.levels and want == "response" and find_column(list(frame.columns), want, columns) is None:
         labels = find_column(list(frame.columns), "answer", columns)
@@ -127,7 +193,10 @@ def long_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> Lo
     else:
         found["answer"] = found["answer"].mask(found["answer"].isin(MISSING))
     if "seconds" in chosen:
-        found["seconds"] = _to_seconds(frame, chosen["seconds"], path)
+        place = field_places(path, chosen["seconds"])
+        seconds = to_numbers(frame[chosen["seconds"]], place=place)
+        refuse_first(seconds < 0, lambda row: f"{place(row)}: expected at least 0 seconds but got {seconds[row]:g}")
+        found["seconds"] = seconds
     rest = [name for name in frame.columns if name not in chosen.values() and name not in _OUR_NAMES]
     return LongTable(pd.concat([found, frame[rest]], axis=1), Path(path), "long", chosen)
 
@@ -207,13 +276,6 @@ def _to_counts(
         ),
     )
     return pd.Series(right, index=frame.index), pd.Series(asked, index=frame.index)
-
-
-def _to_seconds(frame: pd.DataFrame, column: str, path: str | Path) -> pd.Series[float]:
-    place = field_places(path, column)
-    seconds = to_numbers(frame[column], place=place)
-    refuse_first(seconds < 0, lambda row: f"{place(row)}: expected at least 0 seconds but got {seconds[row]:g}")
-    return pd.Series(seconds, index=frame.index)
 
 
 MOST_ANSWERS = 20  # distinct answers that are listed

@@ -1,4 +1,4 @@
-"""What every reader of a foreign format yields: observations, with the place each stands at, and their table."""
+"""What every reader of a foreign format yields: observations, with their places, and their table."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Wanted:
     how
         What the user decides.
     raw, levels
-        Whether scores stay as they are, and the labels that stand for them, the lowest first.
+        Whether scores stay as they are, and their labels, the lowest first.
     """
 
     want: Want = "response"
@@ -132,13 +132,7 @@ class Wanted:
         return to_responses(texts, place=place, threshold=self.threshold)
 
     def choose(self, names: Sequence[str], place: str, *, word: str = "score") -> str:
-        """The score or question to take: the one there is, or the one that the user named.
-
-        Raises
-        ------
-        InputError
-            If there is none, or there are several and the user named none of them.
-        """
+        """The score or question to take: the one there is, or the one that the user named."""
         chosen = next((name for name in self.metrics or names[:1] if name in names), None)
         if chosen is not None and (self.metrics or len(names) == 1):
             return chosen
@@ -167,13 +161,7 @@ class MetricChoice:
         self._wanted, self._word, self._taken, self._first = wanted, word, "", ""
 
     def of(self, names: Sequence[str], place: str) -> str | None:
-        """The one to take of a record's; None if it has not the one that the user named, or another has.
-
-        Raises
-        ------
-        InputError
-            If there are several, and the user named none, or has named another that came before.
-        """
+        """The one to take of a record's; None if it has not the one that the user named, or another has."""
         self.seen.update(dict.fromkeys(names))
         self._first = self._first or place
         metrics = self._wanted.metrics
@@ -186,7 +174,7 @@ class MetricChoice:
         return chosen if chosen in names else None
 
     def demand(self, place: str = "") -> None:
-        """Refuse a file that never had what the user named, by the place of its first record unless another is said."""
+        """Refuse a file that never had what the user named, by the place of its first record or another."""
         if self._wanted.metrics and self.seen:
             self._wanted.choose(list(self.seen), place or self._first, word=self._word)
 
@@ -231,7 +219,7 @@ class Reader:
     latest: tuple[Sequence[str], str] = ((), "")
 
     def place(self, head: Head, number: int) -> str:
-        """Where an observation of this number stands."""
+        """The place of an observation of this number."""
         return f"file {head.path}, {self.record or head.record_word} {number}"
 
 
@@ -244,7 +232,7 @@ class Fields:
     values
         The record.
     path, word, number
-        Where it stands: ``file X, line 3``.
+        Its place: ``file X, line 3``.
     inside
         The field of the record that these are the fields of; empty at the top.
     """
@@ -257,13 +245,7 @@ class Fields:
 
     @classmethod
     def of(cls, value: Any, path: Path, word: str, number: int) -> Fields:
-        """Fields of a whole record.
-
-        Raises
-        ------
-        InputError
-            If it is no object.
-        """
+        """Fields of a whole record."""
         if not isinstance(value, dict):
             raise InputError(f"file {path}, {word} {number}: expected an object but got {_shown(value)}")
         return cls(value, path, word, number)
@@ -274,7 +256,7 @@ class Fields:
         return InputError(f"{self.place(name)}: expected {expected} but {got}")
 
     def place(self, name: str) -> str:
-        """Where a field stands."""
+        """The place of a field."""
         return f"file {self.path}, {self.word} {self.number}, field {self.inside}{name}"
 
     def name(self, name: str) -> str:
@@ -389,29 +371,7 @@ def _shown(value: Any) -> str:
 
 
 def collect(reader: Reader, head: Head, wanted: Wanted, left_out: LeftOut) -> pd.DataFrame:
-    """Read a file into a long table.
-
-    Parameters
-    ----------
-    reader, head
-        The format and the file.
-    wanted
-        What is taken.
-    left_out
-        Here is counted what is left out, by reason.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``respondent_id, item_id``, ``response`` or ``answer``, and as far as the file has them ``trial, seconds, date,
-        gold, item_hash`` and tags.
-
-    Raises
-    ------
-    InputError
-        If the format never holds what is wanted, the reader finds something wrong, or a score is not 1, 0 or missing
-        and there is no threshold.
-    """
+    """Read a file into a long table."""
     if reader.alone and wanted.want != reader.holds:
         advice = "grade them with a key" if reader.holds == "answer" else "read responses"
         raise InputError(

@@ -30,11 +30,6 @@ def read_py_irt_parameters(path: str | Path) -> pd.DataFrame:
     neither location nor scale of theta is fixed, so that items are rescaled by the mean m and standard deviation s of
     its estimated abilities: a' = a s and d' = a (m - b). What it fits as 3PL and 4PL has an upper asymptote,
     (1 - lambda) or lambda times the curve, and no lower one.
-
-    Raises
-    ------
-    InputError
-        Naming the field that is missing or no list of numbers, or a model with an upper asymptote below 1.
     """
     path = Path(path)
     try:
@@ -93,19 +88,6 @@ def in_our_columns(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
     """The table under our names ``item_id, discrimination, intercept, guessing``; any other table as it is.
 
     There is a column ``upper_asymptote`` where one is below 1.
-
-    Parameters
-    ----------
-    table
-        All texts, as `read_table` gives it. Items are named in ``item_id``, ``item``, or as R writes the names of rows,
-        in the first column.
-    path
-        The file, for errors.
-
-    Raises
-    ------
-    InputError
-        If the items have several abilities or no names, or a value is no number.
     """
     used = next((names for names in (MIRT, CATR) if set(names[:2]) <= set(table.columns)), None)
     if {"discrimination", "difficulty"} <= {*table.columns} and "intercept" not in table:

@@ -99,13 +99,7 @@ def unpacked_gzip(stream: gzip.GzipFile, size: int, path: Path, *, most: float =
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file, gzipped or not.
-
-    Raises
-    ------
-    InputError
-        If there is no such file or it cannot be read.
-    """
+    """Open a file, gzipped or not."""
     try:
         with path.open("rb") as file:
             zipped, size = file.read(2) == GZIP, os.fstat(file.fileno()).st_size
@@ -125,13 +119,7 @@ class ZipArchive:
     @classmethod
     @contextmanager
     def open(cls, path: Path) -> Iterator[ZipArchive]:
-        """Open it for the block.
-
-        Raises
-        ------
-        InputError
-            If it is damaged.
-        """
+        """Open it for the block."""
         import zipfile
 
         try:
@@ -150,13 +138,7 @@ class ZipArchive:
         return tuple(self._archive.namelist())
 
     def member(self, name: str) -> IO[bytes]:
-        """What a member holds.
-
-        Raises
-        ------
-        InputError
-            If it is damaged, or compressed with zstandard, which is not installed.
-        """
+        """What a member holds."""
         try:
             info = self._archive.getinfo(name)
             stream = self._zstandard(info) if info.compress_type == _ZSTANDARD else self._archive.open(info)

@@ -1,11 +1,12 @@
-"""What the cells of a part of a large table say: 1, 0 or missing, from responses or from answers and keys."""
+"""What the cells of a part of a large table mean: responses, answers and their keys, or scores and their levels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,71 +15,62 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from irtbench.data.coded_responses import MISSING as NOT_OBSERVED
-from irtbench.data.grading import GradingSettings, as_compared, as_meant
+from irtbench.data.grading import GradingSettings, as_compared, as_meant, labels_of
 from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.table import MISSING, WORDS, refuse_first, to_numbers
+from irtbench.data.readers.table import MISSING, WORDS, graded, is_text, numbers_among, refuse_first
 from irtbench.data.responses import name_first
-from irtbench.data.vocabulary import labels_by_loose_form, loose_form
 
-FIRST_ANSWERS = 10_000  # by which it is told whether the answers are meant for the keys
+FIRST_ANSWERS = 10_000  # that show whether the answers are meant for the keys
 
 
 def numbers_of(
     column: pa.Array, source: str | Path, name: str, first_row: int = 1, *, expected: str = "1, 0 or missing"
-) -> NDArray[np.float32]:
-    """Numbers of a column, NaN where it is null or stands for nothing.
-
-    Raises
-    ------
-    InputError
-        If it holds what is no number, naming its row if it is a text; rows are counted from ``first_row``.
-    """
-    found: NDArray[np.float32]
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        coded = pa.compute.fill_null(column, "").dictionary_encode()
-        codes = coded.indices.to_numpy()
-
-        def place(text: int) -> str:
-            return f"file {source}, row {first_row + int((codes == text).argmax())}, column {name}"
-
-        try:
-            numbers = to_numbers(pd.Series(coded.dictionary.to_pylist(), dtype=object), place=place, words=WORDS)
-        except InputError as error:
-            message = str(error).replace("expected a number but got", f"expected {expected} but it holds")
-            raise InputError(message) from None
-        found = numbers.astype(np.float32)[codes]
+) -> NDArray[np.float64]:
+    """Numbers of a column, NaN where it is null or missing."""
+    if is_text(column.type):
+        column = column.dictionary_encode()
+    found: NDArray[np.float64]
+    if pa.types.is_dictionary(column.type):
+        texts = tuple(column.dictionary.cast(pa.string()).to_pylist())
+        codes = pa.compute.fill_null(column.indices, len(texts)).to_numpy(zero_copy_only=False)
+        found = _numbers(texts)[codes]
+        place = f"column {name}: expected {expected} but it holds"
+        refuse_first(
+            np.isinf(found), lambda row: f"file {source}, row {first_row + row}, {place} '{texts[codes[row]]}'"
+        )
         return found
     try:
         if pa.types.is_boolean(column.type):
             column = column.cast(pa.int8())
-        found = column.cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False)
+        found = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InputError(f"file {source}, column {name}: expected {expected} but it holds {column.type}") from None
     return found
 
 
-def coded_responses(column: pa.Array, source: str | Path, name: str, first_row: int) -> NDArray[np.int8]:
-    """Responses 1, 0 and -1 from a column of numbers, truth values or texts.
+@lru_cache(32)  # parts of a table have the same few texts in column after column
+def _numbers(texts: tuple[str, ...]) -> NDArray[np.float64]:
+    """Texts as numbers, and NaN at the end for what is null."""
+    return np.append(numbers_among(pd.Index(texts, dtype=object), WORDS), np.nan)
 
-    Raises
-    ------
-    InputError
-        Naming the first row of what is none of these; rows are counted from ``first_row``.
-    """
+
+def coded_responses(
+    column: pa.Array, source: str | Path, name: str, first_row: int, threshold: float | None = None
+) -> NDArray[np.int8]:
+    """Responses 1, 0 and -1 from a column of numbers, truth values or texts, or of scores that a threshold grades."""
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
-    if pa.types.is_integer(column.type):
+    if pa.types.is_integer(column.type) and threshold is None:
         whole = pa.compute.fill_null(column, NOT_OBSERVED) if column.null_count else column
         values = whole.to_numpy(zero_copy_only=False)
         if len(values) == 0 or (values.min() >= NOT_OBSERVED and values.max() <= 1):
             return values.astype(np.int8, copy=False)
     numbers = numbers_of(column, source, name, first_row)
-    missing = np.isnan(numbers) | (numbers == NOT_OBSERVED)
-    wrong = ~(missing | (numbers == 0) | (numbers == 1))
+    numbers = np.where(numbers == NOT_OBSERVED, np.nan, numbers)
     place = f"column {name}: expected 1, 0 or missing but got"
-    refuse_first(wrong, lambda row: f"file {source}, row {first_row + row}, {place} {numbers[row]:g}")
-    return np.where(missing, np.float32(NOT_OBSERVED), numbers).astype(np.int8)
+    found = graded(numbers, threshold, lambda row: f"file {source}, row {first_row + row}, {place} {numbers[row]:g}")
+    return np.where(np.isnan(found), NOT_OBSERVED, found).astype(np.int8)
 
 
 def coded_names(column: pa.Array, source: Path | str, name: str, first_row: int) -> pa.DictionaryArray:
@@ -134,34 +126,17 @@ class Keys:
     rules: GradingSettings
 
     def of(self, items: Sequence[str]) -> list[str]:
-        """Keys of these items.
-
-        Raises
-        ------
-        InputError
-            Naming items without one.
-        """
+        """Keys of these items."""
         lacking = [item for item in items if item not in self.of_item]
         if lacking:
             raise InputError(f"grading: no key for item {name_first(lacking)}; expected one for every item answered")
         return [self.of_item[item] for item in items]
 
     def texts(self, coded: pa.DictionaryArray) -> NDArray[np.object_]:
-        """Distinct answers of a coded column as they are compared with the keys; empty for what stands for nothing."""
+        """Distinct answers of a coded column as they are compared with the keys; empty for what is missing."""
         texts = ["" if text is None or text in MISSING else text for text in coded.dictionary.to_pylist()]
-        given = as_compared(pd.Series(texts, dtype=object), self.rules)
-        known, label_of = self._known, self._label_of
-        return np.array(
-            [text if text in known else label_of.get(loose_form(text), text) for text in given], dtype=object
-        )
-
-    @cached_property
-    def _known(self) -> frozenset[str]:
-        return frozenset(self.of_item.values())
-
-    @cached_property
-    def _label_of(self) -> Mapping[str, str]:
-        return labels_by_loose_form(self.of_item) if self.rules.unknown == "stray" else {}
+        given: Iterable[str] = as_compared(pd.Series(texts, dtype=object), self.rules)
+        return np.array(labels_of(given, self.of_item) if self.rules.unknown == "stray" else [*given], dtype=object)
 
     def grade_column(self, column: pa.Array, item: str) -> NDArray[np.int8]:
         """Responses 1, 0 and -1 from the answers to one item in a wide table, where empty means not asked."""
@@ -179,7 +154,7 @@ class Keys:
         answered = np.unique(columns[columns >= 0])
         keys = self.of([items[k] for k in answered])
         number_of = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        key_of_item = np.full(len(items) + 1, -2)  # the last stands for an item that is not wanted
+        key_of_item = np.full(len(items) + 1, -2)  # the last is of an item that is not wanted
         key_of_item[answered] = [number_of[key] for key in keys]
         text_number = np.array([number_of.get(text, -1) for text in texts])
         graded = (text_number[codes] == key_of_item[columns]).astype(np.int8)
@@ -199,3 +174,74 @@ def _coded(column: pa.Array) -> pa.DictionaryArray:
     if not pa.types.is_dictionary(column.type) or column.null_count:
         column = pa.compute.fill_null(column.cast(pa.string()), "").dictionary_encode()
     return column
+
+
+MOST_LEVELS = 100
+
+
+@dataclass(frozen=True)
+class ScoreLevels:
+    """Scores in their order, the lowest first: numbers, or labels."""
+
+    levels: tuple[Any, ...]
+
+    @cached_property
+    def place(self) -> dict[Any, int]:
+        """Place of each level, by number or label."""
+        return {self._as_level(level): k for k, level in enumerate(self.levels)}
+
+    @cached_property
+    def are_numbers(self) -> bool:
+        """Whether all levels are numbers."""
+        return all(isinstance(level, int | float) for level in self.levels)
+
+    def _as_level(self, value: Any) -> Any:
+        if not self.are_numbers:
+            return f"{value:g}" if isinstance(value, float) else str(value)
+        try:
+            return float(value)
+        except ValueError:
+            return value
+
+    def grade_column(self, column: pa.Array, item: str) -> NDArray[np.int8]:
+        """Places of the scores of one item in a wide table, -1 where there is none."""
+        places, codes = self._places(column)
+        self._demand_known(places[codes], column, lambda row: item)
+        return np.asarray(places[codes].clip(NOT_OBSERVED), dtype=np.int8)
+
+    def grade_rows(self, column: pa.Array, columns: NDArray[np.int32], items: Sequence[str]) -> NDArray[np.int8]:
+        """Places of the scores in the rows of a long table, by the column of each row's item."""
+        places, codes = self._places(column)
+        found = np.where(columns >= 0, places[codes], NOT_OBSERVED)
+        self._demand_known(found, column, lambda row: items[int(columns[row])])
+        return np.asarray(found, dtype=np.int8)
+
+    def demand_meant(self, answers: pa.Array) -> None:
+        """Each score is checked as it is read."""
+
+    def _places(self, column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The place of each distinct value, -1 where missing and -2 where it is none; which of them each row has."""
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        values = column.dictionary.to_pylist()
+        places = [NOT_OBSERVED if is_missing(one) else self.place.get(self._as_level(one), -2) for one in values]
+        codes = pa.compute.fill_null(column.indices, len(values)).to_numpy(zero_copy_only=False)
+        return np.array([*places, NOT_OBSERVED]), codes
+
+    def _demand_known(self, found: NDArray[np.int64], column: pa.Array, item: Callable[[int], str]) -> None:
+        if (found == -2).any():
+            row = int((found == -2).argmax())
+            raise InputError(
+                f"responses: item {item(row)}: {column[row].as_py()} is none of its categories; expected "
+                f"{name_first(self.levels)}"
+            )
+
+
+def distinct(column: pa.Array) -> list[Any]:
+    """Its values, without those that mean missing."""
+    return [value for value in pa.compute.unique(column).to_pylist() if not is_missing(value)]
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell is missing."""
+    return value is None or value in MISSING or value != value

@@ -1,6 +1,6 @@
 """Potato annotations: annotations.csv, .tsv, .jsonl and .parquet (as of 2.12).
 
-A schema is a question. What was chosen stands as ``true`` under its label, what was written or rated as the value.
+A schema is a question. What was chosen is ``true`` under its label, what was written or rated as the value.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the responses of each subject."""
     for line in records(head):
         responses = line.fields("responses")
-        for item, said in responses.values.items():
-            scored = (None, None, "without a response") if said is None else (responses.score(item), None, "")
+        for item, response in responses.values.items():
+            scored = (None, None, "without a response") if response is None else (responses.score(item), None, "")
             yield Observation(line.name("subject_id"), item, line.number, *scored)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.column_names import LIKELY, plain
+from irtbench.data.readers.long_table import LIKELY, plain
 from irtbench.data.readers.table import (
     demand_columns,
     demand_filled,

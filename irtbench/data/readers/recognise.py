@@ -14,26 +14,30 @@ import pandas as pd
 
 from irtbench.data.how_to_read import HowToRead, ReadingOptions
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.column_names import OF_MODELS as MODELS
-from irtbench.data.readers.column_names import column_options, item_and_value, likely_column, plain
 from irtbench.data.readers.head import Head, look_at
+from irtbench.data.readers.long_table import OF_MODELS as MODELS
 from irtbench.data.readers.long_table import (
     LongTable,
+    column_options,
     find_column,
     find_counts,
     find_id_columns,
+    item_and_value,
+    likely_column,
     long_from_frame,
+    plain,
 )
 from irtbench.data.readers.observations import RECORDS, Reader, Wanted, collect, names_of, record_table
 from irtbench.data.readers.respondents import join_respondents, with_respondents
 from irtbench.data.readers.sources import OF_MODELS, OR_A_TABLE, READERS, Sources, find_sources
-from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, read_table
+from irtbench.data.readers.table import coded_cells, demand_columns, read_table
 from irtbench.data.readers.trials import PAIR, demand_trials, join_items, reduce_trials, with_trials
 from irtbench.data.readers.wide_table import (
     choose_respondent_column,
     item_columns,
     likely_respondent_column,
     matrix_from_frame,
+    share_graded,
     wide_from_frame,
     without_header_rows,
 )
@@ -214,7 +218,7 @@ def read_answers(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
 
 
 def holds_responses(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
-    """Whether a file holds graded responses (perhaps beside raw answers) or raw answers only.
+    """Whether a file holds graded responses (perhaps besides raw answers) or raw answers only.
 
     A long table does if it has a column of responses; a wide one if more than half of its filled cells are 1 or 0,
     so that a single slip is still reported as a wrong response; runs of systems do, exports of crowd platforms do not.
@@ -231,7 +235,7 @@ def holds_responses(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
         return bool(find_column(names, "response", asked.columns) or find_counts(names, asked.columns))
     respondent = choose_respondent_column(frame, first, asked.columns)
     chosen, _ = item_columns(frame, respondent, first, items=asked.items, exclude=asked.exclude)
-    return mostly_responses(coded_cells(without_header_rows(frame), chosen))
+    return share_graded(coded_cells(without_header_rows(frame), chosen).to_list()) > 0.5
 
 
 def holds_models(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
@@ -245,12 +249,6 @@ def holds_models(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
     pair = find_id_columns(names, asked.columns)
     respondent = pair[0] if pair is not None else likely_respondent_column(names or [""], asked.columns)
     return plain(respondent) in MODELS
-
-
-def mostly_responses(cells: pd.Series[str]) -> bool:
-    """Whether more than half of the filled cells of a wide table are 1 or 0."""
-    filled = cells[~cells.isin([*MISSING, "-1"])]
-    return bool(filled.str.lower().isin(["1", "0", "1.0", "0.0", "true", "false"]).mean() > 0.5)
 
 
 def is_outside(path: str | Path) -> bool:
@@ -267,11 +265,6 @@ def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str])
 
     It is long if it has a column for respondents and one for items, under names we know or that ``columns`` gives;
     wide if not and each row has its own name in the respondents' column (the first, unless ``columns`` names it).
-
-    Raises
-    ------
-    InputError
-        If it is neither.
     """
     names = list(frame.columns)
     if find_id_columns(names, columns) is not None:

@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.column_names import with_known_names
 from irtbench.data.readers.head import Head, look_at
+from irtbench.data.readers.long_table import with_known_names
 from irtbench.data.readers.table import (
     MISSING,
     demand_columns,
@@ -82,9 +82,9 @@ def say_who_shares_a_name(parts: Sequence[pd.DataFrame]) -> None:
     sharing = twice.groupby("respondent_id", sort=False)["file"].nunique()
     if sharing.empty:
         return
-    said = [f"{n} files share the name {name}" for name, n in sharing.items()]
+    shared = [f"{n} files share the name {name}" for name, n in sharing.items()]
     what = "their responses to one item are trials of one respondent"
-    logger.warning("%s: %s; --respondent run, file or folder keeps them apart", name_first(said, most=3), what)
+    logger.warning("%s: %s; --respondent run, file or folder keeps them apart", name_first(shared, most=3), what)
 
 
 #: What the column of respondents is called, in lower case: ours, then those of survey tools and crowd platforms.
@@ -100,20 +100,6 @@ def join_respondents(frame: pd.DataFrame, path: str | Path, left_out: Counter[st
     Prolific's table of participants also says whose answers count (see ``counted``). Of any other table the
     columns are added that the answers do not have; respondents whom it does not name keep their answers, and a warning
     counts them.
-
-    Parameters
-    ----------
-    frame
-        Has a column ``respondent_id``.
-    path
-        A table with a row for each respondent, named in one of ``RESPONDENT_COLUMNS``.
-    left_out
-        Here is counted what is left out, by reason.
-
-    Raises
-    ------
-    InputError
-        If the table has no column of respondents, names one twice, or names none who answered.
     """
     path = Path(path)
     table, of_prolific = read_table(path), is_prolific(look_at(path))
@@ -185,25 +171,6 @@ def respondents_of(table: pd.DataFrame, names: Sequence[str], path: str | Path) 
     """Columns that are constant within a respondent, one row each, from a table that may have many rows each.
 
     A respondent may have a value in some rows and none in others (``MISSING``), but not two different ones.
-
-    Parameters
-    ----------
-    table
-        Text columns ``respondent_id`` and ``names``, such as a long table of answers.
-    names
-        The columns to take.
-    path
-        The file the table is from, for the errors.
-
-    Returns
-    -------
-    DataFrame
-        The columns ``names``, text, None where nothing is known; the index holds the respondents.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, or a respondent has two values in it.
     """
     demand_columns(table, names, path)
     if "respondent_id" in names:
@@ -224,20 +191,14 @@ def respondents_of(table: pd.DataFrame, names: Sequence[str], path: str | Path) 
 
 
 def weights_of(respondents: pd.DataFrame, name: str, path: str | Path) -> np.ndarray:
-    """Weights from a column of respondents, shape (n,).
-
-    Raises
-    ------
-    InputError
-        Naming the first respondent whose weight is missing or no positive number.
-    """
+    """Weights from a column of respondents, shape (n,)."""
     weights = pd.to_numeric(respondents[name], errors="coerce").to_numpy(dtype=np.float64)
 
     def message(first: int) -> str:
-        given = respondents[name].iloc[first]
-        said = "no weight" if given is None else f"the weight {given}"
+        weight = respondents[name].iloc[first]
+        given = "no weight" if weight is None else f"the weight {weight}"
         return (
-            f"file {path}, column {name}: respondent {respondents.index[first]} has {said}; expected a positive number"
+            f"file {path}, column {name}: respondent {respondents.index[first]} has {given}; expected a positive number"
         )
 
     refuse_first(~(np.isfinite(weights) & (weights > 0)), message)
@@ -265,10 +226,10 @@ def counted(
     ``submission_seconds, started_at, completed_at``; the rest are demographics.
     """
     kept = table[table["Status"].str.strip().str.upper().isin(COUNTED)]
-    told, taken = (frame["respondent_id"].isin(own[RESPONDENT]) for own in (table, kept))
+    listed, taken = (frame["respondent_id"].isin(own[RESPONDENT]) for own in (table, kept))
     for others, why in (
-        (~told, "answers of respondents who are not among Prolific's participants"),
-        (told & ~taken, "answers of submissions that Prolific does not count (returned, timed out, rejected)"),
+        (~listed, "answers of respondents who are not among Prolific's participants"),
+        (listed & ~taken, "answers of submissions that Prolific does not count (returned, timed out, rejected)"),
     ):
         if n := int(others.sum()):
             left_out[why] += n
@@ -283,7 +244,7 @@ def counted(
 def read_groups(path: str | Path) -> dict[str, str]:
     r"""Read a table with columns ``respondent_id, group``: the group of each respondent.
 
-    A single column beside the respondents' is the group, whatever its name. Others are ignored, and so are repeated
+    A single column besides the respondents' is the group, whatever its name. Others are ignored, and so are repeated
     rows that say the same (a long table of responses may serve).
 
     Raises
@@ -311,3 +272,64 @@ def read_groups(path: str | Path) -> dict[str, str]:
     if not twice.empty:
         raise InputError(f"file {path}: respondent {twice.iloc[0]} is in two groups; expected one")
     return dict(pairs.itertuples(index=False, name=None))
+
+
+#: Columns of the rate: ours, and Mechanical Turk's.
+APPROVAL_COLUMNS = ("approval_rate", "LifetimeApprovalRate")
+
+_RATE = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<percent>%?)\s*(?:\(\d+/\d+\))?\s*")
+
+
+def approval_column(names: pd.Index[str]) -> str | None:
+    """The column of approval rates among a table's, or None."""
+    return next((name for name in APPROVAL_COLUMNS if name in names), None)
+
+
+def approval_rates(table: pd.DataFrame, column: str, *, place: str) -> pd.Series[float]:
+    """Approval rate of each respondent as a share; NaN where none is given.
+
+    Read are ``97%``, ``97% (45/46)`` (Mechanical Turk), ``.97``, and, if a number of the column is above 1, ``97`` as
+    percent.
+
+    Parameters
+    ----------
+    table
+        Text columns ``respondent_id`` and the rates, one row or many for each respondent.
+    column
+        The column of the rates.
+    place
+        The file, for the errors.
+
+    Raises
+    ------
+    InputError
+        If a rate is no number from 0 to 1 (or 100 percent), or a respondent has two.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> table = pd.DataFrame({"respondent_id": ["ann", "bob", "ann"], "rate": ["97% (45/46)", "100%", "97% (45/46)"]})
+    >>> irtbench.approval_rates(table, "rate", place="workers.csv").to_dict()
+    {'ann': 0.97, 'bob': 1.0}
+    """
+    given = table[["respondent_id", column]].drop_duplicates()
+    given = given[~given[column].fillna("").isin(MISSING)]
+    parts = given[column].str.extract(f"^{_RATE.pattern}$")
+    number = parts["number"].astype(np.float64)
+    percent = (parts["percent"] == "%").any() or (number > 1).any()
+    rate = number / 100 if percent else number
+    wrong = ~((rate >= 0) & (rate <= 1))
+    if wrong.any():
+        first = given[wrong].iloc[0]
+        raise InputError(
+            f"{place}, column {column}: respondent {first['respondent_id']} has '{first[column]}'; expected a rate, "
+            "97% or .97"
+        )
+    twice = given["respondent_id"].duplicated()
+    if twice.any():
+        raise InputError(
+            f"{place}, column {column}: respondent {given.loc[twice, 'respondent_id'].iloc[0]} has two rates; "
+            "expected one for each respondent"
+        )
+    return pd.Series(rate.to_numpy(), index=pd.Index(given["respondent_id"]))

@@ -1,13 +1,10 @@
-"""Any number of rows brought into the order of their names, and names that come twice, on disk."""
+"""Any number of rows brought into the order of their names, on disk, and names that come twice."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
-from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -25,11 +22,6 @@ def in_order(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, pl
     """The same rows, ordered by their first two columns; `folder` is made, and removed at the end.
 
     What is wrong with the rows, and a signal that comes while they are sorted, is raised as it is.
-
-    Raises
-    ------
-    InputError
-        If the disk is too small.
     """
     import duckdb
 
@@ -63,40 +55,22 @@ def in_order(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, pl
         shutil.rmtree(folder, ignore_errors=True)
 
 
-MOST = 2**22  # sorted in memory
-SCHEMA = pa.schema([("hash", pa.uint64())])
-
-
 class SeenNames:
-    """Hashes of names, of 64 bits, in a file without a name; as a context it closes it.
+    """Names by their hashes of 64 bits, eight bytes each."""
 
-    Parameters
-    ----------
-    folder
-        Where the file is; None for the folder of temporary files.
-    """
-
-    def __init__(self, folder: Path | None = None) -> None:
-        self.folder, self._file = folder, TemporaryFile(dir=folder)  # noqa: SIM115 - it is one
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
+    def __init__(self) -> None:
+        self._parts = [np.empty(0, dtype=np.uint64)]
 
     def add(self, names: Sequence[str]) -> None:
         """Add names."""
-        self._file.write(hashes_of(names).tobytes())
+        self._parts.append(hashes_of(names))
 
     def alike(self) -> NDArray[np.uint64]:
         """The hashes that two names or more have, ascending."""
-        found, last = [np.empty(0, dtype=np.uint64)], np.empty(0, dtype=np.uint64)
-        for part in self._sorted():
-            hashes = np.concatenate([last, part])
-            found.append(hashes[1:][hashes[1:] == hashes[:-1]])
-            last = part[-1:]
-        return np.unique(np.concatenate(found))
+        self._parts = [np.concatenate(self._parts)]
+        hashes = self._parts[0]
+        hashes.sort()
+        return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
 
     def repeated(self, again: Iterable[Sequence[str]]) -> str | None:
         """A name that was added twice; those of one hash, of the names when they are read again, are compared."""
@@ -107,20 +81,6 @@ class SeenNames:
                     return names[place]
                 found.add(names[place])
         return None
-
-    def _sorted(self) -> Iterator[NDArray[np.uint64]]:
-        n = self._file.tell() // 8
-        self._file.seek(0)
-        parts = (np.frombuffer(part, dtype=np.uint64) for part in iter(partial(self._file.read, 8 * MOST), b""))
-        if n <= MOST:
-            yield from map(np.sort, parts)
-            return
-        from irtbench.data.readers.row_order import in_order
-
-        rows = (pa.record_batch([pa.array(part)], schema=SCHEMA) for part in parts)
-        with TemporaryDirectory(prefix="irtbench-", dir=self.folder) as place:
-            for batch in in_order(rows, SCHEMA, Path(place) / "sorting", "names"):
-                yield batch.column(0).to_numpy()
 
 
 def hashes_of(names: Sequence[str]) -> NDArray[np.uint64]:

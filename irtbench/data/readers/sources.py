@@ -30,8 +30,8 @@ from irtbench.data.readers import (
     promptfoo,
     py_irt,
 )
-from irtbench.data.readers.column_names import column_options, item_and_value, likely_long
 from irtbench.data.readers.head import Head, look_at
+from irtbench.data.readers.long_table import column_options, item_and_value, likely_long
 from irtbench.data.readers.observations import RECORDS, Reader, names_of
 from irtbench.data.readers.outside_parameters import recognises as of_py_irt
 from irtbench.data.readers.respondents import is_prolific
@@ -83,7 +83,7 @@ READERS: tuple[Reader, ...] = (
 OF_MODELS = frozenset(reader.name for reader in READERS if reader.holds == "response") - {py_irt.READER.name}
 
 
-TABLE, BESIDE, UNKNOWN = "table", "beside", "unknown"  # what a file is that no reader reads
+TABLE, EXTRA, UNKNOWN = "table", "extra", "unknown"  # what a file is that no reader reads
 OR_A_TABLE = "or a table of respondent_id, item_id, response"
 _TABLE_SUFFIXES = {".csv", ".tsv", ".txt", ".gz", ".parquet"}
 
@@ -111,12 +111,7 @@ def find_sources(paths: Sequence[Path], how: HowToRead, left_out: Counter[str]) 
     """Find the files to read and recognise their format.
 
     Records of JSON are a table where by their names, or those of columns that the user named, they are a long one. In
-    a folder, files of no known format are left out and counted; so are tables beside files of an outside format.
-
-    Raises
-    ------
-    InputError
-        If a file is not there, none is of a known format, or there are several formats.
+    a folder, files of no known format are left out and counted; so are tables among files of an outside format.
     """
     named = list(_heads(paths, left_out))
     if how.format in ("long", "wide"):
@@ -130,7 +125,7 @@ def find_sources(paths: Sequence[Path], how: HowToRead, left_out: Counter[str]) 
     for head, found, kind in kinds:
         if kind == UNKNOWN or (kind == TABLE and outside and found):
             left_out["files of no known format"] += 1
-        elif kind != BESIDE:
+        elif kind != EXTRA:
             of_format.setdefault(kind.name if isinstance(kind, Reader) else kind, []).append(head)
     if len(of_format) > 1:
         several = "; ".join(f"{name}: {heads[0].path}" for name, heads in of_format.items())
@@ -165,10 +160,10 @@ def _kind_of(head: Head, found: bool, how: HowToRead, left_out: Counter[str]) ->
     readers = [reader for reader in READERS if how.format in ("auto", reader.name)]
     reader = next((reader for reader in readers if reader.recognises(head)), None)
     if is_prolific(head):
-        return BESIDE
+        return EXTRA
     if any(reader.accompanies(head) for reader in (readers if reader is None else [reader])):
         left_out.update([f"files that accompany {reader.title}"] if reader is not None else [])
-        return BESIDE
+        return EXTRA
     if reader is not None or how.format != "auto":
         return reader or UNKNOWN
     if _is_table(head):
@@ -185,7 +180,7 @@ def _is_table(head: Head) -> bool:
 def _describe_unknown(head: Head, how: HowToRead) -> str:
     if how.format != "auto":
         return f"file {head.path}: does not look like the format {how.format}; expected another, {OR_A_TABLE}"
-    held = {
+    content = {
         "zip": f"a zip archive of {name_first(head.members)}",
         "array": f"a JSON array, its records with {name_first(list(head.first), most=12) or 'no names'}",
         "lines": f"JSON lines with {name_first(list(head.first), most=12)}",
@@ -195,4 +190,4 @@ def _describe_unknown(head: Head, how: HowToRead) -> str:
         return f"file {head.path}: items that py-irt estimated, no responses; for score, diagnose --items and convert"
     known = ", ".join(reader.name for reader in READERS)
     own = f"their fields named ({column_options(how.columns, names_of(head))}), " if head.kind in RECORDS else ""
-    return f"file {head.path}: {held}: no format that is known; expected one of {known}, {own}{OR_A_TABLE}"
+    return f"file {head.path}: {content}: no format that is known; expected one of {known}, {own}{OR_A_TABLE}"

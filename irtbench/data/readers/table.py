@@ -25,9 +25,9 @@ from irtbench.data.readers.packed import GZIP, MOST_BYTES, PARQUET, unpacked_gzi
 from irtbench.data.responses import demand_unique, name_first
 
 EXPECTED_ONCE = "; expected each once, or a table of respondent_id, item_id, response"
-#: Fields that stand for "nothing here" wherever a value may be missing.
+#: Fields that mean "nothing here" wherever a value may be missing.
 MISSING = ("", "NA", "NaN", "nan")
-WORDS = {"true": 1.0, "false": 0.0}  # that stand for responses
+WORDS = {"true": 1.0, "false": 0.0}  # that mean responses
 
 #: A table that is read whole: at most ``MOST_BYTES`` of text (unpacked, where it is gzipped), which takes eight times
 #: that in memory; so many fields of a Parquet file, bytes of text in a column of it, and columns.
@@ -41,22 +41,10 @@ def read_table(path: str | Path) -> pd.DataFrame:
     """Read a CSV (also gzipped) or Parquet file with every field as text.
 
     Nothing is guessed: ids such as ``1``, ``01`` and ``NA`` stay what they are, and an empty field, or a null of
-    Parquet, is the empty string. The kind of file is told by its first bytes, not by its name; the separator of a
+    Parquet, is the empty string. The kind of file is known by its first bytes, not by its name; the separator of a
     text file is whichever of comma, tab and semicolon its header has most of. Text is UTF-8; empty lines are skipped.
     An apostrophe that keeps a field from being a spreadsheet's formula is taken away. What comes from a pipe, such as
     ``/dev/stdin``, is kept, since it can be read only once.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One text column for each column of the file, rows numbered from 0 in their order.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, it is a folder, damaged, not UTF-8, empty or without rows, a row has too many or
-        too few fields, a column name is repeated, a Parquet column holds lists or other nested values, or the table is
-        larger than ``MOST_BYTES``, ``MOST_FIELDS`` or ``MOST_COLUMNS``.
     """
     path = Path(path)
     data = _read_bytes(path)
@@ -67,13 +55,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
 
 
 def demand_columns(frame: pd.DataFrame, names: Sequence[str], path: str | Path) -> None:
-    """Refuse a table that lacks one of these columns.
-
-    Raises
-    ------
-    InputError
-        Naming the first column that is missing and the columns there are.
-    """
+    """Refuse a table that lacks one of these columns."""
     for name in names:
         if name not in frame.columns:
             raise InputError(
@@ -89,25 +71,19 @@ def demand_known(columns: Iterable[str], known: Iterable[str]) -> None:
 
 
 def demand_filled(frame: pd.DataFrame, name: str, path: str | Path) -> None:
-    """Refuse a column with an empty field.
-
-    Raises
-    ------
-    InputError
-        Naming the row of the first empty field.
-    """
+    """Refuse a column with an empty field."""
     empty = frame.index[frame[name].str.strip() == ""]
     if not empty.empty:
         raise InputError(f"{field_places(path, name)(int(empty[0]))}: expected a name but it is empty")
 
 
 def field_places(path: str | Path, column: str) -> Callable[[int], str]:
-    """Say where the field of a row (counted from 0) stands: ``file X, row 17 (line 18), column correct``."""
+    """The place of the field of a row (counted from 0): ``file X, row 17 (line 18), column correct``."""
     return lambda row: f"{row_place(path, row)}, column {column}"
 
 
 def row_place(path: str | Path, row: int) -> str:
-    """Say where a row (counted from 0) stands in its file: ``file X, row 17 (line 18)``.
+    """The place of a row (counted from 0) in its file: ``file X, row 17 (line 18)``.
 
     Rows are counted from 1 below the header. Lines, which text files alone have, differ from rows by more than the
     header where a quoted field holds a line break or empty lines were skipped, so the file is read again.
@@ -128,34 +104,26 @@ def row_place(path: str | Path, row: int) -> str:
 def to_numbers(
     texts: pd.Series[str], *, place: Callable[[int], str], words: Mapping[str, float] | None = None
 ) -> NDArray[np.float64]:
-    """Convert texts to numbers; those of ``MISSING`` become NaN.
-
-    Parameters
-    ----------
-    texts
-        Fields as they stand in the file; as categories, too (see ``coded_cells``).
-    place
-        Says where the field at a position stands, for the error (see ``field_places``).
-    words
-        Texts, in lower case, that stand for a number.
-
-    Raises
-    ------
-    InputError
-        At the first text that is neither a finite number, nor missing, nor one of the words.
-    """
+    """Convert texts to numbers; those of ``MISSING`` become NaN."""
     if isinstance(texts.dtype, pd.CategoricalDtype):
         codes, distinct = texts.cat.codes.to_numpy(), texts.cat.categories
     else:
         codes, distinct = pd.factorize(texts)
-    missing = distinct.isin(MISSING)
-    numbers = pd.to_numeric(pd.Series(distinct), errors="coerce").to_numpy(dtype=np.float64, copy=True)
-    for word, number in (words or {}).items():
-        numbers[distinct.str.lower() == word] = number
-    wrong = ~np.isfinite(numbers) & ~missing
+    numbers = numbers_among(distinct, words)
+    wrong = np.isinf(numbers)
     if wrong.any():
         refuse_first(wrong[codes], lambda row: f"{place(row)}: expected a number but got '{texts.iloc[row]}'")
     return numbers[codes]
+
+
+def numbers_among(texts: pd.Index[str], words: Mapping[str, float] | None = None) -> NDArray[np.float64]:
+    """Texts as numbers, see `to_numbers`: NaN where missing, infinite where there is none."""
+    numbers = pd.to_numeric(pd.Series(texts), errors="coerce").to_numpy(dtype=np.float64, copy=True)
+    for word, number in (words or {}).items():
+        numbers[texts.str.lower() == word] = number
+    numbers[~np.isfinite(numbers)] = np.inf
+    numbers[texts.isin(MISSING)] = np.nan
+    return numbers
 
 
 def refuse_first(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
@@ -193,20 +161,6 @@ def to_responses(
     """Convert texts to responses: 1, 0, or NaN where missing.
 
     ``true`` and ``false`` in any case mean 1 and 0. Missing is what ``MISSING`` lists, and -1.
-
-    Parameters
-    ----------
-    texts
-        Fields as they stand in the file.
-    place
-        Says where the field at a position stands, for the error.
-    threshold
-        For scores on a finer scale: the response is 1 where score >= threshold, else 0. None: only 1 and 0 occur.
-
-    Raises
-    ------
-    InputError
-        At the first field that is not a number, or without a threshold at the first that is not 1, 0 or missing.
     """
     return graded(
         to_scores(texts, place=place),

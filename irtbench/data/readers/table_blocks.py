@@ -1,38 +1,145 @@
 """A large table of responses or answers, long or wide, some respondents at a time.
 
-Where the rows of a respondent stand together in a long one, as they do in a file that was written respondent by
+Where the rows of a respondent are together in a long one, as they do in a file that was written respondent by
 respondent, one reading suffices. Where they do not, they are brought into order first, on disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
 from irtbench.data import response_blocks
-from irtbench.data.coded_responses import MISSING
+from irtbench.data.checked_settings import Settings
+from irtbench.data.coded_responses import MISSING, MOST_TRIALS, wrong_counts
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems, unknown_items_error
-from irtbench.data.readers.batches import TextTable
-from irtbench.data.readers.large_columns import TableLayout
-from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.part_values import FIRST_ANSWERS, Keys, coded_names, coded_responses, names_of, numbers_of
+from irtbench.data.readers.large_table import LargeTable, TextTable
+from irtbench.data.readers.long_table import find_column, find_counts, find_id_columns
+from irtbench.data.readers.part_values import (
+    FIRST_ANSWERS,
+    Keys,
+    ScoreLevels,
+    as_text,
+    coded_names,
+    coded_responses,
+    names_of,
+    numbers_of,
+)
 from irtbench.data.readers.row_order import SeenNames
-from irtbench.data.readers.score_levels import ScoreLevels
 from irtbench.data.readers.table import refuse_first, text_bytes
+from irtbench.data.readers.wide_table import item_columns, likely_respondent_column
 from irtbench.data.response_blocks import Blocks, Unmade
-from irtbench.data.responses import ResponseMatrix
-from irtbench.data.trial_counts import MOST_TRIALS, wrong_counts
+from irtbench.data.responses import ResponseMatrix, name_first
+
+Content = Literal["auto", "responses", "answers"]
+
+FIRST_ROWS = 1_000  # that show which columns of a wide table hold responses
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """Which columns of a table are what.
+
+    Parameters
+    ----------
+    respondent
+        Names of respondents.
+    items
+        Of a wide table: the columns of responses.
+    item, response
+        Of a long one: names of items, and responses or answers; empty otherwise.
+    n_trials, trial
+        Of a long one: the number of trials, where `response` is that of the number right, and what tells several trials
+        of a pair apart; empty where there is none.
+    """
+
+    respondent: str
+    items: tuple[str, ...] = ()
+    item: str = ""
+    response: str = ""
+    n_trials: str = ""
+    trial: str = ""
+
+    @property
+    def has_trials(self) -> bool:
+        """Whether a respondent may have answered an item more than once."""
+        return bool(self.n_trials or self.trial)
+
+
+@dataclass(frozen=True)
+class ColumnChoice(Settings):
+    """What a user says of columns, see `read_responses`."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    items: str | None = None
+    exclude: tuple[str, ...] = ()
+    threshold: float | None = None
+
+
+def is_long(table: LargeTable, choice: ColumnChoice) -> bool:
+    """Whether a table is a long one, by the names of its columns."""
+    return find_id_columns(table.names, choice.columns) is not None
+
+
+def has_trials(table: LargeTable, choice: ColumnChoice) -> bool:
+    """Whether a long table may hold several trials of an item."""
+    names = table.names
+    return is_long(table, choice) and ("trial" in names or find_counts(names, choice.columns) is not None)
+
+
+def long_layout(names: Sequence[str], columns: Mapping[str, str], content: Content) -> tuple[TableLayout, bool] | None:
+    """The columns of a long table, and whether they hold answers; None where it has none of the content."""
+    pair, answers = find_id_columns(names, columns), False
+    given, n_trials = None if content == "answers" else find_column(names, "response", columns), ""
+    if given is None and content != "answers" and (counts := find_counts(names, columns)) is not None:
+        given, n_trials = counts
+    if given is None and content != "responses":
+        given, answers = find_column(names, "answer", columns), True
+    if pair is None or given is None:
+        return None
+    trial = "trial" if "trial" in names else ""
+    return TableLayout(pair[0], item=pair[1], response=given, n_trials=n_trials, trial=trial), answers
+
+
+def layout_of(table: LargeTable, choice: ColumnChoice, *, graded: bool = True) -> TableLayout:
+    """Tell which columns are what; of a wide table all may be items where responses are not right or wrong."""
+    for name in choice.columns.values():
+        if name not in table.names:
+            raise InputError(f"{table.place}: column '{name}' missing; it has: {name_first(table.names, most=12)}")
+    if is_long(table, choice):
+        found = long_layout(table.names, choice.columns, "responses")
+        if found is None or found[0].n_trials:
+            raise InputError(
+                f"{table.place}: no column of responses; it has: {name_first(table.names, most=12)}; answers are "
+                "graded by build"
+            )
+        return replace(found[0], trial="")  # one response to an item is encoded
+    respondent = likely_respondent_column(list(table.names), choice.columns)
+    first = next(table.rows(table.names, rows=FIRST_ROWS), None)
+    if first is None:
+        raise InputError(f"{table.place}: no rows; expected at least one")
+    frame = pd.DataFrame({
+        name: pa.compute.fill_null(as_text(column, table.place, name), "").to_pylist()
+        for name, column in zip(table.names, first[2].columns, strict=True)
+    }, dtype=object)  # fmt: skip
+    items, _ = item_columns(
+        frame, respondent, table.place, items=choice.items, exclude=choice.exclude, graded=graded,
+        threshold=choice.threshold,
+    )  # fmt: skip
+    return TableLayout(respondent, items=tuple(items))
+
 
 ROWS_READ = 2**20  # rows of the file in memory at once
 CELLS = 2**24  # respondents x items of a block at most
@@ -62,8 +169,8 @@ class LongFile:
         What other items mean: an error that names the first five, or nothing.
     keys
         By which answers are graded, or levels of scores; None where the file holds responses.
-    as_text
-        Whether responses in a CSV file are read as text, in which ``true`` and ``false`` are known: slower.
+    threshold
+        From which score on a response is right; None where they are 1 and 0.
     left_out
         Other items that never are an error; those that occur are added to ``seen_left_out``.
     """
@@ -73,7 +180,7 @@ class LongFile:
     items: Sequence[str]
     unknown_items: UnknownItems = "error"
     keys: Grader | None = None
-    as_text: bool = False
+    threshold: float | None = None
     left_out: Collection[str] = ()
     seen_left_out: set[str] = field(default_factory=set)
 
@@ -82,12 +189,12 @@ class LongFile:
         """Of `rows`, the respondent's name first."""
         counts = {"asked": pa.int64()} if self.layout.has_trials else {}
         trial = {"trial": pa.int64()} if self.layout.trial and not self.layout.n_trials else {}
-        said = pa.int64() if counts else pa.int8()
-        names = {"respondent": pa.string(), "item": pa.int32(), "said": said, **counts, **trial}
+        given = pa.int64() if counts else pa.int8()
+        names = {"respondent": pa.string(), "item": pa.int32(), "given": given, **counts, **trial}
         return pa.schema(list(names.items()))
 
     def rows(self) -> Iterator[tuple[pa.DictionaryArray, Rows]]:
-        """The rows in the order of the file, checked: their respondents, and the item.s column or -1, and what is said.
+        """The rows in the order of the file, checked: respondents, the column of the item or -1, and the response.
 
         That is 1, 0 or -1; where there may be trials, number right and number of trials, and a number for the trial.
         """
@@ -95,10 +202,8 @@ class LongFile:
         names = [layout.respondent, layout.item]
         values = [layout.response, *([layout.n_trials] if layout.n_trials else [])]
         trial = [layout.trial] if layout.trial and not layout.n_trials else []
-        of_texts = [*names, *trial, *(values if self.keys is not None else ())]
-        numbers = values if self.keys is None and not self.as_text else []
-        read = self.table.rows([*names, *values, *trial], rows=ROWS_READ, coded=of_texts, numbers=numbers)
-        for number, (source, first_row, batch) in enumerate(read):
+        taken = [*names, *values, *trial]
+        for number, (source, first_row, batch) in enumerate(self.table.rows(taken, rows=ROWS_READ, coded=taken)):
             if isinstance(self.table, LargeTable):
                 self.table.demand_bounded(text_bytes(batch.column(layout.respondent)), len(batch))
             respondents = coded_names(batch.column(layout.respondent), source, layout.respondent, first_row)
@@ -111,16 +216,16 @@ class LongFile:
                 continue
             column = batch.column(layout.response)
             if self.keys is None:
-                said = coded_responses(column, source, layout.response, first_row)
+                given = coded_responses(column, source, layout.response, first_row, self.threshold)
             else:
                 if number == 0:
                     self.keys.demand_meant(column.filter(pa.array(columns >= 0)))
-                said = self.keys.grade_rows(column, columns, self.items)
+                given = self.keys.grade_rows(column, columns, self.items)
             if trial:
-                asked = (said != MISSING).astype(np.int64)
-                yield respondents, (columns, said.clip(0).astype(np.int64), asked, _hashes(batch.column(layout.trial)))
+                asked = (given != MISSING).astype(np.int64)
+                yield respondents, (columns, given.clip(0).astype(np.int64), asked, _hashes(batch.column(layout.trial)))
             else:
-                yield respondents, (columns, said)
+                yield respondents, (columns, given)
 
     def _demand_known(self, items: pa.DictionaryArray, place: NDArray[np.int32]) -> None:
         """Refuse items that are not wanted, unless they may be there."""
@@ -149,22 +254,21 @@ class LongFile:
 
 
 def long_blocks(file: LongFile) -> Blocks:
-    """The respondents in the order of their first rows, which stand together; elsewhere it raises `RowsScattered`."""
+    """The respondents in the order of their first rows, which are together; elsewhere it raises `RowsScattered`."""
 
     def together() -> Iterator[tuple[list[str], NDArray[np.int64], Rows]]:
-        with SeenNames() as seen:
-            last = None
-            for respondents, rows in file.rows():
-                codes = respondents.indices.to_numpy()
-                starts = np.concatenate([[0], np.flatnonzero(codes[1:] != codes[:-1]) + 1])
-                if len(np.unique(codes[starts])) < len(starts):
-                    raise RowsScattered
-                names = respondents.dictionary.take(pa.array(codes[starts])).to_pylist()
-                seen.add(names[1:] if names[0] == last else names)
-                last = names[-1]
-                yield names, starts, rows
-            if seen.alike().size:
+        seen, last = SeenNames(), None
+        for respondents, rows in file.rows():
+            codes = respondents.indices.to_numpy()
+            starts = np.concatenate([[0], np.flatnonzero(codes[1:] != codes[:-1]) + 1])
+            if len(np.unique(codes[starts])) < len(starts):
                 raise RowsScattered
+            names = respondents.dictionary.take(pa.array(codes[starts])).to_pylist()
+            seen.add(names[1:] if names[0] == last else names)
+            last = names[-1]
+            yield names, starts, rows
+        if seen.alike().size:
+            raise RowsScattered
 
     return Blocks(file.items, [lambda: _blocks(file, together())])
 
@@ -237,18 +341,18 @@ def _cut(file: LongFile, names: list[str], starts: NDArray[np.int64], rows: Rows
 
 def _block(file: LongFile, ids: tuple[str, ...], n_rows: NDArray[np.int64], rows: Rows) -> ResponseMatrix:
     """The responses of some respondents, or sums over the rows of each pair, no two of them of the same trial."""
-    columns, *said = rows
+    columns, *given = rows
     wanted, shape = columns >= 0, (len(ids), len(file.items))
     cells = (np.repeat(np.arange(len(ids)) * shape[1], n_rows) + columns)[wanted]
-    said = [each[wanted] for each in said]
+    given = [each[wanted] for each in given]
     coded = np.full(shape[0] * shape[1], MISSING, dtype=np.int8)
-    if len(said) == 1:
+    if len(given) == 1:
         coded[cells] = 1  # whatever the response: a pair that comes twice has one cell
         if np.count_nonzero(coded == 1) < cells.size:
             _refuse_repeated(file, cells, np.zeros_like(cells), ids)
-        coded[cells] = said[0]
+        coded[cells] = given[0]
         return made(coded.reshape(shape), ids, tuple(file.items), file.keys)
-    right, asked, *trial = said
+    right, asked, *trial = given
     _refuse_repeated(file, cells, trial[0] if trial else np.zeros_like(cells), ids)
     n_right, n_asked = (np.bincount(cells, numbers, minlength=coded.size).reshape(shape) for numbers in (right, asked))
     correct = np.where(n_asked > 0, n_right, np.nan)
@@ -278,7 +382,7 @@ def _hashes(column: pa.Array) -> NDArray[np.int64]:
     """A number for each row of a column of texts, the same for the same text."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    # a null stands for a text of its own
+    # a null is a text of its own
     of_text = np.array([hash(text) for text in column.dictionary.cast(pa.string()).to_pylist()] + [0], dtype=np.int64)
     codes = pa.compute.fill_null(column.indices, len(of_text) - 1).to_numpy(zero_copy_only=False)
     found: NDArray[np.int64] = of_text[codes]
@@ -290,34 +394,19 @@ def wide_blocks(
     respondent: str,
     items: Sequence[str],
     keys: Grader | None = None,
-    *,
-    as_text: bool = False,
+    threshold: float | None = None,
 ) -> Blocks:
-    """The respondents of a wide table; groups of rows of Parquet files are pieces.
-
-    Parameters
-    ----------
-    table
-        One file, or files of the same columns.
-    respondent, items
-        Its column of names, and those of the items wanted.
-    keys
-        By which answers are graded; None where the cells are responses.
-    as_text
-        Whether responses in a CSV file are read as text, in which ``true`` and ``false`` are known: slower. Otherwise
-        a text among them raises `TextAmongNumbers`.
-    """
-    numbers = () if as_text or keys is not None else items
+    """The respondents of a wide table; groups of rows of Parquet files are pieces."""
 
     def piece(number: int) -> Iterator[Unmade]:
-        rows = table.rows([respondent, *items], rows=response_blocks.ROWS, numbers=numbers, part=number)
+        rows = table.rows([respondent, *items], rows=response_blocks.ROWS, coded=items, part=number)
         for k, (source, first_row, batch) in enumerate(rows):
             if keys is not None and number == 0 and k == 0 and items:
                 few = max(1, FIRST_ANSWERS // len(items))
                 keys.demand_meant(
                     pa.concat_arrays([batch.column(item).slice(0, few).cast(pa.string()) for item in items])
                 )
-            yield partial(_wide_block, batch, respondent, tuple(items), keys, source, first_row)
+            yield partial(_wide_block, batch, respondent, tuple(items), keys, threshold, source, first_row)
 
     pieces: list[Callable[[], Iterator[Unmade]]] = [partial(piece, number) for number in range(table.n_parts)]
     return Blocks(items, pieces, table.n_rows, distinct=False)
@@ -328,6 +417,7 @@ def _wide_block(
     respondent: str,
     items: tuple[str, ...],
     keys: Grader | None,
+    threshold: float | None,
     source: Path | str,
     first_row: int,
 ) -> ResponseMatrix:
@@ -340,6 +430,8 @@ def _wide_block(
     for k, item in enumerate(items):
         column = batch.column(item)
         coded[:, k] = (
-            coded_responses(column, source, item, first_row) if keys is None else keys.grade_column(column, item)
+            coded_responses(column, source, item, first_row, threshold)
+            if keys is None
+            else keys.grade_column(column, item)
         )
     return made(coded, names, items, keys)

@@ -9,19 +9,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.data.coded_responses import trial_counts
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
-from irtbench.data.trial_counts import trial_counts
 
 #: What becomes of repeated (respondent, item) pairs.
 Trials = Literal["error", "keep", "first", "last", "mean", "majority", "any", "count", "all"]
 
 PAIR = ["respondent_id", "item_id"]
-SAID_BY = "(--trials, or trials=)"
-CHOICES = f"first, last, mean, majority or any, or count: k right of n {SAID_BY}"
-COUNTED = f"mean, majority or any, or count: k right of n {SAID_BY}"
+OPTION = "(--trials, or trials=)"
+CHOICES = f"first, last, mean, majority or any, or count: k right of n {OPTION}"
+COUNTED = f"mean, majority or any, or count: k right of n {OPTION}"
 
-#: Columns that tell occasions apart, after the Item Response Warehouse's standard 1.0, the surest first.
+#: Columns that distinguish occasions, after the Item Response Warehouse's standard 1.0, the most reliable first.
 OCCASIONS = (
     "trial",
     "trialnum",
@@ -45,25 +45,17 @@ def demand_trials(trials: Trials, threshold: float | None) -> None:
         raise InputError("trials: the mean of several responses needs a threshold (1 where mean >= threshold)")
 
 
-def occasion_columns(frame: pd.DataFrame) -> list[str]:
-    """The columns that tell the repeated pairs of a long table apart; none if no pair is repeated, or nothing does."""
-    if not frame.duplicated(PAIR).any():
-        return []
+def with_trials(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with a column ``trial`` if occasions under other names tell its repeated pairs apart.
+
+    One such column suffices if it does so alone; otherwise all are joined by slashes.
+    """
     there = [name for name in OCCASIONS if name in frame.columns]
     there += [name for name in frame.columns if name.startswith("trial_")]
-    for name in there:
-        if not frame.duplicated([*PAIR, name]).any():
-            return [name]
-    return there if there and not frame.duplicated([*PAIR, *there]).any() else []
-
-
-def with_trials(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table with a column ``trial`` if occasions under another name tell its repeated pairs apart.
-
-    Several such columns are joined by a slash.
-    """
-    chosen = occasion_columns(frame)
-    if not chosen or chosen == ["trial"]:
+    if not there or not frame.duplicated(PAIR).any():
+        return frame
+    chosen = next(([name] for name in there if not frame.duplicated([*PAIR, name]).any()), there)
+    if chosen == ["trial"] or frame.duplicated([*PAIR, *chosen]).any():
         return frame
     joined = frame[chosen[0]].astype(str)
     for name in chosen[1:]:
@@ -74,30 +66,7 @@ def with_trials(frame: pd.DataFrame) -> pd.DataFrame:
 def reduce_trials(
     frame: pd.DataFrame, trials: Trials, *, threshold: float | None = None, place: str = "long table"
 ) -> pd.DataFrame:
-    """One row for each (respondent, item) of a long table.
-
-    Parameters
-    ----------
-    frame
-        Columns ``respondent_id, item_id``, ``response`` or ``answer``, and perhaps ``trial``.
-    trials
-        ``keep`` leaves rows as they are, if a trial tells them apart, and ``all`` in any case, with scores ungraded;
-        ``error`` refuses repeated pairs; ``first`` and ``last`` count by trial (by number where all are numbers, else
-        in the order of the file). For responses without those missing: ``mean`` is 1 where their mean is at least the
-        threshold, ``majority`` where more than half are 1, ``any`` where one is. ``count`` loses nothing: ``n_correct``
-        of ``n_trials`` take the place of ``response`` where a trial tells repeated pairs apart, and raw answers stay as
-        with ``keep``.
-    threshold
-        For ``mean``.
-    place
-        Where the table is from, for the errors.
-
-    Raises
-    ------
-    InputError
-        If pairs are repeated and nothing tells them apart or ``trials`` says no how, it is none of those named, a
-        threshold lacks, or raw answers are to be averaged.
-    """
+    """One row for each (respondent, item) of a long table."""
     demand_trials(trials, threshold)
     if trials == "all":
         return frame
@@ -119,7 +88,8 @@ def reduce_trials(
         )
         raise InputError(f"{place}: {why}: {_pairs(frame[repeated])}; choose {CHOICES}")
     if trials in ("first", "last"):
-        ordered = frame if not told_apart else frame.iloc[np.argsort(_order(frame["trial"]), kind="stable")]
+        numbers = pd.to_numeric(frame["trial"], errors="coerce") if told_apart else pd.Series(np.nan, frame.index)
+        ordered = frame.iloc[np.argsort(numbers, kind="stable")] if numbers.notna().all() else frame
         kept = ordered[~ordered.duplicated(PAIR, keep=trials)].sort_index()
         return kept.drop(columns="trial", errors="ignore").reset_index(drop=True)
     if "response" not in frame.columns:
@@ -158,39 +128,13 @@ def _pairs(repeated: pd.DataFrame) -> str:
     return name_first([f"({r}, {i})" for r, i in repeated[PAIR].drop_duplicates().itertuples(index=False)])
 
 
-def _order(trials: pd.Series[str]) -> NDArray[np.float64]:
-    numbers = pd.to_numeric(trials, errors="coerce")
-    return numbers.to_numpy(dtype=np.float64) if numbers.notna().all() else np.arange(len(trials), dtype=np.float64)
-
-
 #: Whether items are joined by their name (``id``, whatever their content), or by the hash of their content; ``None``
 #: joins by name and refuses a name with two contents.
 Join = Literal["id", "hash"] | None
 
 
 def join_items(frame: pd.DataFrame, join: Join, place: str) -> pd.DataFrame:
-    """Name the items of a long table by their hash, or check that each name has one content only.
-
-    Parameters
-    ----------
-    frame
-        Has columns ``item_id`` and perhaps ``item_hash``.
-    join
-        See ``Join``.
-    place
-        Where the table is from, for the errors.
-
-    Raises
-    ------
-    InputError
-        If a name has several hashes and ``join`` does not say what to go by, or items are to be joined by a hash that
-        is missing.
-
-    Warns
-    -----
-    UserWarning
-        If names and contents clash, and the user chose by which of them to join.
-    """
+    """Name the items of a long table by their hash, or check that each name has one content only."""
     if join not in (None, "id", "hash"):
         raise InputError(f"join: expected 'id' or 'hash' but got '{join}'")
     if "item_hash" not in frame.columns:

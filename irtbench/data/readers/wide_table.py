@@ -18,7 +18,7 @@ from irtbench.data.readers.observations import Wanted
 from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, demand_filled, row_place
 from irtbench.data.responses import ResponseMatrix, demand_unique, name_first
 
-#: What survey tools (Qualtrics, LimeSurvey, Google Forms, Prolific's links) write beside the answers.
+#: What survey tools (Qualtrics, LimeSurvey, Google Forms, Prolific's links) write next to the answers.
 METADATA = {
     "startdate", "enddate", "status", "ipaddress", "progress", "duration (in seconds)", "finished", "recordeddate",
     "responseid", "recipientlastname", "recipientfirstname", "recipientemail", "externalreference",
@@ -28,7 +28,7 @@ METADATA = {
     "prolific_pid", "study_id", "session_id", "submitdate", "lastpage", "startlanguage", "seed", "datestamp",
     "timestamp", "email address", "token", "ipaddr", "refurl", "workerid", "assignmentid", "hitid",
 }  # fmt: skip
-#: What tables say of respondents beside their answers; so do columns ``cov_...`` of the Item Response Warehouse.
+#: What tables say of respondents besides their answers; so do columns ``cov_...`` of the Item Response Warehouse.
 OF_RESPONDENTS = {
     "accuracy", "age", "age group", "approval", "approval rate", "assignment", "batch", "comment", "comments",
     "condition", "country", "country of birth", "country of residence", "date", "device", "duration", "education",
@@ -39,7 +39,7 @@ OF_RESPONDENTS = {
 }  # fmt: skip
 COVARIATE = "cov_"
 MOST_ODD, FEWEST_ALIKE = 0.2, 5  # names unlike those of the other items, of which there are at least so many
-#: Of these, what names a respondent, the surest first.
+#: Of these, what names a respondent, the most reliable first.
 RESPONDENTS = ("prolific_pid", "responseid", "workerid", "token", "email address")
 
 _GRADED = ("1", "0", "1.0", "0.0", "true", "false")
@@ -102,28 +102,6 @@ def item_columns(
     otherwise those that survey tools add and those that say something of the respondent. Where responses 1 and 0 are
     wanted, so are columns less than half of whose filled cells are 1 or 0 (with a threshold: are numbers): one that is
     so in more than half is an item with a slip.
-
-    Parameters
-    ----------
-    frame
-        The table.
-    respondent_column
-        Its column of respondents.
-    path
-        The file, for the errors.
-    items
-        Pattern of the items' columns, such as ``Q*``; None for all.
-    exclude
-        Names or patterns of columns that are none.
-    graded
-        Whether responses are wanted.
-    threshold
-        Whether scores on a finer scale are.
-
-    Raises
-    ------
-    InputError
-        If a pattern matches no column, or no column is left.
     """
     others = [str(name) for name in frame.columns if name != respondent_column]
     exclude = each_pattern(exclude, others)
@@ -136,21 +114,22 @@ def item_columns(
     else:
         chosen = [name for name in chosen if not is_metadata(name)]
         if graded:
-            chosen = [name for name in chosen if _looks_graded(frame[name], threshold)]
+            chosen = [name for name in chosen if not share_graded(frame[name].to_list(), threshold) < 0.5]
     if not chosen and others:
         what = "of 1, 0 or missing" if graded and threshold is None else "of items"
         raise InputError(
-            f"file {path}: no column {what} beside '{respondent_column}'; it has: {name_first(others, most=12)}"
+            f"file {path}: no column {what} besides '{respondent_column}'; it has: {name_first(others, most=12)}"
             + ("; raw answers are graded by the items' key" if graded else "")
         )
     taken = set(chosen)
     return chosen, [name for name in others if name not in taken]
 
 
-def _looks_graded(column: pd.Series[str], threshold: float | None) -> bool:
-    counts = {text: n for text, n in Counter(column.to_list()).items() if text not in MISSING and text != "-1"}
+def share_graded(cells: Sequence[str], threshold: float | None = None) -> float:
+    """Share of 1 and 0 among the filled cells of a wide table, with a threshold that of numbers; NaN without any."""
+    counts = {text: n for text, n in Counter(cells).items() if text not in MISSING and text != "-1"}
     fits = [n for text, n in counts.items() if text.lower() in _GRADED or (threshold is not None and _is_number(text))]
-    return 2 * sum(fits) >= sum(counts.values())
+    return sum(fits) / sum(counts.values()) if counts else np.nan
 
 
 def _is_number(text: str) -> bool:
@@ -165,18 +144,6 @@ def wide_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> Lo
 
     Missing responses (empty, NA, NaN, -1) become rows with NaN. A missing answer (empty, NA, NaN) gives no row: a
     wide table cannot tell an item left empty from one never asked, and only the first may be graded wrong.
-
-    Raises
-    ------
-    InputError
-        If there is no item, a respondent is repeated or a name empty, a response is not 1, 0 or missing (and there
-        is no threshold), or there is no answer at all.
-
-    Warns
-    -----
-    UserWarning
-        If the table looks transposed (see ``looks_transposed``), and if columns are left out unasked: those that
-        survey tools add, and where responses are wanted those that do not hold 1, 0 or missing.
     """
     of, respondents, items, cells, place, left_out = _parts(frame, path, wanted)
     n_rows, n_items = len(respondents), len(items)
@@ -212,7 +179,7 @@ def _parts(
     respondents = frame[column].tolist()
     others = frame.columns.drop(column)
     if others.empty or (others == "").any():
-        raise InputError(f"file {path}: expected a named column for each item beside '{column}'")
+        raise InputError(f"file {path}: expected a named column for each item besides '{column}'")
     demand_filled(frame, column, path)
     names, left = item_columns(
         frame, column, path, items=chosen, exclude=wanted.how.exclude, graded=wanted.graded and not wanted.levels,

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.data.sparse_responses import SparseResponses
-from irtbench.data.stored_responses import StoredResponses
-from irtbench.data.stored_scores import StoredScores
+from irtbench.data.stored_responses import StoredResponses, StoredScores
 from irtbench.models.coded_scores import CodedScores
 
 MISSING = -1  # in rows of responses 1 and 0
@@ -456,7 +455,7 @@ def scores_on_device(
         item, later = columns[0], np.concatenate([np.flatnonzero(own)[1:] for own in scores.given])
         n = torch.from_numpy(scores.n_by_level[item.cpu().numpy(), later].astype(np.float64)).to(device)
         kinds = item, torch.from_numpy(later).to(device)
-        return StoredRows(scores.coded, n, 0, scores.n_respondents, categories=kinds)
+        return StoredRows(scores, n, 0, scores.n_respondents, categories=kinds)
     if scores.places is None:
         return rows_in_categories(scores.codes, columns, device)
     first = np.searchsorted(columns[0].cpu().numpy(), np.arange(scores.n_items))

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
@@ -16,8 +17,9 @@ from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
 from irtbench.data.readers import encode, large_table, row_order, table_blocks
 from irtbench.data.readers.encode import encode_table
-from irtbench.data.readers.large_columns import ColumnChoice
 from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.readers.row_order import SeenNames
+from irtbench.data.readers.table_blocks import ColumnChoice
 from irtbench.data.response_store import ResponseStore
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.stored_responses import RESPONSES, STATE, StoredResponses
@@ -66,6 +68,19 @@ def test_a_long_table_in_any_order(shuffled: int | None, missing: float, tmp_pat
     found = encoded(write_parts(long_frame(responses, shuffled=shuffled), tmp_path / "in"), tmp_path / "cache")
     assert_same(found, responses)
     assert not (tmp_path / "cache" / "sorting").exists()
+
+
+@pytest.mark.parametrize("form", [wide_frame, long_frame])
+def test_scores_are_graded_by_a_threshold(form: Callable[[ResponseMatrix], pd.DataFrame], tmp_path: Path) -> None:
+    responses = drawn(60, 7, missing=0.1)
+    frame = form(responses)
+    scores = frame.columns[1:] if form is wide_frame else ["response"]
+    frame[scores] = frame[scores] * 0.4 + 0.3  # 1 is .7, itself right
+    found = encoded(write_parts(frame, tmp_path / "in"), tmp_path / "cache", threshold=0.7)
+    assert_same(found, responses)
+    if form is long_frame:
+        with pytest.raises(InputError, match=r"expected 1, 0 or missing but got 0\.[37]"):
+            encoded(tmp_path / "in", tmp_path / "other")
 
 
 def test_respondents_without_a_response_are_left_out_by_name(tmp_path: Path) -> None:
@@ -348,3 +363,25 @@ def test_a_disk_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_path_is_no_table(tmp_path):
     with pytest.raises(InputError, match=r"table: expected a LargeTable .* but got str"):
         encode_table("responses.parquet", tmp_path)
+
+
+def seen_of(*parts: list[str]) -> SeenNames:
+    seen = SeenNames()
+    for names in parts:
+        seen.add(names)
+    return seen
+
+
+def test_a_name_that_comes_twice() -> None:
+    names = [f"r{k}" for k in np.random.default_rng(1).permutation(60)]
+    assert seen_of(*(names[first : first + 9] for first in range(0, 60, 9))).repeated([names]) is None
+    seen = seen_of(names, ["r7", "other"])
+    assert seen.alike().size == 1
+    assert seen.repeated([names, ["r7", "other"]]) == "r7"
+    assert SeenNames().repeated([]) is None
+
+
+def test_names_of_one_hash_are_compared_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_order, "hashes_of", lambda names: np.ones(len(names), dtype=np.uint64))
+    assert seen_of(["a", "b", "c"]).repeated([["a", "b", "c"]]) is None
+    assert seen_of(["a", "b", "c"], ["b"]).repeated([["a", "b", "c"], ["b"]]) == "b"

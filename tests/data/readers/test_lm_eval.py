@@ -99,7 +99,7 @@ def test_results_of_several_models_beside_are_refused(run, write_json):
     path = run([line(0)], model=None)
     for k, name in enumerate(("a", "b")):
         write_json(f"org__model/results_2026-01-0{k + 1}.json", {"results": {}, "configs": {}, "model_name": name})
-    with pytest.raises(InputError, match="of which model\\? the results beside it name a, b"):
+    with pytest.raises(InputError, match="of which model\\? the results in its folder name a, b"):
         read_responses(path)
 
 

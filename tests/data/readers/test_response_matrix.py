@@ -1,13 +1,21 @@
-"""Responses read into a matrix at once are those of the long table, and the errors too."""
+"""Responses are the same whatever the order, form, spelling and source of their table, and so are the errors."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.encode import encode_table
+from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.recognise import read_response_matrix, read_responses
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.data.sparse_responses import responses_from_long
 
 WIDE = "who,i1,i2,i3,note\nb,1,0,NA,fine\na,-1,true,0.0,no\nc,,1,0,\n"
@@ -59,9 +67,36 @@ def test_it_refuses_what_the_long_table_refuses(tmp_path: Path, text: str, sayin
     assert saying in messages[0]
 
 
-def test_words_of_truth_are_responses(tmp_path: Path) -> None:
-    (tmp_path / "words.csv").write_text(
-        "respondent_id,item_id,response\na,i1,true\na,i2,false\nb,i1,False\nb,i2,TRUE\n"
-    )
-    found = read_responses(tmp_path / "words.csv").frame
-    assert found["response"].tolist() == [1, 0, 0, 1]
+SPELLINGS = {1: ("1", "1.0", "true", "TRUE"), 0: ("0", "0.0", "False"), -1: ("", "NA", "NaN", "-1")}
+CELLS = arrays(
+    np.int8, array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=6), elements=st.sampled_from([1, 0, -1])
+)
+
+
+def observed(responses: Responses) -> dict[tuple[str, str], int]:
+    found = responses.to_matrix().to_long()
+    return {(who, item): right for who, item, right in found.itertuples(index=False)}
+
+
+@settings(max_examples=15, deadline=None)
+@given(cells=CELLS.filter(lambda cells: (cells >= 0).any()), seed=st.integers(0, 2**16))
+def test_order_form_spelling_and_source_of_a_table_change_nothing(cells: NDArray[np.int8], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = np.array([f"person {k}" for k in range(cells.shape[0])])
+    texts = np.array([[rng.choice(SPELLINGS[int(cell)]) for cell in row] for row in cells], dtype=object)
+    wide = pd.DataFrame(texts, columns=[f"question {k}" for k in range(cells.shape[1])])
+    wide.insert(0, "respondent_id", names)
+    long = wide.melt("respondent_id", var_name="item_id", value_name="response")
+    expected = {(names[i], f"question {j}"): int(cells[i, j]) for i, j in np.ndindex(cells.shape) if cells[i, j] >= 0}
+    for frame in (wide, long):
+        rows = frame.iloc[rng.permutation(len(frame))]
+        with TemporaryDirectory() as made:
+            folder = Path(made)
+            rows.to_csv(folder / "t.csv", index=False)
+            rows.to_csv(folder / "t.tsv.gz", index=False, sep="\t")
+            rows.to_parquet(folder / "t.parquet", index=False)
+            rows.to_json(folder / "t.jsonl", orient="records", lines=True)
+            for file in ("t.csv", "t.tsv.gz", "t.parquet", *(["t.jsonl"] if frame is long else [])):
+                assert observed(read_response_matrix(folder / file)) == expected, file
+            stored = encode_table(LargeTable.open(folder / "t.parquet"), folder / "cache")
+            assert observed(stored) == expected

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from irtbench.data.input_error import InputError
-from irtbench.data.item_features import ItemFeatures
+from irtbench.data.items import ItemFeatures
 from irtbench.data.readers.item_table import read_features
 
 
