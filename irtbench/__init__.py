@@ -19,7 +19,7 @@ _HOMES = {name: module.removeprefix("irtbench.") for name, module in homes_of(_S
 _ROOMS = "analysis", "bank", "building", "data", "diagnostics", "estimation", "evaluation", "models", "scoring", "study"
 _IN_ROOMS = {name: room for room in _ROOMS for name in homes_of(_STUB.parent / room / _STUB.name)}
 
-#: The names in daily use; all others stand in their room, and for a release here as well.
+#: The names in daily use; all others are in their room, and for a release here as well.
 __all__ = [name for name in _HOMES if name not in _IN_ROOMS]
 
 

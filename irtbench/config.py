@@ -156,7 +156,7 @@ class ScoreSettings(Settings):
         Column of the respondents with their weights in the norm sample; None for equal weights.
     norm_margins
         The population's shares of values of the respondents' columns, to which the norm sample is weighted (`rake`):
-        ``{ country = { de = 0.7, fr = 0.3 } }``. They ask for the norm ``smoothed`` unless it is said.
+        ``{ country = { de = 0.7, fr = 0.3 } }``. They ask for the norm ``smoothed`` unless another is given.
     level
         Coverage of the intervals.
 

@@ -99,11 +99,7 @@ def main() -> None:
                 happened = truth.counts[0, :, first] > truth.counts[0, :, second]
                 order[name] += zip(stated, happened, strict=True)
         if corpus == 0 and options.figure is not None:
-            from irtbench.report.evaluation_figures import draw_event_counts
-            from irtbench.report.figure_file import write_figure
-
-            table = sampled["calibrated"].table()
-            write_figure(options.figure, lambda ax, table=table: draw_event_counts(ax, table))
+            sampled["calibrated"].plot().figure.savefig(options.figure)
     print("| model | link calibration error | 95% interval | coverage, mean +- 1.96 sd | coverage, quantiles | width "
           "| Brier of 'A above B' |")  # fmt: skip
     print("|---|---|---|---|---|---|---|")

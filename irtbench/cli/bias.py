@@ -21,7 +21,7 @@ from irtbench.cli.options import (
     chosen_scale,
     levels_of,
 )
-from irtbench.cli.output import say, show_table
+from irtbench.cli.output import Shown, Words
 from irtbench.cli.reading import Reading
 from irtbench.cli.settings_options import options_given
 from irtbench.data.input_error import InputError
@@ -116,9 +116,9 @@ class GroupModel:
     levels: Levels = None
     prior: Annotated[
         Literal["none", "weak"] | None,
-        typer.Option("--prior", help="Prior of the items; none for 2pl and weak for 3pl unless said otherwise."),
+        typer.Option("--prior", help="Prior of the items; none for 2pl and weak for 3pl unless given."),
     ] = None
-    guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote held at this value.")] = 0.0
+    guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote, fixed at this value.")] = 0.0
     options: NumberOfOptions = 4
     device: WhereToCompute = "auto"
 
@@ -154,12 +154,12 @@ def bias(
 
     Grades (--model grm, gpcm) are compared in their categories, by the likelihood or by ordinal logistic regression.
 
-    With --bank the responses are those of a few systems (5 to 30), and the bank's items are held as people calibrated
+    With --bank the responses are those of a few systems (5 to 30), and the bank's items are fixed as people calibrated
     them: each item's shift for the systems is a random effect. Writes bias.csv, bias.json, systems.csv and control.csv.
     """
     if systems.bank is not None:
-        if beside := [name for name in options_given(between, test, model) if name not in OF_SYSTEMS_TOO]:
-            raise InputError(f"--bank: {beside[0]} does not go with it; expected one or the other")
+        if others := [name for name in options_given(between, test, model) if name not in OF_SYSTEMS_TOO]:
+            raise InputError(f"--bank: {others[0]} does not go with it; expected one or the other")
         return of_systems(responses, systems, test, reading, run)
     if of_bank := options_given(systems):
         raise InputError(f"{of_bank[0]}: goes with --bank alone")
@@ -191,7 +191,7 @@ def bias(
         page=lambda: report.bias_page(
             found.items, found.about, curves(apart=True), alpha=test.alpha
         ),
-        tell=lambda: tell(found, run),
+        words=differences_in_words(found),
     )  # fmt: skip
 
 
@@ -222,48 +222,43 @@ def tests_of(test: ItemTest, model: GroupModel) -> HowTested:
     )  # fmt: skip
 
 
-def tell(found: ComparedItems, run: Run) -> None:
-    """Print the comparison."""
-    first, *others = found.names
+def differences_in_words(found: ComparedItems) -> Words:
+    """The items that differ most, what that does to the test, and what could not be compared."""
+    (first, *others), about = found.names, found.about
     worst = found.items.sort_values("p", kind="stable").head(MOST_SHOWN)
     shown = [name for name in SHOWN if name in found.items and not found.items[name].isna().all()]
     title = f"{' and '.join(others)} against {first}{DIRECTION * (len(others) == 1)}"
-    show_table(worst[shown], title=title, rest=run.at("bias.csv"))
-    about = found.about
-    say(f"{len(about['flagged'])} of {len(found.items)} items differ")
-    if found.effect is not None:
-        tell_effect(found.effect)
-    if found.not_said:
-        say(f"what this does to the test: {found.not_said}")
-    if "focal_mean" in about:
-        say(
-            f"ability of {others[0]}: mean {about['focal_mean']:.2f}, "
-            f"standard deviation {about['focal_sd']:.2f} where {first} have 0 and 1"
-        )
-    if about.get("caution"):
-        say(about["caution"])
-    if about.get("n_left_out"):
-        say(f"{about['n_left_out']} respondents did not answer all items and have no score: they are left out")
-    if about.get("categories_merged"):
-        merged = name_first(about["categories_merged"])
-        say(f"given by one group alone, a category counts as the one beside it: {merged}")
-    if about["items_left_out"]:
-        say(f"left out: {', '.join(about['items_left_out'])}")
+    return [
+        Shown(worst[shown], title, "bias.csv"),
+        f"{len(about['flagged'])} of {len(found.items)} items differ",
+        *([] if found.effect is None else effect_in_words(found.effect)),
+        bool(found.not_said) and f"what this does to the test: {found.not_said}",
+        "focal_mean" in about
+        and f"ability of {others[0]}: mean {about['focal_mean']:.2f}, "
+        f"standard deviation {about['focal_sd']:.2f} where {first} have 0 and 1",
+        about.get("caution"),
+        bool(about.get("n_left_out"))
+        and f"{about['n_left_out']} respondents did not answer all items and have no score: they are left out",
+        bool(about.get("categories_merged"))
+        and "given by one group alone, a category counts as the one next to it: "
+        f"{name_first(about['categories_merged'])}",
+        bool(about["items_left_out"]) and f"left out: {', '.join(about['items_left_out'])}",
+    ]
 
 
-def tell_effect(effect: BiasEffect) -> None:
-    """Print what the items that differ do to the test."""
+def effect_in_words(effect: BiasEffect) -> Words:
+    """What the items that differ do to the test."""
     if not effect.grouped.converged:
-        say(f"the fit with the items that differ free did not converge: {effect.grouped.status}")
+        yield f"the fit with the items that differ free did not converge: {effect.grouped.status}"
     test = effect.test.table()
     for row in test[test["over"] == "group"].to_dict("records"):
-        say(
+        yield (
             f"on the whole test, equally able {row['group']} score {row['signed']:+.2f} of {row['n_items']} points "
             f"({row['signed_lower']:+.2f} to {row['signed_upper']:+.2f}) against {effect.test.groups[0]}; "
             f"up or down {row['unsigned']:.2f} ({row['unsigned_lower']:.2f} to {row['unsigned_upper']:.2f})"
         )
     for row in effect.abilities.by_group().to_dict("records"):
-        say(
+        yield (
             f"without the items that differ, ability of {row['group']} changes by {row['mean_change']:+.2f} "
             f"(standard error {row['se_mean_change']:.2f}) and {row['mean_percentile_change']:+.1f} percentiles; "
             f"most by {row['largest_change']:+.2f} ({row['largest_of']})"
@@ -289,14 +284,6 @@ def of_systems(responses: Path, systems: Systems, test: ItemTest, reading: Readi
     flagged = list(table["item_id"][table["p_adjusted"] < test.alpha])
     about = found.about() | {"flagged": flagged, "items_left_out": found.left_out}
 
-    def tell() -> None:
-        worst = table.sort_values("p", kind="stable").head(MOST_SHOWN)
-        title = f"systems against the people of {bank.name}: negative is harder for systems"
-        show_table(worst, title=title, rest=run.at("bias.csv"))
-        tell_shifts(found, flagged)
-        if found.left_out:
-            say(f"not in the bank and left out: {', '.join(found.left_out)}")
-
     return Outcome(
         json=about | {"items": table},
         files={
@@ -305,26 +292,30 @@ def of_systems(responses: Path, systems: Systems, test: ItemTest, reading: Readi
         },
         figures=lambda: report.bias_figures(table, alpha=test.alpha),
         page=lambda: report.bias_page(table, about, [], alpha=test.alpha),
-        tell=tell,
+        words=[
+            Shown(
+                table.sort_values("p", kind="stable").head(MOST_SHOWN),
+                f"systems against the people of {bank.name}: negative is harder for systems",
+                "bias.csv",
+            ),
+            *shifts_in_words(found, flagged),
+        ],
     )  # fmt: skip
 
 
-def tell_shifts(shifted: ShiftedItems, flagged: list[str]) -> None:
-    """Print the shifts in a few lines."""
+def shifts_in_words(shifted: ShiftedItems, flagged: list[str]) -> Words:
+    """How far items shift for systems, and for people in their place."""
     found, control = shifted.shifts, shifted.control
-    say(f"{len(flagged)} of {len(found.item_ids)} items differ")
-    say(
+    return [
+        f"{len(flagged)} of {len(found.item_ids)} items differ",
         f"items shift for systems with standard deviation {found.tau:.2f} logits "
-        f"({found.tau_lower:.2f} to {found.tau_upper:.2f}); no shifts at all: p {found.p_tau:.2g}"
-    )
-    if found.families:
-        say(
-            f"{len(set(found.families))} families: what a family's systems share beyond that has standard deviation "
-            f"{found.omega:.2f}"
-        )
-    if control is not None:
-        n = control.tau.size
-        say(
-            f"people in their place, {n} times: mean {control.tau.mean():.2f}, largest {control.tau.max():.2f}; "
-            f"an item flagged in {int((control.n_flagged > 0).sum())}; no smaller than the systems': p {control.p:.2g}"
-        )
+        f"({found.tau_lower:.2f} to {found.tau_upper:.2f}); no shifts at all: p {found.p_tau:.2g}",
+        bool(found.families)
+        and f"{len(set(found.families))} families: what a family's systems share beyond that has standard deviation "
+        f"{found.omega:.2f}",
+        control is not None
+        and f"people in their place, {control.tau.size} times: mean {control.tau.mean():.2f}, largest "
+        f"{control.tau.max():.2f}; an item flagged in {int((control.n_flagged > 0).sum())}; no smaller than the "
+        f"systems': p {control.p:.2g}",
+        bool(shifted.left_out) and f"not in the bank and left out: {', '.join(shifted.left_out)}",
+    ]

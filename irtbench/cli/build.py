@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
 
-from irtbench.cli.assemble import numbered
+import irtbench
 from irtbench.cli.build_study import StudyToBuild
 from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.form import numbered
 from irtbench.cli.options import AllowAddress, Cache, SampleToPrune
-from irtbench.cli.output import say, say_next, show_table
+from irtbench.cli.output import Shown, Words, next_command
 from irtbench.cli.result_files import OF_STUDY, output_file, output_folder, unfinished_folder
-from irtbench.cli.score import show_scores
+from irtbench.cli.score import scores_in_words
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
-
-if TYPE_CHECKING:
-    from irtbench.analysis.dimensions import Dimensions
-    from irtbench.building.pruned import Pruning
-    from irtbench.config import StudyFile
-    from irtbench.study.results import ScaleStudy, Study
 
 CONTROL_FILES = ("control.csv", "control.json")
 STUDY, SYSTEMS = "study", "systems"  # folders of the copy
@@ -75,9 +70,8 @@ def build(
     retained.
     """
     # torch and matplotlib take seconds to import, and `irtbench --help` needs neither
-    from irtbench.config import read_study
 
-    settings = read_study(study_file)
+    settings = irtbench.read_study(study_file)
     if seed is not None:
         settings = replace(settings, study=replace(settings.study, seed=seed))
     target = output or settings.output.directory
@@ -94,8 +88,6 @@ def build(
 
 def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("NEW.csv")) -> Outcome:
     """What a study has found; the last line scores `new_system` with its bank."""
-    from irtbench.bank.bank import save_bank
-    from irtbench.building.pruned import Pruning
     from irtbench.report.html import study_page
     from irtbench.report.methods_text import methods_text
     from irtbench.report.page import render_page
@@ -110,33 +102,33 @@ def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("
     run.progress("writing the report")
     found, page, effect = summary(study), study_page(study), study.screening_effect
     results: dict[str, Any] = {
-        "bank.json": None if study.bank is None else partial(save_bank, study.bank),
+        "bank.json": None if study.bank is None else partial(irtbench.save_bank, study.bank),
         "items.csv": items_table(study.scales),
         "pruning.csv": pruning_table(study.scales),
         "screening_effect.csv": None if effect is None else effect.scales,
         "items_effect.csv": None if effect is None else effect.items,
         "group_percentiles.csv": study.group_percentiles,
-        "rounds_items.csv": of_scales(study.scales, Pruning.rounds_items),
-        "rounds_pairs.csv": of_scales(study.scales, Pruning.rounds_pairs),
+        "rounds_items.csv": of_scales(study.scales, irtbench.building.Pruning.rounds_items),
+        "rounds_pairs.csv": of_scales(study.scales, irtbench.building.Pruning.rounds_pairs),
         "checks.json": checks(study.dimensions, study.scales) if settings.pruning.compare_factors else None,
         "summary.json": found,
         RECORD: partial(save_study, study),
         "report.html": render_page(page),
         "methods.md": methods_text(study),
     }
-    doubts = [f"screening: {said}" for said in study.exclusions_by_ability]
+    doubts = [f"screening: {words}" for words in study.exclusions_by_ability]
     doubts += [f"scale {scale.name}: {doubt}" for scale in study.scales for doubt in scale.doubts]
     guessed = [(scale.name, scale.pruning.guessing_in_words) for scale in study.scales]
     doubts += [f"scale {name}: {words}" for name, words in guessed if words]
     if study.forms is not None and study.forms.assembled is not None:
         results |= {"form.csv": study.forms.assembled.table(), "form.json": study.forms.assembled.summary()}
         for number, short in enumerate(study.forms.banks, start=1):
-            results[numbered("form_bank.json", number, len(study.forms.banks))] = partial(save_bank, short)
+            results[numbered("form_bank.json", number, len(study.forms.banks))] = partial(irtbench.save_bank, short)
     if study.forms is not None and study.forms.why_not:
         doubts.insert(0, f"no form: {study.forms.why_not.removeprefix('form: ')}")
     return Outcome(
         json=found, files=results, figures=lambda: list(page.all_blocks()), doubts=doubts,
-        tell=lambda: show_summary(found, study, target, new_system),
+        words=summary_in_words(found, study, target, new_system),
         unconverged=[f"scale {scale.name}" for scale in study.scales if not scale.converged or scale.doubts],
     )  # fmt: skip
 
@@ -150,7 +142,7 @@ def until_written(target: Path) -> Iterator[Path | None]:
             shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def same_study(settings: StudyFile, record: Path) -> bool:
+def same_study(settings: irtbench.StudyFile, record: Path) -> bool:
     """Whether a record is that of an earlier build of this study: of its title, or of answers of that name."""
     from irtbench.study.results import told_of
 
@@ -158,12 +150,16 @@ def same_study(settings: StudyFile, record: Path) -> bool:
     return title == settings.study.title or answers == settings.data.answers.name
 
 
-def of_scales(scales: Sequence[ScaleStudy], table: Callable[[Pruning], pd.DataFrame]) -> pd.DataFrame:
+def of_scales(
+    scales: Sequence[irtbench.study.ScaleStudy], table: Callable[[irtbench.building.Pruning], pd.DataFrame]
+) -> pd.DataFrame:
     """A table of each scale's pruning, one below the other, with the scale's name."""
     return pd.concat([table(scale.pruning).assign(scale=scale.name) for scale in scales], ignore_index=True)
 
 
-def checks(dimensions: Dimensions | None, scales: Sequence[ScaleStudy]) -> dict[str, Any]:
+def checks(
+    dimensions: irtbench.analysis.Dimensions | None, scales: Sequence[irtbench.study.ScaleStudy]
+) -> dict[str, Any]:
     """What was asked before any item left: number of abilities, one or two to a scale, guessing."""
     return {
         "dimensions": None if dimensions is None else dimensions.summary(),
@@ -206,24 +202,25 @@ def controlled(asked: StudyToBuild, target: Path, run: Run) -> Outcome:
         words = f"control: the rules find a scale where there is nothing: {printable(name_first(there))}"
         print(f"irtbench: {words}", file=sys.stderr)
 
-    def tell() -> None:
-        show_table(table, title="Control: each item's responses shuffled", rest=run.at("control.csv"))
-        if study.sample is not None and not study.sample.drawn.is_all:
-            say(f"shuffled: {study.sample.drawn}")
-        verdict = "no scale is found, as it should be"
-        say("the rules find a scale where there is nothing" if there else verdict)
+    some = study.sample is not None and not study.sample.drawn.is_all
+    shown: Words = [
+        Shown(table, "Control: each item's responses shuffled", "control.csv"),
+        some and study.sample is not None and f"shuffled: {study.sample.drawn}",
+        "the rules find a scale where there is nothing" if there else "no scale is found, as it should be",
+    ]
+    return Outcome(
+        json=found, files={"control.csv": table, "control.json": found}, words=shown, status=int(bool(there))
+    )
 
-    return Outcome(json=found, files={"control.csv": table, "control.json": found}, tell=tell, status=int(bool(there)))
 
-
-def show_summary(found: dict, study: Study, target: Path, new_system: Path) -> None:  # type: ignore[type-arg]
-    """Print what a person wants to know first."""
-    say(
+def summary_in_words(found: Mapping[str, Any], study: irtbench.Study, target: Path, new_system: Path) -> Words:
+    """What a person wants to know first."""
+    yield (
         f"{found['title']}: {found['n_respondents_kept']} of {found['n_respondents']} respondents kept, "
         f"{found['n_items_kept']} of {found['n_items']} items kept"
     )
     if study.sample is not None and not study.sample.drawn.is_all:
-        say(f"items left by a sample: {study.sample.drawn}; those kept are fitted to all, who are all scored")
+        yield f"items left by a sample: {study.sample.drawn}; those kept are fitted to all, who are all scored"
     rows = [
         {
             "scale": scale["name"],
@@ -236,14 +233,13 @@ def show_summary(found: dict, study: Study, target: Path, new_system: Path) -> N
         }
         for scale in found["scales"]
     ]
-    show_table(pd.DataFrame(rows), rest=target / "summary.json")
+    yield Shown(pd.DataFrame(rows), rest="summary.json")
     if study.bank is not None and study.system_scores is not None:
         scoring = study.settings.score.scoring(seed=study.settings.study.seed)
-        show_scores(study.bank, study.system_scores, scoring, rest=target / "scores.csv")
-    bank = "no bank, for no scale stands" if study.bank is None else "bank.json"
-    say(f"written to {target}: report.html, {bank}, and the tables")
-    if study.bank is not None:
-        say_next("irtbench", "score", target / "bank.json", new_system)
+        yield from scores_in_words(study.bank, study.system_scores, scoring, "scores.csv")
+    bank = "no bank, since no scale is retained" if study.bank is None else "bank.json"
+    yield f"written to {target}: report.html, {bank}, and the tables"
+    yield study.bank is not None and next_command("score", target / "bank.json", new_system)
 
 
 def spread(bounds: list[float] | None) -> str:
@@ -251,18 +247,16 @@ def spread(bounds: list[float] | None) -> str:
     return "" if bounds is None else f"{bounds[0]:.2f} to {bounds[1]:.2f}"
 
 
-def outcome(scale: dict) -> str:  # type: ignore[type-arg]
+def outcome(scale: Mapping[str, Any]) -> str:
     """Say how a scale came out."""
     if scale["rejected"] is not None:
         return f"rejected: {scale['rejected']}"
     if not scale["fit"]["converged"]:
         return f"not converged: {scale['fit']['stopped_because']}"
-    unknown = [f"global fit not known: {scale['global_fit_before']['reason']}"] * bool(
-        scale["global_fit_before"]["reason"]
-    )
-    unknown += [scale["mended"]] * bool(scale["mended"])
-    unknown += [f"not judged: {scale['not_available']}"] * bool(scale["not_available"])
-    return "; ".join(["retained", *unknown])
+    reason = scale["global_fit_before"]["reason"]
+    unknown = [f"global fit not known: {reason}" if reason else "", scale["mended"]]
+    unknown.append(f"not judged: {scale['not_available']}" if scale["not_available"] else "")
+    return "; ".join(["retained", *filter(None, unknown)])
 
 
 @command("report.html", output=None)
@@ -271,7 +265,7 @@ def report(
     run: Run,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The page to write; DIR/report.html unless said."),
+        typer.Option("--output", "-o", metavar="FILE", help="The page to write; DIR/report.html unless given."),
     ] = None,
 ) -> Outcome:
     """Write report.html of a study again, as this version writes it, from what build left behind.
@@ -290,7 +284,7 @@ def report(
     file.write_text(render_page(page), encoding="utf-8")
     return Outcome(
         json={"title": found.settings.study.title, "report": target, "n_scales": len(found.scales)},
-        tell=lambda: say(f"written to {target}"), figures=lambda: list(page.all_blocks()),
+        words=[f"written to {target}"], figures=lambda: list(page.all_blocks()),
     )  # fmt: skip
 
 
@@ -306,14 +300,13 @@ def quickstart(
     Writes what `irtbench build` writes, and the study itself into the folder `study` there: study.toml, the answers,
     the items and the systems, as a pattern for your own. README.md in it says what is planted in the data.
     """
-    import irtbench.study.run  # noqa: F401 - where a library is missing nothing is written
-    from irtbench.config import read_study
+    import irtbench.study.run
 
     with as_file(shipped_study()) as shipped:
         copied = output / STUDY
         copy_files(shipped, copied)
         copy_files(shipped / SYSTEMS, copied / SYSTEMS)
-    return built(StudyToBuild(read_study(copied / "study.toml")), output, run, copied / SYSTEMS / SCORED_NEXT)
+    return built(StudyToBuild(irtbench.read_study(copied / "study.toml")), output, run, copied / SYSTEMS / SCORED_NEXT)
 
 
 def shipped_study() -> Traversable:

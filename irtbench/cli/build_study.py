@@ -13,25 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import irtbench
 from irtbench.cli.large import demand_shared, encoded, hash_of, large_table
 from irtbench.cli.output import plain, write_table
 from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
 from irtbench.data.response_blocks import enough_to_prune
-from irtbench.data.stored_responses import StoredResponses
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from irtbench.bank.bank import ItemBank
     from irtbench.config import DataSettings, StudyFile
-    from irtbench.data.readers.large_table import LargeTable
     from irtbench.data.responses import Responses
-    from irtbench.data.screening import Screening
     from irtbench.estimation.distributed.ranks import Ranks
-    from irtbench.estimation.fitted import FittedModel
-    from irtbench.study.results import Study
     from irtbench.study.study_data import StudyData
 
 ENCODED = "encoded"  # folder of the responses among the finished steps
@@ -59,7 +54,7 @@ class StudyToBuild:
     """
 
     settings: StudyFile
-    table: LargeTable | None = None
+    table: irtbench.data.LargeTable | None = None
     sample: int | None = None
     cache: Path | None = None
     ranks: Ranks | None = None
@@ -123,14 +118,14 @@ class StudyToBuild:
 
     def carry_out(
         self, folder: Path | None, unfinished: Path | None, progress: Callable[[str], None], *, control: bool = False
-    ) -> Study:
+    ) -> irtbench.Study:
         """The study; respondents.csv and scores.csv, with a row for everybody, go into a folder if there is one."""
         from irtbench.scoring.part_scores import ScoresFile
         from irtbench.study.run import carry_out
 
         began = time.perf_counter()
 
-        def write(screening: Screening) -> None:
+        def write(screening: irtbench.data.Screening) -> None:
             table = screening.table()
             words = np.where(table["kept"], "True", "False")  # as in a table that is written whole
             people.write(people.rows_of(table.assign(kept=words)))
@@ -149,18 +144,19 @@ class StudyToBuild:
                 self._write_people(study, kept, folder, progress)
         return replace(study, seconds=time.perf_counter() - began)
 
-    def _write_people(self, study: Study, kept: Responses, folder: Path, progress: Callable[[str], None]) -> None:
+    def _write_people(
+        self, study: irtbench.Study, kept: Responses, folder: Path, progress: Callable[[str], None]
+    ) -> None:
         """Write scores.csv, and respondents.csv where that was not done on the way."""
         from irtbench.report.tables import scores_table
-        from irtbench.scoring.scores import score_responses
 
         file, scoring = folder / "scores.csv", self.settings.score.scoring(seed=self.settings.study.seed)
         scores = study.respondent_scores
-        if not isinstance(kept, StoredResponses):
+        if not isinstance(kept, irtbench.StoredResponses):
             write_table(study.screening.table(), folder / "respondents.csv")
             if study.bank is not None and study.sample is not None:
-                scores = score_responses(study.bank, kept.to_matrix(), scoring, unknown_items="ignore")
-        if study.bank is None or not isinstance(kept, StoredResponses):
+                scores = irtbench.score_responses(study.bank, kept.to_matrix(), scoring, unknown_items="ignore")
+        if study.bank is None or not isinstance(kept, irtbench.StoredResponses):
             write_table(scores_table(study.system_scores, scores), file)
             return
         on_a_scale = {item for scale in study.bank.scales for item in scale.items.item_ids}
@@ -170,18 +166,18 @@ class StudyToBuild:
 
     def follow(self) -> None:
         """Do what the first process says, to the end."""
-        from irtbench.bank.bank import load_bank
-
         assert self.ranks is not None
         while (told := json.loads(self.ranks.text_from_first("")))["what"] != END:
             data = responses_told(told["data"])
             if told["what"] == FIT:
                 self._fit(data)
             else:
-                self._score(load_bank(data.folder / BANK), data, told["file"], told["role"], columns=told["columns"])
+                self._score(
+                    irtbench.load_bank(data.folder / BANK), data, told["file"], told["role"], columns=told["columns"]
+                )
         self.ranks.wait_for_all()
 
-    def _tell(self, what: str, data: StoredResponses, **more: object) -> None:
+    def _tell(self, what: str, data: irtbench.StoredResponses, **more: object) -> None:
         """Tell the other processes, if there are any, what is done next."""
         if self.ranks is None or not self.ranks.is_first:
             return
@@ -195,16 +191,14 @@ class StudyToBuild:
         if what == END:
             self.ranks.wait_for_all()
 
-    def _fit(self, data: StoredResponses) -> FittedModel:
+    def _fit(self, data: irtbench.StoredResponses) -> irtbench.FittedModel:
         """Fit these responses, with all processes."""
-        from irtbench.estimation.fit import fit_model
-
         ranks = self.ranks
         assert ranks is not None
         self._tell(FIT, data)
         if self.cache is not None:
             ranks.keep_passes(data)
-        fitted = fit_model(data, self.settings.model, seed=self.settings.study.seed, ranks=ranks)
+        fitted = irtbench.fit_model(data, self.settings.model, seed=self.settings.study.seed, ranks=ranks)
         ranks.wait_for_all()  # all have read what they were told to fit
         if ranks.kept is not None and ranks.is_first:
             ranks.kept.remove()
@@ -213,8 +207,8 @@ class StudyToBuild:
 
     def _score(
         self,
-        bank: ItemBank,
-        data: StoredResponses,
+        bank: irtbench.ItemBank,
+        data: irtbench.StoredResponses,
         file: str | Path,
         role: str,
         *,
@@ -223,12 +217,11 @@ class StudyToBuild:
         progress: Callable[[str], None] = lambda message: None,
     ) -> None:
         """Score these responses, with all processes, into a file of its own."""
-        from irtbench.bank.bank import save_bank
         from irtbench.scoring.bulk import score_matrix
 
         tells = self.ranks is not None and self.ranks.is_first
         if tells:
-            save_bank(bank, data.folder / BANK)
+            irtbench.save_bank(bank, data.folder / BANK)
             columns = None if before is None else list(before.columns)
             self._tell(SCORE, data, file=Path(file).name, role=role, columns=columns)
         scoring = self.settings.score.scoring(seed=self.settings.study.seed)
@@ -240,7 +233,7 @@ class StudyToBuild:
             (data.folder / BANK).unlink()
 
 
-def responses_told(told: dict[str, Any]) -> StoredResponses:
+def responses_told(told: dict[str, Any]) -> irtbench.StoredResponses:
     """The responses that the first process named."""
     folder = Path(told["folder"])
     arrays = {
@@ -248,7 +241,9 @@ def responses_told(told: dict[str, Any]) -> StoredResponses:
         for name in ("n_by_item", "n_correct_by_item", "columns")
     }
     places = np.load(folder / PLACES, allow_pickle=False) if told["places"] else None
-    return StoredResponses(**told | arrays | {"folder": folder, "places": places, "item_ids": tuple(told["item_ids"])})
+    return irtbench.StoredResponses(
+        **told | arrays | {"folder": folder, "places": places, "item_ids": tuple(told["item_ids"])}
+    )
 
 
 def reading_of(data: DataSettings) -> Reading:

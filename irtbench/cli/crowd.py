@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ import typer
 
 import irtbench
 from irtbench import report
-from irtbench.analysis.plan_settings import PlanSettings
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.options import (
     Answers,
@@ -28,18 +27,12 @@ from irtbench.cli.options import (
     mapped,
     named,
 )
-from irtbench.cli.output import say, say_next, show_table
+from irtbench.cli.output import Shown, Words, next_command
 from irtbench.cli.reading import Reading
 from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
-from irtbench.data.screening import ScreeningSettings
 from irtbench.evaluation.gold_labels import GoldMethod
-
-if TYPE_CHECKING:
-    from irtbench.data.items import ItemTable
-    from irtbench.evaluation.agreement_of_grades import OrderedAgreement
-
 
 PLANNED = {
     "n_respondents": "respondents whose answers count",
@@ -56,6 +49,7 @@ PLANNED = {
     "percentile_width": "width of a percentile's interval",
 }
 SUSPICIOUS = 0.5  # probability from which on an item is put forward
+SHOWN_OF_AGREEMENT = "n_items", "n_answers", "majority", "supermajority", "fleiss_kappa", "krippendorff_alpha"
 TIMES = (0.5, 1, 2, 4)  # as many ratings as a respondent has on average
 
 
@@ -87,7 +81,7 @@ class TypicalItems:
 @command("plan.json", "items.csv", output=MaybeFolder)
 def plan(
     items: TypicalItems,
-    wanted: Annotated[PlanSettings, Fields({"n_each": "--each", "n_respondents": "--respondents"})],
+    wanted: Annotated[irtbench.analysis.PlanSettings, Fields({"n_each": "--each", "n_respondents": "--respondents"})],
     run: Run,
 ) -> Outcome:
     """Plan a crowd: respondents, items each and attention checks for a wanted standard error of b or theta.
@@ -96,21 +90,17 @@ def plan(
     """
     found = irtbench.plan_crowd(items.read(), wanted, rng=run.rng, progress=run.progress)
     summary = found.summary()
-
-    def tell() -> None:
-        rows = [
-            {"what": words, "value": f"{value:,.3f}" if isinstance(value, float) and value < 10 else f"{value:,.0f}"}
-            for words, value in ((words, summary[name]) for name, words in PLANNED.items())
-        ]
-        show_table(pd.DataFrame(rows), title=f"Plan for {found.n_items} items", rest=run.at("plan.json"))
-        if found.not_converged:
-            say(
-                f"{found.not_converged:.0%} of the samples fitted without a prior did not converge: with so few "
-                "answers an item take prior weak"
-            )
-
+    rows = [
+        {"what": words, "value": f"{value:,.3f}" if isinstance(value, float) and value < 10 else f"{value:,.0f}"}
+        for words, value in ((words, summary[name]) for name, words in PLANNED.items())
+    ]
     return Outcome(
-        json=summary, tell=tell, figures=lambda: report.plan_figures(found),
+        json=summary, words=[
+            Shown(pd.DataFrame(rows), f"Plan for {found.n_items} items", "plan.json"),
+            bool(found.not_converged)
+            and f"{found.not_converged:.0%} of the samples fitted without a prior did not converge: with so few "
+            "answers an item take prior weak",
+        ], figures=lambda: report.plan_figures(found),
         files={"plan.json": summary, "items.csv": found.item_table()},
     )  # fmt: skip
 
@@ -127,7 +117,7 @@ class Sheets:
     each: Annotated[int | None, typer.Option("--each", help="Items of a booklet; all.")] = None
     checks_each: Annotated[int | None, typer.Option("--checks-each", help="Checks of a booklet; all.")] = None
     option: Annotated[
-        list[str], typer.Option("--option", help="An answer to choose from; the keys, if none is said; repeat.")
+        list[str], typer.Option("--option", help="An answer to choose from; the keys, if none is given; repeat.")
     ] = field(default_factory=list)
     question: Annotated[str, typer.Option("--question", help="Asked of every item.")] = "Which answer is right?"
 
@@ -196,14 +186,14 @@ def sample(
         text=which.text, checks=which.checks, rng=run.rng,
     )  # fmt: skip
     is_check = chosen["attention"] == 1
-    sets: Any = []
+    sets = None
     if which.annotations:
         sets = chosen[~is_check].value_counts(["set", "label"], sort=False).reset_index(name="n_items")
     found: dict[str, Any] = {
         "n_items": int((~is_check).sum()),
         "n_attention": int(is_check.sum()),
         "seed": run.seed,
-        "sets": sets,
+        "sets": [] if sets is None else sets,
     }
     placed, uploaded = (None, {}) if sheets.sheets is None else sheets.made_of(chosen, run.rng)
     if placed is not None:
@@ -211,25 +201,23 @@ def sample(
         found |= {"n_booklets": sheets.booklets, "n_places": places, "sheets": sorted(uploaded)}
         placed = placed.assign(attention=placed["attention"].astype(int))
 
-    def tell() -> None:
-        say(f"{found['n_items']} items and {found['n_attention']} attention checks in items.csv of {run.output}")
-        if which.annotations:
-            show_table(sets, rest=run.at("sample.json"))
-        if placed is not None:
-            say(f"{sheets.booklets} booklets of {found['n_places']} places; to upload: {name_first(sorted(uploaded))}")
-        assert run.output is not None
-        say_next(
-            *("irtbench", "crowd", "screen", "ANSWERS.csv", "--items", run.output / "items.csv"),
-            *("-o", run.output / "screened"),
-        )
-
     files = {"items.csv": table, "sample.json": found, "booklets.csv": placed, **uploaded}
-    return Outcome(json=found, files=files, tell=tell)
+    return Outcome(
+        json=found, files=files, words=[
+            f"{found['n_items']} items and {found['n_attention']} attention checks in items.csv of {run.output}",
+            sets is not None and Shown(sets, rest="sample.json"),
+            placed is not None
+            and f"{sheets.booklets} booklets of {found['n_places']} places; to upload: {name_first(sorted(uploaded))}",
+            next_command(
+                "crowd", "screen", "ANSWERS.csv", "--items", run.folder / "items.csv", "-o", run.folder / "screened"
+            ),
+        ],
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class CrowdChecks:
-    """What is asked of a crowd beside the rules."""
+    """What is asked of a crowd in addition to the rules."""
 
     respondents: Annotated[
         Path | None,
@@ -268,7 +256,12 @@ class CrowdChecks:
     "similar_pairs.csv",
 )  # fmt: skip
 def screen(
-    answers: Answers, items: KnownItems, rules: ScreeningSettings, also: CrowdChecks, reading: Reading, run: Run
+    answers: Answers,
+    items: KnownItems,
+    rules: irtbench.ScreeningSettings,
+    also: CrowdChecks,
+    reading: Reading,
+    run: Run,
 ) -> Outcome:
     """Screen a crowd: each rule given is applied, in the order of the help, and the first that applies is the reason.
 
@@ -287,23 +280,20 @@ def screen(
     asked = AfterTheRules(also.rapid, also.similar, also.effect)
     screened = screen_crowd(given, known, rules, asked, approval, seed=run.seed, progress=run.progress)
     found, pairs, changed = screened.summary(), screened.pairs, screened.changed
-
-    def tell() -> None:
-        reasons = ", ".join(f"{n} {name}" for name, n in found["reasons"].items() if name != "kept")
-        removed = f": removed {reasons}" if reasons else ""
-        say(f"{found['n_kept']} of {found['n_respondents']} respondents kept{removed}")
-        if changed is not None:
-            show_table(changed.scales, title="Before and after", rest=run.at("screening_effect.csv"))
-        if pairs is not None and not pairs.empty:
-            both = zip(pairs["respondent_1"], pairs["respondent_2"], strict=True)
-            say(f"too alike: {name_first([f'{a} and {b}' for a, b in both])}")
-        assert run.output is not None
-        again = [word for column in items.item_column for word in ("--item-column", column)]
-        again += [word for condition in items.where for word in ("--where", condition)]
-        say_next("irtbench", "crowd", "agree", run.output / "answers.csv", "--items", items.items, *again)
+    reasons = ", ".join(f"{n} {name}" for name, n in found["reasons"].items() if name != "kept")
+    removed = f": removed {reasons}" if reasons else ""
+    both = [] if pairs is None else zip(pairs["respondent_1"], pairs["respondent_2"], strict=True)
+    alike = [f"{a} and {b}" for a, b in both]
+    again = [word for column in items.item_column for word in ("--item-column", column)]
+    again += [word for condition in items.where for word in ("--where", condition)]
 
     return Outcome(
-        json=found, tell=tell, figures=lambda: report.screening_figures(found["reasons"]),
+        json=found, words=[
+            f"{found['n_kept']} of {found['n_respondents']} respondents kept{removed}",
+            changed is not None and Shown(changed.scales, "Before and after", "screening_effect.csv"),
+            bool(alike) and f"too alike: {name_first(alike)}",
+            next_command("crowd", "agree", run.folder / "answers.csv", "--items", items.items, *again),
+        ], figures=lambda: report.screening_figures(found["reasons"]),
         files={
             "respondents.csv": screened.people, "answers.csv": given[screened.stays], "screening.json": found,
             "item_times.csv": None if screened.times is None else screened.times.by_item(given),
@@ -335,24 +325,6 @@ def keys(
     found, options, fitted = suspected_keys(given, known, items.items, prior, seed=run.seed, progress=run.progress)
     ranked = found.table()
 
-    def tell() -> None:
-        suspicious = len(found.suspicious)
-        suspects = ranked.head(max(10, min(30, suspicious)))
-        show_table(suspects, title="The most suspicious keys", rest=run.at("keys.csv"))
-        if found.too_few:
-            say(found.too_few)
-        else:
-            say(
-                f"{suspicious} of {len(ranked)} keys look wrong (p > {SUSPICIOUS:g}): the able choose another option. "
-                "An item that leads the able astray looks the same, so read it before changing its key"
-            )
-            for first in (first for first in sorted({suspicious, 10, 100}) if 0 < first <= len(ranked)):
-                expected = found.expected_precision(first)
-                wrong = f"{expected * first:.1f} are expected to be such ({expected:.0%})"
-                say(f"of the first {first} to check, {wrong}")
-        if not fitted.converged:
-            say(f"the fit of ability did not converge ({fitted.stopped_because}): take the figures as rough")
-
     return Outcome(
         json={"keys": ranked, "distractors": options, "share_wrong": found.share_wrong, "too_few": found.too_few},
         files={"keys.csv": ranked, "distractors.csv": options},
@@ -360,8 +332,24 @@ def keys(
         page=lambda: report.keys_page(
             ranked, options, share_wrong=found.share_wrong, suspicious=SUSPICIOUS, too_few=found.too_few
         ),
-        tell=tell,
+        words=keys_in_words(found, ranked, fitted),
     )
+
+
+def keys_in_words(found: irtbench.analysis.WrongKeys, ranked: pd.DataFrame, fitted: irtbench.FittedModel) -> Words:
+    """The most suspicious keys, and how many of the first ones are expected to be wrong."""
+    suspicious = len(found.suspicious)
+    yield Shown(ranked.head(max(10, min(30, suspicious))), "The most suspicious keys", "keys.csv")
+    yield found.too_few or (
+        f"{suspicious} of {len(ranked)} keys look wrong (p > {SUSPICIOUS:g}): the able choose another option. "
+        "An item that leads the able astray looks the same, so read it before changing its key"
+    )
+    for first in sorted({suspicious, 10, 100}):
+        if 0 < first <= len(ranked) and not found.too_few:
+            share = found.expected_precision(first)
+            yield f"of the first {first} to check, {share * first:.1f} are expected to be such ({share:.0%})"
+    if not fitted.converged:
+        yield f"the fit of ability did not converge ({fitted.stopped_because}): the figures are rough"
 
 
 @dataclass(frozen=True)
@@ -373,7 +361,7 @@ class FacetModel:
     )
     item_slopes: Annotated[bool, typer.Option("--item-slopes", help="Slopes by item; otherwise all are 1.")] = False
     consistency: Annotated[
-        bool, typer.Option("--consistency", help="Slopes by rater: who tells respondents apart less well.")
+        bool, typer.Option("--consistency", help="Slopes by rater: who distinguishes respondents less well.")
     ] = False
     rater_steps: Annotated[
         bool, typer.Option("--rater-steps", help="Each rater uses the categories in its own way.")
@@ -421,18 +409,7 @@ def raters(
     found = irtbench.estimation.fit_raters(table, **model)
     mean = found.n_ratings / found.n_respondents
     precision = found.precision(sorted({max(1, round(mean * times)) for times in TIMES}))
-
-    def tell() -> None:
-        shown = found.table().sort_values("severity", ascending=False, kind="stable")
-        shown = shown.drop(columns=["part"] if found.n_parts == 1 else [])
-        show_table(shown, title="Raters, the most severe first", rest=run.at("raters.csv"))
-        show_table(precision, title="What ratings of a respondent buy", rest=run.at("precision.csv"))
-        assert run.output is not None
-        say(
-            f"severities: standard deviation {found.rater_sd:.2f} logits, {found.separation:.0%} of their variance is "
-            f"no error; ability: standard deviation {found.ability_sd:.2f}; fair scores are in "
-            f"{run.output / 'scores.csv'}"
-        )
+    shown = found.table().sort_values("severity", ascending=False, kind="stable")
 
     return Outcome(
         json=found.summary() | {"raters": found.table(), "precision": precision},
@@ -442,7 +419,14 @@ def raters(
         },
         figures=lambda: report.facet_figures(found),
         page=lambda: report.rater_page(found, precision),
-        tell=tell,
+        words=[
+            Shown(shown.drop(columns=["part"] if found.n_parts == 1 else []), "Raters, the most severe first",
+                  "raters.csv"),
+            Shown(precision, "What ratings of a respondent buy", "precision.csv"),
+            f"severities: standard deviation {found.rater_sd:.2f} logits, {found.separation:.0%} of their variance is "
+            f"no error; ability: standard deviation {found.ability_sd:.2f}; fair scores are in "
+            f"{run.folder / 'scores.csv'}",
+        ],
         doubts=found.doubts,
         unconverged=[] if found.converged else ["the steps did not settle: there are too few ratings"],
     )  # fmt: skip
@@ -458,8 +442,8 @@ def agree(
         GoldMethod,
         typer.Option(
             "--gold",
-            help="How an item's label is formed: by majority, or by whom to believe, latent-class with the items' "
-            "difficulty; dawid-skene needs crowd-kit.",
+            help="How an item's label is formed: by majority, or by the respondents' reliability, latent-class with "
+            "the items' difficulty; dawid-skene needs crowd-kit.",
         ),
     ] = "majority",
     levels: Annotated[
@@ -498,6 +482,16 @@ def agree(
     contradicted = by_item.loc[by_item["contradicts_key"], "item_id"].tolist()
     found = {"overall": asdict(overall), "by_label": {label: asdict(result) for label, result in by_label.items()}}
     found |= {"contradicts_key": contradicted} | ({} if near is None else {"ordered": asdict(near)})
+    rows = [
+        {
+            "items": name,
+            **{column: getattr(result, column) for column in SHOWN_OF_AGREEMENT},
+            "interval": f"{result.krippendorff_lower:.3f} to {result.krippendorff_upper:.3f}",
+            "gwet_ac1": result.gwet_ac1,
+            "interval ": f"{result.gwet_lower:.3f} to {result.gwet_upper:.3f}",
+        }
+        for name, result in {"all": overall, **by_label}.items()
+    ]
     people = None
     if run.output is not None:
         people = irtbench.evaluation.respondent_agreement(given, items=known, gold=labels).table()
@@ -505,35 +499,17 @@ def agree(
             accuracy = labels.respondents.rename(columns={"accuracy": "accuracy_by_model"}).drop(columns="n_answers")
             people = people.merge(accuracy, on="respondent_id", how="left")
 
-    def tell() -> None:
-        rows = [
-            {
-                "items": name,
-                "n_items": result.n_items,
-                "n_answers": result.n_answers,
-                "majority": result.majority,
-                "supermajority": result.supermajority,
-                "fleiss_kappa": result.fleiss_kappa,
-                "krippendorff_alpha": result.krippendorff_alpha,
-                "interval": f"{result.krippendorff_lower:.3f} to {result.krippendorff_upper:.3f}",
-                "gwet_ac1": result.gwet_ac1,
-                "interval ": f"{result.gwet_lower:.3f} to {result.gwet_upper:.3f}",
-            }
-            for name, result in {"all": overall, **by_label}.items()
-        ]
-        show_table(pd.DataFrame(rows), rest=run.at("agreement.json"))
-        if near is not None:
-            show_table(shown_ordered(near))
-        if contradicted:
-            say(f"the majority contradicts the key of item {name_first(contradicted)}")
-
     return Outcome(
-        json=found, tell=tell, figures=lambda: report.agreement_figures(overall, by_label, by_item),
+        json=found, words=[
+            Shown(pd.DataFrame(rows), rest="agreement.json"),
+            near is not None and Shown(shown_ordered(near)),
+            bool(contradicted) and f"the majority contradicts the key of item {name_first(contradicted)}",
+        ], figures=lambda: report.agreement_figures(overall, by_label, by_item),
         files={"agreement.json": found, "item_agreement.csv": by_item, "respondent_agreement.csv": people},
     )  # fmt: skip
 
 
-def shown_ordered(near: OrderedAgreement) -> pd.DataFrame:
+def shown_ordered(near: irtbench.evaluation.OrderedAgreement) -> pd.DataFrame:
     """A row a coefficient of grades, with its interval."""
     found = asdict(near)
     names = ["weighted_kappa", "krippendorff_ordinal", "krippendorff_interval", "gwet_ac2", "icc"]
@@ -543,7 +519,7 @@ def shown_ordered(near: OrderedAgreement) -> pd.DataFrame:
     return pd.DataFrame(rows).dropna(subset="value")
 
 
-def in_one_vocabulary(given: pd.DataFrame, known: ItemTable | None, meant: dict[str, str]) -> pd.Series[str]:
+def in_one_vocabulary(given: pd.DataFrame, known: irtbench.ItemTable | None, meant: dict[str, str]) -> pd.Series[str]:
     """The answers by the names that are mapped to and the keys; refused where they cannot be meant for the keys."""
     from irtbench.data.grading import GradingSettings, as_compared, as_meant, normalised_keys, to_vocabulary
 

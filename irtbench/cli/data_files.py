@@ -1,11 +1,14 @@
-"""Files of answers and responses: what they hold, what is wrong with them, and the long table of any of them."""
+"""Files of answers and responses: what they hold, the long table of any of them, and a study file for one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 import pandas as pd
 import typer
@@ -13,36 +16,27 @@ import typer
 import irtbench
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.options import (
-    Columns,
     Content,
-    Errored,
-    ExcludeColumns,
     Formats,
-    ItemPattern,
     ItemsFile,
-    Join,
     Map,
-    Metric,
-    RespondentIs,
-    Respondents,
-    Threshold,
     mapped,
     named,
 )
-from irtbench.cli.output import say, say_next, show_table
+from irtbench.cli.output import Shown, Words, next_command, shortened, write_table
 from irtbench.cli.reading import Reading
+from irtbench.cli.result_files import output_folder
+from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
+from irtbench.study.study_template import Preset
 
 if TYPE_CHECKING:
-    from irtbench.data.readers.long_table import ReadingSummary
-    from irtbench.study.effort import CommandAdvice
-    from irtbench.study.examination import Examination
-
+    from irtbench.data.readers.long_table import LongTable, ReadingSummary
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 FOR_PAPERS = (".tex", ".html", ".md")
 
-LongTable = Annotated[
+LongTableFile = Annotated[
     Path,
     typer.Option(
         "--output", "-o", metavar="FILE", help="A long table .csv, .csv.gz, .parquet; for a paper .tex, .html, .md."
@@ -51,26 +45,20 @@ LongTable = Annotated[
 
 
 @dataclass(frozen=True)
-class HowToConvert:
-    """What is taken of the files: keywords of `irtbench.read`."""
+class HowToConvert(Reading):
+    """How the files are read: as by other commands, but that several responses to an item are kept."""
 
-    format: Annotated[Formats, typer.Option("--from", help="Format; auto recognises it by content.")] = "auto"
-    content: Content = "auto"
-    trials: Annotated[
-        Literal["keep", "count", "first", "last", "mean", "majority", "any"],
-        typer.Option(
-            "--trials", help="Several responses of one respondent to an item: kept a row each, counted, or reduced."
-        ),
-    ] = "keep"
-    metric: Metric = field(default_factory=list)
-    threshold: Threshold = None
-    errored: Errored = "missing"
-    join: Join = None
-    items: ItemPattern = None
-    exclude: ExcludeColumns = field(default_factory=list)
-    columns: Columns = field(default_factory=list)
-    respondents: Respondents = None
-    respondent: RespondentIs = "model"
+    OPTIONS: ClassVar[Mapping[str, Any]] = {
+        **Reading.OPTIONS,
+        "format": Annotated[Formats, typer.Option("--from", help="Format; auto recognises it by content.")],
+        "trials": Annotated[
+            Literal["keep", "count", "first", "last", "mean", "majority", "any"],
+            typer.Option(
+                "--trials", help="Several responses of one respondent to an item: kept a row each, counted, or reduced."
+            ),
+        ],
+    }
+    trials: Any = "keep"
 
 
 @dataclass(frozen=True)
@@ -100,7 +88,7 @@ class PaperTable:
         return shown
 
 
-@command(output=LongTable, figures=None)
+@command(output=LongTableFile, figures=None)
 def convert(
     inputs: Annotated[
         list[Path], typer.Argument(metavar="IN...", help="Files or folders of one format, such as a folder of logs.")
@@ -108,6 +96,7 @@ def convert(
     how: HowToConvert,
     paper: PaperTable,
     run: Run,
+    content: Content = "auto",
 ) -> Outcome:
     """Write the long table of any format: respondent_id, item_id, response or answer, and trial where there are some.
 
@@ -126,25 +115,23 @@ def convert(
     if len(inputs) == 1 and inputs[0].is_file() and recognises(look_at(inputs[0])):
         items = irtbench.read_parameters(inputs[0])
         about = f"{items.n_items} items on the scale where its subjects have mean 0 and standard deviation 1"
-        told = [f"best_parameters.json of py-irt, a (theta - b): {about}", f"written to {output}"]
+        words = [f"best_parameters.json of py-irt, a (theta - b): {about}", f"written to {output}"]
         known = {"format": "py-irt parameters", "n_items": items.n_items, "output": output}
-        return Outcome(json=known, files=items.table(), tell=lambda: say("\n".join(told)))
+        return Outcome(json=known, files=items.table(), words=words)
     if output.name.endswith(FOR_PAPERS):
         shown = paper.made_of(inputs, output)
-        return Outcome(json={"output": output}, files=shown, tell=lambda: say(f"written to {output}"))
+        return Outcome(json={"output": output}, files=shown, words=[f"written to {output}"])
     if not output.name.endswith(ENDINGS):
         raise InputError(f"output {output}: expected a name that ends in {', '.join([*ENDINGS, *FOR_PAPERS])}")
     if paper.chosen:
         raise InputError(f"--columns: goes with a table for a paper; expected -o ending in {', '.join(FOR_PAPERS)}")
-    table = irtbench.read(inputs, **vars(how) | {"columns": named("--column", how.columns)})
+    table = irtbench.read(inputs, content=content, **vars(how))
     found = summarise(table)
-    return Outcome(
-        json=asdict(found) | {"output": output}, files=table.table(), tell=lambda: show_summary(found, output)
-    )
+    return Outcome(json=asdict(found) | {"output": output}, files=table.table(), words=summary_in_words(found, output))
 
 
-def show_summary(found: ReadingSummary, output: Path) -> None:
-    """Print what was read."""
+def summary_in_words(found: ReadingSummary, output: Path) -> Words:
+    """What was read, what was left out and why."""
     what = f"{found.content}s"
     rows = [
         ("format", found.format),
@@ -164,9 +151,9 @@ def show_summary(found: ReadingSummary, output: Path) -> None:
     if found.first_date is not None:
         rows.append(("time", f"{found.first_date} to {found.last_date}"))
     rows += [("left out", f"{n}: {reason}") for reason, n in found.left_out.items()]
-    show_table(pd.DataFrame(rows, columns=["read", ""]))
-    say(f"written to {output}")
-    say_next("irtbench", "doctor", output)
+    return [
+        Shown(pd.DataFrame(rows, columns=["read", ""])), f"written to {output}", next_command("doctor", output),
+    ]  # fmt: skip
 
 
 MOST_FINDINGS = 14  # lines of a screen
@@ -194,41 +181,33 @@ def doctor(
         grading=irtbench.GradingSettings(map=mapped(answers_map)), threshold=reading.threshold,
     )  # fmt: skip
     wrong = any(finding.severity == "error" for finding in found.findings)
-    return Outcome(json=found.plain(), tell=lambda: show_examination(found, file), status=int(wrong))
+    return Outcome(json=found.plain(), words=examination_in_words(found, file), status=int(wrong))
 
 
-def show_examination(found: Examination, file: Path) -> None:
-    """Print the examination on one screen."""
+def examination_in_words(found: irtbench.study.Examination, file: Path) -> Words:
+    """The examination on one screen."""
     summary = found.summary
-    say(
+    yield (
         f"{file}: {summary.format}, {summary.n_respondents} respondents x {summary.n_items} items, "
         f"{summary.n_responses} {summary.content}s, {100 * summary.density:.1f}% of all pairs"
     )
-    more = []
-    if summary.proportion_correct is not None:
-        more.append(f"{100 * summary.proportion_correct:.1f}% right")
-    if summary.n_trials > 1:
-        more.append(f"up to {summary.n_trials} trials of a pair")
-    if summary.answers:
-        more.append("answers " + ", ".join(f"{text} ({n})" for text, n in list(summary.answers.items())[:8]))
-    if more:
-        say("; ".join(more))
-    say("")
-    if not found.findings:
-        say("nothing is wrong with it, as far as can be seen before a fit")
-    for finding in found.findings[:MOST_FINDINGS]:
-        text = finding.text if len(finding.text) <= MOST_LETTERS else f"{finding.text[: MOST_LETTERS - 3]}..."
-        say(f"{finding.severity:10}{text}")
-    if len(found.findings) > MOST_FINDINGS:
-        say(f"and {len(found.findings) - MOST_FINDINGS} more (--json has them all)")
-    say("")
-    say(f"{'prior':10}{found.prior}: {found.prior_reason}")
+    more = [
+        "" if summary.proportion_correct is None else f"{100 * summary.proportion_correct:.1f}% right",
+        f"up to {summary.n_trials} trials of a pair" if summary.n_trials > 1 else "",
+        ", ".join(f"{text} ({n})" for text, n in list(summary.answers.items())[:8]),
+    ]
+    more[2] = more[2] and f"answers {more[2]}"
+    yield "; ".join(filter(None, more))
+    lines = [f"{finding.severity:10}{shortened(finding.text, MOST_LETTERS)}" for finding in found.findings]
+    yield "\n" + "\n".join(lines[:MOST_FINDINGS] or ["nothing is wrong with it, as far as can be seen before a fit"])
+    yield len(lines) > MOST_FINDINGS and f"and {len(lines) - MOST_FINDINGS} more (--json has them all)"
+    yield f"\n{'prior':10}{found.prior}: {found.prior_reason}"
     for advice in found.commands:
-        say(f"{advice.command:16}{'yes' if advice.works else 'no':4}{advice.why}{effort(advice)}")
-    say("Times are rough, for one processor.")
+        yield f"{advice.command:16}{'yes' if advice.works else 'no':4}{advice.why}{effort(advice)}"
+    yield "Times are rough, for one processor."
 
 
-def effort(command: CommandAdvice) -> str:
+def effort(command: irtbench.study.CommandAdvice) -> str:
     """Seconds and memory in words; nothing where they are not known."""
     if command.seconds is None or command.megabytes is None:
         return ""
@@ -240,3 +219,177 @@ def effort(command: CommandAdvice) -> str:
     size = command.megabytes
     memory = f"{size:.0f} MB" if size < 1_000 else f"{size / 1_024:.1f} GB"
     return f" ({time}, {memory})"
+
+
+OF_ITEMS = ("key", "label", "group", "text", "attention")  # columns of the answers that say something of the items
+
+
+@dataclass(frozen=True)
+class NewStudy:
+    """What is given of a study before it is asked for."""
+
+    systems: Annotated[
+        list[Path], typer.Option("--system", metavar="FILE", help="A system's file, scored at the end; repeat.")
+    ] = field(default_factory=list)
+    title: Annotated[str | None, typer.Option("--title", help="What the study is called.")] = None
+    preset: Annotated[Preset | None, typer.Option("--preset", help="How items are pruned.")] = None
+    content: Content = "auto"
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: what is not given is chosen by the data.")] = (
+        False
+    )
+    answers_map: Map = field(default_factory=list)
+
+
+@command(output=None, figures=None)
+def init(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Answers or responses: a table, or a file or folder of any format.")
+    ],
+    items: Annotated[ItemsFile, Fields(without=("where",))],
+    study: NewStudy,
+    reading: Reading,
+    run: Run,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="STUDY.toml", help="The study file to write.")
+    ] = Path("study.toml"),
+) -> Outcome:
+    """Write a study file that `irtbench build` takes as it is: screening, scales, prior as the data have it.
+
+    Asks for the title, the table of items where answers need a key, and how items are pruned; nothing with --yes.
+    A file that holds the right answers itself gets a table of items next to the study file, and so does one of which
+    --column says what its columns are of the items: label=COLUMN for a scale each, key, group, text, attention.
+    """
+    if output.suffix != ".toml":
+        raise InputError(f"output {output}: expected a name that ends in .toml")
+    if output.exists():
+        raise InputError(f"output {output}: is there already; expected another name (-o), or that you remove it")
+    of_items = {name: column for name, column in reading.columns.items() if name in OF_ITEMS}
+    if of_items and items.items is not None:
+        raise InputError(f"--column {next(iter(of_items))}: is in the table of items; expected --item-column")
+    columns = {name: column for name, column in reading.columns.items() if name not in of_items}
+    reading = replace(reading, columns=columns)
+    table = reading.as_it_is(file, study.content)
+    run.hush()
+    own = keys_within(table, of_items) if items.items is None else None
+    if not study.yes:
+        study = replace(study, title=study.title or ask("Title of the study", default=plain_name(file)))
+        if "answer" in table.frame and items.items is None and (own is None or "key" not in own):
+            if own is not None:
+                raise InputError(f"file {file}: answers without a key; expected --column key=COLUMN too, or --items")
+            items = replace(items, items=Path(ask("Table of the items, with their key")))
+        study = replace(study, preset=study.preset or ask_preset())
+    about = written_study(file, table, items, own, study, reading, output)
+
+    shown = {"output": output, "items": about["items"], "prior": about["examined"].prior, "study": about["study"]}
+    return Outcome(
+        json=shown,
+        words=[
+            *(f"{finding.severity:8}{finding.text}" for finding in about["examined"].findings[:5]),
+            f"written to {output}; build it: irtbench build {output}",
+        ],
+    )
+
+
+def keys_within(table: LongTable, of_items: dict[str, str]) -> pd.DataFrame | None:
+    """What the answers' own columns say of the items; None where they say nothing."""
+    from irtbench.study.examination import items_from_keys
+    from irtbench.study.study_template import items_from_columns
+
+    keys = items_from_keys(table.frame) if "answer" in table.frame else None
+    if not of_items:
+        return keys
+    found = items_from_columns(table, of_items)
+    return found if keys is None or "key" in found else found.merge(keys, on="item_id", how="left")
+
+
+def written_study(
+    file: Path, table: LongTable, items: ItemsFile, own: pd.DataFrame | None, study: NewStudy, reading: Reading,
+    output: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """Write the study file, and the table of items that the answers hold themselves; what was written and seen."""
+    from irtbench.config import study_from
+    from irtbench.study.study_template import NORMALISE, Template, propose, study_text
+
+    folder, names, meant = output.resolve().parent, named("--item-column", items.item_column), mapped(study.answers_map)
+    own_items, table_of_items = folder / f"{output.stem}_items.csv", items.items
+    if own is not None and own_items.exists():
+        raise InputError(f"output {own_items}: is there already; expected another name for the study file (-o)")
+    known = None if table_of_items is None else irtbench.read_items(table_of_items, columns=names)
+    with output_folder(output.absolute().parent) as unfinished:
+        if own is not None:
+            write_table(own, unfinished / own_items.name)
+            known, table_of_items = irtbench.read_items(unfinished / own_items.name), own_items
+        grading = irtbench.GradingSettings(normalise=NORMALISE, map=meant)
+        examined = irtbench.examine(table, items=known, grading=grading, threshold=reading.threshold)
+        template = Template(
+            title=study.title or plain_name(file),
+            answers=relative(file, folder),
+            content="answers" if "answer" in table.frame else "responses",
+            format=reading.format,
+            items=None if table_of_items is None else relative(table_of_items, folder),
+            data=data_keys(reading, names, folder),
+            answers_mapped=meant,
+            preset=study.preset or "standard",
+            systems=[relative(system, folder) for system in study.systems],
+            respondents="models" if reading.holds_models(file) else "",
+        )
+        text = study_text(propose(template, examined, known), output=Path("results") / output.stem)
+        tables = tomllib.loads(text)
+        if own is not None:
+            tables["data"]["items"] = str((unfinished / own_items.name).absolute())
+        study_from(tables, output)  # refuses what build would refuse
+        (unfinished / output.name).write_text(text, encoding="utf-8")
+    return {"examined": examined, "items": table_of_items, "study": text}
+
+
+def ask(question: str, default: str | None = None) -> str:
+    """Ask at the terminal, or read the next line of standard input."""
+    try:
+        return str(typer.prompt(question, default=default, err=True))
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise InputError(f"no terminal to ask at: {question}; expected --yes, which asks nothing") from None
+
+
+def ask_preset() -> Preset:
+    """Ask how items are pruned."""
+    given = ask("Prune items (standard, lalor2016, none)", default="standard")
+    for preset in get_args(Preset):
+        if given == preset:
+            chosen: Preset = preset
+            return chosen
+    raise InputError(f"preset: expected standard, lalor2016 or none but got {given}")
+
+
+def plain_name(file: Path) -> str:
+    """The name of a file without its endings."""
+    return file.name.split(".")[0] or file.name
+
+
+def relative(path: Path, folder: Path) -> str:
+    """A path as a study file in that folder names it."""
+    return Path(os.path.relpath(path.resolve(), folder)).as_posix()
+
+
+def data_keys(reading: Reading, item_columns: dict[str, str], folder: Path) -> dict[str, object]:
+    """The keys of ``[data]`` that say the same as the options."""
+    from irtbench.data.readers.head import look_at
+    from irtbench.data.readers.respondents import is_prolific
+
+    participants = reading.respondents
+    if participants is not None and not is_prolific(look_at(participants)):
+        participants = None  # of another table a study asks for columns: [score] norm_groups
+    return {
+        "columns": dict(reading.columns),
+        "item_columns": item_columns,
+        "trials": reading.trials,
+        "threshold": reading.threshold,
+        "metric": list(reading.metric),
+        "errored": None if reading.errored == "missing" else reading.errored,
+        "join": reading.join,
+        "respondent": None if reading.respondent == "model" else reading.respondent,
+        "item_pattern": reading.items,
+        "exclude_columns": list(reading.exclude),
+        "respondents": None if participants is None else relative(participants, folder),
+    }

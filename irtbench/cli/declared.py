@@ -1,4 +1,4 @@
-"""A command, declared: settings become options, and what it finds is written, drawn, shown and said in one way."""
+"""A command, declared: settings become options; what it finds is written, drawn and printed in one way."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from irtbench.cli.options import (
     Quiet,
     Seed,
 )
-from irtbench.cli.output import demand_table_name, to_json, write_json, write_table
+from irtbench.cli.output import Words, demand_table_name, tell, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.result_files import output_file, output_folder
@@ -88,9 +88,11 @@ class Run:
         self.output, self.place = output, self.ending.enter_context(place)
         return self.place
 
-    def at(self, name: str) -> tuple[Path | None, str]:
-        """Where the rest of a table shown is."""
-        return self.output, name
+    @property
+    def folder(self) -> Path:
+        """The output of a command that always has one."""
+        assert self.output is not None
+        return self.output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,12 +105,12 @@ class Outcome:
         What ``--json`` prints.
     files
         Tables, texts and values by the name of their file, None for one that is not written; or the one table.
-    tell
-        Says it to people.
+    words
+        What people read.
     figures, page
         Make the figures, and the page of ``--html``.
     doubts
-        Said on standard error.
+        Printed on standard error.
     unconverged
         What did not converge.
     status
@@ -118,7 +120,7 @@ class Outcome:
     """
 
     json: Any
-    tell: Callable[[], None] = lambda: None
+    words: Words = ()
     files: Mapping[str, Any] | pd.DataFrame = field(default_factory=dict)
     figures: Callable[[], Sequence[Block]] | None = None
     page: Callable[[], Page] | None = None
@@ -169,52 +171,52 @@ class Declared:
         }  # fmt: skip
         shared = {name: hint for name, hint in shared.items() if hint is not None and name not in own}
         needed = self.output is not None and type(None) not in get_args(get_args(self.output)[0])
-        unless_said = {"output": inspect.Parameter.empty if needed else None, "seed": 0}
-        unless_said |= dict.fromkeys(("allow_unconverged", "quiet", "json"), False)
+        defaults = {"output": inspect.Parameter.empty if needed else None, "seed": 0}
+        defaults |= dict.fromkeys(("allow_unconverged", "quiet", "json"), False)
 
         @wraps(self.function)
         def typed(**given: Any) -> None:
-            told = {name: given.pop(name) for name in shared}
-            self.carry_out(given, **told)
+            options = {name: given.pop(name) for name in shared}
+            self.carry_out(given, **options)
 
         kind = inspect.Parameter.KEYWORD_ONLY
         parameters = [one.replace(kind=kind) for name, one in own.items() if name != "run"]
         parameters += [
-            inspect.Parameter(name, kind, default=unless_said.get(name), annotation=annotation)
+            inspect.Parameter(name, kind, default=defaults.get(name), annotation=annotation)
             for name, annotation in shared.items()
         ]
         typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return expanded(typed, trials=self.trials)
 
-    def carry_out(self, given: Mapping[str, Any], **told: Any) -> None:
+    def carry_out(self, given: Mapping[str, Any], **options: Any) -> None:
         """Run the command; write, draw and show what it finds."""
-        output: Path | None = told.get("output")
+        output: Path | None = options.get("output")
         ranks = ranks_of_run.get()
         if ranks is not None and not ranks.is_first:  # which takes the same steps, and the first process says all
-            self.function(**given, run=Run(output, told.get("seed", 0), place=output))
+            self.function(**given, run=Run(output, options.get("seed", 0), place=output))
             return
         is_file = self.output is not None and "FILE" in str(get_args(self.output)[1].metavar)
         if is_file and output is not None:
             demand_table_name(output)
         with ExitStack() as stack:
             talk = stack.enter_context(ExitStack())
-            progress = talk.enter_context(reporting(quiet=told["quiet"]))
+            progress = talk.enter_context(reporting(quiet=options["quiet"]))
             opened: AbstractContextManager[Path | None] = nullcontext()
             if output is not None:
                 opened = output_file(output) if is_file else output_folder(output, files=self.files)
             place = stack.enter_context(opened)
             draw = stack.enter_context(
                 figures_in(
-                    told.get("figures"), beside=place if self.figures is FiguresOrBeside else None,
+                    options.get("figures"), among=place if self.figures is FiguresOrBeside else None,
                     unasked=place if self.draws else None, ending=self.draws or "svg",
-                    width=inches(told.get("figure_width")),
+                    width=inches(options.get("figure_width")),
                 )
             )  # fmt: skip
-            html = told.get("html")
+            html = options.get("html")
             page = html and stack.enter_context(output_file(html))
             ending = stack.enter_context(ExitStack())
-            shown = told.get("figures"), told.get("html")
-            run = Run(output, told.get("seed", 0), progress, talk.close, place, *shown, ending)
+            shown = options.get("figures"), options.get("html")
+            run = Run(output, options.get("seed", 0), progress, talk.close, place, *shown, ending)
             found = self.function(**given, run=run)
             if found.stopped:
                 print(f"irtbench: {found.stopped}", file=sys.stderr)
@@ -227,15 +229,15 @@ class Declared:
                 from irtbench.report.page import render_page
 
                 page.write_text(render_page(found.page()), encoding="utf-8")
-        if told["json"]:
+        if options["json"]:
             print(to_json(found.json))
-        elif not told["quiet"]:
-            found.tell()
+        elif not options["quiet"]:
+            tell(found.words, run.output)
         for doubt in found.doubts:
             print(f"irtbench: warning: {printable(doubt)}", file=sys.stderr)
         if found.unconverged:
             print(f"irtbench: not converged: {printable(name_first(found.unconverged))}", file=sys.stderr)
-            if not told.get("allow_unconverged"):
+            if not options.get("allow_unconverged"):
                 raise typer.Exit(1)
         if found.status:
             raise typer.Exit(found.status)
@@ -256,8 +258,8 @@ def inches(width: str | None) -> float | None:
     """
     if width is None:
         return None
-    said = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(in|mm|)\s*", width)
-    found = float(said[1]) / (25.4 if said[2] == "mm" else 1.0) if said else 0.0
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(in|mm|)\s*", width)
+    found = float(match[1]) / (25.4 if match[2] == "mm" else 1.0) if match else 0.0
     if not LEAST_WIDTH <= found <= MOST_WIDTH:
         between = f"{LEAST_WIDTH:g} to {MOST_WIDTH:g} inches"
         raise InputError(f"--figure-width: expected {between}, such as 3.3in or 84mm, but got {width!r}")
@@ -268,7 +270,7 @@ def inches(width: str | None) -> float | None:
 def figures_in(
     target: Path | None,
     *,
-    beside: Path | None = None,
+    among: Path | None = None,
     unasked: Path | None = None,
     ending: str = "svg",
     width: float | None = None,
@@ -281,12 +283,12 @@ def figures_in(
     ----------
     target
         The folder; None where the option was not given.
-    beside
-        Where the command is writing its results, among which the figures stand where ``--figures`` names no folder.
+    among
+        Where the command is writing its results, among which the figures are where ``--figures`` names no folder.
     unasked
         The same of a command that draws among its results without being asked.
     ending
-        Of the figures that stand among results.
+        Of the figures that are among results.
     width
         Of the figures, in inches.
 
@@ -295,7 +297,7 @@ def figures_in(
     InputError
         As `output_folder`; or if there is a width and there are no figures.
     """
-    results = beside if target == BESIDE_RESULTS else unasked
+    results = among if target == BESIDE_RESULTS else unasked
     if target == BESIDE_RESULTS and results is None:
         raise InputError("--figures: expected a folder for them, --figures DIR or -o DIR")
     if target is None and results is None:
@@ -304,7 +306,7 @@ def figures_in(
         yield None
         return
     # matplotlib takes half a second to import, and a run without figures needs none of it
-    from irtbench.report.figure_file import write_figures, written_before
+    from irtbench.report.blocks import write_figures, written_before
 
     own = None if target == BESIDE_RESULTS else target
     with nullcontext() if own is None else output_folder(own, files=written_before(own)) as folder:
@@ -335,7 +337,7 @@ def command(
     html
         Whether there is a page to read.
     trials
-        What becomes of repeated trials unless said.
+        What becomes of repeated trials unless given.
     fits
         Whether it fits a model, which may not converge.
     seed

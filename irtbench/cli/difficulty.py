@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
@@ -13,14 +13,9 @@ import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.options import FiguresOrBeside, chosen_scale, numbers
-from irtbench.cli.output import say, show_table
+from irtbench.cli.output import Shown, Words
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
-
-if TYPE_CHECKING:
-    from irtbench.analysis.explained_difficulty import ExplainedDifficulty
-    from irtbench.analysis.horizons import TimeHorizon
-    from irtbench.analysis.linear_logistic_test import LinearLogisticTest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +43,8 @@ class FeatureTable:
 
     def read(self) -> irtbench.ItemFeatures:
         """The columns that are taken."""
-        beside = () if self.horizon is None or not self.columns or self.horizon in self.columns else (self.horizon,)
-        return irtbench.read_features(self.features, columns=(*self.columns, *beside), exclude=tuple(self.exclude))
+        added = () if self.horizon is None or not self.columns or self.horizon in self.columns else (self.horizon,)
+        return irtbench.read_features(self.features, columns=(*self.columns, *added), exclude=tuple(self.exclude))
 
     def shares(self) -> tuple[float, ...]:
         """Shares of tasks solved."""
@@ -131,14 +126,6 @@ def difficulty(
     about, effects = explained.summary(), found.table()
     by_system = None if horizons is None else horizons.table()
 
-    def tell() -> None:
-        show_table(effects, title=f"difficulty of {len(found.item_ids)} items", rest=run.at("effects.csv"))
-        tell_effects(found, test)
-        if horizons is not None and by_system is not None:
-            title = f"length of tasks solved so often, in {horizons.unit}"
-            show_table(by_system, title=title, rest=run.at("horizon.csv"))
-            tell_horizons(horizons)
-
     return Outcome(
         json=about | {"effects": effects} | ({} if by_system is None else {"horizons": by_system}),
         files={
@@ -149,44 +136,43 @@ def difficulty(
         figures=lambda: (
             report.difficulty_figures(found) + ([] if horizons is None else report.horizon_figures(horizons))
         ),
-        tell=tell,
+        words=[
+            Shown(effects, f"difficulty of {len(found.item_ids)} items", "effects.csv"), *effects_in_words(found, test),
+            *([] if horizons is None else horizons_in_words(horizons)),
+        ],
         unconverged=[]
         if explained.converged
         else ["regression and items did not settle: there are too few responses"],
     )  # fmt: skip
 
 
-def tell_effects(found: ExplainedDifficulty, test: LinearLogisticTest | None) -> None:
-    """Print it in a few lines."""
-    say(
+def effects_in_words(
+    found: irtbench.analysis.ExplainedDifficulty, test: irtbench.analysis.LinearLogisticTest | None
+) -> Words:
+    """How much of the difficulty the features explain."""
+    return [
         f"features explain {found.r2:.0%} of the variance of difficulty "
-        f"({found.r2_lower:.0%} to {found.r2_upper:.0%}); of items left out {found.r2_cross_validated:.0%}"
-    )
-    say(
+        f"({found.r2_lower:.0%} to {found.r2_upper:.0%}); of items left out {found.r2_cross_validated:.0%}",
         f"difficulties have standard deviation {found.total_sd:.2f}, {found.residual_sd:.2f} "
         f"({found.residual_lower:.2f} to {found.residual_upper:.2f}) of it unexplained; "
-        f"the features of a new item are worth {found.answers_worth:.0f} answers"
-    )
-    if found.shrunk:
-        say("effects are drawn to 0, as far as the data ask for")
-    if test is not None:
-        say(
-            f"exactly linear in the features (LLTM): x2 {test.x2:.1f}, df {test.df}, p {test.p:.2g}; "
-            f"correlation of the difficulties {test.correlation:.2f}"
-        )
+        f"the features of a new item are worth {found.answers_worth:.0f} answers",
+        found.shrunk and "effects are drawn to 0, as far as the data ask for",
+        test is not None
+        and f"exactly linear in the features (LLTM): x2 {test.x2:.1f}, df {test.df}, p {test.p:.2g}; "
+        f"correlation of the difficulties {test.correlation:.2f}",
+    ]
 
 
-def tell_horizons(found: TimeHorizon) -> None:
-    """Print in words what horizons rest on."""
+def horizons_in_words(found: irtbench.analysis.TimeHorizon) -> Words:
+    """The horizons, and what they rest on."""
     from irtbench.analysis.horizons import in_words
 
-    ends = [in_words(end, found.unit) for end in (found.shortest, found.longest)]
-    say(
-        f"tasks are of {ends[0]} to {ends[1]}; one twice as long is {found.effect * np.log(2):.2f} harder, those of "
-        f"the same length have a standard deviation of {found.residual_sd:.2f}"
-    )
     beyond = sum("beyond_longest" in str(words) for words in found.flags.flat)
-    if beyond:
-        say(f"{beyond} of {found.flags.size} horizons lie beyond the longest task and are extrapolated")
-    if found.effect <= 0:
-        say("longer tasks are not harder: there is no horizon")
+    return [
+        Shown(found.table(), f"length of tasks solved so often, in {found.unit}", "horizon.csv"),
+        f"tasks are of {in_words(found.shortest, found.unit)} to {in_words(found.longest, found.unit)}; one twice as "
+        f"long is {found.effect * np.log(2):.2f} harder, those of the same length have a standard deviation of "
+        f"{found.residual_sd:.2f}",
+        beyond > 0 and f"{beyond} of {found.flags.size} horizons lie beyond the longest task and are extrapolated",
+        found.effect <= 0 and "longer tasks are not harder: there is no horizon",
+    ]

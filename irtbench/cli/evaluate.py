@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,20 +17,25 @@ import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.options import Level, MaybeFolder, Responses, Where, named
-from irtbench.cli.output import say, show_table
+from irtbench.cli.output import Shown, Words
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTags
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.models.curves import share_moments
 
-if TYPE_CHECKING:
-    from irtbench.evaluation.trial_variance import TrialVariance
-    from irtbench.models.item_parameters import ItemParameters
-
-
 MOST_SYSTEMS = 6  # of which all pairs are compared without being asked, and that one figure holds
 MOST_PAIRS = MOST_SYSTEMS * (MOST_SYSTEMS - 1) // 2
+#: Columns shown on the terminal.
+SHOWN_OF_PAIRS = ["measure", "first", "second", "difference", "lower", "upper", "p", "p_adjusted", "mcnemar_p"]
+SHOWN_OF_CALIBRATION = [
+    "system", "n_pairs", "n_bins", "error", "lower", "upper", "debiased_error", "debiased_lower", "debiased_upper",
+    "brier", "refinement", "overconfident", "underconfident",
+]  # fmt: skip
+SHOWN_OF_DIFFERENCES = ["error_1", "error_2", "difference", "lower", "upper", "p"]
+SHOWN_OF_PEOPLE = [
+    "n_items", "n_votes", "accuracy", "hoeffding_lower", "confidence", "wilson_lower", "wilson_upper",
+    "bootstrap_lower", "bootstrap_upper",
+]  # fmt: skip
 
 ItemColumn = Annotated[str, typer.Option("--item", metavar="COLUMN", help="Column of item names.")]
 
@@ -89,18 +94,18 @@ class ItemTypes:
         typer.Option("--type", metavar="COLUMN", help="Column of types, or a 1 / 0 column that is a type; repeat."),
     ]
     separator: Annotated[
-        str | None, typer.Option("--separator", help="Stands between the types of one item, such as ';'.")
+        str | None, typer.Option("--separator", help="What is between the types of one item, such as ';'.")
     ] = None
     item: ItemColumn = "item_id"
     where: Where = field(default_factory=list)
 
-    def tags(self) -> ItemTags:
+    def tags(self) -> irtbench.data.ItemTags:
         """The types of the items that `--where` keeps."""
         return irtbench.data.read_tags(
             self.items, self.types, item=self.item, separator=self.separator, where=named("--where", self.where)
         )
 
-    def of(self, given: ResponseMatrix, tags: ItemTags) -> ResponseMatrix:
+    def of(self, given: ResponseMatrix, tags: irtbench.data.ItemTags) -> ResponseMatrix:
         """The responses, to the tagged items alone if some were asked for."""
         wanted = [name for name in given.item_ids if not self.where or name in set(tags.item_ids)]
         if not wanted:
@@ -150,24 +155,24 @@ def breakdown(
         "seed": run.seed,
     }
 
-    def tell() -> None:
-        title = f"Types of {counts.n_all} items, {counts.n_untyped} of them without"
-        show_table(counts.table(), title=title, rest=run.at("types.csv"))
-        if counts.overlap:
-            say("Items with several types count in each: the rows share items and are not independent.")
-        if len(data.respondent_ids) <= MOST_SYSTEMS:
-            wide = accuracy.pivot(index="type", columns="respondent_id", values="accuracy")
-            wide = wide.reindex(pd.unique(accuracy["type"])).reset_index()
-            show_table(wide, title="Accuracy", rest=run.at("breakdown.csv"))
-        if advantage is not None:
-            shown = advantage.drop(columns=["accuracy_first", "accuracy_second"])
-            show_table(shown, title="Advantage of the first over the second", rest=run.at("advantage.csv"))
-        if parameters is not None:
-            show_table(parameters, title="Item parameters", rest=run.at("parameters.csv"))
-
     shown = accuracy[accuracy["respondent_id"].isin(data.respondent_ids[:MOST_SYSTEMS])]
+    by_type = shown.pivot(index="type", columns="respondent_id", values="accuracy")
     return Outcome(
-        json=found, tell=tell, figures=lambda: report.breakdown_figures(shown, advantage),
+        json=found, words=[
+            Shown(
+                counts.table(), f"Types of {counts.n_all} items, {counts.n_untyped} of them without", "types.csv"
+            ),
+            bool(counts.overlap)
+            and "Items with several types count in each: the rows share items and are not independent.",
+            len(data.respondent_ids) <= MOST_SYSTEMS
+            and Shown(by_type.reindex(pd.unique(accuracy["type"])).reset_index(), "Accuracy", "breakdown.csv"),
+            advantage is not None
+            and Shown(
+                advantage.drop(columns=["accuracy_first", "accuracy_second"]), "Advantage of the first over the second",
+                "advantage.csv",
+            ),
+            parameters is not None and Shown(parameters, "Item parameters", "parameters.csv"),
+        ], figures=lambda: report.breakdown_figures(shown, advantage),
         files={
             "types.csv": counts.table(), "breakdown.csv": accuracy, "advantage.csv": advantage,
             "parameters.csv": parameters, "breakdown.json": found,
@@ -175,7 +180,9 @@ def breakdown(
     )  # fmt: skip
 
 
-def parameters_of(path: Path, tags: ItemTags) -> tuple[dict[str, NDArray[np.float64]], ItemTags]:
+def parameters_of(
+    path: Path, tags: irtbench.data.ItemTags
+) -> tuple[dict[str, NDArray[np.float64]], irtbench.data.ItemTags]:
     """Difficulty and discrimination of the bank's items that have a row in the tags, and the tags of these."""
     scales = [scale.items for scale in irtbench.load_bank(path).scales]
     item_ids = np.concatenate([scale.item_ids for scale in scales])
@@ -240,18 +247,14 @@ def consistency(
         systems = irtbench.evaluation.compare_measures(protocol, **vars(compared))
     found = {"measures": measures, "contrasts": contrasts, "systems": systems, "annotations": agreed}
 
-    def tell() -> None:
-        show_table(measures, rest=run.at("consistency.csv"))
-        show_table(contrasts, title="Within each system", rest=run.at("consistency.json"))
-        if systems is not None:
-            columns = ["measure", "first", "second", "difference", "lower", "upper", "p", "p_adjusted", "mcnemar_p"]
-            show_table(systems[columns], title="Between systems", rest=run.at("systems.csv"))
-        if agreed is not None:
-            say(f"Fleiss' kappa of the annotations: {agreed['fleiss_kappa']:.3f}")
-
     shown = measures[measures["respondent_id"].isin(protocol.system_ids[:MOST_SYSTEMS])]
     return Outcome(
-        json=found, tell=tell, figures=lambda: report.consistency_figures(shown, n_measures=len(protocol.measures)),
+        json=found, words=[
+            Shown(measures, rest="consistency.csv"),
+            Shown(contrasts, "Within each system", "consistency.json"),
+            systems is not None and Shown(systems[SHOWN_OF_PAIRS], "Between systems", "systems.csv"),
+            agreed is not None and f"Fleiss' kappa of the annotations: {agreed['fleiss_kappa']:.3f}",
+        ], figures=lambda: report.consistency_figures(shown, n_measures=len(protocol.measures)),
         files={
             "consistency.csv": measures, "contrasts.csv": contrasts, "systems.csv": systems, "consistency.json": found,
         },
@@ -332,22 +335,21 @@ def calibration(
     whole = {"systems": summaries, "differences": differences, "seed": run.seed}
     table = pd.concat([result.table().assign(system=name) for name, result in found.items()], ignore_index=True)
 
-    def tell() -> None:
-        shown = ["system", "n_pairs", "n_bins", "error", "lower", "upper", "debiased_error", "debiased_lower"]
-        others = ["debiased_upper", "brier", "refinement", "overconfident", "underconfident"]
-        show_table(pd.DataFrame(summaries)[[*shown, *others]], rest=run.at("calibration.json"))
-        if differences:
-            pairs = ["system_1", "system_2", "error_1", "error_2", "difference", "lower", "upper", "p"]
-            title = "Paired differences of the squared errors, debiased"
-            show_table(pd.DataFrame(differences)[pairs], title=title, rest=run.at("calibration.json"))
-
     return Outcome(
         json=whole,
         files={
             "reliability.csv": table[["system", *table.columns.drop("system")]], "calibration.json": whole,
         },
         figures=lambda: report.calibration_figures({name: result.curve for name, result in found.items()}),
-        tell=tell,
+        words=[
+            Shown(pd.DataFrame(summaries)[SHOWN_OF_CALIBRATION], rest="calibration.json"),
+            bool(differences)
+            and Shown(
+                pd.DataFrame(differences)[["system_1", "system_2", *SHOWN_OF_DIFFERENCES]],
+                "Paired differences of the squared errors, debiased",
+                "calibration.json",
+            ),
+        ],
     )  # fmt: skip
 
 
@@ -388,6 +390,7 @@ def human_bound(
         )
         for name, chosen in {"all items": np.ones(given.n_items, dtype=np.bool_), "items kept": result.kept}.items()
     }
+    rows = [{"items": name} | asdict(human) for name, human in people.items()]
     lower, upper = irtbench.evaluation.fresh_accuracy(result)
     found: dict[str, Any] = {
         "k": votes.k,
@@ -401,19 +404,14 @@ def human_bound(
         "seed": run.seed,
     }
 
-    def tell() -> None:
-        shown = ["n_items", "n_votes", "accuracy", "hoeffding_lower", "confidence", "wilson_lower", "wilson_upper"]
-        rows = pd.DataFrame([{"items": name} | asdict(human) for name, human in people.items()])
-        rows = rows[["items", *shown, "bootstrap_lower", "bootstrap_upper"]]
-        show_table(rows, rest=run.at("human_bound.json"))
-        say(f"{found['n_kept']} of {given.n_items} items have at least {votes.k} of {votes.n} votes right")
-        if np.isfinite([lower, upper]).all():
-            say(f"a new person would get between {lower:.1%} and {upper:.1%} of the kept items right")
-        if found["runs"]:
-            show_table(pd.DataFrame(found["runs"]), title="Systems over seeds", rest=run.at("human_bound.json"))
-
     return Outcome(
-        json=found, tell=tell, figures=lambda: report.bound_figures(result, people),
+        json=found, words=[
+            Shown(pd.DataFrame(rows)[["items", *SHOWN_OF_PEOPLE]], rest="human_bound.json"),
+            f"{found['n_kept']} of {given.n_items} items have at least {votes.k} of {votes.n} votes right",
+            bool(np.isfinite([lower, upper]).all())
+            and f"a new person would get between {lower:.1%} and {upper:.1%} of the kept items right",
+            bool(found["runs"]) and Shown(pd.DataFrame(found["runs"]), "Systems over seeds", "human_bound.json"),
+        ], figures=lambda: report.bound_figures(result, people),
         files={"crowd_filter.csv": result.table().astype({"kept": int}), "human_bound.json": found},
     )  # fmt: skip
 
@@ -481,13 +479,12 @@ def artifacts(
         "seed": run.seed,
     }
 
-    def tell() -> None:
-        show_table(summary, rest=run.at("artifacts.json"))
-        say(f"{len(flagged)} of {choices.n_items} items are given away{': ' if flagged else ''}{name_first(flagged)}")
-
     table = frame.drop(columns=per_item.columns, errors="ignore").join(per_item)
     return Outcome(
-        json=found, tell=tell, figures=lambda: report.artifact_figures(result),
+        json=found, words=[
+            Shown(summary, rest="artifacts.json"),
+            f"{len(flagged)} of {choices.n_items} items are given away{': ' if flagged else ''}{name_first(flagged)}",
+        ], figures=lambda: report.artifact_figures(result),
         files={"artifacts.csv": table, "artifacts.json": found},
     )  # fmt: skip
 
@@ -523,10 +520,10 @@ class Difference:
         for share in [] if self.effect is None else self.hurt:
             assert self.effect is not None
             run.progress(f"size needed with {share:g} hurt")
-            said = {"effect": self.effect, "hurt": share, "alpha": self.alpha}
+            about = {"effect": self.effect, "hurt": share, "alpha": self.alpha}
             for n in self.sizes:
                 chance = irtbench.power(n, self.effect, share, alpha=self.alpha)
-                reached.append({"n_items": n, **said, "power": chance})
+                reached.append({"n_items": n, **about, "power": chance})
             size = irtbench.evaluation.size_needed(self.effect, share, alpha=self.alpha, wanted_power=self.wanted)
             needed.append(asdict(size))
         return reached, needed
@@ -572,7 +569,7 @@ class MoreTrials:
         list[int], typer.Option("--trials", metavar="N", help="Trials of each item; repeat for several.")
     ] = field(default_factory=lambda: [1, 2, 5, 10])
 
-    def components(self) -> tuple[TrialVariance, float | None] | None:
+    def components(self) -> tuple[irtbench.evaluation.TrialVariance, float | None] | None:
         """Variance over items and trials, and with a bank the mean information of an item; None if not asked for."""
         variance = irtbench.evaluation.TrialVariance
         ways = [
@@ -594,7 +591,7 @@ class MoreTrials:
         return variance.of_shares(mean[0], within[0]), information
 
     @cached_property
-    def items(self) -> ItemParameters | None:
+    def items(self) -> irtbench.ItemParameters | None:
         """The items of the bank, which has one scale; None without one."""
         if self.bank is None:
             return None
@@ -644,31 +641,31 @@ def power(wanted: Difference, chance: Guessers, more: MoreTrials, run: Run) -> O
             variance, sizes=wanted.sizes, trials=more.trials, information=information
         )
         found |= {"trials": buys, "trial_variance": asdict(variance) | {"agreement": variance.agreement}}
-
-    def tell() -> None:
-        wide = table.pivot(index=["n_items", "hurt"], columns="effect", values="p").reset_index()
-        wide.columns = [name if isinstance(name, str) else f"+{100 * name:g}%" for name in wide.columns]
-        show_table(wide, title="Expected p by the difference in accuracy", rest=run.at("power.csv"))
-        if buys is not None:
-            title = "Standard errors, and what a trial or an item more buys"
-            show_table(buys, title=title, rest=run.at("trials.csv"))
-            graded = more.items is not None and more.items.categories is not None
-            agree = "" if graded else f"two trials of an item agree with probability {variance.agreement:.3f}; "
-            say(
-                f"accuracy {variance.accuracy:.3f}, {agree}response_worth: responses to new items that one to another "
-                "trial is worth"
-            )
-        if apart is not None:
-            title = f"Ability {more.theta:g} against {more.against:g}, share of the points"
-            show_table(apart, title=title, rest=run.at("power.json"))
-        if needed:
-            show_table(pd.DataFrame(reached), title="Power", rest=run.at("power.json"))
-            show_table(pd.DataFrame(needed), title="Items needed", rest=run.at("power.json"))
-        title = "Chance that guessers exceed the threshold: one, and the best of all"
-        show_table(pd.DataFrame(luck), title=title, rest=run.at("power.json"))
-
     return Outcome(
-        json=found, tell=tell,
+        json=found, words=power_in_words(found, table, wanted, more),
         figures=lambda: report.power_figures(table, sizes=wanted.sizes, alpha=wanted.alpha),
         files={"power.csv": table, "power.json": found, "trials.csv": buys},
     )  # fmt: skip
+
+
+def power_in_words(found: dict[str, Any], table: pd.DataFrame, wanted: Difference, more: MoreTrials) -> Words:
+    """Expected p, what trials buy, systems apart, power and the luck of guessers."""
+    wide = table.pivot(index=["n_items", "hurt"], columns="effect", values="p").reset_index()
+    wide.columns = [name if isinstance(name, str) else f"+{100 * name:g}%" for name in wide.columns]
+    yield Shown(wide, "Expected p by the difference in accuracy", "power.csv")
+    if "trials" in found:
+        yield Shown(found["trials"], "Standard errors, and what a trial or an item more buys", "trials.csv")
+        variance, graded = found["trial_variance"], more.items is not None and more.items.categories is not None
+        agree = "" if graded else f"two trials of an item agree with probability {variance['agreement']:.3f}; "
+        yield (
+            f"accuracy {variance['accuracy']:.3f}, {agree}response_worth: responses to new items that one to another "
+            "trial is worth"
+        )
+    if more.against is not None:
+        title = f"Ability {more.theta:g} against {more.against:g}, share of the points"
+        yield Shown(found["systems_apart"], title, "power.json")
+    if wanted.effect is not None:
+        yield Shown(pd.DataFrame(found["power"]), "Power", "power.json")
+        yield Shown(pd.DataFrame(found["size_needed"]), "Items needed", "power.json")
+    guessers = "Chance that guessers exceed the threshold: one, and the best of all"
+    yield Shown(pd.DataFrame(found["guessers"]), guessers, "power.json")

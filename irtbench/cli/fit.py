@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
+import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.fit_results import say_fit
+from irtbench.cli.in_words import fit_in_words
 from irtbench.cli.large import OnDisk, given_responses, hashed, large_table
 from irtbench.cli.options import IN_CATEGORIES, Levels, PriorItems, Responses, chosen_scale, item_priors, levels_of
 from irtbench.cli.ranks import ranks_of_run
@@ -22,7 +23,6 @@ from irtbench.data.responses import name_first
 from irtbench.estimation.settings import FitSettings, ModelKind
 
 if TYPE_CHECKING:
-    from irtbench.bank.scale import Scale
     from irtbench.study.fitted_scale import InCategories, RightOrWrong
 
 RIGHT_OR_WRONG = get_args(ModelKind)
@@ -122,18 +122,16 @@ class People:
         ),
     ] = None
 
-    def scale(self, *, categories: bool) -> Scale | None:
+    def scale(self, *, categories: bool) -> irtbench.Scale | None:
         """The scale of the anchors."""
-        from irtbench.bank.bank import read_bank
-
         if self.anchors is None:
             return None
-        return chosen_scale(read_bank(self.anchors, categories=categories), None, self.anchors)
+        return chosen_scale(irtbench.read_bank(self.anchors, categories=categories), None, self.anchors)
 
 
 @dataclass(frozen=True)
 class MoreThanOneAbility:
-    """What is behind the responses beside one ability."""
+    """What is behind the responses in addition to one ability."""
 
     dispersion: Annotated[
         Literal["scale", "item"] | None,
@@ -155,7 +153,7 @@ class MoreThanOneAbility:
         typer.Option(
             "--testlets",
             metavar="COLUMN",
-            help="Column of testlets: their items share an ability of their own beside the general one.",
+            help="Column of testlets: their items share an ability of their own in addition to the general one.",
         ),
     ] = None
     item_table: Annotated[
@@ -174,22 +172,20 @@ class MoreThanOneAbility:
 
     def testlet_of(self, responses: Path, reading: Reading) -> dict[str, str]:
         """The testlets by the table of items, or by the responses."""
-        from irtbench.data.readers.item_table import read_testlets
-
         column = self.testlets or ""
         if self.item_table is not None:
-            return read_testlets(self.item_table, column)
+            return irtbench.read_testlets(self.item_table, column)
         if responses.is_dir():
             raise InputError(f"--testlets: {responses} is a folder; expected the table of items in --item-table")
         try:
-            return read_testlets(responses, column, item=reading.columns.get("item_id"))
+            return irtbench.read_testlets(responses, column, item=reading.columns.get("item_id"))
         except InputError as error:
             raise InputError(f"{error}; a table of items is named by --item-table") from None
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What is written beside the items."""
+    """What is written in addition to the items."""
 
     card: Annotated[
         Path | None,
@@ -224,7 +220,7 @@ def fit(
     ],
     single: SingleItems,
     people: People,
-    beside: MoreThanOneAbility,
+    more: MoreThanOneAbility,
     kept: Kept,
     disk: OnDisk,
     reading: Reading,
@@ -257,13 +253,11 @@ def fit(
     A Parquet file, or a folder of them, of more than ten million fields, and any at an address (s3://...), is encoded
     on disk at a byte a response and read from there in every pass; memory does not grow with it.
     """
-    from irtbench.bank.bank import ItemBank, save_bank
-    from irtbench.bank.data_card import DataCard
     from irtbench.config import read_card
     from irtbench.study.fitted_scale import RightOrWrong
 
     ranks, table = ranks_of_run.get(), None
-    kind: Any = kind_asked(which, settings, single, people, beside, kept, disk, responses, reading, run.seed)
+    kind: Any = kind_asked(which, settings, single, people, more, kept, disk, responses, reading, run.seed)
     card = None if kept.card is None else read_card(kept.card)
     if ranks is None or isinstance(kind, RightOrWrong):
         table = large_table(
@@ -288,9 +282,9 @@ def fit(
             results = results.on(people.ability_on)
     results = results.of_data(hashed(responses, table))
     if table is None and reading.holds_models(responses):
-        card = (card or DataCard()).of_models()
+        card = (card or irtbench.DataCard()).of_models()
     found = results.found | {"items_left_out": left_out, "respondents_left_out": idle}
-    bank = None if results.scale is None else partial(save_bank, ItemBank((results.scale,), card))
+    bank = None if results.scale is None else partial(irtbench.save_bank, irtbench.ItemBank((results.scale,), card))
     return Outcome(
         json=found,
         files={
@@ -298,7 +292,7 @@ def fit(
             "ability_on.csv": results.ability_on, "items.csv": results.items, "fit.json": found,
         },
         figures=lambda: report.fit_figures(results.scale, results.items),
-        tell=lambda: say_fit(replace(results, found=found), trials, run, why),
+        words=fit_in_words(replace(results, found=found), trials, run, why),
         doubts=found.get("doubts", []),
         unconverged=[] if found["converged"] else [str(found["stopped_because"])],
     )  # fmt: skip
@@ -309,7 +303,7 @@ def kind_asked(
     settings: partial[FitSettings],
     single: SingleItems,
     people: People,
-    beside: MoreThanOneAbility,
+    more: MoreThanOneAbility,
     kept: Kept,
     disk: OnDisk,
     responses: Path,
@@ -335,7 +329,7 @@ def kind_asked(
         others = {name: value for name, value in settings.keywords.items() if name not in both}
         of_items = [name for name, value in others.items() if value != getattr(FitSettings(), name)]
         wrong = [f"--{name.removeprefix('n_').replace('_', '-')}" for name in of_items]
-        if wrong := [*wrong, *options_given(single, beside)]:
+        if wrong := [*wrong, *options_given(single, more)]:
             raise InputError(f"{wrong[0]}: goes with models of right and wrong, without --constraints")
         return InCategories(
             model=which.model, levels=levels_of(which.levels), prior=which.prior, settings=both, seed=seed,
@@ -349,25 +343,32 @@ def kind_asked(
         kind=which.model, prior=None if which.prior == "auto" else which.prior,
         by_item={} if single.by_item is None else read_models(single.by_item),
     )  # fmt: skip
-    demand_one_kind(own, single, people, beside, kept)
+    demand_one_kind(own, single, people, more, kept)
     common: dict[str, Any] = {
         "settings": own, "anchors": people.scale(categories=False), "groups": people.groups,
         "reference": people.reference, "seed": seed,
     }  # fmt: skip
-    if beside.dispersion is not None:
-        return ScatteredTrials(**common, dispersion=beside.dispersion)
-    if beside.testlets is not None:
-        testlets = beside.testlet_of(responses, reading)
-        return Testlets(**common, testlets=testlets, specific_slopes=beside.specific_slopes)
-    if beside.several:
-        return SeveralAbilities(**common, n_factors=beside.factors, pattern=beside.pattern)
-    said = (own.prior_slope, own.prior_intercept, own.prior_guessing, single.prior_items, people.anchors, people.groups)
-    plain = own.kind in ("2pl", "3pl") and own.population == "normal" and not any(said)
+    if more.dispersion is not None:
+        return ScatteredTrials(**common, dispersion=more.dispersion)
+    if more.testlets is not None:
+        testlets = more.testlet_of(responses, reading)
+        return Testlets(**common, testlets=testlets, specific_slopes=more.specific_slopes)
+    if more.several:
+        return SeveralAbilities(**common, n_factors=more.factors, pattern=more.pattern)
+    chosen = (
+        own.prior_slope,
+        own.prior_intercept,
+        own.prior_guessing,
+        single.prior_items,
+        people.anchors,
+        people.groups,
+    )
+    plain = own.kind in ("2pl", "3pl") and own.population == "normal" and not any(chosen)
     return RightOrWrong(**common, chooses_prior=which.prior == "auto" and plain)
 
 
 def demand_one_kind(
-    settings: FitSettings, single: SingleItems, people: People, beside: MoreThanOneAbility, kept: Kept
+    settings: FitSettings, single: SingleItems, people: People, more: MoreThanOneAbility, kept: Kept
 ) -> None:
     """Refuse more than one of several abilities, testlets, dispersion and groups, and options that these do not know.
 
@@ -376,8 +377,8 @@ def demand_one_kind(
     InputError
         Naming the option and what it goes with.
     """
-    several, testlets, groups = beside.several, beside.testlets is not None, people.groups is not None
-    if not testlets and (beside.item_table is not None or beside.specific_slopes != "free"):
+    several, testlets, groups = more.several, more.testlets is not None, people.groups is not None
+    if not testlets and (more.item_table is not None or more.specific_slopes != "free"):
         raise InputError("--item-table and --specific-slopes are of testlets: expected --testlets COLUMN")
     anchors, card = people.anchors is not None, kept.card is not None
     changed = anchors or settings != FitSettings(device=settings.device)
@@ -390,7 +391,7 @@ def demand_one_kind(
         "groups: expected neither several abilities, testlets nor anchors with it":
         groups and (several or testlets or anchors),
         "dispersion: goes with the 2pl without factors, groups, testlets, prior, anchors or card":
-        beside.dispersion is not None and (several or changed or groups or testlets or card),
+        more.dispersion is not None and (several or changed or groups or testlets or card),
         "testlets: goes with the 2pl without factors, guessing, prior, anchors, estimated population":
         testlets and (several or changed),
     }  # fmt: skip

@@ -1,28 +1,41 @@
-"""``irtbench items show``: a bank as a thing to read: its items, a table from raw score to ability, a map."""
+"""Items looked at: a bank to read, whether items fit, and how many abilities they measure."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 import pandas as pd
 import typer
 
 import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.options import FiguresOrBeside, ItemColumns, MaybeFolder, named
-from irtbench.cli.output import say, say_next, show_table
+from irtbench.cli.large import encoded, large_table
+from irtbench.cli.options import (
+    AllowAddress,
+    Cache,
+    FiguresOrBeside,
+    ItemColumns,
+    ItemsFile,
+    MaybeFolder,
+    Responses,
+    Sample,
+    named,
+)
+from irtbench.cli.output import Shown, Words, next_command, shortened
+from irtbench.cli.reading import Reading, labels_of
 from irtbench.data.input_error import InputError
+from irtbench.data.response_blocks import MOST_RESPONDENTS, some_respondents
 from irtbench.data.responses import name_first
 from irtbench.models.theta_posterior import STANDARD_NORMAL
 
 if TYPE_CHECKING:
-    from irtbench.bank.bank import ItemBank
-    from irtbench.bank.item_map import ItemMap
-    from irtbench.bank.scale import Scale
-    from irtbench.scoring.sum_score_table import SumScoreTable
+    from irtbench.data.response_blocks import Sampled
+    from irtbench.study.diagnosis import Diagnosis
 
 MOST_ROWS, MOST_LETTERS = 31, 60  # of a score table, and of a text, on the screen
 MOST_SCALES = 30  # whose maps an earlier run may have left
@@ -101,23 +114,19 @@ def show(
             {name: irtbench.models.parameter_columns(scale.items, export) for name, scale in scales.items()}
         )
     card = {} if known.card is None else known.card.stated()
-
-    def tell() -> None:
-        for field, said in card.items():
-            say(f"{field}: {said}")
-        for name, scale in scales.items():
-            show_scale(scale, maps[name], sums.get(name), most, run)
-        if run.output is not None and not any(scale.items.categories for scale in known.scales):
-            half = max(1, min(scale.items.n_items for scale in known.scales) // 2)
-            say_next("irtbench", "form", "assemble", bank, "--length", half, "-o", run.output / "form")
+    next_one = None
+    if run.output is not None and not any(scale.items.categories for scale in known.scales):
+        half = max(1, min(scale.items.n_items for scale in known.scales) // 2)
+        next_one = next_command("form", "assemble", bank, "--length", half, "-o", run.output / "form")
 
     return Outcome(
-        json={"card": card, "items": by_item, "score_table": by_score}, files=files, tell=tell,
+        json={"card": card, "items": by_item, "score_table": by_score}, files=files,
+        words=bank_in_words(known, maps, sums, most, next_one),
         figures=lambda: report.wright_figures(maps),
     )  # fmt: skip
 
 
-def with_texts(bank: ItemBank, file: Path, columns: dict[str, str]) -> ItemBank:
+def with_texts(bank: irtbench.ItemBank, file: Path, columns: dict[str, str]) -> irtbench.ItemBank:
     """The bank with what a table of items says of its items in place of what it says itself."""
     details = irtbench.read_items(file, columns=columns)
     wanted = [item for scale in bank.scales for item in scale.items.item_ids]
@@ -134,42 +143,273 @@ def stacked(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat([table.assign(scale=name) for name, table in tables.items()], ignore_index=True)
 
 
-def show_scale(scale: Scale, found: ItemMap, scores: SumScoreTable | None, most: int, run: Run) -> None:
-    """Print one scale on one screen."""
-    view = found.extremes(most)
-    shown: dict[str, Any] = {
-        "": [ENDS[pair] for pair in zip(view["measure"], view["end"], strict=True)],
-        "item": view["item_id"],
-        "difficulty": view["difficulty"],
-        "discrimination": view["discrimination"],
-        "% right": [f"{100 * share:.0f}" for share in view["expected_correct"]],
-        "% of information": [f"{100 * share:.1f}" for share in view["share_of_information"]],
-    }
-    if "text" in view:
-        shown["text"] = [shortened(text) for text in view["text"]]
-    show_table(pd.DataFrame(shown), title=f"{scale.name}: {scale.items.n_items} items", rest=run.at("items.csv"))
-    if scores is None:
-        say(f"no score table: {scale.items.n_items} items; irtbench score gives ability by the responses themselves")
-        return
-    table = scores.table()
-    step = -(-(len(table) - 1) // (MOST_ROWS - 1))
-    rows = table.iloc[::step]
-    show_table(
-        pd.DataFrame(
+def bank_in_words(
+    bank: irtbench.ItemBank,
+    maps: Mapping[str, irtbench.bank.ItemMap],
+    sums: Mapping[str, irtbench.scoring.SumScoreTable],
+    most: int,
+    next_one: str | None,
+) -> Words:
+    """The card, and of each scale the items at either end and ability by raw score."""
+    for name, words in {} if bank.card is None else bank.card.stated().items():
+        yield f"{name}: {words}"
+    for scale in bank.scales:
+        n, view = scale.items.n_items, maps[scale.name].extremes(most)
+        ends = {
+            "": [ENDS[pair] for pair in zip(view["measure"], view["end"], strict=True)],
+            "item": view["item_id"],
+            "difficulty": view["difficulty"],
+            "discrimination": view["discrimination"],
+            "% right": [f"{100 * share:.0f}" for share in view["expected_correct"]],
+            "% of information": [f"{100 * share:.1f}" for share in view["share_of_information"]],
+        }
+        texts = (
             {
-                "raw score": rows["score"],
-                "ability": rows["theta"],
-                "standard error": rows["se"],
-                "percentile": [f"{value:.1f}" for value in rows["percentile"]],
+                "text": [
+                    shortened("" if pd.isna(text) else " ".join(str(text).split()), MOST_LETTERS)
+                    for text in view["text"]
+                ]
             }
+            if "text" in view
+            else {}
+        )
+        yield Shown(pd.DataFrame(ends | texts), f"{scale.name}: {n} items", "items.csv")
+        if scale.name not in sums:
+            yield f"no score table: {n} items; irtbench score gives ability by the responses themselves"
+            continue
+        table = sums[scale.name].table()
+        step = -(-(len(table) - 1) // (MOST_ROWS - 1))
+        rows = table.iloc[::step].assign(percentile=[f"{value:.1f}" for value in table["percentile"].iloc[::step]])
+        rows = rows.rename(columns={"score": "raw score", "theta": "ability", "se": "standard error"})
+        title = (
+            f"Ability by the {'points on' if scale.items.categories else 'number of right responses to'} all {n} items"
+        )
+        some = f" (one score in {step})" if step > 1 else ""
+        yield Shown(rows[["raw score", "ability", "standard error", "percentile"]], title + some, "score_table.csv")
+    yield next_one
+
+
+FILES = (
+    "item_fit.csv", "local_dependence.csv", "global_fit.json", "person_fit.csv", "classical.csv", "reliability.json",
+    "test_information.csv", "infit_outfit.csv", "not_available.json",
+)  # fmt: skip
+MOST_ITEMS_SHOWN, WORST_SHOWN = 40, 10  # on the terminal
+
+
+@dataclass(frozen=True)
+class FromDisk:
+    """How a table is read that is too large for memory."""
+
+    sample: Sample = MOST_RESPONDENTS
+    cache: Cache = None
+    allow_address: AllowAddress = field(default_factory=list)
+
+    def read(self, file: Path, reading: Reading, run: Run) -> tuple[irtbench.ResponseMatrix, Sampled | None]:
+        """All responses of a file or, of a table that is encoded on disk, those of some respondents drawn at random."""
+        table = large_table(file, reading, allow_address=self.allow_address)
+        if table is None:
+            return reading.matrix(file), None
+        with encoded(table, reading, self.cache, run.progress) as stored:
+            drawn, some = some_respondents(stored, self.sample, run.seed)
+            return some, None if drawn.is_all else drawn
+
+
+@command(*FILES, trials="count")
+def diagnose(
+    responses: Responses,
+    items: Annotated[Path, typer.Option("--items", metavar="items.csv", help="Item parameters, as `fit` writes them.")],
+    from_disk: FromDisk,
+    reading: Reading,
+    run: Run,
+    bootstrap: Annotated[
+        int | None,
+        typer.Option(
+            "--bootstrap",
+            metavar="N",
+            help="Most samples for the p of local dependence, 0 for none; 99, or fewer of over 500,000 responses.",
+            min=0,
+            max=100_000,
         ),
-        title=f"Ability by the {'points on' if scale.items.categories else 'number of right responses to'} all "
-        f"{scale.items.n_items} items" + (f" (one score in {step})" if step > 1 else ""),
-        rest=run.at("score_table.csv"),
+    ] = None,
+) -> Outcome:
+    """Analyse the items, and test the fit of items, of pairs of items, of the whole, and of each respondent.
+
+    Writes item_fit.csv, local_dependence.csv, global_fit.json, person_fit.csv, classical.csv, reliability.json,
+    test_information.csv and infit_outfit.csv (at Warm's estimates of ability, with the range if the item fits).
+
+    Of items in categories (items.csv of `fit --model grm`, ...) the same is tested, the whole by C2, pairs without
+    the bootstrap.
+
+    Of several trials of an item, k right of n, items and respondents are tested, and pairs by the bootstrap alone; the
+    whole is not, and there is no infit_outfit.csv.
+
+    The bootstrap refits the model of the items, 2PL or 3PL, to simulated responses, with the prior that `fit` takes for
+    it when none is named. It ends early where ten samples show that no pair is dependent; on how many samples p stands
+    is in local_dependence.csv (bootstrap_samples).
+
+    Of a table that `fit` reads from disk, Parquet of more than ten million fields, a random sample of the respondents
+    is analysed (--sample, --seed); the output says so, and global_fit.json has sampled_from and sample_seed.
+
+    A statistic that cannot be computed is named, with the reason, also in not_available.json; the others stand.
+    """
+    from irtbench.models.parameter_table import read_population
+    from irtbench.study.diagnosis import diagnose as diagnosis_of
+
+    parameters = irtbench.read_parameters(items, upper_asymptotes=True, categories=True)
+    if parameters.categories is None:
+        given, drawn = from_disk.read(responses, reading, run)
+    else:
+        scores = reading.scores(responses, labels_of([parameters.categories]))
+        given, drawn = parameters.categories.matrix(scores), None
+    data = given.select_items(parameters.item_ids).answered()
+    found = diagnosis_of(
+        data, parameters, read_population(items), n_samples=bootstrap, seed=run.seed, progress=run.progress
     )
+    whole = found.figures["global_fit.json"] | ({} if drawn is None else drawn.stated)
+    persons = found.tables["person_fit.csv"]
+    single = {"global_fit.json": whole, "reliability.json": found.figures["reliability.json"]}
+    single["not_available.json"] = found.reasons
+
+    return Outcome(
+        json={
+            "item_fit": found.tables["item_fit.csv"],
+            "local_dependence": found.tables["local_dependence.csv"],
+            "global_fit": whole,
+            "reliability": single["reliability.json"],
+            "not_available": found.reasons,
+        },
+        files={name: table for name, table in found.tables.items() if name not in found.reasons}
+        | {name: values or None for name, values in single.items()},
+        figures=lambda: report.diagnosis_figures(
+            data, parameters, found.abilities.theta, precision=found.precision, item_fit=found.tables["item_fit.csv"],
+            pairs=found.tables["local_dependence.csv"],
+            lz_star=persons["lz_star"].to_numpy() if "lz_star" in persons else None,
+        ),
+        words=diagnosis_in_words(found, whole, drawn, run),
+    )  # fmt: skip
 
 
-def shortened(text: Any) -> str:
-    """A text on one line of the screen."""
-    words = "" if pd.isna(text) else " ".join(str(text).split())
-    return words if len(words) <= MOST_LETTERS else f"{words[: MOST_LETTERS - 3]}..."
+def diagnosis_in_words(found: Diagnosis, whole: Mapping[str, Any], drawn: Sampled | None, run: Run) -> Words:
+    """The statistics of items, pairs and the whole, and which are not available."""
+    yield drawn is not None and f"analysed: {drawn}"
+    yield from worst_items(found.tables["classical.csv"], "item_rest", "Items as answered", run.folder)
+    title = "Item fit; s_x2 holds the score statistic" if found.by_scores else "Item fit"
+    yield from worst_items(found.tables["item_fit.csv"], "p", title, run.folder)
+    samples = found.pairs.bootstrap_samples
+    yield samples > 0 and f"p_bootstrap of local dependence rests on {samples} samples"
+    pairs = found.tables["local_dependence.csv"].sort_values("x2", ascending=False).head(10)
+    yield Shown(pairs, "Local dependence: the ten largest X2", "local_dependence.csv")
+    for what, reason in found.reasons.items():
+        yield f"{what.removesuffix(' in global_fit.json')} is not available: {reason}"
+    if "srmsr" in whole and not np.isnan(whole["srmsr"]):
+        tests = (
+            f"M2 {whole['m2']:.2f}, df {whole['df']}, p {whole['p']:.4f}, RMSEA {whole['rmsea']:.4f} "
+            f"[{whole['rmsea_lower']:.4f}, {whole['rmsea_upper']:.4f}], SRMSR {whole['srmsr']:.4f}, "
+            f"TLI {whole['tli']:.4f}, CFI {whole['cfi']:.4f}"
+        )
+        yield f"SRMSR {whole['srmsr']:.4f}" if "M2 in global_fit.json" in found.reasons else tests
+    reliability = found.figures["reliability.json"]
+    yield bool(reliability) and in_words(reliability)
+
+
+def worst_items(table: pd.DataFrame, by: str, title: str, folder: Path) -> Words:
+    """A row for each item; of many the least by one column."""
+    file = "classical.csv" if by == "item_rest" else "item_fit.csv"
+    if len(table) <= MOST_ITEMS_SHOWN:
+        return [Shown(table, title, file)] if len(table) else []
+    worst = table.sort_values(by, kind="stable").head(WORST_SHOWN)
+    shown = Shown(worst, f"{title}: the {WORST_SHOWN} least {by}", file)
+    return [shown, f"all {len(table):,} items are in {folder / file}"]
+
+
+def in_words(reliability: dict[str, Any]) -> str:
+    """Return reliability and the length for a good one, in a line."""
+    omega = f"{reliability['omega']:.3f}" if np.isfinite(reliability["omega"]) else "not available"
+    said = (
+        f"Reliability: alpha {reliability['alpha']:.3f} [{reliability['alpha_lower']:.3f}, "
+        f"{reliability['alpha_upper']:.3f}], omega {omega}, marginal {reliability['marginal']:.3f}, "
+        f"empirical {reliability['empirical']:.3f}"
+    )
+    wanted = [
+        f"{number:.0f} by {source}"
+        for source, number in (
+            ("Spearman and Brown", reliability["n_items_spearman_brown"]),
+            ("the information", reliability["n_items_information"]),
+        )
+        if np.isfinite(number)
+    ]
+    if wanted:
+        said += f"; items like these for {reliability['wanted']:g}: {', '.join(wanted)}"
+    return f"{said} ({reliability['reason']})" if reliability["reason"] else said
+
+
+EIGENVALUES_SHOWN = 10
+
+
+@command("eigenvalues.csv", "dimensions.json", "scree.png", "loadings.csv", draws="png")
+def dimensions(
+    responses: Responses,
+    items: ItemsFile,
+    reading: Reading,
+    run: Run,
+    factors: Annotated[
+        int,
+        typer.Option(
+            "--factors", min=0, max=3, help="Compare models of 1 up to this many factors, which takes much longer."
+        ),
+    ] = 0,
+    samples: Annotated[int, typer.Option("--samples", help="Samples of independent items.", min=1, max=10_000)] = 20,
+    test_samples: Annotated[
+        int, typer.Option("--test-samples", min=0, max=10_000, help="Samples for the p of one more factor; 0 for none.")
+    ] = 19,
+) -> Outcome:
+    """Count abilities: eigenvalues against chance, models of several factors, loadings turned to the items' labels.
+
+    Writes eigenvalues.csv, dimensions.json, scree.png and, with --items, loadings.csv. Items that all got right or all
+    got wrong say nothing here: they are left out and named.
+    """
+    from irtbench.building.removals import constant_items
+    from irtbench.study.fitted_scale import demand_varied_items
+
+    known, given = items.read(), reading.matrix(responses)
+    given = given if known is None else given.select_items(known.scale_items)
+    left_out = {removal.item_id: removal.reason for removal in constant_items(given)}
+    kept = [item for item in given.item_ids if item not in left_out]
+    demand_varied_items(kept, responses)
+    data = given.select_items(kept).answered()
+    labels = None if known is None else [label or "" for label in known.select(data.item_ids).label]
+    result = irtbench.find_dimensions(
+        data, labels, max_factors=factors, n_samples=samples, n_test_samples=test_samples, seed=run.seed,
+        progress=run.progress,
+    )  # fmt: skip
+    found = result.summary() | {"items_left_out": left_out, "seed": run.seed}
+
+    next_one = None
+    if reading == Reading():
+        several = ["--factors", result.analysis.n_abilities] if result.analysis.n_abilities > 1 else []
+        next_one = next_command("fit", responses, *several, "-o", run.folder / "fit")
+    loadings = None if result.rotated is None else result.rotated.table()
+    return Outcome(
+        json=found, words=dimensions_in_words(result, left_out, next_one),
+        figures=lambda: report.scree_figures(result.analysis),
+        files={"eigenvalues.csv": result.analysis.table(), "dimensions.json": found, "loadings.csv": loadings},
+    )  # fmt: skip
+
+
+def dimensions_in_words(
+    result: irtbench.analysis.Dimensions, left_out: Mapping[str, str], next_one: str | None
+) -> Words:
+    """How many abilities there are, by what, and what comes next."""
+    yield Shown(result.analysis.table().head(EIGENVALUES_SHOWN), "Eigenvalues", "eigenvalues.csv")
+    yield f"{result.analysis.n_abilities} abilities by parallel analysis"
+    yield bool(result.analysis.tetrachoric.note) and f"note: {result.analysis.tetrachoric.note}"
+    yield result.models is not None and Shown(result.models, "Models", "dimensions.json")
+    if result.tests is not None:
+        tests = result.tests if result.tests["note"].any() else result.tests.drop(columns="note")
+        yield Shown(tests, "Likelihood-ratio tests, p by samples of the smaller model", "dimensions.json")
+    if result.rotated is not None:
+        yield Shown(result.rotated.by_label(), "Mean loadings, turned to the labels", "loadings.csv")
+        yield f"{result.rotated.follows.mean():.0%} of the items load most on the factor of their label"
+    if left_out:
+        yield f"left out: {', '.join(f'{item} ({reason})' for item, reason in left_out.items())}"
+    yield next_one

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import irtbench
 from irtbench.cli.options import AllowAddress
 from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.result_files import removed_at_the_end
@@ -24,8 +25,6 @@ from irtbench.data.place import address_of
 
 if TYPE_CHECKING:
     from irtbench.cli.reading import Reading
-    from irtbench.data.readers.large_table import LargeTable
-    from irtbench.data.readers.table_blocks import ColumnChoice
     from irtbench.estimation.distributed.ranks import Ranks
 
 MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
@@ -42,7 +41,7 @@ def large_table(
     whatever_size: bool = False,
     of_study: bool = False,
     allow_address: Sequence[str] = (),
-) -> LargeTable | None:
+) -> irtbench.data.LargeTable | None:
     """The table, if it is one that is encoded on disk: at an address, or Parquet of more than ``MOST_FIELDS`` fields.
 
     Parameters
@@ -67,7 +66,6 @@ def large_table(
         file is damaged.
     """
     from irtbench.data.readers.head import look_at
-    from irtbench.data.readers.large_table import LargeTable
     from irtbench.data.readers.recognise import is_outside
     from irtbench.data.readers.table_blocks import is_long
 
@@ -76,7 +74,7 @@ def large_table(
         first = first_parquet(file)
         if first is None or is_outside(first) or look_at(first).kind != "parquet":
             return None
-    table = LargeTable.open(file, allow_address=allow_address, of_study=of_study)
+    table = irtbench.data.LargeTable.open(file, allow_address=allow_address, of_study=of_study)
     if address is None and table.n_fields <= MOST_FIELDS and not whatever_size:
         return None
     needs = in_memory or option_in_memory(table, reading)
@@ -102,7 +100,7 @@ def first_parquet(file: Path) -> Path | None:
     return file if first_bytes(file) == PARQUET else None
 
 
-def option_in_memory(table: LargeTable, reading: Reading) -> str:
+def option_in_memory(table: irtbench.data.LargeTable, reading: Reading) -> str:
     """The first option, or content, for which a table must be read whole; empty if there is none."""
     from irtbench.data.readers.table_blocks import has_trials, is_long
 
@@ -119,14 +117,12 @@ def option_in_memory(table: LargeTable, reading: Reading) -> str:
     return next((name for name, asked in needs.items() if asked), "")
 
 
-def choice_of(reading: Reading) -> ColumnChoice:
+def choice_of(reading: Reading) -> irtbench.data.ColumnChoice:
     """What the options say of columns."""
-    from irtbench.data.readers.table_blocks import ColumnChoice
-
-    return ColumnChoice(reading.columns, reading.items, reading.exclude, reading.threshold)
+    return irtbench.data.ColumnChoice(reading.columns, reading.items, reading.exclude, reading.threshold)
 
 
-def demand_memory(table: LargeTable, needs: str, *, long: bool) -> None:
+def demand_memory(table: irtbench.data.LargeTable, needs: str, *, long: bool) -> None:
     """Refuse to read a table whole that is larger than any one file may be, and than the machine's memory.
 
     Raises
@@ -149,7 +145,7 @@ def demand_memory(table: LargeTable, needs: str, *, long: bool) -> None:
         )
 
 
-def hashed(file: Path, table: LargeTable | None) -> dict[str, str]:
+def hashed(file: Path, table: irtbench.data.LargeTable | None) -> dict[str, str]:
     """Name and hash of responses; of a table at an address that of the names, sizes and times of its files."""
     from irtbench.data.place import file_hash
 
@@ -158,7 +154,7 @@ def hashed(file: Path, table: LargeTable | None) -> dict[str, str]:
     return {table.place: hash_of(table)}
 
 
-def hash_of(table: LargeTable) -> str:
+def hash_of(table: irtbench.data.LargeTable) -> str:
     """Hash of the names, sizes and contents of the files."""
     from irtbench.cli.output import to_json
     from irtbench.data.place import text_hash
@@ -167,7 +163,7 @@ def hash_of(table: LargeTable) -> str:
 
 
 @contextmanager
-def cache_folder(cache: Path | None, table: LargeTable, *, remove: bool = False) -> Iterator[Path]:
+def cache_folder(cache: Path | None, table: irtbench.data.LargeTable, *, remove: bool = False) -> Iterator[Path]:
     """The folder in which a table is encoded: one of its own in the cache, or a temporary one, removed at the end.
 
     Raises
@@ -191,7 +187,7 @@ def cache_folder(cache: Path | None, table: LargeTable, *, remove: bool = False)
 
 @contextmanager
 def encoded(
-    table: LargeTable,
+    table: irtbench.data.LargeTable,
     reading: Reading,
     folder: Path | None,
     progress: Callable[[str], None],
@@ -215,7 +211,6 @@ def encoded(
     levels
         As of `given_responses`; of scores there are `StoredScores`.
     """
-    from irtbench.data.readers.encode import encode_scores, encode_table
     from irtbench.data.response_store import unchanged
 
     with (
@@ -225,14 +220,16 @@ def encoded(
     ):
         with loading(ESTIMATION):
             if levels is None:
-                stored = encode_table(table, own, choice_of(reading), progress=progress)
+                stored = irtbench.data.encode_table(table, own, choice_of(reading), progress=progress)
             else:
-                stored = encode_scores(table, own, levels or None, choice_of(reading), progress=progress)
+                stored = irtbench.data.encode_scores(table, own, levels or None, choice_of(reading), progress=progress)
         with unchanged(stored):
             yield stored
 
 
-def demand_shared(place: object, words: str, table: LargeTable | None, cache: Path | None, ranks: Ranks) -> None:
+def demand_shared(
+    place: object, words: str, table: irtbench.data.LargeTable | None, cache: Path | None, ranks: Ranks
+) -> None:
     """Refuse responses that several processes cannot share.
 
     Raises
@@ -268,7 +265,7 @@ class OnDisk:
 @contextmanager
 def given_responses(
     file: Path,
-    table: LargeTable | None,
+    table: irtbench.data.LargeTable | None,
     reading: Reading,
     disk: OnDisk,
     progress: Callable[[str], None],

@@ -7,32 +7,26 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
-import pandas as pd
 import typer
 
+import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.fit_results import ANCHORS_IN_WORDS
+from irtbench.cli.in_words import ANCHORS_IN_WORDS
 from irtbench.cli.options import PriorItems, chosen_scale, item_priors
-from irtbench.cli.output import say, say_next, show_table
+from irtbench.cli.output import Shown, Words, next_command
 from irtbench.cli.reading import Reading, labels_of
 from irtbench.cli.settings_options import options_given
 from irtbench.data.input_error import InputError
 from irtbench.data.place import file_hash
 from irtbench.data.responses import name_first
 
-if TYPE_CHECKING:
-    from irtbench.bank.bank import ItemBank
-    from irtbench.bank.scale import Scale
-    from irtbench.building.drift import Drift
-    from irtbench.models.item_parameters import ItemParameters
-
 Method = Literal["mean-mean", "mean-sigma", "haebara", "stocking-lord"]
 ModelOfNew = Literal["2pl", "3pl", "grm", "gpcm", "pcm", "nominal"]
-METHOD: Method = "stocking-lord"  # unless said
+METHOD: Method = "stocking-lord"  # unless given
 WITHOUT = ", without those that the items of a calibration share (a bank.json of fit or build has them)"
 LEAST_SD_OF_SLOPES = 0.1  # of the prior of new items' slopes, where the bank's are alike
 
@@ -51,7 +45,7 @@ class CommonItems:
         str | None, typer.Option("--scale", metavar="NAME", help="The scale, where a bank has several.")
     ] = None
 
-    def parted(self, drift: Drift) -> tuple[list[str], list[str]]:
+    def parted(self, drift: irtbench.building.Drift) -> tuple[list[str], list[str]]:
         """The common items to go by, and those released for their drift."""
         released = [] if self.drift == "keep" else sorted(set(drift.item_ids) - set(drift.kept))
         return [item for item in drift.item_ids if item not in released], released
@@ -63,22 +57,21 @@ class NewItems:
 
     model: Annotated[
         ModelOfNew | None,
-        typer.Option("--model", help="Of the new items, from responses; the bank's of grades, else 2pl, unless said."),
+        typer.Option("--model", help="Of the new items, from responses; the bank's of grades, else 2pl, unless given."),
     ] = None
     prior: Annotated[
         Literal["none", "weak"] | None,
-        typer.Option("--prior", help="Of the new items; none for 2pl and weak for 3pl unless said otherwise."),
+        typer.Option("--prior", help="Of the new items; none for 2pl and weak for 3pl unless given."),
     ] = None
 
-    def fit_of(self, old: Scale, prior: str, seed: int, slope: str | None = None) -> Any:
+    def fit_of(self, old: irtbench.Scale, prior: str, seed: int, slope: str | None = None) -> Any:
         """The fit of new responses: in the categories of the old items where they have such, or of right and wrong.
 
         Raises
         ------
         InputError
-            If the bank has items of several models and none is said.
+            If the bank has items of several models and none is given.
         """
-        from irtbench.estimation.settings import FitSettings
         from irtbench.study.fitted_scale import InCategories, RightOrWrong
 
         known = old.items.categories
@@ -88,7 +81,9 @@ class NewItems:
         (model,) = models
         if known is None and model in ("2pl", "3pl"):
             kind: Any = model
-            return RightOrWrong(settings=FitSettings(kind=kind, prior=self.prior, prior_slope=slope), seed=seed)
+            return RightOrWrong(
+                settings=irtbench.FitSettings(kind=kind, prior=self.prior, prior_slope=slope), seed=seed
+            )
         levels = () if known is None else tuple(labels_of([known]))
         return InCategories(model=model, models=model, levels=levels, prior=self.prior or prior, seed=seed)
 
@@ -103,7 +98,7 @@ class AddedItems:
         typer.Option(
             "--prior-slope",
             metavar="normal:MEAN,SD",
-            help="Prior of the slopes of new items; with --prior-items that of the bank's slopes if not said.",
+            help="Prior of the slopes of new items; with --prior-items that of the bank's slopes if not given.",
         ),
     ] = None
 
@@ -143,51 +138,77 @@ def link(
     old items are first estimated anew by these people: those that drifted are no anchors. Writes bank.json;
     extend.json, these people's mean and standard deviation on the old scale, and the items added; and drift.csv.
     Standard errors carry the anchors' own where the bank has their covariance. With --prior-items what is expected of
-    new items (`items difficulty` writes it) counts beside their answers, so that they need fewer.
+    new items (`items difficulty` writes it) counts in addition to their answers, so that they need fewer.
     """
-    from irtbench.bank.bank import read_bank
-
     if add and (responses is None or items is not None or method != METHOD):
         raise InputError("--extend: expected RESPONSES, and neither --items nor --method")
     if not add and options_given(added):
         raise InputError("--prior-items and --prior-slope are of new items in a bank: expected --extend")
     if (responses is None) == (items is None):
         raise InputError("link: expected either RESPONSES or --items NEW")
-    known = read_bank(bank, categories=True)
-    old = chosen_scale(known, common.scale, bank)
-    if add:
-        assert responses is not None
-        return extended(known, old, bank, responses, common, new, added, reading, run)
-    return linked(known, old, bank, items or responses, common, new, method, reading if items is None else None, run)
+    known = irtbench.read_bank(bank, categories=True)
+    old = OldScale(bank, known, chosen_scale(known, common.scale, bank))
+    if add and responses is not None:
+        return extended(old, responses, common, new, added, reading, run)
+    return linked(old, items or responses, common, new, method, reading if items is None else None, run)
+
+
+@dataclass(frozen=True, eq=False)
+class OldScale:
+    """The scale that others are put on, and the bank that it is from."""
+
+    file: Path
+    bank: irtbench.ItemBank
+    scale: irtbench.Scale
+
+    def ancestry(self, came: Mapping[str, Any]) -> dict[str, Any]:
+        """Provenance of what is made of it and of what came to it: the file and what it says of itself; the date."""
+        return {
+            "old": {"bank": {self.file.name: file_hash(self.file)}, **self.scale.provenance},
+            "new": came,
+            "date": datetime.now(UTC).date().isoformat(),
+        }
+
+    def outcome(
+        self, made: irtbench.Scale, drift: irtbench.building.Drift, about: Mapping[str, Any], name: str,
+        fit: Mapping[str, Any], words: Words, run: Run,
+    ) -> Outcome:  # fmt: skip
+        """What was made of it, the common items, and what is to be known of the fit."""
+        table = drift.table().assign(released=[item in about["released"] for item in drift.item_ids])
+        bank = partial(irtbench.save_bank, irtbench.ItemBank((made,), self.bank.card))
+        common = Shown(table.drop(columns=["difficulty_old", "difficulty_new"]), rest="drift.csv")
+        first = [common] if name == "link.json" else []
+        return Outcome(
+            json={**about, "drift": table}, files={"bank.json": bank, name: about, "drift.csv": table},
+            figures=lambda: report.drift_figures(table), doubts=fit.get("doubts", []),
+            words=[*first, *words, next_command("score", run.folder / "bank.json", "NEW.csv")],
+            unconverged=[] if fit["converged"] else [str(fit["stopped_because"])],
+        )  # fmt: skip
 
 
 def linked(
-    known: ItemBank, old: Scale, bank: Path, source: Any, common: CommonItems, new: NewItems, method: Method,
-    reading: Reading | None, run: Run,
-) -> Outcome:  # fmt: skip
+    old: OldScale, source: Any, common: CommonItems, new: NewItems, method: Method, reading: Reading | None, run: Run
+) -> Outcome:
     """The new calibration, of responses read or of items already fitted, on the old scale."""
-    from irtbench.bank.bank import read_bank
-    from irtbench.building.drift import find_drift
-    from irtbench.building.extending import ancestry_of, linked_scale
-    from irtbench.building.linking import link_scales
+    from irtbench.building.extending import ancestry_of
 
     fitted: Mapping[str, Any] = {"converged": True}
     if reading is None:
-        own = chosen_scale(read_bank(source, categories=True), common.scale, source)
+        own = chosen_scale(irtbench.read_bank(source, categories=True), common.scale, source)
         came = {"bank": {source.name: file_hash(source)}, **own.provenance}
     else:
-        kind = new.fit_of(old, "auto", run.seed)
+        kind = new.fit_of(old.scale, "auto", run.seed)
         kind, data = fittable(kind, given(kind, source, reading), source, run)
         results = kind.fit(data).of_data({source.name: file_hash(source)})
         own, fitted = results.scale, results.found
-        came = {name: said for name, said in own.provenance.items() if name != "date"}
-    drift = find_drift(old.items, own.items)
+        came = {name: value for name, value in own.provenance.items() if name != "date"}
+    drift = irtbench.find_drift(old.scale.items, own.items)
     kept, released = common.parted(drift)
-    found = link_scales(old, own, method=method, common=kept)
+    found = irtbench.link_scales(old.scale, own, method=method, common=kept)
     people = (0.0, 1.0) if own.population is None else (own.population.mean, own.population.deviation)
-    made = linked_scale(old, own, found)
-    made = replace(made, provenance={**made.provenance, **ancestry(old, bank, came)})
-    same_name = set(old.items.item_ids) & set(own.items.item_ids)
+    made = irtbench.building.linked_scale(old.scale, own, found)
+    made = replace(made, provenance={**made.provenance, **old.ancestry(came)})
+    same_name = set(old.scale.items.item_ids) & set(own.items.item_ids)
     other_categories = sorted(same_name - set(drift.item_ids))
     about: dict[str, Any] = {
         **{str(name): value for name, value in found.table().iloc[0].items()},
@@ -200,60 +221,51 @@ def linked(
         "ancestry": ancestry_of(made.provenance),
     }
 
-    def tell(table: pd.DataFrame) -> None:
-        show_table(table.drop(columns=["difficulty_old", "difficulty_new"]), rest=run.at("drift.csv"))
-        say(f"theta_old = {found.slope:.4f} theta_new + {found.intercept:.4f}: {method}, {len(kept)} common items")
-        if np.isnan(found.se_slope):
-            say(
-                "standard errors unknown, for the covariances of the items are; a bank.json has them, items.csv has not"
-            )
-        else:
-            of_what = "" if found.joint else WITHOUT
-            say(f"standard errors: slope {found.se_slope:.4f}, intercept {found.se_intercept:.4f}{of_what}")
-        if len(about["ancestry"]) > 1:
-            say(f"{len(about['ancestry'])} links back to the first scale, whose errors are in these")
-        say(f"the new people on the old scale: mean {about['group_mean']:.3f}, sd {about['group_sd']:.3f}")
-        if other_categories:
-            say(f"in other categories, or of another model, and no part of the link: {name_first(other_categories)}")
-        if released:
-            say(f"drifted and left out of the link: {name_first(released)}")
-            say("the standard errors take that for certain: see what the link is with them (--drift keep)")
-
-    return on_old_scale(known, made, drift, about, "link.json", fitted, tell, run)
+    alone = "standard errors unknown, for the covariances of the items are; a bank.json has them, items.csv has not"
+    of_what = "" if found.joint else WITHOUT
+    known_errors = f"standard errors: slope {found.se_slope:.4f}, intercept {found.se_intercept:.4f}{of_what}"
+    words: Words = [
+        f"theta_old = {found.slope:.4f} theta_new + {found.intercept:.4f}: {method}, {len(kept)} common items",
+        alone if np.isnan(found.se_slope) else known_errors,
+        len(about["ancestry"]) > 1
+        and f"{len(about['ancestry'])} links back to the first scale, whose errors are in these",
+        f"the new people on the old scale: mean {about['group_mean']:.3f}, sd {about['group_sd']:.3f}",
+        bool(other_categories)
+        and f"in other categories, or of another model, and no part of the link: {name_first(other_categories)}",
+        bool(released) and f"drifted and left out of the link: {name_first(released)}",
+        bool(released) and "the standard errors take that for certain: see what the link is with them (--drift keep)",
+    ]
+    return old.outcome(made, drift, about, "link.json", fitted, words, run)
 
 
 def extended(
-    known: ItemBank, old: Scale, bank: Path, responses: Path, common: CommonItems, new: NewItems, added: AddedItems,
-    reading: Reading, run: Run,
-) -> Outcome:  # fmt: skip
-    """The bank with new items, estimated on its scale beside those of its own that have not drifted.
+    old: OldScale, responses: Path, common: CommonItems, new: NewItems, added: AddedItems, reading: Reading, run: Run
+) -> Outcome:
+    """The bank with new items, estimated on its scale together with those of its own that have not drifted.
 
     Old items are first estimated anew by these people.
     """
-    from irtbench.building.drift import find_drift
-    from irtbench.building.extending import extended_scale
-
-    graded = old.items.categories is not None
+    known = old.scale.items
+    graded = known.categories is not None
     demand_model(new.model, graded=graded, priors=bool(options_given(added)))
-    new = replace(new, model=new.model or cast("ModelOfNew", old.items.model[0])) if graded else new
-    kind = plain = new.fit_of(old, "none", run.seed, added.prior_slope)
+    new = replace(new, model=new.model or cast("ModelOfNew", known.model[0])) if graded else new
+    kind = plain = new.fit_of(old.scale, "none", run.seed, added.prior_slope)
     everything = own = given(kind, responses, reading)
     if added.prior_items is not None:
-        members = set(old.items.item_ids)
-        slopes = slopes_of(old.items) if new.prior is None and added.prior_slope is None else added.prior_slope
+        members = set(known.item_ids)
+        slopes = slopes_of(known) if new.prior is None and added.prior_slope is None else added.prior_slope
         priors = item_priors(added.prior_items, [item for item in everything.item_ids if item not in members])
         kind = replace(kind, settings=replace(kind.settings, prior_items=priors, prior_slope=slopes))
         own = everything.select_items([item for item in everything.item_ids if item in members])
-    drift = find_drift(old.items, plain.items(fittable(plain, own, responses, run)[1]))
+    drift = irtbench.find_drift(known, plain.items(fittable(plain, own, responses, run)[1]))
     anchors, released = common.parted(drift)
-    beside, data = fittable(replace(kind, anchors=old.select(anchors)), everything, responses, run)
-    results = beside.fit(data).of_data({responses.name: file_hash(responses)})
+    anchored, data = fittable(replace(kind, anchors=old.scale.select(anchors)), everything, responses, run)
+    results = anchored.fit(data).of_data({responses.name: file_hash(responses)})
     fit = results.found
-    made = extended_scale(old, results.scale)
-    items = list(made.items.item_ids[old.items.n_items :])
-    came = {name: said for name, said in results.scale.provenance.items() if name != "date"}
+    made = irtbench.building.extended_scale(old.scale, results.scale)
+    items = list(made.items.item_ids[known.n_items :])
     extension = {"extended": {"items": items, "anchors": anchors, "released": released}}
-    made = replace(made, provenance=extension | ancestry(old, bank, came))
+    made = replace(made, provenance=extension | old.ancestry(results.scale.provenance))
     names = ("mean", "sd", "se_mean", "se_sd")
     about: dict[str, Any] = {
         **{"items": items, "anchors": anchors, "released": released},
@@ -261,39 +273,18 @@ def extended(
         **{name: fit[name] for name in ("anchor_error", "prior", "converged", "stopped_because")},
     }
 
-    def tell(table: pd.DataFrame) -> None:
-        shown = made.items.select(items).table()
-        shown = shown.drop(columns=["model", "se_guessing", "se_intercept", "categories"], errors="ignore")
-        show_table(shown, rest=run.at("bank.json"))
-        say(f"{len(items)} items added by {len(anchors)} anchors; these people on the old scale: mean "
-            f"{about['group_mean']:.3f}, sd {about['group_sd']:.3f}")  # fmt: skip
-        say(f"standard errors: {ANCHORS_IN_WORDS[str(fit['anchor_error'])]}")
-        if released:
-            say(f"drifted and no anchors: {name_first(released)}")
-
-    return on_old_scale(known, made, drift, about, "extend.json", fit, tell, run)
-
-
-def on_old_scale(
-    known: ItemBank, made: Scale, drift: Drift, about: dict[str, Any], name: str, fit: Mapping[str, Any], tell: Any,
-    run: Run,
-) -> Outcome:  # fmt: skip
-    """What was made of the old scale, and what is said of the common items and of the fit."""
-    from irtbench.bank.bank import ItemBank, save_bank
-
-    table = drift.table().assign(released=[item in about["released"] for item in drift.item_ids])
-
-    def say_all() -> None:
-        tell(table)
-        assert run.output is not None
-        say_next("irtbench", "score", run.output / "bank.json", "NEW.csv")
-
-    return Outcome(
-        json=about | {"drift": table},
-        files={"bank.json": partial(save_bank, ItemBank((made,), known.card)), name: about, "drift.csv": table},
-        figures=lambda: report.drift_figures(table), tell=say_all, doubts=fit.get("doubts", []),
-        unconverged=[] if fit["converged"] else [str(fit["stopped_because"])],
-    )  # fmt: skip
+    shown = made.items.select(items).table()
+    words: Words = [
+        Shown(
+            shown.drop(columns=["model", "se_guessing", "se_intercept", "categories"], errors="ignore"),
+            rest="bank.json",
+        ),
+        f"{len(items)} items added by {len(anchors)} anchors; these people on the old scale: mean "
+        f"{about['group_mean']:.3f}, sd {about['group_sd']:.3f}",
+        f"standard errors: {ANCHORS_IN_WORDS[str(fit['anchor_error'])]}",
+        bool(released) and f"drifted and no anchors: {name_first(released)}",
+    ]
+    return old.outcome(made, drift, about, "extend.json", fit, words, run)
 
 
 def given(kind: Any, responses: Path, reading: Reading) -> Any:
@@ -324,16 +315,7 @@ def demand_model(model: str | None, *, graded: bool, priors: bool) -> None:
         raise InputError("--prior-items, --prior-slope: of right and wrong; expected none with items in categories")
 
 
-def slopes_of(items: ItemParameters) -> str:
+def slopes_of(items: irtbench.ItemParameters) -> str:
     """The prior that slopes are like those of these items."""
     mean, sd = float(items.discrimination.mean()), float(items.discrimination.std())
     return f"normal:{mean:.4g},{max(sd, LEAST_SD_OF_SLOPES):.4g}"
-
-
-def ancestry(old: Scale, bank: Path, came: dict[str, Any]) -> dict[str, Any]:
-    """Provenance of what was made of an old bank and what came to it: the file and what it says of itself; the date."""
-    return {
-        "old": {"bank": {bank.name: file_hash(bank)}, **old.provenance},
-        "new": came,
-        "date": datetime.now(UTC).date().isoformat(),
-    }

@@ -32,7 +32,7 @@ from typing import Annotated, Any, NoReturn, TextIO
 import typer
 from typer.core import TyperGroup
 
-from irtbench.cli.command import Command
+from irtbench.cli.options import Command
 from irtbench.cli.page import one_screen
 from irtbench.cli.ranks import processes_of_run
 from irtbench.cli.result_files import inputs_of_command, overwriting, remove_unfinished, removed_at_the_end
@@ -101,8 +101,7 @@ GROUPS: Mapping[str, str] = {
 MODULES: Mapping[str, str] = {
     "quickstart": "build", "report": "build", "convert": "data_files", "doctor": "data_files",
     "compare": "systems", "predict": "systems",
-    "items diagnose": "diagnose", "items difficulty": "difficulty", "items bias": "bias",
-    "form assemble": "assemble", "form adapt": "adapt",
+    "init": "data_files", "dimensions": "items", "items difficulty": "difficulty", "items bias": "bias",
 }  # fmt: skip
 #: Names of the last release, which still work, and those of today.
 RENAMED: Mapping[str, str] = {

@@ -1,23 +1,24 @@
-"""Options that several commands share, said once."""
+"""Options that several commands share, and how a command takes what is on its line before they are read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 import typer
+from typer import BadParameter
+from typer.core import TyperCommand
 
+import irtbench
 from irtbench.data.how_to_read import FormatName
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from irtbench.bank.bank import ItemBank
-    from irtbench.bank.scale import Scale
-    from irtbench.data.items import ItemTable
 
 IN_CATEGORIES = ("grm", "gpcm", "pcm", "rsm", "nominal")  # models
 
@@ -33,9 +34,9 @@ Answers = Annotated[
 ]
 Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")]
 MaybeFolder = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results; none if not said.")
+    Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results; none if not given.")
 ]
-BESIDE_RESULTS = Path("-o")  # what --figures without a folder stands for
+BESIDE_RESULTS = Path("-o")  # what --figures without a folder means
 MAYBE_FOLDER = "[DIR]"
 Figures = Annotated[
     Path | None,
@@ -87,7 +88,7 @@ Errored = Annotated[
 ]
 Join = Annotated[
     Literal["id", "hash"] | None,
-    typer.Option("--join", help="Items by name, or by the hash of their content; a clash is an error if not said."),
+    typer.Option("--join", help="Items by name, or by the hash of their content; a clash is an error if not given."),
 ]
 ItemPattern = Annotated[
     str | None,
@@ -124,7 +125,7 @@ Map = Annotated[
     typer.Option(
         "--map",
         metavar="OLD=NEW,...",
-        help="What answers stand for, where they are not called as the key: 0=entailment; wrong ones: none=",
+        help="What answers mean, where they differ from the key: 0=entailment; wrong ones: none=",
     ),
 ]
 UnknownItemsOption = Annotated[
@@ -196,7 +197,7 @@ class ItemsFile:
     item_column: ItemColumns = field(default_factory=list)
     where: Where = field(default_factory=list)
 
-    def read(self) -> ItemTable | None:
+    def read(self) -> irtbench.ItemTable | None:
         """The items that `--where` keeps; None where there is no table.
 
         Raises
@@ -204,16 +205,14 @@ class ItemsFile:
         InputError
             If the table is wrong, or there is none of which something is said.
         """
-        from irtbench.data.readers.item_table import read_items
-
         if self.items is not None:
             columns, where = named("--item-column", self.item_column), named("--where", self.where)
-            return read_items(self.items, columns=columns, where=where)
+            return irtbench.read_items(self.items, columns=columns, where=where)
         if self.item_column or self.where:
             raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
         return None
 
-    def kept(self, table: pd.DataFrame, known: ItemTable | None) -> pd.DataFrame:
+    def kept(self, table: pd.DataFrame, known: irtbench.ItemTable | None) -> pd.DataFrame:
         """The rows of a long table that are of the items which `--where` keeps; all, if nothing is said there."""
         if known is None or not self.where:
             return table
@@ -226,7 +225,7 @@ class KnownItems(ItemsFile):
 
     items: Annotated[Path, ItemTableFile] = field()  # without the default that it has above
 
-    def known(self) -> ItemTable:
+    def known(self) -> irtbench.ItemTable:
         """The items that `--where` keeps."""
         found = self.read()
         assert found is not None
@@ -296,7 +295,7 @@ def levels_of(text: str | None) -> tuple[str, ...]:
     return levels
 
 
-def chosen_scale(bank: ItemBank, name: str | None, file: Path) -> Scale:
+def chosen_scale(bank: irtbench.ItemBank, name: str | None, file: Path) -> irtbench.Scale:
     """The scale of this name, or the only one."""
     from irtbench.data.responses import name_first
 
@@ -308,3 +307,40 @@ def chosen_scale(bank: ItemBank, name: str | None, file: Path) -> Scale:
     if name not in names:
         raise InputError(f"{file}: no scale {name}; expected --scale with one of {name_first(names)}")
     return bank.scales[names.index(name)]
+
+
+class Command(TyperCommand):
+    """A command whose options that may stand without their folder (metavar ``[DIR]``) take the results' own then.
+
+    Such an option has no folder where it is the last word, where another option follows, and where what follows is a
+    file: what the command reads.
+    An empty path, as of a variable that is not set, is refused: it would be the working folder.
+    """
+
+    paths: ClassVar[frozenset[str]] = frozenset()  # names of its parameters that are one
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> type[Command]:
+        """The class of the command that this function is."""
+        hints = {name: get_args(given.annotation)[:1] for name, given in inspect.signature(function).parameters.items()}
+        paths = [name for name, (*hint,) in hints.items() if any(Path in (one, *get_args(one)) for one in hint)]
+        return type(cls.__name__, (cls,), {"paths": frozenset(paths)})
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of the line."""
+        paths = {name for option in self.params if option.name in self.paths for name in option.opts}
+        for place, word in enumerate(args):
+            before = args[place - 1] if place else ""
+            name, equals, value = word.partition("=")
+            of_option = before if before.startswith("-") else ""
+            if (not word and (of_option in paths or not of_option)) or (equals and not value and name in paths):
+                named = of_option or (name if equals else "") or "an argument"
+                raise BadParameter(f"{named}: expected a path but it is empty (a variable that is not set?)")
+        alone = {name for option in self.params if option.metavar == MAYBE_FOLDER for name in option.opts}
+        words = []
+        for place, word in enumerate(args):
+            following = args[place + 1] if place + 1 < len(args) else "-"
+            if word in alone and (following.startswith("-") or Path(following).is_file()):
+                word = f"{word}={BESIDE_RESULTS}"
+            words.append(word)
+        return super().parse_args(ctx, words)

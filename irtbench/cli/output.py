@@ -1,10 +1,15 @@
-"""Results as files and on the terminal."""
+"""Results as files, and as words and tables on the terminal: in a frame, in narrow columns or row by row."""
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import re
 import shlex
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +17,20 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
 
 from irtbench.cli.page import put
-from irtbench.cli.result_files import output_file, output_folder
-from irtbench.cli.shown_table import IN_JSON, ShownTable, readable
 from irtbench.data.harmless_text import escaped, guarded_table, printable
 from irtbench.data.input_error import InputError
 from irtbench.data.place import without_credentials
 
-__all__ = [
-    "demand_table_name", "output_file", "output_folder", "plain", "say", "say_next", "show_table",
-    "to_html", "to_json", "to_latex", "to_markdown", "top_and_bottom", "write_json", "write_table",
-]  # fmt: skip
-
+IN_JSON = "what --json prints"  # where rows are that are in no file
+FOLDED_TO = 14  # columns that a long word of a text, or of a column's name, keeps at least
+MOST_LINES = 3  # that a text is folded to; its end is in the file
+_WORD = re.compile(r"[^\s_]+_*")  # a word of a name; one_with_underscores is three
 MANY_ROWS = 10_000  # from which on a table of plain columns is written several times as fast
 MOST_ROWS_SHOWN = 40  # on the terminal
 TABLE_NAMES = (".csv", ".csv.gz", ".parquet", ".json", ".md", ".tex", ".html")
@@ -154,34 +160,170 @@ def plain(value: Any) -> Any:
     return None if value is pd.NA else value
 
 
-def say(text: str) -> None:
-    """Print a line for people on standard output; names in it cannot drive the terminal."""
-    put(printable(without_credentials(text)))
+@dataclass(frozen=True)
+class Shown:
+    """Rows of a table as texts, numbers to three digits behind the point.
+
+    Parameters
+    ----------
+    table
+        What is shown.
+    title
+        Of the table.
+    rest
+        The file among the results that has all rows.
+    of
+        How many rows there are, where the table has the top and the bottom of them alone.
+    most
+        Of more rows than this the first two thirds and the last third are shown.
+    """
+
+    table: pd.DataFrame
+    title: str = ""
+    rest: str | Path = ""
+    of: int | None = None
+    most: int = MOST_ROWS_SHOWN
+
+    def lines(self, width: int, most: int, *, bold: bool = False, foldable: bool = True) -> list[str]:
+        """The lines of at most so many rows.
+
+        Parameters
+        ----------
+        width
+            Columns of the terminal. Numbers are never folded: where they do not fit next to one another, a row becomes
+            a line for each of its values.
+        most
+            As `most` above, if that is not less.
+        bold
+            Whether names of columns are bold, by an escape sequence.
+        foldable
+            If not, lines may be wider than that instead, and no row is taken apart.
+        """
+        most = max(2, min(most, self.most))
+        n_rows = len(self.table) if self.of is None else self.of
+        n_last = max(1, most // 3) if n_rows > most else 0
+        n_first = most - n_last if n_rows > most else n_rows
+        columns = [
+            _Column.of(name, pd.concat([column.head(n_first), column.tail(n_last)]), column)
+            for name, column in ((name, self.table.iloc[:, k]) for k, name in enumerate(self.table.columns))
+        ]
+        found = [printable(self.title)] if self.title else []
+        least = sum(column.least for column in columns) + max(0, len(columns) - 1)
+        if least <= width or not foldable:
+            found += _side_by_side(columns, max(width, least), n_first, bold=bold)
+        else:
+            found += _one_below_the_other(columns)
+        if n_last:
+            found.append(
+                f"the first {n_first} and the last {n_last} of {n_rows:,} rows; all are in {self.rest or IN_JSON}"
+            )
+        return found
 
 
-def say_next(*words: object) -> None:
-    """Print, as the last line, the command that comes next; paths with spaces are quoted."""
-    put(printable(without_credentials(f"next: {shlex.join(map(str, words))}")))
+#: What a command says to people: lines, and tables; what is empty is left out.
+Words = Iterable[str | Shown | bool | None]
+
+
+def tell(words: Words, output: Path | None) -> None:
+    """Print words on standard output; names in them cannot drive the terminal, rows left out are in the output."""
+    for part in words:
+        if isinstance(part, str) and part:
+            put(printable(without_credentials(part)))
+        elif isinstance(part, Shown):
+            there = output is not None or Path(part.rest).is_absolute()
+            put(replace(part, rest=(output or Path()) / part.rest if there else ""))
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many letters, the end of a longer one left out."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def next_command(*words: object) -> str:
+    """The command that comes next, as the last line; paths with spaces are quoted."""
+    return f"next: irtbench {shlex.join(map(str, words))}"
 
 
 def top_and_bottom(table: pd.DataFrame) -> pd.DataFrame:
-    """As many rows of either end as `show_table` may show, so that others need not be put into words."""
+    """As many rows of either end as a table shows, so that others need not be put into words."""
     if len(table) <= 2 * MOST_ROWS_SHOWN:
         return table
     return pd.concat([table.head(MOST_ROWS_SHOWN), table.tail(MOST_ROWS_SHOWN)])
 
 
-def show_table(
-    table: pd.DataFrame,
-    *,
-    title: str = "",
-    most: int = MOST_ROWS_SHOWN,
-    rest: Path | tuple[Path | None, str] | None = None,
-    of: int | None = None,
-) -> None:
-    """Print a table for people on standard output, numbers to three digits behind the point; see `ShownTable`.
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    texts: tuple[str, ...]
+    numeric: bool
+    least: int
+    natural: int
 
-    `rest` is the file that has all rows, or a folder and its name in it; where there is none --json prints them.
-    """
-    file = rest[0] and rest[0] / rest[1] if isinstance(rest, tuple) else rest
-    put(ShownTable(table, title, most, IN_JSON if file is None else str(file), of))
+    @classmethod
+    def of(cls, name: object, shown: pd.Series[Any], column: pd.Series[Any]) -> _Column:
+        header, numeric = printable(str(name)), bool(pd.api.types.is_numeric_dtype(column))
+        texts = tuple(readable(value) for value in shown)
+        natural = max(map(cell_len, texts), default=0)
+        words = natural if numeric else max((cell_len(word) for text in texts for word in text.split()), default=0)
+        parts = max((cell_len(part) for part in _WORD.findall(header)), default=0)
+        least = max(words if numeric else min(words, FOLDED_TO), min(parts, FOLDED_TO), 1)
+        return cls(header, texts, numeric, least, max(natural, cell_len(header), 1))
+
+
+def _side_by_side(columns: list[_Column], width: int, n_first: int, *, bold: bool) -> list[str]:
+    """A table with a frame where there is room for one, else with a space between its columns."""
+    framed = sum(column.natural for column in columns) + 3 * len(columns) + 1 <= width
+    widths = [column.natural for column in columns]
+    while not framed and sum(widths) + len(widths) - 1 > width:
+        spare = [have - column.least for have, column in zip(widths, columns, strict=True)]
+        widths[max((k for k in range(len(widths)) if spare[k] > 0), key=widths.__getitem__)] -= 1
+    utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    style = "bold" if bold else ""
+    if framed:
+        view = Table(box=box.HEAVY_HEAD if utf else box.ASCII, header_style=style)
+    else:
+        view = Table(box=None, header_style=style, padding=(0, 1, 0, 0), pad_edge=False)
+    for column, wide in zip(columns, widths, strict=True):
+        name = column.name if framed else _folded(column.name, wide)
+        view.add_column(name, justify="right" if column.numeric else "left", overflow="fold", width=wide)
+    rows = list(zip(*map(_cut, columns, widths), strict=True))
+    for k, row in enumerate(rows):
+        view.add_row(*row, end_section=framed and k + 1 == n_first < len(rows))
+    console = Console(
+        file=io.StringIO(), width=width, highlight=False, markup=False, emoji=False,
+        force_terminal=bold, color_system="standard" if bold else None, no_color=True,
+    )  # fmt: skip
+    with console.capture() as printed:
+        console.print(view)
+    return [line.rstrip() for line in printed.get().splitlines()]
+
+
+def _cut(column: _Column, width: int) -> list[str]:
+    """The texts of a column, each of so many letters at most as its lines have room for."""
+    most = MOST_LINES * width
+    return [text if len(text) <= most else f"{text[: most - 3]}..." for text in column.texts]
+
+
+def _one_below_the_other(columns: list[_Column]) -> list[str]:
+    """Every value on a line with the name of its column; a line between two rows."""
+    found: list[str] = []
+    for row in zip(*(column.texts for column in columns), strict=True):
+        found += [""] if found else []
+        found += [f"{column.name}: {text}" for column, text in zip(columns, row, strict=True) if text]
+    return found
+
+
+def _folded(name: str, width: int) -> str:
+    """A column's name on several lines: between its words, or after an underscore."""
+    lines = [""]
+    for word in re.findall(r"\s*[^\s_]*_*", name):
+        fits = cell_len(lines[-1] + word) <= width
+        lines = [*lines[:-1], lines[-1] + word] if fits or not lines[-1] else [*lines, word.lstrip()]
+    return "\n".join(lines)
+
+
+def readable(value: Any) -> str:
+    """One cell for people: three digits behind the point, nothing for what is missing."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else printable(str(value))

@@ -11,15 +11,15 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from irtbench.cli.shown_table import ShownTable
+    from irtbench.cli.output import Shown
 
 LEAST_HEIGHT = 10  # lines that a screen is taken to have at least
 FEWEST_ROWS = 2  # of a table
 PIPED_WIDTH = 160  # columns where there is no terminal
 CUT = "... {} more lines; piped (| less, > FILE) they are all there"
 
-#: What the command at hand has said on a terminal; None elsewhere.
-_said: ContextVar[list[str | ShownTable] | None] = ContextVar("said", default=None)
+#: What the command at hand has to show on a terminal; None elsewhere.
+_page: ContextVar[list[str | Shown] | None] = ContextVar("page", default=None)
 
 
 @contextmanager
@@ -31,29 +31,29 @@ def one_screen() -> Iterator[None]:
     if not sys.stdout.isatty():
         yield
         return
-    said: list[str | ShownTable] = []
-    before = _said.set(said)
+    parts: list[str | Shown] = []
+    before = _page.set(parts)
     try:
         yield
     finally:
-        _said.reset(before)
+        _page.reset(before)
         size = shutil.get_terminal_size()
-        for line in screenful(said, size.columns, size.lines, bold=can_be_bold()):
+        for line in screenful(parts, size.columns, size.lines, bold=can_be_bold()):
             print(line)
 
 
-def put(part: str | ShownTable) -> None:
+def put(part: str | Shown) -> None:
     """Show a line or a table: at once and whole, or at the end of the page."""
-    said = _said.get()
-    if said is not None:
-        said.append(part)
+    parts = _page.get()
+    if parts is not None:
+        parts.append(part)
     elif isinstance(part, str):
         print(part)
     else:
         print(*part.lines(PIPED_WIDTH, part.most, foldable=False), sep="\n")
 
 
-def screenful(parts: Sequence[str | ShownTable], width: int, height: int, *, bold: bool = False) -> list[str]:
+def screenful(parts: Sequence[str | Shown], width: int, height: int, *, bold: bool = False) -> list[str]:
     """The lines of a page, of which one more than the height is never filled.
 
     Parameters

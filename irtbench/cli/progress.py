@@ -18,10 +18,10 @@ from irtbench.data.harmless_text import printable
 from irtbench.data.place import without_credentials
 
 SILENT_SECONDS = 2.0  # work shorter than this says nothing
-STILL_SECONDS = 60.0  # after which a plain line that has not changed is said again
+STILL_SECONDS = 60.0  # after which a plain line that has not changed is printed again
 REFRESH_SECONDS = 0.2  # of the bar
 WIDE_ENOUGH, BAR_WIDTH = 60, 10  # columns of a terminal with a bar, and of the bar
-FEWEST_STEPS = 2  # done before the time of the others is told from them
+FEWEST_STEPS = 2  # done before the time of the others is estimated from them
 SHARE_BETWEEN = 0.05  # of the time gone by, which passes between two plain lines at least
 
 _COUNTED = re.compile(r"(?P<done>\d+) of (at most )?(?P<total>\d+)")
@@ -70,7 +70,7 @@ class Steps:
 def reporting(*, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Give a function that takes a line about the step at hand.
 
-    On a terminal the line stands beside a moving bar. Elsewhere a plain line is printed every two seconds at most, and
+    On a terminal the line is next to a moving bar. Elsewhere a plain line is printed every two seconds at most, and
     more rarely the longer the work takes. Nothing is printed in the first two seconds, nor if `quiet`. What is shown
     is shown by a thread: a step may be long and silent.
     """
@@ -90,11 +90,11 @@ def reporting(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 def _plain_lines(steps: Steps, ended: Event, console: Console) -> None:
-    said, last, wait = "", steps.began, SILENT_SECONDS
+    printed, last, wait = "", steps.began, SILENT_SECONDS
     while not ended.wait(wait):
         now = time.monotonic()
-        if steps.message != said or now - last >= STILL_SECONDS:
-            said, last = steps.message, now
+        if steps.message != printed or now - last >= STILL_SECONDS:
+            printed, last = steps.message, now
             print(f"[{now - steps.began:5.1f} s] {steps.line()}", file=sys.stderr, flush=True)
         wait = max(SILENT_SECONDS, SHARE_BETWEEN * (now - steps.began))
 

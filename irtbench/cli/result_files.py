@@ -84,14 +84,14 @@ def output_folder(
     if finished:
         demand_no_study(target, files)
     made = first_missing(target.parent)
-    with _workplace(target, [target.parent, target] if target.exists() else [target.parent], made) as beside:
+    with _workplace(target, [target.parent, target] if target.exists() else [target.parent], made) as hidden:
         if target.exists() and not os.access(target, os.W_OK | os.X_OK):
             raise InputError(f"output {target}: cannot be written: Permission denied")
-        yield beside
-        demand_free(target, os.listdir(beside), read)
+        yield hidden
+        demand_free(target, os.listdir(hidden), read)
         if finished:
-            demand_no_study(target, os.listdir(beside))
-        _publish(beside, target, files)
+            demand_no_study(target, os.listdir(hidden))
+        _publish(hidden, target, files)
 
 
 @contextmanager
@@ -112,17 +112,17 @@ def output_file(target: Path, *, inputs: Iterable[Path] = (), of_study: bool = F
     if not (of_study or overwriting.get()) and (target.parent / OF_STUDY[0]).is_file():
         demand_no_study(target.parent, [target.name])
     made = first_missing(target.parent)
-    with _workplace(target, [target.parent], made) as beside:
-        yield beside / target.name
-        _sync(beside)
-        os.replace(beside / target.name, target)
+    with _workplace(target, [target.parent], made) as hidden:
+        yield hidden / target.name
+        _sync(hidden)
+        os.replace(hidden / target.name, target)
 
 
 @contextmanager
 def unfinished_folder(target: Path) -> Iterator[Path | None]:
-    """Folder beside the target for finished steps of work that may be interrupted, which a later run takes up.
+    """Folder next to the target for finished steps of work that may be interrupted, which a later run takes up.
 
-    None where another run works in it, or where there can be none beside the target.
+    None where another run works in it, or where there can be none next to the target.
     """
     target = Path(os.path.realpath(target))
     folder = target.parent / f".{target.name}.unfinished"
@@ -186,7 +186,7 @@ def demand_free(folder: Path, names: Iterable[str], inputs: Iterable[Path]) -> N
     there = [folder / name for name in names if os.path.lexists(folder / name)]
     for file in there:
         if file.is_dir() and not file.is_symlink():
-            raise InputError(f"output {file}: a folder stands where this file is to be written")
+            raise InputError(f"output {file}: is a folder; expected a file of this name, or none")
         for read in inputs:
             same = file.exists() and read.exists() and file.samefile(read)
             inside = read.is_dir() and Path(os.path.realpath(read)) in file.resolve().parents
@@ -197,10 +197,10 @@ def demand_free(folder: Path, names: Iterable[str], inputs: Iterable[Path]) -> N
 @contextmanager
 def _workplace(target: Path, homes: Sequence[Path], made: Path | None) -> Iterator[Path]:
     """A locked hidden folder in the first home that takes one; removed at the end, with parents that were made."""
-    beside, lock = _make_hidden(target, homes)
+    hidden, lock = _make_hidden(target, homes)
     try:
-        with removed_at_the_end(beside, made):
-            yield beside
+        with removed_at_the_end(hidden, made):
+            yield hidden
     finally:
         if lock is not None:
             os.close(lock)
@@ -211,17 +211,17 @@ def _workplace(target: Path, homes: Sequence[Path], made: Path | None) -> Iterat
 def _make_hidden(target: Path, homes: Sequence[Path]) -> tuple[Path, int | None]:
     reason = ""
     for home in homes:
-        # a mount point is a file system of its own: nothing can be renamed into it from beside it
+        # a mount point is a file system of its own: nothing can be renamed into it from next to it
         if home == target.parent and os.path.ismount(target):
             continue
         try:
             home.mkdir(parents=True, exist_ok=True)
             _clear_stale(target, home)
             while True:
-                beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=home))
-                lock = locked(beside)
-                if beside.exists():  # another run may have taken it for stale before it was locked
-                    return beside, lock
+                hidden = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=home))
+                lock = locked(hidden)
+                if hidden.exists():  # another run may have taken it for stale before it was locked
+                    return hidden, lock
         except OSError as error:
             reason = error.strerror or str(error)
     raise InputError(f"output {target}: cannot be written: {reason}")
@@ -241,7 +241,7 @@ def locked(folder: Path) -> int | None:
 
 
 def _clear_stale(target: Path, home: Path) -> None:
-    """Remove what runs that were killed left beside the target; a run that was killed while it moved is finished."""
+    """Remove what runs that were killed left next to the target; a run that was killed while it moved is finished."""
     hidden = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.(part|ready)")
     for entry in list(os.scandir(home)):
         if not hidden.fullmatch(entry.name) or not entry.is_dir(follow_symlinks=False):
@@ -260,25 +260,25 @@ def _clear_stale(target: Path, home: Path) -> None:
                 os.close(lock)
 
 
-def _publish(beside: Path, target: Path, files: Sequence[str]) -> None:
+def _publish(hidden: Path, target: Path, files: Sequence[str]) -> None:
     """Let the results take the place of those of the last run."""
-    beside.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o777 & ~_mask())
-    _sync(beside)
+    hidden.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o777 & ~_mask())
+    _sync(hidden)
     if not target.exists():
         with suppress(OSError):  # another run may have made it meanwhile
-            os.rename(beside, target)
+            os.rename(hidden, target)
             return
-    written, there = set(os.listdir(beside)), set(os.listdir(target))
+    written, there = set(os.listdir(hidden)), set(os.listdir(target))
     obsolete = there & set(files) - written if there & written else set()
     here = Path.cwd().resolve()
-    alone = there <= written | obsolete and beside.parent == target.parent
-    if alone and target not in (here, *here.parents) and _exchange(beside, target):
-        for name in set(os.listdir(beside)) - written - obsolete:  # came between the look and the exchange
-            os.replace(beside / name, target / name)
+    alone = there <= written | obsolete and hidden.parent == target.parent
+    if alone and target not in (here, *here.parents) and _exchange(hidden, target):
+        for name in set(os.listdir(hidden)) - written - obsolete:  # came between the look and the exchange
+            os.replace(hidden / name, target / name)
         return
-    (beside / OBSOLETE).write_text("\n".join(sorted(obsolete)), encoding="utf-8")
-    ready = beside.with_suffix(".ready")
-    os.rename(beside, ready)
+    (hidden / OBSOLETE).write_text("\n".join(sorted(obsolete)), encoding="utf-8")
+    ready = hidden.with_suffix(".ready")
+    os.rename(hidden, ready)
     _move_in(ready, target)
     shutil.rmtree(ready, ignore_errors=True)
 

@@ -11,18 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pandas as pd
 import typer
 
-from irtbench.bank.bank import ItemBank, load_bank
-from irtbench.bank.norm_table import with_norms
-from irtbench.bank.norms import raked_norms, read_margins
+import irtbench
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.graded import SystemFile, left_out_of, read_graded, say_left_out
-from irtbench.cli.large import first_parquet, large_table
-from irtbench.cli.options import AllowAddress, mapped, named
-from irtbench.cli.output import say, say_next, show_table, top_and_bottom, write_table
-from irtbench.cli.ranks import ranks_of_run
-from irtbench.cli.reading import Reading
-from irtbench.cli.result_files import output_folder, unfinished_folder
-from irtbench.cli.score_words import (
+from irtbench.cli.in_words import (
     interval_texts,
     item_error_in_words,
     link_in_words,
@@ -30,13 +21,18 @@ from irtbench.cli.score_words import (
     weights_in_words,
     whole_in_words,
 )
+from irtbench.cli.large import first_parquet, large_table
+from irtbench.cli.options import AllowAddress, mapped, named
+from irtbench.cli.output import Shown, Words, next_command, top_and_bottom, write_table
+from irtbench.cli.ranks import ranks_of_run
+from irtbench.cli.reading import Reading, SystemFile, left_out_of, read_graded, say_left_out
+from irtbench.cli.result_files import output_folder, unfinished_folder
 from irtbench.cli.settings_options import Fields
 from irtbench.data.harmless_text import unguarded
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
 from irtbench.data.readers.recognise import is_outside
 from irtbench.data.responses import name_first
-from irtbench.scoring.explanation import Explanation, explain_all
 from irtbench.scoring.more_columns import percentiles_by_group, with_groups, with_plausible_values
 from irtbench.scoring.percentiles import as_given, why_not_compared
 from irtbench.scoring.scores import ScoringSettings, grading_of, in_categories, score_responses
@@ -52,7 +48,7 @@ LARGE_LONG_FILE = 1_000_000  # rows of a long one
 LARGE_TEXT, LARGE_GZIP = 10_000_000, 1_000_000  # bytes of a CSV file, and of a gzipped one
 WRITTEN = (".csv", ".csv.gz", ".parquet")
 MOST_EXPLAINED = 50  # rows of scores whose surprises are named
-MOST_PREDICTED = 10  # respondents whose accuracy on all items is said
+MOST_PREDICTED = 10  # respondents whose accuracy on all items is given
 MOST_SURPRISES = 5  # of each kind named there for a respondent on a scale
 MOST_COMPARED = 20  # respondents whose comparison in pairs is the next command
 REMARKS = {
@@ -103,7 +99,7 @@ class People:
         typer.Option("--norm-group", metavar="COLUMN=VALUE", help="Part of the norm sample to compare with."),
     ] = None
 
-    def behind(self, bank: ItemBank) -> ItemBank:
+    def behind(self, bank: irtbench.ItemBank) -> irtbench.ItemBank:
         """The bank with these people behind it.
 
         Raises
@@ -112,7 +108,7 @@ class People:
             If a scale has no norm sample to weight, the norm leaves it aside, the shares cannot be had (`rake`), or no
             norm sample has a column.
         """
-        known = bank if self.norms is None else with_norms(bank, self.norms)
+        known = bank if self.norms is None else irtbench.with_norms(bank, self.norms)
         if self.margins is not None:
             known = weighted_to(known, self.margins, self.norm)
         columns = list(dict.fromkeys(name for scale in known.scales if scale.norms for name in scale.norms.groups))
@@ -128,19 +124,19 @@ class People:
         return replace(settings, norm=norm, norm_group=group, seed=seed)
 
 
-def weighted_to(bank: ItemBank, margins: Path, norm: str | None) -> ItemBank:
+def weighted_to(bank: irtbench.ItemBank, margins: Path, norm: str | None) -> irtbench.ItemBank:
     """The bank whose norm samples have a population's shares."""
     if norm == "normal":
         raise InputError("--margins: the normal norm has no weights; expected --norm smoothed or empirical with it")
-    shares, scales = read_margins(margins), []
+    shares, scales = irtbench.bank.read_margins(margins), []
     for scale in bank.scales:
         if scale.norms is None:
             raise InputError(f"--margins: scale {scale.name} has no norm sample; expected --norms FILE")
         try:
-            scales.append(replace(scale, norms=raked_norms(scale.norms, shares)))
+            scales.append(replace(scale, norms=irtbench.bank.raked_norms(scale.norms, shares)))
         except InputError as error:
             raise InputError(f"{margins}: scale {scale.name}: {error}") from None
-    return ItemBank(tuple(scales))
+    return irtbench.ItemBank(tuple(scales))
 
 
 @command(output=ScoreFile, html=True, trials="count")
@@ -176,7 +172,7 @@ def score(
     Items that the bank's own study asked and left out (attention checks, items that it removed) do not count; they are
     named.
     """
-    known = people.behind(load_bank(bank, upper_asymptotes=True, categories=True, scaling=scaling))
+    known = people.behind(irtbench.load_bank(bank, upper_asymptotes=True, categories=True, scaling=scaling))
     settings, meant = people.wanted(settings, run.seed), mapped(graded.answers_map)
     if in_categories(known) and explanation is not None:
         raise InputError("--explain: goes with items that are right or wrong")
@@ -208,35 +204,33 @@ def score(
         scores = with_plausible_values(scores, known, matrix, settings, plausible)
     groups = percentiles_by_group(known, matrix, people.norm_groups, settings, unknown_items="ignore")
     scores = with_groups(scores, groups)
-    explained = None if explain_in is None else explain_all(known, matrix, unknown_items="ignore")
+    explained = None if explain_in is None else irtbench.scoring.explain_all(known, matrix, unknown_items="ignore")
     if explained is not None and explain_in is not None:
         write_table(explained.surprises(), explain_in / "surprises.csv")
         write_table(explained.difficulty, explain_in / "difficulty.csv")
 
-    def tell() -> None:
-        show_scores(known, scores, settings, rest=run.output)
+    def words() -> Words:
+        yield from scores_in_words(known, scores, settings)
         if matrix.n_respondents <= MOST_PREDICTED and not in_categories(known):
-            for line in whole_in_words(known, matrix, settings.level):
-                say(line)
-        show_groups(groups, scores, run.output)
+            yield from whole_in_words(known, matrix, settings.level)
+        yield groups_shown(groups, scores)
         if people.margins is not None:
-            for scale in known.scales:
-                say(weights_in_words(scale, people.margins))
+            yield from (weights_in_words(scale, people.margins) for scale in known.scales)
         if explained is not None and explanation is not None:
-            show_explanation(explained, scores, explanation)
+            yield from explanation_in_words(explained, scores, explanation)
         if run.output is not None and reading == Reading(trials=reading.trials) and not meant:
-            say_what_follows(known, matrix.n_respondents, bank, responses, run.output.parent)
+            yield what_follows(known, matrix.n_respondents, bank, responses, run.output.parent)
 
     rows = [row | {"items_left_out": left_out_of(given.left_out, str(row["scale"]), known)}
             for row in scores.to_dict(orient="records")]  # fmt: skip
-    told = rows if explained is None else {
+    found = rows if explained is None else {
         "scores": rows, "surprises": explained.surprises(), "difficulty": explained.difficulty,
     }  # fmt: skip
-    return Outcome(json=told, files=scores, tell=tell, **drawn(known, settings, lambda: scores))
+    return Outcome(json=found, files=scores, words=words(), **drawn(known, settings, lambda: scores))
 
 
 def score_by_parts(
-    bank: ItemBank,
+    bank: irtbench.ItemBank,
     file: Path,
     settings: ScoringSettings,
     people: People,
@@ -255,8 +249,6 @@ def score_by_parts(
     InputError
         As `score_file`; or if another run writes the same file with several processes.
     """
-    from irtbench.scoring.bulk import score_file
-
     assert run.output is not None
     assert run.place is not None
     place, ranks = run.place, ranks_of_run.get()
@@ -269,7 +261,7 @@ def score_by_parts(
             if unfinished is None:
                 raise InputError(f"output {run.output}: another run works on this file; expected it to end first")
             ranks.text_from_first(str(unfinished))
-        n = score_file(
+        n = irtbench.scoring.score_file(
             bank, address_of(file) or file, place, settings,
             layout=layout, content=content,
             columns=reading.columns, unknown_items=graded.unknown_items,
@@ -281,7 +273,7 @@ def score_by_parts(
         say_left_out(left_out)
     return Outcome(
         json={"n_respondents": n, "output": run.output, "items_left_out": [vars(item) for item in left_out]},
-        tell=lambda: say(f"{n} respondents scored, written to {run.output}"),
+        words=[f"{n} respondents scored, written to {run.output}"],
         **drawn(bank, settings, lambda: written(place)),
     )
 
@@ -298,7 +290,7 @@ def written(file: Path) -> pd.DataFrame:
     )
 
 
-def drawn(bank: ItemBank, settings: ScoringSettings, scores: Callable[[], pd.DataFrame]) -> dict[str, Any]:
+def drawn(bank: irtbench.ItemBank, settings: ScoringSettings, scores: Callable[[], pd.DataFrame]) -> dict[str, Any]:
     """The figures of scores, and their page."""
 
     def figures() -> list[Block]:
@@ -307,7 +299,7 @@ def drawn(bank: ItemBank, settings: ScoringSettings, scores: Callable[[], pd.Dat
         return score_figures(bank.scales, scores(), level=settings.level)
 
     def page() -> Page:
-        from irtbench.report.system_pages import score_page
+        from irtbench.report.result_pages import score_page
 
         return score_page(bank, scores(), settings)
 
@@ -375,20 +367,19 @@ def is_large(file: Path, reading: Reading) -> bool:
     return bool(opened.metadata.num_rows >= LARGE_LONG_FILE)
 
 
-def say_what_follows(known: ItemBank, n_respondents: int, bank: Path, responses: Path, folder: Path) -> None:
-    """Print the command that compares several systems, or says of one what it misses."""
-    if in_categories(known):
-        return
+def what_follows(known: irtbench.ItemBank, n_respondents: int, bank: Path, responses: Path, folder: Path) -> str | None:
+    """The command that compares several systems, or says of one what it misses."""
+    if in_categories(known) or n_respondents > MOST_COMPARED:
+        return None
     if n_respondents == 1:
-        say_next("irtbench", "score", bank, responses, "--explain", folder / "explained")
-    elif n_respondents <= MOST_COMPARED:
-        exact = any(scale.items.covariance is None for scale in known.scales)
-        without = ["--item-error", "none"] if exact else []
-        say_next("irtbench", "compare", responses, "--bank", bank, *without, "-o", folder / "comparison")
+        return next_command("score", bank, responses, "--explain", folder / "explained")
+    exact = any(scale.items.covariance is None for scale in known.scales)
+    without = ["--item-error", "none"] if exact else []
+    return next_command("compare", responses, "--bank", bank, *without, "-o", folder / "comparison")
 
 
-def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings, *, rest: Path | None) -> None:
-    """Print scores in words a person understands without a manual."""
+def scores_in_words(bank: irtbench.ItemBank, scores: pd.DataFrame, settings: ScoringSettings, file: str = "") -> Words:
+    """Scores in words a person understands without a manual."""
     shown, people = as_given(top_and_bottom(scores)), bank.respondents or "crowd"
     places = interval_texts(shown, "percentile", "percentile_lower", "percentile_upper", ".0f")
     asked = "n_trials" if "n_trials" in shown else "n_items"
@@ -396,104 +387,76 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings,
         ", ".join(REMARKS[flag] for flag in dict.fromkeys(f"{flags};{more}".split(";")) if flag)
         for flags, more in zip(shown["flags"], shown["percentile_flags"], strict=True)
     ]
-    show_table(
-        pd.DataFrame(
-            {
-                "who": shown["respondent_id"],
-                "scale": shown["scale"],
-                "points" if in_categories(bank) else "right": [
-                    f"{k} of {n}" for k, n in zip(shown["n_correct"], shown[asked], strict=True)
-                ],
-                "ability": interval_texts(shown, "theta", "theta_lower", "theta_upper", ".2f"),
-                f"better than ... of the {people}": [text.replace(" ", "% ", 1) for text in places],
-                "remarks": remarks,
-            }
-        ),
-        rest=rest,
-        of=len(scores),
-    )
-    if len(scores) <= len(bank.scales):
-        for row, place in zip(shown.to_dict("records"), places, strict=True):
-            who, why = f"{row['respondent_id']} on {row['scale']}", why_not_compared(row)
-            if not row["n_items"]:
-                continue
-            if why:
-                say(f"{who}: no percentile is given: {why}")
-            elif place:
-                say(f"{who}: better than {place.replace(' ', f'% of the {people} ', 1)}")
-    normal = f"a normal population, as fitted to the {people} of the study"
-    if any(scale.population is not None for scale in bank.scales):
-        normal = f"the population that was estimated from the {people} of the study"
+    view = {
+        "who": shown["respondent_id"],
+        "scale": shown["scale"],
+        "points" if in_categories(bank) else "right": [
+            f"{k} of {n}" for k, n in zip(shown["n_correct"], shown[asked], strict=True)
+        ],
+        "ability": interval_texts(shown, "theta", "theta_lower", "theta_upper", ".2f"),
+        f"better than ... of the {people}": [text.replace(" ", "% ", 1) for text in places],
+        "remarks": remarks,
+    }
+    yield Shown(pd.DataFrame(view), rest=file, of=len(scores))
+    for row, place in zip(shown.to_dict("records"), places, strict=True) if len(scores) <= len(bank.scales) else ():
+        who, why = f"{row['respondent_id']} on {row['scale']}", why_not_compared(row)
+        if why and row["n_items"]:
+            yield f"{who}: no percentile is given: {why}"
+        elif place and row["n_items"]:
+            yield f"{who}: better than {place.replace(' ', f'% of the {people} ', 1)}"
+    yield from map(link_in_words, bank.scales)
+    yield from (item_error_in_words(scale, settings) for scale in bank.scales)
+    if settings.norm == "normal" and any(scale.norms and scale.norms.weights is not None for scale in bank.scales):
+        yield "the norm sample has weights, which a normal population has not: --norm smoothed takes them"
+    estimated = any(scale.population is not None for scale in bank.scales)
     crowd = {
-        "normal": normal,
+        "normal": f"the population that was estimated from the {people} of the study"
+        if estimated
+        else f"a normal population, as fitted to the {people} of the study",
         "empirical": "those of the norm sample",
-        "smoothed": "the population that the norm sample stands for",
+        "smoothed": "the population that the norm sample represents",
     }[settings.norm]
     group = "" if settings.norm_group is None else f" with {settings.norm_group[0]} {settings.norm_group[1]}"
-    for words in (*map(link_in_words, bank.scales), *(item_error_in_words(scale, settings) for scale in bank.scales)):
-        if words:
-            say(words)
-    if settings.norm == "normal" and any(scale.norms and scale.norms.weights is not None for scale in bank.scales):
-        say("the norm sample has weights, which a normal population has not: --norm smoothed takes them")
-    say(
+    yield (
         f"Ability: {scale_in_words(bank)}. The {people}: {crowd}{group}. In brackets "
         f"{100 * settings.level:g}% intervals."
     )
 
 
-def show_explanation(explained: Explanation, scores: pd.DataFrame, folder: Path) -> None:
-    """Print where respondents differ from people of their ability."""
-    levels = explained.difficulty
-    view = top_and_bottom(levels)
-    show_table(
-        pd.DataFrame(
-            {
-                "who": view["respondent_id"],
-                "scale": view["scale"],
-                "items of difficulty": [
-                    f"{low:.2f} to {high:.2f}"
-                    for low, high in zip(view["difficulty_from"], view["difficulty_to"], strict=True)
-                ],
-                "items": view["n_items"],
-                "% right": [f"{100 * share:.0f}" for share in view["observed"]],
-                "% right of people of this ability": interval_texts(
-                    100 * view[["expected", "expected_lower", "expected_upper"]],
-                    *("expected", "expected_lower", "expected_upper", ".0f"),
-                ),
-            }
-        ),
-        title="Accuracy by difficulty",
-        rest=folder / "difficulty.csv",
-        of=len(levels),
-    )
+def explanation_in_words(explained: irtbench.scoring.Explanation, scores: pd.DataFrame, folder: Path) -> Words:
+    """Where respondents differ from people of their ability."""
+    levels = top_and_bottom(explained.difficulty)
+    ends = zip(levels["difficulty_from"], levels["difficulty_to"], strict=True)
+    names = "expected", "expected_lower", "expected_upper"
+    view = {
+        "who": levels["respondent_id"],
+        "scale": levels["scale"],
+        "items of difficulty": [f"{low:.2f} to {high:.2f}" for low, high in ends],
+        "items": levels["n_items"],
+        "% right": [f"{100 * share:.0f}" for share in levels["observed"]],
+        "% right of people of this ability": interval_texts(100 * levels[[*names]], *names, ".0f"),
+    }
+    file = folder.absolute() / "difficulty.csv"
+    yield Shown(pd.DataFrame(view), "Accuracy by difficulty", file, len(explained.difficulty))
     surprises = explained.surprises()
     for who, scale in scores[["respondent_id", "scale"]].head(MOST_EXPLAINED).to_numpy().tolist():
         own = surprises[(surprises["respondent_id"] == who) & (surprises["scale"] == scale)]
         for kind, words in (("missed", "misses, people of this ability do not"), ("right", "gets, they do not")):
-            names = own.loc[own["surprise"] == kind, "item_id"].tolist()
-            if names:
-                say(f"{who} on {scale} {words}: {name_first(names, most=MOST_SURPRISES)}")
+            items = own.loc[own["surprise"] == kind, "item_id"].tolist()
+            yield bool(items) and f"{who} on {scale} {words}: {name_first(items, most=MOST_SURPRISES)}"
 
 
-def show_groups(groups: pd.DataFrame, scores: pd.DataFrame, rest: Path | None) -> None:
-    """Print the percentile in each group of those whose percentile may be told."""
-    told = scores.loc[scores["percentile_flags"] == "", ["respondent_id", "scale"]]
-    found = told.merge(groups, on=["respondent_id", "scale"])
+def groups_shown(groups: pd.DataFrame, scores: pd.DataFrame) -> Shown | None:
+    """The percentile in each group of those who are given a percentile."""
+    given = scores.loc[scores["percentile_flags"] == "", ["respondent_id", "scale"]]
+    found = given.merge(groups, on=["respondent_id", "scale"])
     shown = top_and_bottom(found)
-    if shown.empty:
-        return
     places = interval_texts(shown, "percentile", "percentile_lower", "percentile_upper", ".0f")
-    show_table(
-        pd.DataFrame(
-            {
-                "who": shown["respondent_id"],
-                "scale": shown["scale"],
-                "among people with": shown["column"] + " " + shown["value"],
-                "people": shown["n_people"],
-                "better than": [place.replace(" ", "% ", 1) for place in places],
-            }
-        ),
-        title="Within groups of the norm sample",
-        rest=rest,
-        of=len(found),
-    )
+    view = {
+        "who": shown["respondent_id"],
+        "scale": shown["scale"],
+        "among people with": shown["column"] + " " + shown["value"],
+        "people": shown["n_people"],
+        "better than": [place.replace(" ", "% ", 1) for place in places],
+    }
+    return None if found.empty else Shown(pd.DataFrame(view), title="Within groups of the norm sample", of=len(found))

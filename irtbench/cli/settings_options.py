@@ -21,7 +21,7 @@ Option = tuple[inspect.Parameter, bool]
 
 @dataclass(frozen=True)
 class Fields:
-    """How the fields of settings become options; stands in the parameter's annotation.
+    """How the fields of settings become options; part of the parameter's annotation.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class Fields:
 
 
 def expanded(function: Callable[..., Any], **usual: Any) -> Callable[..., None]:
-    """The function as typer takes it: a parameter an option; `usual` are values in `reading` unless said.
+    """The function as typer takes it: a parameter an option; `usual` are values in `reading` unless given.
 
-    Where two options would have the same name, it is that of the one that comes first; `reading` comes last, and stands
+    Where two options would have the same name, it is that of the one that comes first; `reading` comes last, and is
     before the seed in the help.
     """
     signature = inspect.signature(function, eval_str=True)
@@ -79,19 +79,19 @@ def expanded(function: Callable[..., Any], **usual: Any) -> Callable[..., None]:
 
 def settings_in(hint: Any) -> tuple[Any, Fields]:
     """The class of settings that a parameter is annotated with, None if it is none, and how it becomes options."""
-    cls, *told = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    how = next((part for part in told if isinstance(part, Fields)), Fields())
+    cls, *others = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    how = next((part for part in others if isinstance(part, Fields)), Fields())
     cls = get_args(cls)[0] if get_origin(cls) is partial else cls
     return (cls if isinstance(cls, type) and is_dataclass(cls) else None), how
 
 
 def info_of(hint: Any) -> Any:
-    """What typer is told of an option or argument; None of anything else."""
+    """What typer knows of an option or argument; None of anything else."""
     return next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, ParameterInfo)), None)
 
 
 def names_of(hint: Any) -> list[str]:
-    """The names of an option: in an annotation the first stands where its default would."""
+    """The names of an option: in an annotation the first is where its default would be."""
     info = info_of(hint)
     return [] if info is None else [str(name) for name in (info.default, *(info.param_decls or ())) if name]
 
@@ -142,7 +142,7 @@ def _first_sentence(text: str) -> str:
 
 
 def options_given(*settings: Any) -> list[str]:
-    """The options whose value is not the one that they have unless said."""
+    """The options whose value is not the one that they have unless given."""
     return [
         names_of(option.annotation)[0].split("/")[-1]
         for given in settings

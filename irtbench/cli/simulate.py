@@ -9,20 +9,15 @@ import numpy as np
 import pandas as pd
 import typer
 
+import irtbench
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.options import chosen_scale
-from irtbench.cli.output import say, say_next
+from irtbench.cli.output import next_command
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_models.named import MODELS
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.parameter_table import parameter_table
-from irtbench.models.quadrature import Quadrature
-from irtbench.models.simulation import simulate_responses
 
 MOST_RESPONSES = 20_000_000
-N_ITEMS, N_CATEGORIES = 90, 5  # unless said
+N_ITEMS, N_CATEGORIES = 90, 5  # unless given
 BETWEEN_STEPS = 0.8  # logits, on the average
 
 
@@ -31,7 +26,7 @@ def simulate(
     run: Run,
     respondents: Annotated[int, typer.Option("--respondents", help="How many people answer.", min=1)] = 1000,
     items: Annotated[
-        int | None, typer.Option("--items", help=f"How many items they are asked; {N_ITEMS} unless said.", min=1)
+        int | None, typer.Option("--items", help=f"How many items they are asked; {N_ITEMS} unless given.", min=1)
     ] = None,
     model: Annotated[
         Literal["2pl", "grm", "gpcm", "pcm", "rsm", "nominal"],
@@ -39,7 +34,7 @@ def simulate(
     ] = "2pl",
     categories: Annotated[
         int | None,
-        typer.Option("--categories", help=f"Of each item, but for 2pl; {N_CATEGORIES} unless said.", min=2, max=100),
+        typer.Option("--categories", help=f"Of each item, but for 2pl; {N_CATEGORIES} unless given.", min=2, max=100),
     ] = None,
     bank: Annotated[
         Path | None, typer.Option("--bank", metavar="BANK", help="In place of drawn items: bank.json or items.csv.")
@@ -66,9 +61,9 @@ def simulate(
     """
     rng = run.rng
     if bank is not None:
-        beside = {"--items": items, "--model": None if model == "2pl" else model, "--categories": categories,
+        others = {"--items": items, "--model": None if model == "2pl" else model, "--categories": categories,
                   "--guessing": guessing or None}  # fmt: skip
-        truth, population = known_items(bank, scale, beside)
+        truth, population = known_items(bank, scale, others)
     else:
         if scale is not None:
             raise InputError("--scale: goes with --bank alone")
@@ -84,11 +79,12 @@ def simulate(
         theta = population.mean + population.deviation * theta
     width = len(str(respondents))
     ids = [f"r{i:0{width}d}" for i in range(1, respondents + 1)]
-    responses = simulate_responses(theta, truth, rng=rng, missing=missing, trials=trials, respondent_ids=ids)
+    responses = irtbench.simulate_responses(theta, truth, rng=rng, missing=missing, trials=trials, respondent_ids=ids)
     known = truth.categories
+    how = ["--model", truth.model[0] if bank else model] if known else []
     files = {
         "responses.csv": responses.to_long() if known is None else scores_of(responses, known),
-        "items.csv": parameter_table(truth, responses)
+        "items.csv": irtbench.parameter_table(truth, responses)
         if known is None
         else truth.table().assign(n_responses=responses.observed.sum(axis=0)),
         "respondents.csv": pd.DataFrame({"respondent_id": ids, "theta": theta}),
@@ -101,22 +97,19 @@ def simulate(
         "seed": run.seed,
     }
 
-    def tell() -> None:
-        assert run.output is not None
-        share = f"{found['proportion_correct']:.1%}" + (" of the points" if known else " correct")
-        say(
+    return Outcome(
+        json=found, files=files, words=[
             f"{found['n_responses']} responses of {respondents} respondents to {truth.n_items} items, "
-            f"{share}; truth in items.csv and respondents.csv of {run.output}"
-        )
-        how = ["--model", truth.model[0] if bank else model] if known else []
-        say_next("irtbench", "fit", run.output / "responses.csv", *how, "-o", run.output / "fit")
-
-    return Outcome(json=found, files=files, tell=tell)
+            f"{found['proportion_correct']:.1%}{' of the points' if known else ' correct'}; truth in items.csv and "
+            f"respondents.csv of {run.folder}",
+            next_command("fit", run.folder / "responses.csv", *how, "-o", run.folder / "fit"),
+        ],
+    )  # fmt: skip
 
 
 def drawn_items(
     n: int, model: str, categories: int | None, guessing: float, rng: np.random.Generator
-) -> ItemParameters:
+) -> irtbench.ItemParameters:
     """Items of the kind that `simulate` says."""
     width = len(str(n))
     ids = [f"item{j:0{width}d}" for j in range(1, n + 1)]
@@ -124,7 +117,7 @@ def drawn_items(
     if model == "2pl":
         if categories is not None:
             raise InputError("--categories: goes with --model grm, gpcm, pcm, rsm or nominal")
-        return ItemParameters.from_difficulty(a, b, guessing, item_ids=ids, guessing_estimated=guessing > 0)
+        return irtbench.ItemParameters.from_difficulty(a, b, guessing, item_ids=ids, guessing_estimated=guessing > 0)
     if guessing:
         raise InputError("--guessing: goes with --model 2pl")
     steps = (categories or N_CATEGORIES) - 1
@@ -135,25 +128,25 @@ def drawn_items(
     if model == "nominal":  # categories in no order: partial credit whose slopes and intercepts are moved
         k = np.arange(1, steps + 1)
         slopes = a[:, None] * (k + rng.normal(0.0, 0.5, (n, steps)))
-        told = np.hstack([slopes, -a[:, None] * b_k.cumsum(axis=1) + rng.normal(0.0, 0.5, (n, steps))])
+        values = np.hstack([slopes, -a[:, None] * b_k.cumsum(axis=1) + rng.normal(0.0, 0.5, (n, steps))])
         names = [f"{kind}{each}" for kind in "ad" for each in k]
-        table = pd.DataFrame({"item_id": ids, "n_categories": steps + 1}).join(pd.DataFrame(told, columns=names))
+        table = pd.DataFrame({"item_id": ids, "n_categories": steps + 1}).join(pd.DataFrame(values, columns=names))
     named = MODELS["gpcm" if model in ("pcm", "rsm") else model]
-    return CategoryParameters.from_table(table, [named] * n).as_items()
+    return irtbench.CategoryParameters.from_table(table, [named] * n).as_items()
 
 
-def known_items(bank: Path, scale: str | None, beside: dict[str, Any]) -> tuple[ItemParameters, Quadrature | None]:
+def known_items(
+    bank: Path, scale: str | None, others: dict[str, Any]
+) -> tuple[irtbench.ItemParameters, irtbench.Quadrature | None]:
     """Items of a bank, and its population."""
-    from irtbench.bank.bank import read_bank
-
-    if given := [name for name, value in beside.items() if value is not None]:
+    if given := [name for name, value in others.items() if value is not None]:
         raise InputError(f"--bank: {given[0]} does not go with it; expected one or the other")
-    found = chosen_scale(read_bank(bank, categories=True), scale, bank)
+    found = chosen_scale(irtbench.read_bank(bank, categories=True), scale, bank)
     return found.items, found.population
 
 
-def scores_of(responses: ResponseMatrix, items: CategoryParameters) -> pd.DataFrame:
-    """What stands for the category of each response, ``respondent_id, item_id, score``."""
+def scores_of(responses: irtbench.ResponseMatrix, items: irtbench.CategoryParameters) -> pd.DataFrame:
+    """The score of the category of each response, ``respondent_id, item_id, score``."""
     rows, columns = np.nonzero(responses.observed)
     codes = responses.correct[rows, columns].astype(np.int64)
     return pd.DataFrame(

@@ -14,22 +14,20 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.graded import SystemFile
+from irtbench.cli.in_words import interval_texts
 from irtbench.cli.options import Level, levels_of
-from irtbench.cli.output import say, show_table, top_and_bottom
-from irtbench.cli.reading import Reading
+from irtbench.cli.output import Shown, Words, top_and_bottom
+from irtbench.cli.reading import Reading, SystemFile
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 
 if TYPE_CHECKING:
-    from irtbench.bank.bank import ItemBank, LeftOut
-    from irtbench.bank.scale import Scale
-    from irtbench.data.responses import ResponseMatrix
+    from irtbench.bank.bank import LeftOut
     from irtbench.study.systems import SharesOfPoints
 
-ALL_ITEMS = "all items"  # what stands for a scale where there is no bank
+ALL_ITEMS = "all items"  # in place of a scale where there is no bank
 MOST_ROWS_SHOWN = 30  # pairs, or systems, that are all shown on the terminal
 ROWS_OF_MANY = 12  # shown of more, of all scales together
 MOST_NAMES = 3  # in one cell on the terminal
@@ -94,23 +92,20 @@ def compare(
     ranked = pd.concat(rankings, ignore_index=True) if rankings else None
     ranking_too = {} if ranked is None else {"ranking": ranked, "items_left_out": [vars(item) for item in left_out]}
 
-    def tell() -> None:
-        assert run.output is not None
-        show_comparison(comparison, run.output / "comparison.csv")
-        if ranked is not None:
-            show_ranking(ranked, run.output / "ranking.csv")
-        say(f"In brackets {100 * how.level:g}% intervals; p adjusted for the number of pairs ({how.adjustment}).")
-
     return Outcome(
         json={"comparison": comparison} | ranking_too,
         files={"comparison.csv": comparison, "ranking.csv": ranked},
         figures=lambda: report.comparison_figures(comparison, ranked, level=how.level),
         page=lambda: report.comparison_page(comparison, ranked, level=how.level, adjustment=how.adjustment),
-        tell=tell,
+        words=[
+            *pairs_in_words(comparison, run.folder / "comparison.csv"),
+            *([] if ranked is None else ranking_in_words(ranked, run.folder / "ranking.csv")),
+            f"In brackets {100 * how.level:g}% intervals; p adjusted for the number of pairs ({how.adjustment}).",
+        ],
     )
 
 
-def without_bank(responses: Path, levels: str | None, reading: Reading) -> ResponseMatrix | SharesOfPoints:
+def without_bank(responses: Path, levels: str | None, reading: Reading) -> irtbench.ResponseMatrix | SharesOfPoints:
     """Right and wrong, or with levels shares of the points."""
     from irtbench.study.systems import SharesOfPoints, scores_named
 
@@ -122,7 +117,7 @@ def without_bank(responses: Path, levels: str | None, reading: Reading) -> Respo
     return reading.matrix(responses)
 
 
-def by_accuracy(given: ResponseMatrix | SharesOfPoints, how: PairTests, run: Run) -> pd.DataFrame:
+def by_accuracy(given: irtbench.ResponseMatrix | SharesOfPoints, how: PairTests, run: Run) -> pd.DataFrame:
     """Pairs of systems on all items."""
     tested = irtbench.compare_systems(
         given.shares, given.respondent_ids, level=how.level, adjustment=how.adjustment, rng=run.rng
@@ -130,7 +125,9 @@ def by_accuracy(given: ResponseMatrix | SharesOfPoints, how: PairTests, run: Run
     return accuracy_columns(tested.table())
 
 
-def on_scale(scale: Scale, graded: ResponseMatrix, how: PairTests, run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+def on_scale(
+    scale: irtbench.Scale, graded: irtbench.ResponseMatrix, how: PairTests, run: Run
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Pairs of systems on a scale, and their ranking."""
     from irtbench.data.multiple_testing import adjust
     from irtbench.scoring.ability_comparison import N_ITEM_DRAWS
@@ -167,8 +164,8 @@ def accuracy_columns(tested: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def show_comparison(comparison: pd.DataFrame, file: Path) -> None:
-    """Print each pair in words; of many systems each with the next in accuracy, from the top and from the bottom."""
+def pairs_in_words(comparison: pd.DataFrame, file: Path) -> Words:
+    """Each pair in words; of many systems each with the next in accuracy, from the top and from the bottom."""
     title = "First minus second"
     n_pairs, most = len(comparison), rows_each(comparison)
     if n_pairs > MOST_ROWS_SHOWN:
@@ -189,9 +186,8 @@ def show_comparison(comparison: pd.DataFrame, file: Path) -> None:
         view["ability"] = bracketed(comparison, "theta", ".2f")
         view["p"] = [f"{p:.4f}" for p in comparison["theta_p_adjusted"]]
         view["percentile"] = bracketed(comparison, "percentile", ".0f")
-    show_table(view, title=title, rest=file)
-    if len(view) < n_pairs:
-        say(f"{len(view)} of {n_pairs:,} pairs, the top and the bottom of each scale; all are in {file}")
+    some = f"{len(view)} of {n_pairs:,} pairs, the top and the bottom of each scale; all are in {file}"
+    return [Shown(view, title, file.name), len(view) < n_pairs and some]
 
 
 def neighbours(comparison: pd.DataFrame) -> pd.DataFrame:
@@ -220,8 +216,8 @@ def rows_each(table: pd.DataFrame) -> int:
     return max(3, ROWS_OF_MANY // table["scale"].nunique())
 
 
-def show_ranking(ranking: pd.DataFrame, file: Path) -> None:
-    """Print the order of the systems and its ties; of many the top and the bottom."""
+def ranking_in_words(ranking: pd.DataFrame, file: Path) -> Words:
+    """The order of the systems and its ties; of many the top and the bottom."""
     n_systems, most = len(ranking), rows_each(ranking)
     if n_systems > MOST_ROWS_SHOWN:
         ranking = pd.concat([ends(of_scale, most) for _, of_scale in ranking.groupby("scale", sort=False)])
@@ -236,9 +232,8 @@ def show_ranking(ranking: pd.DataFrame, file: Path) -> None:
             "indistinguishable from": [named_first(names) for names in ranking["indistinguishable_from"]],
         }
     )  # fmt: skip
-    show_table(view, title="Ranking", rest=file)
-    if len(view) < n_systems:
-        say(f"{len(view)} of {n_systems:,} rows, the top and the bottom of each scale; all are in {file}")
+    some = f"{len(view)} of {n_systems:,} rows, the top and the bottom of each scale; all are in {file}"
+    return [Shown(view, "Ranking", file.name), len(view) < n_systems and some]
 
 
 def named_first(names: str) -> str:
@@ -305,7 +300,7 @@ def predict(
     return Outcome(
         json=[row | {"items_left_out": [vars(item) for item in left_out]} for row in rows], files=found,
         figures=lambda: report.prediction_figures(found, level=level),
-        tell=lambda: show_prediction(found, level, n_systems, run),
+        words=prediction_in_words(found, level, n_systems),
     )  # fmt: skip
 
 
@@ -318,14 +313,14 @@ def say_beyond(found: pd.DataFrame) -> None:
     print(
         printable(
             f"irtbench: {len(beyond)} of {counted(len(found), 'system')} beyond all known ones ({words}): "
-            f"{name_first(list(beyond['respondent_id']))}; what is known of others may not hold for such, their "
-            "intervals stand on their own answers"
+            f"{name_first(list(beyond['respondent_id']))}; what is known of others may not hold for such; their "
+            "intervals are by their own answers"
         ),
         file=sys.stderr,
     )
 
 
-def answered_members(bank: ItemBank, graded: ResponseMatrix) -> ResponseMatrix:
+def answered_members(bank: irtbench.ItemBank, graded: irtbench.ResponseMatrix) -> irtbench.ResponseMatrix:
     """Responses to those items of the bank that somebody answered."""
     members = {item for scale in bank.scales for item in scale.items.item_ids}
     answered = graded.n_by_item > 0
@@ -334,29 +329,23 @@ def answered_members(bank: ItemBank, graded: ResponseMatrix) -> ResponseMatrix:
     )
 
 
-def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None, run: Run) -> None:
-    """Print what is expected of each system, in words."""
+def prediction_in_words(found: pd.DataFrame, level: float, n_learnt_from: int | None) -> Words:
+    """What is expected of each system."""
     shown = top_and_bottom(found)
     n_asked = shown["n_trials" if "n_trials" in shown else "n_seen"]
-    show_table(
-        pd.DataFrame(
-            {
-                "who": shown["respondent_id"],
-                "right": [f"{k} of {n}" for k, n in zip(shown["n_correct"], n_asked, strict=True)],
-                "% right of these": ["" if pd.isna(share) else f"{100 * share:.1f}" for share in shown["accuracy"]],
-                f"% right of all {found['n_items'].iloc[0]} items, expected": [
-                    f"{100 * p:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
-                    for p, low, high in zip(
-                        shown["predicted_accuracy"], shown["predicted_lower"], shown["predicted_upper"], strict=True
-                    )
-                ],
-            }
-        ),
-        rest=run.output,
-        of=len(found),
+    expected = interval_texts(
+        100 * shown[["predicted_accuracy", "predicted_lower", "predicted_upper"]],
+        *("predicted_accuracy", "predicted_lower", "predicted_upper", ".1f"),
     )
+    view = {
+        "who": shown["respondent_id"],
+        "right": [f"{k} of {n}" for k, n in zip(shown["n_correct"], n_asked, strict=True)],
+        "% right of these": ["" if pd.isna(share) else f"{100 * share:.1f}" for share in shown["accuracy"]],
+        f"% right of all {found['n_items'].iloc[0]} items, expected": expected,
+    }
     known = "the bank" if n_learnt_from is None else f"the bank and {n_learnt_from} systems whose responses are known"
-    say(
+    return [
+        Shown(pd.DataFrame(view), of=len(found)),
         f"Expected by each system's own answers and by {known}. In brackets {100 * level:g}% intervals, by its own "
-        "answers alone: they hold for any system if the items seen are a fair sample."
-    )
+        "answers alone: they hold for any system if the items seen are a fair sample.",
+    ]

@@ -23,9 +23,9 @@ from irtbench.report.evaluation_figures import artifact_figures as artifact_figu
 from irtbench.report.scoring_figures import comparison_figures as comparison_figures
 from irtbench.report.scoring_figures import prediction_figures as prediction_figures
 from irtbench.report.scoring_figures import adaptive_figures as adaptive_figures
-from irtbench.report.item_pages import bias_page as bias_page
-from irtbench.report.item_pages import keys_page as keys_page
-from irtbench.report.item_pages import forms_page as forms_page
-from irtbench.report.system_pages import comparison_page as comparison_page
+from irtbench.report.result_pages import bias_page as bias_page
+from irtbench.report.result_pages import keys_page as keys_page
+from irtbench.report.result_pages import forms_page as forms_page
+from irtbench.report.result_pages import comparison_page as comparison_page
 from irtbench.report.crowd_figures import facet_figures as facet_figures
 from irtbench.report.crowd_figures import rater_page as rater_page

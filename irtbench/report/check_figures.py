@@ -19,7 +19,6 @@ from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.blocks import Block, figure
-from irtbench.report.captions import caption
 from irtbench.report.drawing import ABILITY_LABEL, in_panels, on_axes
 from irtbench.report.formatting import p_value, plural
 from irtbench.report.forms import (
@@ -42,6 +41,7 @@ from irtbench.report.forms import (
     square_plot,
 )
 from irtbench.report.scale_figures import ABILITIES, draw_precision, numbered, probability_axes
+from irtbench.report.wording import words
 
 if TYPE_CHECKING:
     from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
@@ -280,23 +280,23 @@ def diagnosis_figures(
         ]
         blocks += figure(
             panels,
-            caption("item_fit"),
+            words("item_fit"),
         )
     if not pairs.empty and len(set(pairs["item_1"]) | set(pairs["item_2"])) <= MOST_PAIRED:
-        said = f"Residual correlations of {plural(len(pairs), 'pair')} of items."
+        description = f"Residual correlations of {plural(len(pairs), 'pair')} of items."
         blocks += figure(
-            on_axes("local_dependence", partial(draw_dependence, pairs=pairs), description=said, height=4.6),
-            caption("local_dependence"),
+            on_axes("local_dependence", partial(draw_dependence, pairs=pairs), description=description, height=4.6),
+            words("local_dependence"),
         )
     if lz_star is not None:
         blocks += figure(
             on_axes("person_fit", partial(draw_person_fit, lz_star=lz_star), description="Histogram of lz*."),
-            caption("person_fit"),
+            words("person_fit"),
         )
     draw = partial(draw_precision, found=precision)
     return blocks + figure(
         on_axes("test_information", draw, description="Test information along ability."),
-        caption("precision_of_scale"),
+        words("precision_of_scale"),
     )
 
 
@@ -324,10 +324,10 @@ def key_figures(ranked: pd.DataFrame, options: pd.DataFrame) -> list[Block]:
             description=f"Of {plural(len(ranked), 'key')}, {wrong} more likely wrong than right.",
             height=height_of(min(len(ranked), MOST_ROWS)),
         ),
-        caption("wrong_keys", n=len(ranked), most=MOST_ROWS),
+        words("wrong_keys", n=len(ranked), most=MOST_ROWS),
     ) + figure(
         panels,
-        caption("options_of_suspects"),
+        words("options_of_suspects"),
     )  # fmt: skip
 
 
@@ -350,7 +350,7 @@ def bias_figures(table: pd.DataFrame, *, alpha: float) -> list[Block]:
             description=f"{int((table['p_adjusted'] < alpha).sum())} of {plural(len(table), 'item')} differ.",
             height=height_of(min(len(known), MOST_ROWS)),
         ),
-        caption("item_differences", alpha=alpha, measure=measure, n=len(known), most=MOST_ROWS),
+        words("item_differences", alpha=alpha, measure=measure, n=len(known), most=MOST_ROWS),
     )  # fmt: skip
 
 
@@ -376,21 +376,21 @@ def effect_figures(
         for k, (item, draw) in enumerate(zip(items, draws, strict=False))
     ]
     if not apart:
-        said = f"Curves of {plural(len(draws), 'item')} in each group."
-        curves = [in_panels("item_curves", draws, columns=COLUMNS, width=4.2, height=3.2, description=said)]
+        description = f"Curves of {plural(len(draws), 'item')} in each group."
+        curves = [in_panels("item_curves", draws, columns=COLUMNS, width=4.2, height=3.2, description=description)]
     whole = partial(draw_expected_scores, found=test)
-    return figure(curves, caption("item_curves")) + figure(
+    return figure(curves, words("item_curves")) + figure(
         on_axes("test_curves", whole, description="Expected score along ability in each group."),
-        caption("test_curves"),
+        words("test_curves"),
     )
 
 
 def scree_figures(analysis: ParallelAnalysis) -> list[Block]:
     """Of dimensions: the scree plot."""
-    said = f"Eigenvalues in descending order; the first {analysis.n_abilities} lie above the limit of chance."
+    description = f"Eigenvalues in descending order; the first {analysis.n_abilities} lie above the limit of chance."
     return figure(
-        on_axes("scree", partial(draw_scree, analysis=analysis), description=said),
-        caption("scree"),
+        on_axes("scree", partial(draw_scree, analysis=analysis), description=description),
+        words("scree"),
     )
 
 
@@ -402,11 +402,11 @@ def difficulty_figures(found: ExplainedDifficulty) -> list[Block]:
         "effects", partial(draw_effects, table=table),
         description=f"Effects of {plural(len(table), 'feature')} on difficulty.", height=height_of(len(table)),
     )  # fmt: skip
-    said = f"Difficulty of {plural(len(found.item_ids), 'item')} against its prediction."
+    description = f"Difficulty of {plural(len(found.item_ids), 'item')} against its prediction."
     return figure(
-        on_axes("predicted_difficulty", partial(draw_predictions, found=found), description=said),
-        caption("predicted_difficulty"),
-    ) + figure([] if table.empty else effects, caption("feature_effects"))
+        on_axes("predicted_difficulty", partial(draw_predictions, found=found), description=description),
+        words("predicted_difficulty"),
+    ) + figure([] if table.empty else effects, words("feature_effects"))
 
 
 def horizon_figures(found: TimeHorizon) -> list[Block]:
@@ -417,5 +417,5 @@ def horizon_figures(found: TimeHorizon) -> list[Block]:
             "time_horizon", partial(draw_horizons, found=found), description=f"Horizons of {plural(n, 'system')}.",
             height=height_of(n, each=len(found.shares)),
         ),
-        caption("time_horizon"),
+        words("time_horizon"),
     )  # fmt: skip

@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from irtbench.estimation.raters.fitted_raters import FittedRaters
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report.blocks import Block, ItemsTable, figure, table
-from irtbench.report.captions import caption
 from irtbench.report.drawing import HEIGHT, on_axes
 from irtbench.report.formatting import count, decimal, plural, write_table
 from irtbench.report.forms import (
@@ -28,6 +27,7 @@ from irtbench.report.forms import (
     scatter_plot,
 )
 from irtbench.report.page import Page, first_rows, how_to_read, result_page
+from irtbench.report.wording import words
 
 COEFFICIENTS = {
     "Fleiss’ κ": ("fleiss_kappa", "fleiss_lower", "fleiss_upper"),
@@ -118,11 +118,11 @@ def screening_figures(reasons: Mapping[str, int]) -> list[Block]:
         Number of respondents by reason, ``kept`` among them.
     """
     ordered = {"kept": reasons.get("kept", 0)} | {name: n for name, n in reasons.items() if name != "kept"}
-    said = "; ".join(f"{name}: {n}" for name, n in ordered.items()) + "."
+    description = "; ".join(f"{name}: {n}" for name, n in ordered.items()) + "."
     draw = partial(draw_reasons, reasons=ordered)
     return figure(
-        on_axes("screening", draw, description=said, height=height_of(len(ordered))),
-        caption("screening"),
+        on_axes("screening", draw, description=description, height=height_of(len(ordered))),
+        words("screening"),
     )
 
 
@@ -146,8 +146,8 @@ def agreement_figures(overall: Agreement, by_label: Mapping[str, Agreement], ite
             "agreement", partial(draw_agreement, found=found), height=height_of(len(found), each=3),
             description=f"Agreement beyond chance on {plural(len(found), 'set')} of items.",
         ),
-        caption("agreement", level=overall.level),
-    ) + figure(of_items, caption("item_agreement"))  # fmt: skip
+        words("agreement", level=overall.level),
+    ) + figure(of_items, words("item_agreement"))  # fmt: skip
 
 
 def facet_figures(found: FittedRaters) -> list[Block]:
@@ -163,8 +163,8 @@ def facet_figures(found: FittedRaters) -> list[Block]:
         description=f"Fair scores of {plural(len(scores), 'respondent')} against the mean scores given.",
     )  # fmt: skip
     return [
-        *figure(severities, caption("severities")),
-        *figure(fair, caption("fair_scores")),
+        *figure(severities, words("severities")),
+        *figure(fair, words("fair_scores")),
     ]  # fmt: skip
 
 
@@ -183,7 +183,7 @@ def rater_page(found: FittedRaters, precision: pd.DataFrame) -> Page:
         f"{plural(len(raters), 'rater')} of {plural(len(scores), 'respondent')}: severities have standard deviation "
         f"{decimal(found.rater_sd)} logits, {count(len(named))} differ from the average."
     )
-    shown, said = first_rows(raters, "rater")
+    shown, others = first_rows(raters, "rater")
     ranked, more = first_rows(scores.sort_values("fair_score", ascending=False, kind="stable"), "respondent")
     of_groups = pd.DataFrame()
     if found.interactions is not None:
@@ -191,12 +191,12 @@ def rater_page(found: FittedRaters, precision: pd.DataFrame) -> Page:
         of_groups = of_groups.set_axis(["rater_id", "group", *of_groups.columns[2:]], axis=1)
     blocks = [
         *facet_figures(found),
-        ItemsTable(caption("table_raters", more=said), write_table(chosen(shown, OF_RATERS)), noun="rater",
+        ItemsTable(words("table_raters", more=others), write_table(chosen(shown, OF_RATERS)), noun="rater",
                    words="rater, remark …"),
-        *table(chosen(ranked, OF_RESPONDENTS), caption("table_rated", more=more)),
-        *table(chosen(found.item_rows(), OF_ITEMS), caption("table_rated_items")),
-        *table(precision, caption("table_rating_precision")),
-        *table(of_groups, caption("table_rater_groups")),
+        *table(chosen(ranked, OF_RESPONDENTS), words("table_rated", more=more)),
+        *table(chosen(found.item_rows(), OF_ITEMS), words("table_rated_items")),
+        *table(precision, words("table_rating_precision")),
+        *table(of_groups, words("table_rater_groups")),
         *how_to_read(
             "Severity is in logits: a rater of severity 1 above another has odds of the higher score smaller by "
             "2.7. The fair score is what an average rater is expected to give on all items; its interval holds the "

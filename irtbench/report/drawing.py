@@ -23,7 +23,7 @@ from irtbench.report.forms import STYLE, VECTORS
 ABILITY_LABEL = "ability θ"  # its unit depends on the model: who draws for a study adds it
 DOTS = 160  # an inch, of a picture on a page
 LEAST_LETTERS = 7.0  # points, which journals ask for
-WIDTH, HEIGHT = 5.2, 3.5  # of a panel, in inches: two fit beside each other on a page, one on a telephone
+WIDTH, HEIGHT = 5.2, 3.5  # of a panel, in inches: two fit next to each other on a page, one on a telephone
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +159,6 @@ def svg_of(figure: Figure, *, title: str = "", description: str = "", transparen
     svg = image.getvalue().decode()
     if title:
         start = svg.index(">", svg.index("<svg")) + 1
-        said = f"\n <title>{escape(title)}</title>\n <desc>{escape(description)}</desc>"
-        svg = svg[: start - 1] + ' role="img">' + said + svg[start:]
+        about_it = f"\n <title>{escape(title)}</title>\n <desc>{escape(description)}</desc>"
+        svg = svg[: start - 1] + ' role="img">' + about_it + svg[start:]
     return printable(svg)

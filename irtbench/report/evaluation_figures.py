@@ -16,7 +16,6 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
 from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.report.blocks import Block, figure
-from irtbench.report.captions import caption
 from irtbench.report.drawing import WIDTH, on_axes
 from irtbench.report.formatting import count, plural
 from irtbench.report.forms import (
@@ -33,6 +32,7 @@ from irtbench.report.forms import (
     height_of,
     interval_plot,
 )
+from irtbench.report.wording import words
 
 if TYPE_CHECKING:
     from irtbench.evaluation.artifacts import Artifacts  # imports scikit-learn, which most figures do without
@@ -69,7 +69,7 @@ def draw_shares(ax: Axes, table: pd.DataFrame, *, rows: str, share: str, label: 
 
 
 def draw_baselines(ax: Axes, found: Artifacts) -> Axes:
-    """Accuracy of each baseline beside that of a blind guess."""
+    """Accuracy of each baseline and of a blind guess."""
     rows, accuracy = -np.arange(len(found.baselines)), [baseline.accuracy for baseline in found.baselines]
     bar_plot(
         ax, rows, [Series("accuracy", y=accuracy, look={"color": BLUE})], x="share of items right without the question",
@@ -201,7 +201,7 @@ def draw_differences(ax: Axes, table: pd.DataFrame, *, names: Sequence[str], lab
     table
         Columns ``difference, lower, upper, p_adjusted``, at least one row.
     names
-        What stands beside each row.
+        The name of each row.
     label
         Of the axis of differences.
     """
@@ -223,7 +223,7 @@ def power_figures(table: pd.DataFrame, *, sizes: Sequence[int], alpha: float) ->
     ]  # fmt: skip
     return figure(
         panels,
-        caption("power", alpha=alpha),
+        words("power", alpha=alpha),
     )
 
 
@@ -258,9 +258,9 @@ def breakdown_figures(accuracy: pd.DataFrame, advantage: pd.DataFrame | None) ->
             description=f"Accuracy on {plural(n_types, 'type')} of items.",
             height=height_of(n_types, each=len(accuracy) // n_types),
         ),
-        caption("breakdown"),
+        words("breakdown"),
     ) + figure(
-        panels, caption("advantage")
+        panels, words("advantage")
     )  # fmt: skip
 
 
@@ -275,22 +275,22 @@ def consistency_figures(measures: pd.DataFrame, *, n_measures: int) -> list[Bloc
         How many measures there are.
     """
     draw = partial(draw_shares, table=measures, rows="measure", share="share", label="share of items")
-    said, height = (
+    description, height = (
         f"{plural(n_measures, 'measure')} of each system.",
         height_of(n_measures, each=len(measures) // n_measures),
     )
     return figure(
-        on_axes("consistency", draw, description=said, height=height),
-        caption("consistency"),
+        on_axes("consistency", draw, description=description, height=height),
+        words("consistency"),
     )
 
 
 def calibration_figures(curves: Mapping[str, ReliabilityCurve]) -> list[Block]:
     """Of calibration: the reliability curves."""
-    said = f"Reliability curves of {plural(len(curves), 'system')}."
+    description = f"Reliability curves of {plural(len(curves), 'system')}."
     return figure(
-        on_axes("reliability", partial(draw_reliability, curves=curves), description=said, height=WIDTH),
-        caption("reliability_curves"),
+        on_axes("reliability", partial(draw_reliability, curves=curves), description=description, height=WIDTH),
+        words("reliability_curves"),
     )
 
 
@@ -305,18 +305,18 @@ def bound_figures(result: CrowdFilter, people: Mapping[str, HumanAccuracy]) -> l
         height=height_of(len(people), each=3) + 0.4,
     )  # fmt: skip
     return [
-        *figure(votes, caption("crowd_filter")),
+        *figure(votes, words("crowd_filter")),
         *figure(
             bound,
-            caption("human_bound"),
+            words("human_bound"),
         ),
     ]
 
 
 def artifact_figures(result: Artifacts) -> list[Block]:
     """Of artifacts: what the baselines get right."""
-    said = f"Accuracy of {plural(len(result.baselines), 'baseline')} that do not see the question."
+    description = f"Accuracy of {plural(len(result.baselines), 'baseline')} that do not see the question."
     return figure(
-        on_axes("artifacts", partial(draw_baselines, found=result), description=said, height=2.6),
-        caption("artifacts"),
+        on_axes("artifacts", partial(draw_baselines, found=result), description=description, height=2.6),
+        words("artifacts"),
     )

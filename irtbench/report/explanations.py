@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from irtbench.data.items import ItemTable
-from irtbench.report.formatting import decimal, interval, listing, plural
+from irtbench.report.formatting import decimal, interval
+from irtbench.report.wording import words
 from irtbench.scoring.explanation import Explanation
 from irtbench.scoring.percentiles import UNLIKELY_PATTERN
 
@@ -33,22 +34,16 @@ def explained_systems(scores: pd.DataFrame | None) -> list[str]:
 def likeness(scores: pd.DataFrame, explained: Explanation, system: str) -> str:
     """Say whether the system's answers look like a person's, scale by scale, and where its accuracy does not."""
     rows = scores[(scores["respondent_id"] == system) & (scores["n_items"] > 0)].to_dict("records")
-    like = [_fit_of(row) for row in rows if row["person_fit"] >= UNLIKELY_PATTERN]
-    unlike = [_fit_of(row) for row in rows if row["person_fit"] < UNLIKELY_PATTERN]
-    unknown = [str(row["scale"]) for row in rows if math.isnan(row["person_fit"])]
-    said = []
-    if unlike:
-        said.append(f"Its answers do not look like a person’s of its ability on {listing(unlike)}.")
-    if like:
-        said.append(f"They look like a person’s on {listing(like)}." if unlike else
-                    f"Its answers look like a person’s of its ability on {listing(like)}.")  # fmt: skip
-    if unknown:
-        said.append(f"Person fit is not defined on {listing(unknown)}.")
+    fits = {f"{row['scale']} (lz* {decimal(row['person_fit'])})": row["person_fit"] for row in rows}
     levels = explained.difficulty
-    odd = levels[(levels["respondent_id"] == system) & (levels["z"].abs() > UNUSUAL_Z)]
-    if len(odd):
-        said.append(f"Unlike people of its ability it has {listing([_oddity(row) for row in odd.to_dict('records')])}.")
-    return " ".join(said)
+    odd = levels[(levels["respondent_id"] == system) & (levels["z"].abs() > UNUSUAL_Z)].to_dict("records")
+    found = words(
+        "likeness", odd=[too_many_or_few(row) for row in odd],
+        like=[text for text, fit in fits.items() if fit >= UNLIKELY_PATTERN],
+        unlike=[text for text, fit in fits.items() if fit < UNLIKELY_PATTERN],
+        unknown=[str(row["scale"]) for row in rows if math.isnan(row["person_fit"])],
+    )  # fmt: skip
+    return found.rstrip()
 
 
 def difficulty_table(explained: Explanation, system: str) -> pd.DataFrame:
@@ -74,15 +69,7 @@ def surprises_table(explained: Explanation, items: ItemTable, system: str) -> pd
     return ordered.assign(text=[text.get(item) or "" for item in ordered["item_id"]])[columns].reset_index(drop=True)
 
 
-def _fit_of(row: Mapping[Any, Any]) -> str:
-    return f"{row['scale']} (lz* {decimal(row['person_fit'])})"
-
-
-def _oddity(row: Mapping[Any, Any]) -> str:
-    """Too many or too few right on items of one part: ``9 of 10 right, where 5.1 are expected, on items ...``."""
+def too_many_or_few(row: Mapping[Any, Any]) -> str:
+    """Right on items of one part: ``9 of 10 right, where 5.1 are expected, on items ...``."""
     n = int(row["n_items"])
-    right = round(row["observed"] * n)
-    return (
-        f"{right} of {plural(n, 'item')} right where {decimal(row['expected'] * n, 1)} are expected "
-        f"({row['scale']}, difficulty {interval(row['difficulty_from'], row['difficulty_to'])})"
-    )
+    return words("oddity", row=row, n=n, right=round(row["observed"] * n), expected=row["expected"] * n)

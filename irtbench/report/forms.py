@@ -22,7 +22,7 @@ BLACK, BLUE, ORANGE, GREEN, PURPLE = "#000000", "#0072B2", "#D55E00", "#009E73",
 SKY, GREY = "#56B4E9", "#666666"
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, BLACK)
 LineStyle = str | tuple[int, tuple[int, ...]]
-# seven, so that seven lines are told apart in grey, and with the five colours thirty-five
+# seven, so that seven lines are distinct in grey, and with the five colours thirty-five
 LINE_STYLES: tuple[LineStyle, ...] = (
     "-", "--", ":", "-.", (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 4)),
 )  # fmt: skip
@@ -106,7 +106,7 @@ def found_or_not(every: Series, found: ArrayLike, words: tuple[str, str]) -> lis
 def interval_plot(
     ax: Axes, names: Sequence[object], series: Sequence[Series], *, label: str, reference: float | None = None
 ) -> Axes:
-    """Estimates with their intervals, the first row on top; series that share rows stand below each other in them.
+    """Estimates with their intervals, the first row on top; series that share rows are below each other in them.
 
     Without intervals a line leads to each estimate from the reference, a value at which a line is drawn.
     """

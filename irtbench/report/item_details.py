@@ -20,7 +20,7 @@ from irtbench.report.prose import unit_of_ability
 from irtbench.scoring.item_error import abilities_of
 from irtbench.study.results import ScaleStudy
 
-N_GROUPS, FEWEST_IN_GROUP = 10, 20  # of respondents, whose shares right stand beside a curve
+N_GROUPS, FEWEST_IN_GROUP = 10, 20  # of respondents, whose shares right are drawn next to a curve
 MOST_ITEMS = 1_000  # on a page, which with 12,000 would have tens of megabytes
 ASIDES = (
     "reason", "key", "n_responses", "biserial", "discrimination_index", "alpha_if_dropped", "s_x2", "df", "p",
@@ -36,6 +36,10 @@ DRAWN = (-4.0, 4.0)  # abilities, unless people are beyond
 
 
 SHOWN = ("proportion_correct", "item_rest", "biserial", "discrimination_index", "alpha_if_dropped")
+OF_RELIABILITY = (
+    "n_items", "alpha", "alpha_lower", "alpha_upper", "omega", "marginal", "empirical", "n_items_spearman_brown",
+    "n_items_information",
+)  # fmt: skip
 MOST_FLAGGED = 40  # rows of options in the page; the rest is in the tables of `irtbench crowd keys`
 
 
@@ -157,62 +161,49 @@ def _options_in_words(found: dict[str, Any]) -> str:
 
 def reliability_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """How reliable each scale is, and how many items like its own a reliability of .9 needs."""
-    rows = []
-    for scale in scales:
-        if scale.analysis is None:
-            continue
-        found = scale.analysis.reliability
-        rows.append(
-            {
-                "scale": scale.name,
-                "n_items": found.n_items,
-                "alpha": found.alpha,
-                "alpha_lower": found.alpha_lower,
-                "alpha_upper": found.alpha_upper,
-                "omega": found.omega,
-                "marginal": found.marginal,
-                "empirical": found.empirical,
-                "n_items_spearman_brown": np.ceil(found.n_items_spearman_brown),
-                "n_items_information": np.ceil(found.n_items_information),
-            }
-        )
-    return pd.DataFrame(rows)
+    rows = [
+        {"scale": scale.name} | {name: getattr(scale.analysis.reliability, name) for name in OF_RELIABILITY}
+        for scale in scales
+        if scale.analysis is not None
+    ]
+    found = pd.DataFrame(rows)
+    lengths = [name for name in found if str(name).startswith("n_items_")]
+    return found.assign(**{str(name): np.ceil(found[name]) for name in lengths})
 
 
 def classical_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Classical statistics of the items kept, of each scale the least discriminating first."""
-    parts = [
-        scale.analysis.table().assign(scale=scale.name).sort_values("item_rest", kind="stable")
-        for scale in scales
-        if scale.analysis is not None
-    ]
+    found = {scale.name: scale.analysis.table() for scale in scales if scale.analysis is not None}
+    parts = [table.assign(scale=name).sort_values("item_rest", kind="stable") for name, table in found.items()]
     if not parts:
         return pd.DataFrame()
-    found = pd.concat(parts, ignore_index=True).rename(columns={"n": "n_responses"})
-    return found[["scale", "item_id", "n_responses", *SHOWN]]
+    columns = ["scale", "item_id", "n_responses", *SHOWN]
+    return pd.concat(parts, ignore_index=True).rename(columns={"n": "n_responses"})[columns]
+
+
+def options_of(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
+    """The options of all items of which there are raw answers, with their scale."""
+    known = {scale.name: scale.analysis.options for scale in scales if scale.analysis is not None}
+    tables = [options.assign(scale=name) for name, options in known.items() if not options.empty]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
 def options_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Options that are flagged, with the key of their item above them."""
-    parts = []
-    for scale in scales:
-        if scale.analysis is None or scale.analysis.options.empty:
-            continue
-        options = scale.analysis.options
-        flagged = set(options.loc[options["flags"] != "", "item_id"])
-        shown = options[options["item_id"].isin(flagged) & ((options["flags"] != "") | options["is_key"])]
-        parts.append(shown.assign(scale=scale.name))
-    if not parts:
-        return pd.DataFrame()
+    options = options_of(scales)
+    if options.empty:
+        return options
+    out = options["flags"] != ""
+    item = options[["scale", "item_id"]].agg(tuple, axis=1)
+    shown = options[item.isin(set(item[out])) & (out | options["is_key"])]
     columns = ["scale", "item_id", "option", "is_key", "n", "share_low", "share_middle", "share_high", "flags"]
-    found: pd.DataFrame = pd.concat(parts, ignore_index=True)[columns].head(MOST_FLAGGED)
+    found: pd.DataFrame = shown[columns].head(MOST_FLAGGED).reset_index(drop=True)
     return found.rename(columns={"n": "n_answers", "flags": "remark"})
 
 
 def said_of_options(scales: Sequence[ScaleStudy]) -> str:
     """How many items have an option that is flagged; empty without raw answers."""
-    tables = [scale.analysis.options for scale in scales if scale.analysis is not None]
-    options = pd.concat(tables) if tables else pd.DataFrame()
+    options = options_of(scales)
     if options.empty:
         return ""
     flagged = options.loc[options["flags"] != "", "item_id"].nunique()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from irtbench.report import prose
-from irtbench.report.formatting import REASONS, decimal, interval, listing, p_value, plural
-from irtbench.study.results import ScaleStudy, Study
+from irtbench.report.formatting import REASONS, listing, plural
+from irtbench.report.wording import words
+from irtbench.study.results import Study
 
-#: A reference stands where its word does in the text.
+#: A reference is given where its word is in the text.
 REFERENCES = {
     "logistic model": "Birnbaum, A. (1968). Some latent trait models and their use in inferring an examinee's ability. "
     "In F. M. Lord & M. R. Novick, *Statistical Theories of Mental Test Scores*. Addison-Wesley.",
@@ -34,24 +35,43 @@ PROCEDURE = (
 
 def methods_text(study: Study) -> str:
     """What was done and what came of it, as paragraphs to be edited, and the references of the methods named."""
-    found = prose.summarise(study.outcomes, study.agreement, study.scales, study.system_scores)
+    rejected = [scale for scale in study.scales if scale.pruning.rejected is not None]
+    found = [
+        prose.screened(study.outcomes),
+        prose.agreed(study.agreement),
+        prose.items_kept(study.scales),
+        *(f"The scale {scale.name} is rejected as a whole: {scale.pruning.rejected}." for scale in rejected),
+        prose.converged(study.scales),
+        prose.scored(study.system_scores),
+        removed_by_rule(study),
+    ]
+    versions = [f"{name} {version}" for name, version in study.provenance.get("versions", {}).items()]
+    scales = [
+        words(
+            "scale_for_paper", name=scale.name, items=scale.scale.items, n=scale.n_respondents,
+            fit=scale.pruning.fit_after, analysis=scale.analysis,
+        )
+        for scale in study.scales
+        if scale.scale is not None
+    ]  # fmt: skip
     text = "\n\n".join(
         [
             "# Method",
             "The items were calibrated by the procedure of Lalor, Wu and Yu (2016).",
             *prose.method(study.settings),
-            _software(study),
+            f"The analysis was done with {listing(versions)}; random numbers began from the seed "
+            f"{study.provenance.get('seed')}.",
             "# Results",
-            " ".join([*found, _removed(study)]),
-            *(_scale(scale) for scale in study.scales if scale.scale is not None),
-            *(f"{said[0].upper()}{said[1:]}." for said in study.exclusions_by_ability),
+            " ".join(filter(None, found)),
+            *scales,
+            *(f"{words[0].upper()}{words[1:]}." for words in study.exclusions_by_ability),
         ]
     )
     cited = sorted([PROCEDURE, *(reference for word, reference in REFERENCES.items() if word in text)])
     return "\n\n".join([text, "# References", *cited]) + "\n"
 
 
-def _removed(study: Study) -> str:
+def removed_by_rule(study: Study) -> str:
     """How many items each rule removed."""
     removals = [removal for scale in study.scales for removal in scale.pruning.removals]
     if not removals:
@@ -59,30 +79,3 @@ def _removed(study: Study) -> str:
     n = Counter(REASONS.get(removal.reason, "depends on another item") for removal in removals)
     each = "; ".join(f"{reason}: {k}" for reason, k in n.items())
     return f"{plural(len(removals), 'item')} removed ({each})."
-
-
-def _scale(scale: ScaleStudy) -> str:
-    """Parameters, fit and reliability of a scale."""
-    assert scale.scale is not None
-    items, fit = scale.scale.items, scale.pruning.fit_after
-    said = (
-        f"Scale {scale.name}: {plural(items.n_items, 'item')}, {plural(scale.n_respondents, 'respondent')}; difficulty "
-        f"{interval(items.difficulty.min(), items.difficulty.max())}, discrimination "
-        f"{interval(items.discrimination.min(), items.discrimination.max())}"
-    )
-    if fit is not None and fit.m2 == fit.m2:
-        said += (
-            f"; M₂({fit.df}) = {decimal(fit.m2, 1)}, p {p_value(fit.p)}, RMSEA {decimal(fit.rmsea, 3)} "
-            f"[{decimal(fit.rmsea_lower, 3)}, {decimal(fit.rmsea_upper, 3)}], CFI {decimal(fit.cfi, 3)}, "
-            f"TLI {decimal(fit.tli, 3)}"
-        )
-    if scale.analysis is not None:
-        said += f"; marginal reliability {decimal(scale.analysis.reliability.marginal)}"
-    return f"{said}."
-
-
-def _software(study: Study) -> str:
-    """Versions and seed."""
-    versions = study.provenance.get("versions", {})
-    named = listing([f"{name} {version}" for name, version in versions.items()])
-    return f"The analysis was done with {named}; random numbers began from the seed {study.provenance.get('seed')}."

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from irtbench.data.harmless_text import printable
-from irtbench.report.blocks import Block, Heading, Section, Sentence, Text
+from irtbench.report.blocks import Block, Heading, Section, Sentence, paragraphs
 from irtbench.report.formatting import count, plural
 
 MOST_SENTENCES = 12
@@ -91,7 +91,7 @@ def render_page(page: Page) -> str:
 
 
 def own_source(environment: Environment, name: str) -> str:
-    """The text of a file beside the template, with line ends as a browser sees them."""
+    """The text of a file next to the template, with line ends as a browser sees them."""
     assert environment.loader is not None
     source, _, _ = environment.loader.get_source(environment, name)
     return source.replace("\r\n", "\n")
@@ -119,18 +119,18 @@ def result_page(
 ) -> Page:
     """The page of a command's result; without a date, so that the same input gives the same page."""
     own = version("irtbench")
-    said = [(f"{warning[0].upper()}{warning[1:]}.",) for warning in warnings]
-    return Page(title, f"irtbench {command}, version {own}", lead, results, blocks, own, warnings=said)
+    warned = [(f"{warning[0].upper()}{warning[1:]}.",) for warning in warnings]
+    return Page(title, f"irtbench {command}, version {own}", lead, results, blocks, own, warnings=warned)
 
 
-def how_to_read(*paragraphs: str) -> list[Block]:
+def how_to_read(*texts: str) -> list[Block]:
     """The end of such a page."""
-    return [Heading("How to read it"), *(Text(paragraph) for paragraph in paragraphs)]
+    return [Heading("How to read it"), *paragraphs(*texts)]
 
 
 def first_rows(
     rows: pd.DataFrame, noun: str, most: int = MOST_ROWS, where: str = "the table of results"
 ) -> tuple[pd.DataFrame, str]:
     """As many rows as a page has, and the sentence that says where there are more; empty where these are all."""
-    said = f" The first {count(most)} of {plural(len(rows), noun)}; {where} has all." if len(rows) > most else ""
-    return rows.head(most), said
+    more = f" The first {count(most)} of {plural(len(rows), noun)}; {where} has all." if len(rows) > most else ""
+    return rows.head(most), more

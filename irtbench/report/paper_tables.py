@@ -1,6 +1,6 @@
-"""The tables of the paper, and those beside them on the page: one row a thing, numbers as numbers.
+"""The tables of the page, the paper's among them: one row a thing, numbers as numbers.
 
-`formatting.write_table` writes them for people; the columns' headings stand there.
+`formatting.write_table` writes them for people; the columns' headings are there.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.building.pruned import Pruning, PruningRound
+from irtbench.analysis.dimensions import EIGENVALUES_SHOWN, Dimensions
+from irtbench.building.pruned import Pruning, PruningRound, ScaleChecks
+from irtbench.building.removals import Removal
 from irtbench.config import PublishedSettings
 from irtbench.data.grading import NormalisationRule, normalise_text
 from irtbench.data.items import ItemTable
-from irtbench.data.screening import ScreeningOutcomes
 from irtbench.evaluation.agreement import Agreement
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report.formatting import COLUMNS, listing
-from irtbench.report.pruning_tables import in_words
+from irtbench.report.formatting import COLUMNS, REASONS, STATISTICS, decimal, listing, p_value
 from irtbench.scoring.percentiles import as_given
 from irtbench.study.results import ScaleStudy
 
@@ -30,11 +30,6 @@ FIGURES_OF_ITEMS = [
     "se_discrimination", "se_guessing",
 ]  # fmt: skip
 GLOBAL_FIT = ("n_respondents", "m2", "df", "p", "rmsea", "rmsea_lower", "rmsea_upper", "srmsr", "tli", "cfi")
-
-
-def screening_table(outcomes: ScreeningOutcomes) -> pd.DataFrame:
-    """Respondents by what screening made of them, the kept first, with their mean accuracy before it."""
-    return outcomes.table()
 
 
 def agreement_table(overall: Agreement | None, by_label: Mapping[str, Agreement]) -> pd.DataFrame:
@@ -88,19 +83,26 @@ def _agreements(overall: Agreement | None, by_label: Mapping[str, Agreement]) ->
 
 def ranges_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Items given and kept by each scale, and the ranges of the parameters kept: Table 4 of the paper."""
-    rows = []
-    for scale in scales:
-        row: dict[str, Any] = {
+    rows = [
+        {
             "scale": scale.name,
             "n_respondents": scale.n_respondents,
             "n_given": scale.responses.n_items,
             "n_kept": len(scale.pruning.kept),
+            **{f"{name}_{end}": np.nan for name in ("difficulty", "discrimination") for end in ("min", "max")},
+            **({} if scale.scale is None else ranges_of(scale.scale.items)),
+            "verdict": verdict(scale),
         }
-        for name in ("difficulty", "discrimination"):
-            values = np.array([np.nan]) if scale.scale is None else getattr(scale.scale.items, name)
-            row |= {f"{name}_min": float(values.min()), f"{name}_max": float(values.max())}
-        rows.append(row | {"verdict": verdict(scale)})
+        for scale in scales
+    ]
     return pd.DataFrame(rows)
+
+
+def ranges_of(items: ItemParameters) -> dict[str, float]:
+    """The least and the greatest difficulty and discrimination."""
+    found = {"difficulty": items.difficulty, "discrimination": items.discrimination}
+    ends = {"min": np.min, "max": np.max}
+    return {f"{name}_{end}": float(of(values)) for name, values in found.items() for end, of in ends.items()}
 
 
 def verdict(scale: ScaleStudy) -> str:
@@ -116,26 +118,23 @@ def verdict(scale: ScaleStudy) -> str:
 def global_fit_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Fit of one ability to the items of each scale, before any removal by a rule and after the last.
 
-    Beside it the least adjusted p of any item's S-X2 and of any pair's LD-X2 in the same fit. ``good`` says whether the
-    items left meet the cut-offs of the rules, None where that is not known. A scale that lost no item has one row.
+    Next to it the least adjusted p of any item's S-X2 and of any pair's LD-X2 in the same fit. ``good`` says whether
+    the items left meet the cut-offs of the rules, None where that is not known. A scale that lost no item has one row.
     """
     rows = []
     for scale in scales:
-        pruning = scale.pruning
-        moments = {"before removals": pruning.fit_before, "after removals": pruning.fit_after}
-        if pruning.fit_after is pruning.fit_before:
-            moments = {"none removed": pruning.fit_after}
-        for when, whole in moments.items():
+        pruning, before, after = scale.pruning, scale.pruning.fit_before, scale.pruning.fit_after
+        moments = [("before removals", before, 0), ("after removals", after, -1)]
+        for when, whole, place in [("none removed", after, -1)] if after is before else moments:
             if whole is not None:
-                at_end = whole is pruning.fit_after
-                of_round = pruning.rounds[-1 if at_end else 0]
+                of_round = pruning.rounds[place]
                 rows.append(
                     {"scale": scale.name, "items": when, "n_in_round": of_round.fitted.items.n_items}
                     | {name: getattr(whole, name) for name in GLOBAL_FIT}
                     | {
                         "least_p_items": least(of_round.item_fit.p_adjusted),
                         "least_p_pairs": least(adjusted_p_of_pairs(pruning, of_round)),
-                        "good": pruning.globally_good if at_end and not np.isnan(whole.m2) else None,
+                        "good": pruning.globally_good if place == -1 and not np.isnan(whole.m2) else None,
                     }
                 )
     return pd.DataFrame(rows)
@@ -157,23 +156,21 @@ def least(values: NDArray[np.float64]) -> float:
 
 def rounds_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Every fit: what went in, whether it converged, and what was then removed."""
-    rows = []
-    for scale in scales:
-        left = {f"round {r.number}": [removal.item_id for removal in r.removals] for r in scale.pruning.rounds}
-        rows += [
-            {
-                "scale": scale.name,
-                "fit": name.removeprefix("round "),
-                "n_in_round": fitted.items.n_items,
-                "n_respondents": fitted.n_respondents,
-                "log_likelihood": fitted.log_likelihood,
-                "steps": fitted.steps,
-                "converged": fitted.converged,
-                "stopped_because": fitted.stopped_because,
-                "removed": listing(left.get(name, ())),
-            }
-            for name, fitted in scale.fits.items()
-        ]
+    names = "n_respondents", "log_likelihood", "steps", "converged", "stopped_because"
+    left = {
+        (s.name, f"round {r.number}"): [one.item_id for one in r.removals] for s in scales for r in s.pruning.rounds
+    }
+    rows = [
+        {
+            "scale": scale.name,
+            "fit": name.removeprefix("round "),
+            "n_in_round": fitted.items.n_items,
+            **{column: getattr(fitted, column) for column in names},
+            "removed": listing(left.get((scale.name, name), [])),
+        }
+        for scale in scales
+        for name, fitted in scale.fits.items()
+    ]
     return pd.DataFrame(rows)
 
 
@@ -249,7 +246,9 @@ def fit_extremes(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     Rows ``worst`` and ``best`` of ``scale, item_id, s_x2, df, p, p_adjusted``; among equal p the larger S-X2 per
     degree of freedom is worse. Empty where no item has a p or there is but one.
     """
-    firsts = [scale.pruning.rounds[0].item_fit.table().assign(scale=scale.name) for scale in first_rounds(scales)]
+    firsts = [
+        scale.pruning.rounds[0].item_fit.table().assign(scale=scale.name) for scale in scales if scale.pruning.rounds
+    ]
     columns = ["scale", "item_id", "s_x2", "df", "p", "p_adjusted"]
     table = pd.concat(firsts)[columns].dropna(subset=["p"]) if firsts else pd.DataFrame(columns=columns)
     if len(table) < 2:
@@ -260,11 +259,6 @@ def fit_extremes(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     return pd.concat([table.iloc[[0]], best.iloc[[-1]]])[columns].set_axis(["worst", "best"])
 
 
-def first_rounds(scales: Sequence[ScaleStudy]) -> list[ScaleStudy]:
-    """Scales on which anything was fitted."""
-    return [scale for scale in scales if scale.pruning.rounds]
-
-
 def systems_table(scores: pd.DataFrame | None) -> pd.DataFrame:
     """Scores of the systems: Table 5 of the paper. Empty where the study names none."""
     return _scores_for_people(scores).rename(columns={"respondent_id": "system"})
@@ -272,11 +266,11 @@ def systems_table(scores: pd.DataFrame | None) -> pd.DataFrame:
 
 def group_percentiles_table(found: pd.DataFrame | None) -> pd.DataFrame:
     """Percentiles of the systems within each group of the norm samples; empty where the study names no groups."""
+    if found is None:
+        return pd.DataFrame()
     columns = [
         "system", "scale", "column", "group", "n_people", "percentile", "percentile_lower", "percentile_upper",
     ]  # fmt: skip
-    if found is None:
-        return pd.DataFrame(columns=columns)
     found = found[found["percentile"].notna()].rename(columns={"respondent_id": "system", "value": "group"})
     return found[columns].reset_index(drop=True)
 
@@ -305,7 +299,7 @@ def _scores_for_people(scores: pd.DataFrame | None) -> pd.DataFrame:
 def published_table(
     published: PublishedSettings, scales: Sequence[ScaleStudy], agreement: Agreement | None
 ) -> pd.DataFrame:
-    """Our figures beside the published ones and the difference, ours less theirs; empty where none are given."""
+    """Our figures and the published ones and the difference, ours less theirs; empty where none are given."""
     rows: list[tuple[str, str, float | None, float | None]] = [
         ("all", "Items given", sum(scale.responses.n_items for scale in scales), published.n_given),
         ("all", "Items kept", sum(len(scale.pruning.kept) for scale in scales), published.n_kept),
@@ -325,7 +319,7 @@ def published_table(
         for scale, quantity, mine, theirs in rows
         if theirs is not None
     ]
-    # counts stay whole numbers beside decimals
+    # counts stay whole numbers among decimals
     return pd.DataFrame(compared, columns=["scale", "quantity", "ours", "published", "difference"], dtype=object)
 
 
@@ -342,3 +336,128 @@ def _flatten(value: Any, path: str = "") -> list[tuple[str, str]]:
         entries = [", ".join(f"{k}: {v}" for k, v in e.items()) if isinstance(e, Mapping) else str(e) for e in value]
         return [(path, "; ".join(entries) or "none")]
     return [(path, "off" if value is None else str(value))]
+
+
+FIT_OF_ABILITIES = ("rmsea", "tli", "cfi")
+CRITERIA = ["log_likelihood", "n_parameters", "aic", "bic", "sabic"]
+
+
+def eigenvalues_table(dimensions: Dimensions | None) -> pd.DataFrame:
+    """The first eigenvalues, and those of independent items; empty where abilities were not counted."""
+    return pd.DataFrame() if dimensions is None else dimensions.analysis.table().head(EIGENVALUES_SHOWN)
+
+
+def factor_models_table(dimensions: Dimensions | None) -> pd.DataFrame:
+    """Models of one, two and three abilities for all items, each tested against the one before."""
+    if dimensions is None or dimensions.models is None or dimensions.tests is None:
+        return pd.DataFrame()
+    tests = dimensions.tests.rename(columns={"larger": "model", "statistic": "likelihood_ratio"})
+    table = dimensions.models.merge(tests[["model", "likelihood_ratio", "df", "p"]], on="model", how="left")
+    return table[["model", *CRITERIA, "likelihood_ratio", "df", "p", "converged"]]
+
+
+def loadings_table(dimensions: Dimensions | None) -> pd.DataFrame:
+    """Mean loadings of each scale's items on the factors turned to the scales; empty where there are none."""
+    if dimensions is None or dimensions.rotated is None:
+        return pd.DataFrame()
+    return dimensions.rotated.by_label().rename(columns={"label": "scale"})
+
+
+def _checked(scales: Sequence[ScaleStudy]) -> list[tuple[str, Pruning, ScaleChecks]]:
+    """The scales for which two abilities and guessing were looked at."""
+    return [(scale.name, scale.pruning, scale.pruning.checks) for scale in scales if scale.pruning.checks is not None]
+
+
+def two_abilities_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
+    """One ability and two on the items given of each scale, with global fit, the second tested against the first."""
+    rows = []
+    for name, pruning, checks in _checked(scales):
+        test, one, two = checks.two_against_one, pruning.fit_before, checks.fit_of_two
+        of_one: dict[str, Any] = {"converged": pruning.rounds[0].fitted.converged} if pruning.rounds else {}
+        of_two = {"likelihood_ratio": test.statistic, "df": test.df, "p": test.p}
+        of_two["converged"] = checks.two_converged
+        models = zip(checks.models.to_dict("records"), (one, two), (of_one, of_two), strict=True)
+        rows += [
+            {"scale": name, **{key: model[key] for key in ("model", "n_parameters", "aic", "bic")}}
+            | found
+            | ({} if fit is None else {key: getattr(fit, key) for key in FIT_OF_ABILITIES})
+            for model, fit, found in models
+        ]
+    return pd.DataFrame(rows)
+
+
+def guessing_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
+    """Of each scale how many items were tested and need guessing, and the item with the least p."""
+    rows = []
+    for name, _, checks in _checked(scales):
+        table = checks.guessing.table()
+        least = table.iloc[int(checks.guessing.p.argmin())]
+        rows.append(
+            {"scale": name, "n_items": len(table), "n_guessing": checks.n_guessing}
+            | {"item_id": least["item_id"], "guessing": least["guessing"], "likelihood_ratio": least["statistic"]}
+            | {"p": least["p"], "p_adjusted": least["p_adjusted"]}
+        )
+    return pd.DataFrame(rows)
+
+
+def before_fit_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
+    """Items that left before any model was fitted: excluded by the user, asked of nobody, constant."""
+    rows = [
+        {"scale": scale.name, "item_id": removal.item_id, "reason": in_words(removal)}
+        | {"proportion_correct": removal.value}
+        for scale in scales
+        for removal in scale.pruning.removals
+        if removal.round == 0
+    ]
+    return pd.DataFrame(rows)
+
+
+def removals_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
+    """Every round of every scale: what left and on what grounds, and the global fit of the items that were in.
+
+    A round that removes several items has a row for each, the fit in the first; one that removes none has one row.
+    """
+    columns = ["scale", "round", "n_in_round", "item_id", "reason", "statistic", "p", "p_adjusted", "cfi"]
+    rows: list[dict[str, Any]] = []
+    for scale in scales:
+        for r in scale.pruning.rounds:
+            at = {"scale": scale.name, "round": r.number}
+            whole = {"n_in_round": r.fitted.items.n_items, "cfi": r.global_fit.cfi}
+            if not r.removals:
+                end = "nothing more to remove" if scale.pruning.rejected is None else "the scale is rejected"
+                rows.append(at | whole | {"item_id": "", "reason": end})
+            for k, removal in enumerate(r.removals):
+                grounds = {"item_id": removal.item_id, "reason": in_words(removal), "statistic": statistic(removal)}
+                p = {"p": removal.p, "p_adjusted": removal.p_adjusted}
+                rows.append(at | (whole if k == 0 else {}) | grounds | p)
+    return pd.DataFrame(rows, columns=columns)
+
+
+def statistic(removal: Removal) -> str:
+    """The statistic on which an item was removed, with its value."""
+    return f"{STATISTICS[removal.statistic]} = {decimal(removal.value, 3)}"
+
+
+def in_words(removal: Removal) -> str:
+    """Why an item left."""
+    if removal.reason == "local_dependence":
+        return removal.note
+    return f"{REASONS[removal.reason]}: {removal.note}" if removal.note else REASONS[removal.reason]
+
+
+def explain(removal: Removal) -> str:
+    """Why an item left, with its figures, as one would write it in an appendix.
+
+    Examples
+    --------
+    >>> explain(Removal(1, "i7", "item_fit", "s_x2", 44.4457, 0.00082, 0.0246))
+    'does not follow its curve: S-X² = 44.446, p <.001, adjusted .025'
+    >>> explain(Removal(0, "i9", "excluded", note="ambiguous"))
+    'taken out beforehand: ambiguous'
+    """
+    text = in_words(removal)
+    if not np.isnan(removal.value):
+        text += f": {statistic(removal)}"
+    if not np.isnan(removal.p):
+        text += f", p {p_value(removal.p)}, adjusted {p_value(removal.p_adjusted)}"
+    return text

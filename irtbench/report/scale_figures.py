@@ -18,7 +18,6 @@ from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.blocks import Block, figure
-from irtbench.report.captions import caption
 from irtbench.report.drawing import ABILITY_LABEL, HEIGHT, WIDTH, Drawing, on_axes
 from irtbench.report.formatting import count, decimal, interval, plural
 from irtbench.report.forms import (
@@ -35,6 +34,7 @@ from irtbench.report.forms import (
     scatter_plot,
     square_plot,
 )
+from irtbench.report.wording import words
 from irtbench.scoring.sum_score_table import MOST_ITEMS, SumScoreTable, sum_score_table
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 ABILITIES = np.linspace(-4, 4, 321)
 MANY_CURVES = 60
-SHOWN_DIFFICULTY, SHOWN_DISCRIMINATION = (-6.0, 6.0), (-2.0, 6.0)  # items beyond stand at the edge
+SHOWN_DIFFICULTY, SHOWN_DISCRIMINATION = (-6.0, 6.0), (-2.0, 6.0)  # items beyond are at the edge
 MARGIN = 0.5  # about the items of a scatter plot
 BIN = 0.25  # of the histogram of ability
 STANDARD_ERRORS = (1.0, 0.7, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.07, 0.05)
@@ -54,7 +54,7 @@ MOST_POSITIONS = 20  # systems in one panel
 
 
 def numbered(name: str, place: int, n: int) -> str:
-    """The name of a drawing that stands at a place (from 0 on) among n alike.
+    """The name of a drawing at a place (from 0 on) among n alike.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def draw_curves(ax: Axes, kept: ItemParameters, others: Sequence[ItemParameters]
 
 
 def draw_information(ax: Axes, scales: Mapping[str, ItemParameters]) -> Axes:
-    """Test information of each scale, with the standard error of ability it stands for on the right: Figure 4."""
+    """Test information of each scale, with the corresponding standard error of ability on the right: Figure 4."""
     lines = [
         Series(f"{name} ({items.n_items} items)", ABILITIES, information(ABILITIES, items).sum(axis=1))
         for name, items in scales.items()
@@ -108,7 +108,7 @@ def draw_information(ax: Axes, scales: Mapping[str, ItemParameters]) -> Axes:
 
 
 def draw_precision(ax: Axes, found: MeasurementPrecision) -> Axes:
-    """Test information along ability, with the standard error of ability it stands for on the right."""
+    """Test information along ability, with the corresponding standard error of ability on the right."""
     shown = (found.theta >= ABILITIES[0]) & (found.theta <= ABILITIES[-1]) if found.theta.size > 2 else slice(None)
     return _with_standard_errors(ax, [Series("", found.theta[shown], found.information[shown])])
 
@@ -154,7 +154,7 @@ def draw_positions(ax: Axes, scores: pd.DataFrame) -> Axes:
 def draw_parameters(ax: Axes, status: pd.DataFrame, *, axes_for: pd.DataFrame) -> Axes:
     """Discrimination against difficulty of a scale's items with a standard error either way.
 
-    An item beyond the range shown stands at its edge as an arrowhead, without errors.
+    An item beyond the range shown is at its edge as an arrowhead, without errors.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def draw_parameters(ax: Axes, status: pd.DataFrame, *, axes_for: pd.DataFrame) -
 def draw_wright_map(ax: Axes, found: ItemMap) -> Axes:
     """People to the left, items to the right, on one scale from the easy and the weak to the hard and the able.
 
-    The people are the norm sample, or the population where there is none. Items beyond the range shown stand at its
+    The people are the norm sample, or the population where there is none. Items beyond the range shown are at its
     edge as arrowheads.
     """
     items, people = found.scale.items, _people(found)
@@ -332,9 +332,9 @@ def raw_score_panels(scales: Sequence[Scale]) -> list[Drawing]:
     for k, scale in enumerate(short):
         found = sum_score_table(scale)
         none, all_right = decimal(found.abilities.theta[0]), decimal(found.abilities.theta[-1])
-        said = f"Ability on {scale.name} rises from {none} with none right to {all_right} with all."
+        description = f"Ability on {scale.name} rises from {none} with none right to {all_right} with all."
         draw, name = partial(draw_sum_scores, found=found), numbered("raw_scores", k, len(short))
-        panels.append(on_axes(name, draw, heading=scale.name, description=said))
+        panels.append(on_axes(name, draw, heading=scale.name, description=description))
     return panels
 
 
@@ -367,13 +367,13 @@ def position_panels(scales: Sequence[Scale], system_scores: pd.DataFrame | None,
     panels = []
     for k, ((name, norms), own) in enumerate(zip(shown, systems, strict=True)):
         height = 0.0 if own.empty else 0.5 + ROW * (len(own) + 1)
-        said = f"Abilities of {count(norms.n)} respondents on {name}." + "".join(
+        description = f"Abilities of {count(norms.n)} respondents on {name}." + "".join(
             f" {row['respondent_id']}: {decimal(row['theta'])}, {interval(row['theta_lower'], row['theta_upper'])}."
             for row in own.to_dict("records")
         )
         filled = partial(draw, theta=norms.theta, own=own, height=height)
         tall = HEIGHT - 1 + height if height else HEIGHT
-        panels.append(Drawing(numbered("positions", k, len(shown)), name, said, filled, WIDTH, tall, unit))
+        panels.append(Drawing(numbered("positions", k, len(shown)), name, description, filled, WIDTH, tall, unit))
     return panels
 
 
@@ -405,11 +405,11 @@ def fit_figures(scale: Scale | None, items: pd.DataFrame) -> list[Block]:
     return [
         *figure(
             curves,
-            caption("curves", categories=kept.categories is not None),
+            words("curves", categories=kept.categories is not None),
         ),
         *_information({"all": kept}),
-        *figure(map_panels([item_map(scale)]), caption("wright_map")),
-        *figure(position_panels([scale], None, ""), caption("abilities_of_norm_sample")),
+        *figure(map_panels([item_map(scale)]), words("wright_map")),
+        *figure(position_panels([scale], None, ""), words("abilities_of_norm_sample")),
     ]
 
 
@@ -423,34 +423,34 @@ def loading_figures(items: pd.DataFrame) -> list[Block]:
         description=f"Loadings of {plural(len(items), 'item')} in {plural(len(columns), 'column')}.",
         height=min(12.0, 1.6 + 0.16 * len(items)),
     )  # fmt: skip
-    return figure(drawing, caption("loadings"))
+    return figure(drawing, words("loadings"))
 
 
 def _information(scales: Mapping[str, ItemParameters]) -> list[Block]:
     draw = partial(draw_information, scales=scales)
     return figure(
-        on_axes("test_information", draw, description="Test information along ability."), caption("test_information")
+        on_axes("test_information", draw, description="Test information along ability."), words("test_information")
     )
 
 
 def wright_figures(maps: Mapping[str, ItemMap]) -> list[Block]:
     """Of a bank: the Wright map of each scale, and test information."""
-    return figure(map_panels(list(maps.values())), caption("wright_map")) + _information(
+    return figure(map_panels(list(maps.values())), words("wright_map")) + _information(
         {name or "all": found.scale.items for name, found in maps.items()}
     )
 
 
 def drift_figures(drift: pd.DataFrame) -> list[Block]:
     """Of a link: the common items on both sides of it, as drift.csv has them."""
-    said = f"{plural(len(drift), 'common item')}, {int(drift['released'].sum())} left out of the link."
+    description = f"{plural(len(drift), 'common item')}, {int(drift['released'].sum())} left out of the link."
     return figure(
-        on_axes("drift", partial(draw_drift, table=drift), description=said, height=WIDTH),
-        caption("drift"),
+        on_axes("drift", partial(draw_drift, table=drift), description=description, height=WIDTH),
+        words("drift"),
     )
 
 
 def form_figures(scales: Sequence[Scale], found: AssembledForms) -> list[Block]:
-    """Of short forms: their information beside that of all items, on each scale that they were chosen from."""
+    """Of short forms: their information and that of all items, on each scale that they were chosen from."""
     drawings = []
     shown = [scale for scale in scales if set(scale.items.item_ids) & {item for form in found.forms for item in form}]
     for k, scale in enumerate(shown):
@@ -468,14 +468,14 @@ def form_figures(scales: Sequence[Scale], found: AssembledForms) -> list[Block]:
         )  # fmt: skip
     return figure(
         drawings,
-        caption("form_information"),
+        words("form_information"),
     )
 
 
 def plan_figures(plan: CrowdPlan) -> list[Block]:
     """Of a plan: the standard error to expect of each item."""
-    said = f"Expected standard errors of difficulty of {plural(plan.n_items, 'item')}."
+    description = f"Expected standard errors of difficulty of {plural(plan.n_items, 'item')}."
     return figure(
-        on_axes("expected_errors", partial(draw_expected_errors, plan=plan), description=said),
-        caption("expected_errors", people=plural(plan.n_respondents, "respondent"), n_each=plan.n_each),
+        on_axes("expected_errors", partial(draw_expected_errors, plan=plan), description=description),
+        words("expected_errors", people=plural(plan.n_respondents, "respondent"), n_each=plan.n_each),
     )

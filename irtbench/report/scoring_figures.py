@@ -1,4 +1,4 @@
-"""Systems drawn, and said in sentences: where they are among people, comparisons, predictions, adaptive tests."""
+"""Systems drawn, and described in sentences: where they are among people, comparisons, predictions, adaptive tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 
 from irtbench.bank.scale import Scale
 from irtbench.report.blocks import Block, Sentence, figure
-from irtbench.report.captions import caption
 from irtbench.report.drawing import ABILITY_LABEL, Drawing, on_axes
 from irtbench.report.evaluation_figures import draw_differences
 from irtbench.report.formatting import decimal, plural
@@ -29,6 +28,7 @@ from irtbench.report.forms import (
     shortened,
 )
 from irtbench.report.scale_figures import MOST_POSITIONS, draw_positions, numbered, position_panels, some_systems
+from irtbench.report.wording import words
 from irtbench.scoring.adaptive_paths import AdaptivePaths
 from irtbench.scoring.percentiles import as_given, why_not_compared
 from irtbench.scoring.scores import ScoringSettings
@@ -42,7 +42,7 @@ MOST_DESCRIBED = 24  # places in the description of the figure
 AMONG = {
     "normal": "of the {people}",
     "empirical": "of the {people} of the norm sample",
-    "smoothed": "of the {people} that the norm sample stands for",
+    "smoothed": "of the {people} that the norm sample represents",
 }
 
 
@@ -85,7 +85,7 @@ def percentile_figures(scores: pd.DataFrame, scoring: ScoringSettings, people: s
     )  # fmt: skip
     return figure(
         drawing,
-        caption("percentiles", among=among, level=scoring.level, n=n, most=MOST_POSITIONS),
+        words("percentiles", among=among, level=scoring.level, n=n, most=MOST_POSITIONS),
     )
 
 
@@ -101,16 +101,18 @@ def places(scores: pd.DataFrame, scoring: ScoringSettings, people: str = "") -> 
     people
         What the bank calls its respondents; people unless it does.
     """
-    told = scores if len(scores) <= FEW_SENTENCES else scores[as_given(scores)["percentile"].isna()]
-    said: list[Sentence] = [(place(row, scoring, people),) for row in told.head(MOST_SENTENCES).to_dict("records")]
-    if len(told) > len(said):
-        more = plural(len(told) - len(said), "other")
-        said.append((f"Nor is a percentile given to {more}; the table of scores says why.",))
-    return said
+    shown = scores if len(scores) <= FEW_SENTENCES else scores[as_given(scores)["percentile"].isna()]
+    sentences: list[Sentence] = [
+        (place(row, scoring, people),) for row in shown.head(MOST_SENTENCES).to_dict("records")
+    ]
+    if len(shown) > len(sentences):
+        more = plural(len(shown) - len(sentences), "other")
+        sentences.append((f"Nor is a percentile given to {more}; the table of scores says why.",))
+    return sentences
 
 
 def place(row: Mapping[Any, Any], scoring: ScoringSettings, people: str = "") -> str:
-    """Where a system stands among people, or why no percentile is given.
+    """Where a system is among people, or why no percentile is given.
 
     Parameters
     ----------
@@ -184,7 +186,7 @@ def draw_predicted(ax: Axes, table: pd.DataFrame) -> Axes:
 
 
 def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float) -> list[Block]:
-    """Of scores: where the systems stand on each scale, among the norm sample where there is one.
+    """Of scores: where the systems are on each scale, among the norm sample where there is one.
 
     Parameters
     ----------
@@ -202,7 +204,7 @@ def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float
         if len(own):
             panels.append(_positions(numbered("abilities", k, len(without)), scale.name, own))
     n, norms = scores["respondent_id"].nunique(), len(without) < len(scales)
-    return figure(panels, caption("abilities", level=level, norms=norms, n=n, most=MOST_POSITIONS))
+    return figure(panels, words("abilities", level=level, norms=norms, n=n, most=MOST_POSITIONS))
 
 
 def _positions(name: str, scale: str, own: pd.DataFrame) -> Drawing:
@@ -235,7 +237,7 @@ def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *
             for k, (scale, rows) in enumerate(each)
         ]
         n = max(len(rows) for _, rows in each)
-        blocks += figure(panels, caption("differences", what=label, n=n, most=MOST_ROWS, level=level))
+        blocks += figure(panels, words("differences", what=label, n=n, most=MOST_ROWS, level=level))
     if ranking is not None:
         each = list(ranking.groupby("scale", sort=False))
         panels = [
@@ -243,7 +245,7 @@ def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *
             for k, (scale, rows) in enumerate(each)
         ]
         n = max(len(rows) for _, rows in each)
-        blocks = [*figure(panels, caption("ranking", n=n, most=MOST_RANKED, level=level)), *blocks]
+        blocks = [*figure(panels, words("ranking", n=n, most=MOST_RANKED, level=level)), *blocks]
     return blocks
 
 
@@ -256,13 +258,13 @@ def _differences(name: str, scale: str, rows: pd.DataFrame, what: str, label: st
         f"{shortened(a, most=20)} − {shortened(b, most=20)}" for a, b in zip(rows["first"], rows["second"], strict=True)
     ]
     some = f" The {MOST_ROWS} pairs of least p of {n_pairs:,}." if n_pairs > MOST_ROWS else ""
-    said = "".join(
+    description = "".join(
         f" {first} less {second}: {decimal(value)}."
         for first, second, value in rows[["first", "second", f"{what}_difference"]].head(12).itertuples(index=False)
     )
     return on_axes(
         name, partial(draw_differences, table=table, names=names, label=label), heading="" if alone else scale,
-        description=f"{label[0].upper()}{label[1:]} on {scale}.{some}{said}", height=height_of(len(rows)),
+        description=f"{label[0].upper()}{label[1:]} on {scale}.{some}{description}", height=height_of(len(rows)),
     )  # fmt: skip
 
 
@@ -282,7 +284,7 @@ def prediction_figures(table: pd.DataFrame, *, level: float) -> list[Block]:
             "predicted_accuracy", partial(draw_predicted, table=table), height=height_of(n, each=2),
             description=f"Predicted accuracy of {plural(n, 'system')}.",
         ),
-        caption("predicted_accuracy", level=level),
+        words("predicted_accuracy", level=level),
     )  # fmt: skip
 
 
@@ -298,11 +300,14 @@ def adaptive_figures(found: AdaptivePaths, *, wanted: float | None) -> list[Bloc
     """
     if found.paths.empty:
         return []
-    errors, said = partial(draw_errors_by_step, found=found, wanted=wanted), "The standard error falls with each item."
+    errors, description = (
+        partial(draw_errors_by_step, found=found, wanted=wanted),
+        "The standard error falls with each item.",
+    )
     return figure(
         on_axes("paths", partial(draw_paths, found=found), description="Ability after each item asked."),
-        caption("adaptive_paths"),
+        words("adaptive_paths"),
     ) + figure(
-        on_axes("errors_by_step", errors, description=said),
-        caption("errors_by_step"),
+        on_axes("errors_by_step", errors, description=description),
+        words("errors_by_step"),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from irtbench.report.pruning_tables import explain
+from irtbench.report.paper_tables import explain, ranges_of
 from irtbench.study.results import ScaleStudy, Study
 
 SCORE_COLUMNS = [
@@ -78,9 +78,8 @@ def scale_summary(scale: ScaleStudy) -> dict[str, Any]:
         "globally_good": pruning.globally_good,
     }
     if scale.scale is not None and scale.fitted is not None:
-        items = scale.scale.items
-        result["difficulty"] = [float(items.difficulty.min()), float(items.difficulty.max())]
-        result["discrimination"] = [float(items.discrimination.min()), float(items.discrimination.max())]
+        ends = list(ranges_of(scale.scale.items).values())
+        result |= {"difficulty": ends[:2], "discrimination": ends[2:]}
         result["fit"] = scale.fitted.summary()
     return result
 

@@ -131,7 +131,7 @@ def test_score_weights_the_norm_sample_to_a_population(pack: Path) -> None:
     plain, raked = found["plain"][0], found["raked"][0]
     assert raked["percentile"] < plain["percentile"] - 5
     # 200 people of weight .3 and 100 of 2.4: 300^2 / (18 + 576) = 151.5
-    assert "all: 300 people of the norm sample weighted to census.csv, who tell as much as 152" in found["raked"][1]
+    assert "all: 300 people of the norm sample weighted to census.csv, who are worth 152" in found["raked"][1]
     (scale,) = irtbench.load_bank(pack / "bank.json").scales
     assert scale.norms is not None
     by_hand = irtbench.raked_norms(scale.norms, {"land": {"de": 0.2, "fr": 0.8}})

@@ -9,7 +9,7 @@ import pytest
 
 from builders.command_line import refused, run, run_here
 from builders.commands_here import run_main
-from irtbench.cli.diagnose import FILES
+from irtbench.cli.items import FILES
 from irtbench.cli.main import BY_CTRL_C
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses

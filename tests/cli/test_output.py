@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from irtbench.cli import output
-from irtbench.cli.output import show_table, write_many_rows, write_table
+from irtbench.cli.output import Shown, tell, write_many_rows, write_table
 
 
 def table_of(n: int, texts: list[str]) -> pd.DataFrame:
@@ -45,11 +45,11 @@ def test_which_tables_go_the_short_way(tmp_path: Path) -> None:
 
 def test_of_a_long_table_the_ends_are_shown_and_where_the_rest_is(capsys: pytest.CaptureFixture[str]) -> None:
     table = pd.DataFrame({"name": [f"row{k}" for k in range(1_500)]})
-    show_table(table, rest=Path("t.csv"))
+    tell([Shown(table)], Path("t.csv"))
     said = capsys.readouterr().out
     assert len(said.splitlines()) < 50
     assert all(name in said for name in ("row0 ", "row26 ", "row1487 ", "row1499 "))
     assert "row27 " not in said
     assert "the first 27 and the last 13 of 1,500 rows; all are in t.csv" in said
-    show_table(table.head(40))
+    tell([Shown(table.head(40))], None)
     assert "all are in" not in capsys.readouterr().out

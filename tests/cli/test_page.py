@@ -11,16 +11,16 @@ from rich.cells import cell_len
 
 from builders.terminal import run_on_terminal
 from builders.valid_inputs import write_valid_inputs
+from irtbench.cli.output import Shown
 from irtbench.cli.page import CUT, screenful
-from irtbench.cli.shown_table import ShownTable
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=30)
 NAMES = st.from_regex(r"[a-z]{1,9}(_[a-z]{1,9}){0,2}", fullmatch=True)
 
 
 @st.composite
-def pages(draw: st.DrawFn) -> list[str | ShownTable]:
-    parts: list[str | ShownTable] = [draw(TEXTS) for _ in range(draw(st.integers(0, 3)))]
+def pages(draw: st.DrawFn) -> list[str | Shown]:
+    parts: list[str | Shown] = [draw(TEXTS) for _ in range(draw(st.integers(0, 3)))]
     for _ in range(draw(st.integers(0, 2))):
         n = draw(st.integers(0, 60))
         names = draw(st.lists(NAMES, min_size=1, max_size=8, unique=True))
@@ -28,7 +28,7 @@ def pages(draw: st.DrawFn) -> list[str | ShownTable]:
         columns: dict[str, object] = {
             name: rng.normal(size=n).tolist() if k % 2 else [draw(TEXTS)] * n for k, name in enumerate(names)
         }
-        parts.append(ShownTable(pd.DataFrame(columns), title=draw(TEXTS), rest="rest.csv"))
+        parts.append(Shown(pd.DataFrame(columns), title=draw(TEXTS), rest="rest.csv"))
     return [*parts, "next: irtbench score"]
 
 
@@ -38,7 +38,7 @@ def height(lines: list[str], width: int) -> int:
 
 @given(page=pages(), width=st.integers(10, 170), lines=st.integers(1, 60))
 def test_a_page_fits_on_the_screen_and_keeps_its_first_and_last_line(
-    page: list[str | ShownTable], width: int, lines: int
+    page: list[str | Shown], width: int, lines: int
 ) -> None:
     shown = screenful(page, width, lines)
     whole = screenful(page, width, 1_000_000)
@@ -57,7 +57,7 @@ def test_every_number_and_name_stands_in_a_table_that_may_be_as_long_as_it_likes
             "remarks": ["", "all right: at least this able"],
         }
     )
-    words = " ".join(" ".join(ShownTable(table).lines(width, 40)).split())
+    words = " ".join(" ".join(Shown(table).lines(width, 40)).split())
     assert all(text in words for text in ("0.123", "-1.500"))
     letters = words.replace(" ", "")
     for text in ("gpt-x", "43%", "66]", "llama"):
@@ -66,19 +66,19 @@ def test_every_number_and_name_stands_in_a_table_that_may_be_as_long_as_it_likes
 
 def test_where_columns_do_not_fit_beside_one_another_each_value_gets_a_line() -> None:
     table = pd.DataFrame({"who": ["a", "b"], "discrimination": [1.0, 2.0], "difficulty": [0.5, np.nan]})
-    assert ShownTable(table).lines(20, 40) == [
+    assert Shown(table).lines(20, 40) == [
         "who: a", "discrimination: 1.000", "difficulty: 0.500", "", "who: b", "discrimination: 2.000",
     ]  # fmt: skip
-    assert ShownTable(table).lines(30, 40)[1:] == [
+    assert Shown(table).lines(30, 40)[1:] == [
         "a            1.000      0.500",
         "b            2.000",
     ]
-    assert ShownTable(table).lines(60, 40)[0].startswith("┏━━━")
+    assert Shown(table).lines(60, 40)[0].startswith("┏━━━")
 
 
 def test_columns_names_are_folded_at_their_words() -> None:
     table = pd.DataFrame({"item_id": ["i1"], "proportion_correct": [0.5], "n_responses": [100]})
-    assert ShownTable(table).lines(31, 40) == [
+    assert Shown(table).lines(31, 40) == [
         "        proportion_",
         "item_id     correct n_responses",
         "i1            0.500         100",
@@ -86,7 +86,7 @@ def test_columns_names_are_folded_at_their_words() -> None:
 
 
 def test_tables_give_way_before_lines_do() -> None:
-    table = ShownTable(pd.DataFrame({"n": range(30)}), title="Numbers", rest="n.csv")
+    table = Shown(pd.DataFrame({"n": range(30)}), title="Numbers", rest="n.csv")
     shown = screenful(["first", table, "last"], 80, 24)
     assert (shown[0], shown[1], shown[-1], len(shown)) == ("first", "Numbers", "last", 23)
     # of 23 lines 3 are those, 4 the frame, 1 parts the rows, 1 says where the rest is: 14 rows

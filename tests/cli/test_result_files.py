@@ -138,7 +138,7 @@ def test_links_are_followed_to_folders_and_replaced_as_files(tmp_path: Path) -> 
 
 def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out" / "a.csv").mkdir(parents=True)
-    with pytest.raises(InputError, match="a folder stands where this file"):
+    with pytest.raises(InputError, match="is a folder; expected a file of this name"):
         write(tmp_path / "out", "a.csv", text="new")
     with pytest.raises(InputError, match="is a folder; expected a file"), output_file(tmp_path / "out"):
         pass

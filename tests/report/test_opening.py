@@ -11,7 +11,7 @@ from irtbench.building.removals import Removal
 from irtbench.diagnostics.distractors import MORE_THAN_KEY
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report import opening, scoring_figures
+from irtbench.report import html, scoring_figures
 from irtbench.report.blocks import MOST_NAMED, FigureOfPanels, Link, Sentence, item_anchor, linked_items
 from irtbench.report.drawing import figure_of
 from irtbench.report.prose import ANCHORS, LOGITS, POPULATION, unit_of_ability, where_people_are
@@ -33,7 +33,7 @@ def test_a_place_among_people_is_told_with_its_interval_and_whom_it_refers_to() 
     assert scoring_figures.place(ROW, ScoringSettings()) == "s on x is better than 43% [22, 66] of the people."
     by_group = ScoringSettings(norm="smoothed", norm_group=("country", "de"))
     said = scoring_figures.place(ROW, by_group)
-    assert said.endswith("of the people that the norm sample stands for with country de.")
+    assert said.endswith("of the people that the norm sample represents with country de.")
     without = scoring_figures.place(ROW | {"percentile": np.nan}, ScoringSettings(norm="empirical"))
     assert without == "s on x: ability −0.20; no percentile without a norm sample."
     assert (
@@ -94,7 +94,7 @@ def test_of_many_systems_the_percentiles_are_drawn_and_those_without_one_are_tol
     settings = SimpleNamespace(
         score=SimpleNamespace(scoring=lambda seed: ScoringSettings()), study=SimpleNamespace(seed=0)
     )
-    said = [words(sentence) for sentence in opening.results(study(system_scores=scores, settings=settings, bank=None))]
+    said = [words(sentence) for sentence in html.results_of(study(system_scores=scores, settings=settings, bank=None))]
     assert said == ["unknown on x: no percentile is given: no item was answered."]
 
     (block,) = scoring_figures.percentile_figures(scores, ScoringSettings())
@@ -130,13 +130,13 @@ def test_of_many_systems_some_at_even_ranks_are_drawn() -> None:
 
 def test_without_systems_the_scales_are_the_result() -> None:
     rejected = replace_pruning(scale("bad", scale=None), rejected="one ability does not fit")
-    said = [words(s) for s in opening.results(study(system_scores=None, scales=(scale(), rejected)))]
+    said = [words(s) for s in html.results_of(study(system_scores=None, scales=(scale(), rejected)))]
     assert said == [
         "x is a scale of 2 items; difficulties −1.00 to 1.00.",
         "bad is no scale: one ability does not fit.",
     ]
-    assert opening.lead((scale(), rejected)) == "1 of 2 scales retained, with 4 of 18 items (22%)."
-    assert opening.lead((rejected,)) == "No scale is retained."
+    assert html.lead((scale(), rejected)) == "1 of 2 scales retained, with 4 of 18 items (22%)."
+    assert html.lead((rejected,)) == "No scale is retained."
 
 
 def replace_pruning(of: ScaleStudy, **changes: Any) -> ScaleStudy:
@@ -151,22 +151,22 @@ def test_what_was_removed_stands_in_three_lines_with_links() -> None:
         Removal(3, "i9", "item_fit", "s_x2", 39.0, 0.001, 0.03),
         Removal(4, "t2", "local_dependence", "ld_x2", 39.0, 0.001, 0.03, "depends on t1"),
     )
-    line = opening._items_removed(removals, 30)
+    line = html._items_removed(removals, 30)
     assert words(line) == (
         "4 of 30 items were removed. Negative slope: i7; does not follow its curve: i8 and i9; "
         "depends on another item: t2."
     )
     assert [part.anchor for part in line if isinstance(part, Link)] == ["item-i7", "item-i8", "item-i9", "item-t2"]
-    assert words(opening._items_removed((), 30)) == "No item was removed."
-    assert words(opening._scales_rejected((scale(),))) == "No scale was rejected."
+    assert words(html._items_removed((), 30)) == "No item was removed."
+    assert words(html._scales_rejected((scale(),))) == "No scale was rejected."
     bad = replace_pruning(scale("bad"), rejected="CFI 0.4")
-    assert words(opening._scales_rejected((scale(), bad))) == "1 of 2 scales rejected: bad (CFI 0.4)."
+    assert words(html._scales_rejected((scale(), bad))) == "1 of 2 scales rejected: bad (CFI 0.4)."
 
 
 def test_items_that_the_data_or_the_prior_decide_about_are_named() -> None:
     found = {"prior_decides": ["i1"], "guessing_not_identified": ["i1", "i2"], "slope_not_identified": ["i2"]}
     fitted = SimpleNamespace(converged=True, summary=lambda: found | {"difficulty_not_identified": []})
-    said = opening.warnings([scale(fitted=fitted)], FitSettings(kind="3pl"))
+    said = html.warnings([scale(fitted=fitted)], FitSettings(kind="3pl"))
     assert [words(sentence) for sentence in said[:3]] == [
         "Scale x: slope not identified by the data: i2.",
         "Scale x: guessing not identified by the data: i1 and i2.",
@@ -174,7 +174,7 @@ def test_items_that_the_data_or_the_prior_decide_about_are_named() -> None:
         "give: i1.",
     ]
     assert Link("i2", "item-i2") in said[0]
-    assert not opening._hardly_told(scale(fitted=fitted, scale=None))
+    assert not any(html._items_to_read(scale(fitted=fitted, scale=None), FitSettings()).values())
 
 
 def test_warnings_name_the_items_concerned() -> None:
@@ -184,7 +184,7 @@ def test_warnings_name_the_items_concerned() -> None:
         scale(analysis=SimpleNamespace(options=options), doubts=("the slopes are all alike",)),
         checks=SimpleNamespace(guessing=test),
     )
-    said = opening.warnings((warned,), FitSettings())
+    said = html.warnings((warned,), FitSettings())
     assert [words(sentence) for sentence in said] == [
         "Scale x: the slopes are all alike.",
         "Scale x: a guessing parameter would fit 1 item significantly better, and the model has none for each item "
@@ -193,7 +193,7 @@ def test_warnings_name_the_items_concerned() -> None:
         "Scale x: kept, though the able miss them more often: i2.",
     ]
     assert all(Link("i2", "item-i2") in sentence for sentence in said[1:])
-    assert len(opening.warnings((warned,), FitSettings(kind="3pl"))) == 3
+    assert len(html.warnings((warned,), FitSettings(kind="3pl"))) == 3
 
 
 def test_addresses_differ_and_hold_nothing_to_be_escaped() -> None:

@@ -515,7 +515,7 @@ def test_poor_global_fit_is_cautioned(study):
 
 
 def test_screening_table(study):
-    table = table_of(paper_tables.screening_table, study)
+    table = study.outcomes.table()
     assert table["outcome"].tolist() == ["kept", "failed attention checks"]
     assert table["n_respondents"].tolist() == [253, 7]
     assert table["share"].tolist() == [253 / 260, 7 / 260]
@@ -636,7 +636,7 @@ def test_every_column_of_every_table_has_a_heading(study):
         name for name in functions if name.endswith("_table") and functions[name].__module__ == paper_tables.__name__
     ]
     tables = [table_of(functions[name], study) for name in own]
-    assert len(tables) == 13
+    assert len(tables) == 19
     companions = re.compile("^se_|_lower$|_upper$")
     system = study.system_scores["respondent_id"].iloc[0]
     tables.append(explanations.difficulty_table(study.system_explanation, system))

@@ -1,6 +1,5 @@
 """The part of the report that reads like the appendix of a paper: abilities, guessing, every removal."""
 
-import inspect
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
@@ -15,7 +14,7 @@ from irtbench.config import read_study
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
-from irtbench.report import pruning_prose, pruning_tables
+from irtbench.report import paper_tables, prose
 from irtbench.report.formatting import COLUMNS, decimal, p_value
 from irtbench.report.html import render_report
 from irtbench.report.tables import pruning_table
@@ -62,43 +61,43 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.mark.slow
 def test_abilities_are_counted_and_turned_to_the_scales(study: Study) -> None:
-    counted, turned = pruning_prose.abilities(study.dimensions, study.no_dimensions)
+    counted, turned = prose.abilities(study.dimensions, study.no_dimensions)
     assert "all 16 items and 600 respondents counts 2 abilities" in counted
     assert "100% of the items load most" in turned or "these do not: l3." in turned
-    eigenvalues = table_of(pruning_tables.eigenvalues_table, study)
+    eigenvalues = table_of(paper_tables.eigenvalues_table, study)
     assert eigenvalues["ability"].tolist()[:3] == [True, True, False]
-    models = table_of(pruning_tables.factor_models_table, study)
+    models = table_of(paper_tables.factor_models_table, study)
     assert models["model"].tolist() == ["1 factor", "2 factors", "3 factors"]
     assert models["df"].tolist()[1:] == [15, 14]
     assert models["likelihood_ratio"][1] > 300 > models["likelihood_ratio"][2]
-    loadings = table_of(pruning_tables.loadings_table, study).set_index("scale")
+    loadings = table_of(paper_tables.loadings_table, study).set_index("scale")
     assert loadings.loc["left", "loading_left"] > 0.4 > abs(loadings.loc["left", "loading_right"])
 
 
 @pytest.mark.slow
 def test_one_ability_and_two_stand_beside_each_other_with_the_test_of_guessing(study: Study) -> None:
-    table = table_of(pruning_tables.two_abilities_table, study)
+    table = table_of(paper_tables.two_abilities_table, study)
     assert table["model"].tolist() == ["one ability", "two abilities"] * 2
     right = study.scales[1].pruning
     assert right.checks is not None
     assert right.fit_before is not None
     assert table.loc[2, "cfi"] == right.fit_before.cfi
     assert table.loc[3, "likelihood_ratio"] == right.checks.two_against_one.statistic
-    guessing = table_of(pruning_tables.guessing_table, study).set_index("scale")
+    guessing = table_of(paper_tables.guessing_table, study).set_index("scale")
     assert guessing.loc["right", "p"] == right.checks.guessing.p.min()
     assert guessing["n_items"].tolist() == [7, 8]
-    assert pruning_prose.guessing(study.scales).startswith("Each of 15 items was given a guessing parameter by itself")
+    assert prose.guessing(study.scales).startswith("Each of 15 items was given a guessing parameter by itself")
 
 
 def test_items_that_are_guessed_are_named() -> None:
     tested = SimpleNamespace(item_ids=("i1", "i2"), guessing=np.array([0.25, 0.1]), p_adjusted=np.array([0.049, 0.05]))
     scale = SimpleNamespace(name="all", pruning=SimpleNamespace(checks=SimpleNamespace(guessing=tested)))
-    said = pruning_prose.guessing(cast(list[ScaleStudy], [scale]))
+    said = prose.guessing(cast(list[ScaleStudy], [scale]))
     assert said.endswith(f"It improves the likelihood significantly for i1 (all, c = {decimal(0.25)}).")
 
 
 def test_what_cannot_be_fitted_is_listed_before_any_model(study: Study) -> None:
-    before = table_of(pruning_tables.before_fit_table, study).set_index("item_id")
+    before = table_of(paper_tables.before_fit_table, study).set_index("item_id")
     assert before["reason"].to_dict() == {
         "l0": "taken out beforehand: ambiguous <wording>",
         "easy": "everybody was right",
@@ -111,7 +110,7 @@ def test_what_cannot_be_fitted_is_listed_before_any_model(study: Study) -> None:
 
 
 def test_every_round_says_what_left_and_why(study: Study) -> None:
-    table = table_of(pruning_tables.removals_table, study)
+    table = table_of(paper_tables.removals_table, study)
     removals = {r.item_id: r for scale in study.scales for r in scale.pruning.removals if r.round}
     assert set(table["item_id"]) == {*removals, ""}
     assert removals["l3"].reason == "negative_slope"
@@ -146,20 +145,19 @@ def test_the_page_shows_it_and_says_nothing_where_it_was_not_asked(study: Study)
 
 
 def test_every_column_has_a_heading(study: Study) -> None:
-    functions = dict(inspect.getmembers(pruning_tables, inspect.isfunction))
-    tables = [table_of(function, study) for name, function in functions.items() if name.endswith("_table")]
-    assert len(tables) == 7
+    about = ("eigenvalues", "factor_models", "loadings", "two_abilities", "guessing", "before_fit", "removals")
+    tables = [table_of(getattr(paper_tables, f"{name}_table"), study) for name in about]
     names = {name for table in tables for name in table.columns if not name.startswith("loading_")}
     assert names <= COLUMNS.keys()
 
 
 def test_rules_in_words_follow_the_rules() -> None:
-    paper = pruning_prose.rules(LALOR2016)
+    paper = prose.rules(LALOR2016)
     assert (
         paper.index("negative slope") < paper.index("S-X²") < paper.index("LD-X² if its p is at most 0.05 after Holm")
     )
     assert "a slope below 0.715" in paper
-    own = pruning_prose.rules(
+    own = prose.rules(
         PruneRules(
             order=("local_dependence", "item_fit"), at_once=3, min_items=12, min_per_group=2, protect=("a", "b"),
             exclude=(Exclusion("c", "typo"),),
@@ -169,7 +167,7 @@ def test_rules_in_words_follow_the_rules() -> None:
     assert "slope" not in own
     assert own.index("LD-X², up to 3 times, if its p is at most 0.05 by a bootstrap of 99 samples") < own.index("S-X²")
     assert "fewer than 12 items, no content group with fewer than 2 and a and b are kept by request" in own
-    assert "No rule removes other items." in pruning_prose.rules(KEEP_ALL)
+    assert "No rule removes other items." in prose.rules(KEEP_ALL)
 
 
 def small(*, two_booklets: bool = False) -> ResponseMatrix:

@@ -11,9 +11,8 @@ import pytest
 from builders.commands_here import run_main
 from builders.valid_inputs import write_valid_inputs
 from irtbench.report.blocks import FigureOfPanels, ItemsTable
-from irtbench.report.item_pages import bias_page, keys_page
 from irtbench.report.page import render_page
-from irtbench.report.system_pages import comparison_page
+from irtbench.report.result_pages import bias_page, comparison_page, keys_page
 
 MARKUP = "<script>alert(1)</script>"
 

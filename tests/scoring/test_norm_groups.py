@@ -199,7 +199,7 @@ def test_the_page_says_how_abilities_were_estimated(study) -> None:
     assert "their parameters count as known" in plain
     other = said(method="wle", item_error="draw", level=0.9, norm=None, norm_group={"group": "able"})
     assert "Warm’s weighted likelihood estimates (WLE), with 90% intervals from the information" in other
-    assert "of the population that the screened respondents with group able stand for;" in other
+    assert "of the population that the screened respondents with group able represent;" in other
     assert "by scoring again under drawn parameters" in other
     settings = replace(study.settings, model=replace(study.settings.model, population="estimated"))
     assert "under the population estimated with the items" in prose.method(settings)[-1]

@@ -1,4 +1,4 @@
-"""Pages of what is found of items: bias, keys, assemble; each opens with the result and ends with how to read it."""
+"""Pages of commands: bias, keys, assemble, score, compare; each opens with the result and ends with how to read it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.report.blocks import Block, ItemsTable, Sentence, drawn_options, item_anchor, linked_items, table
-from irtbench.report.captions import caption
 from irtbench.report.check_figures import bias_figures, key_figures
-from irtbench.report.formatting import decimal, listing, percent, plural, write_table
-from irtbench.report.page import MOST_SENTENCES, Page, first_rows, how_to_read, result_page
+from irtbench.report.formatting import decimal, listing, p_value, percent, plural, write_table
+from irtbench.report.page import MOST_ROWS, MOST_SENTENCES, Page, first_rows, how_to_read, result_page
 from irtbench.report.scale_figures import form_figures
+from irtbench.report.scoring_figures import comparison_figures, percentile_figures, places, score_figures
+from irtbench.report.wording import words
+from irtbench.scoring.percentiles import as_given
+from irtbench.scoring.scores import ScoringSettings
 
 if TYPE_CHECKING:
     from irtbench.building.assembly import AssembledForms
@@ -62,7 +66,7 @@ def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[B
         outcome=["differs" if item in set(flagged) else "" for item in worst["item_id"]]
     )
     rows = ItemsTable(
-        caption("table_bias", more=more), write_table(shown),
+        words("table_bias", more=more), write_table(shown),
         anchors=[item_anchor(item) for item in worst["item_id"]], filters=("outcome", "size", "ets_class", "r2_class"),
         words="item, size …",
     )  # fmt: skip
@@ -114,7 +118,7 @@ def keys_page(
     drawn = {item_anchor(str(item)): drawn_options(own) for item, own in known}
     shown = first.assign(outcome=["looks wrong" if p > suspicious else "" for p in first["p_wrong_key"]])
     rows = ItemsTable(
-        caption("table_keys", more=more),
+        words("table_keys", more=more),
         write_table(shown), anchors=[item_anchor(item) for item in first["item_id"]], details={"items": drawn},
         filters=("outcome", "key", "proposed"), words="item, option …",
     )  # fmt: skip
@@ -155,7 +159,7 @@ def forms_page(scales: Sequence[Scale], found: AssembledForms) -> Page:
     shown = details[[name for name in names if name in details and not (name == "form" and forms == 1)]]
     unique = details["item_id"].is_unique
     rows = ItemsTable(
-        caption("table_form_items", n_forms=forms), write_table(shown),
+        words("table_form_items", n_forms=forms), write_table(shown),
         anchors=[item_anchor(item) for item in details["item_id"]] if unique else (),
         filters=("form", "scale", "group"), words="item, text …",
     )  # fmt: skip
@@ -164,7 +168,7 @@ def forms_page(scales: Sequence[Scale], found: AssembledForms) -> Page:
         *form_figures(scales, found),
         *table(
             precision,
-            caption("table_form_precision"),
+            words("table_form_precision"),
         ),
         rows,
     ]
@@ -176,3 +180,125 @@ def forms_page(scales: Sequence[Scale], found: AssembledForms) -> Page:
     )
     return result_page("form assemble", "A short form" if forms == 1 else "Short forms", f"{many}; {best}.", results,
                  [*blocks, *reading])  # fmt: skip
+
+
+BELOW = {
+    "normal": "the share of the population below",
+    "empirical": "the share of the norm sample below",
+    "smoothed": "the share below of the population that the norm sample represents",
+}
+ADJUSTMENTS = {"holm": "Holm’s method", "fdr_bh": "Benjamini and Hochberg’s false discovery rate"}
+
+
+def score_page(bank: ItemBank, scores: pd.DataFrame, scoring: ScoringSettings) -> Page:
+    """Scores of systems: where each is among people, and every score.
+
+    Parameters
+    ----------
+    bank
+        That they were scored on.
+    scores
+        Contents of scores.csv.
+    scoring
+        How they were scored.
+    """
+    shown = [
+        "respondent_id", "scale", "n_items", "n_correct", "accuracy", "theta", "theta_lower", "theta_upper",
+        "percentile", "percentile_lower", "percentile_upper", "percentile_empirical", "person_fit", "flags",
+        "percentile_flags",
+    ]  # fmt: skip
+    first, more = first_rows(as_given(scores), "score")
+    rows = ItemsTable(
+        words("table_scores", level=scoring.level, more=more),
+        write_table(first[[name for name in shown if name in first]]),
+        noun="score", filters=("respondent_id", "scale"), words="system, scale, remark …",
+    )  # fmt: skip
+    group = "" if scoring.norm_group is None else f" with {scoring.norm_group[0]} {scoring.norm_group[1]}"
+    n_systems = scores["respondent_id"].nunique()
+    reading = how_to_read(
+        f"Ability θ is on the scale of the bank. Percentile: {BELOW[scoring.norm]}{group}, with the error of ability "
+        "and of the norm sample in its interval; rank in the sample: the share of the norm sample below.",
+        "No percentile is given for too few items, items that say too little about this ability, or answers unlike a "
+        "person’s; the last column says why.",
+        "Person fit lz* is clearly negative where easy items are missed and hard ones solved; one person in twenty is "
+        "below −1.645.",
+    )
+    lead = f"{plural(n_systems, 'system')} scored on {plural(len(bank.scales), 'scale')}."
+    figures = percentile_figures(scores, scoring, bank.respondents)
+    figures += score_figures(bank.scales, scores, level=scoring.level)
+    return result_page("score", "Scores", lead, places(scores, scoring, bank.respondents), [*figures, rows, *reading])
+
+
+def comparison_page(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, level: float, adjustment: str) -> Page:
+    """Comparisons of systems in pairs: which differ, the ranking, and every pair.
+
+    Parameters
+    ----------
+    comparison, ranking
+        Contents of comparison.csv and of ranking.csv; None without a bank.
+    level
+        Coverage of the intervals.
+    adjustment
+        How p was adjusted.
+    """
+    what = "accuracy" if ranking is None else "theta"
+    word = "accuracy" if ranking is None else "ability"
+    alpha = 1 - level
+    differ = comparison[comparison[f"{what}_p_adjusted"] < alpha]
+    lead = (
+        f"{len(differ)} of {plural(len(comparison), 'pair')} differ significantly in {word} "
+        f"(adjusted p below {alpha:.3g})."
+    )
+    clearest = differ.sort_values(f"{what}_p_adjusted", kind="stable").head(MOST_SENTENCES)
+    several = comparison["scale"].nunique() > 1
+    results: list[Sentence] = []
+    if ranking is None:
+        results = [
+            (_difference(row, what, word, f" on {row['scale']}" * several),) for row in clearest.to_dict("records")
+        ]
+        if len(clearest) < len(differ):
+            results.insert(0, (f"The {len(clearest)} with the smallest p:",))
+    shown = {"scale": "scale", "first": "first", "second": "second", "n_items": "n_items"}
+    for kind in ("accuracy", "theta", "percentile"):
+        shown |= {f"{kind}_difference": f"{kind}_difference", f"{kind}_lower": f"{kind}_difference_lower",
+                  f"{kind}_upper": f"{kind}_difference_upper", f"{kind}_p_adjusted": f"{kind}_p_adjusted"}  # fmt: skip
+    columns = [name for name in shown if name in comparison]
+    pairs = comparison[columns].rename(columns=shown)
+    pairs = pairs[["first", "second", *(name for name in pairs if name not in ("first", "second"))]]
+    if len(pairs) > MOST_ROWS:
+        pairs = pairs.sort_values(f"{what}_p_adjusted", kind="stable")
+    first, more = first_rows(pairs, "pair")
+    rows = ItemsTable(
+        words("table_pairs", level=level, more=more),
+        write_table(first), noun="pair", filters=("scale", "first", "second"), words="system, scale …",
+    )  # fmt: skip
+    blocks: list[Block] = [*comparison_figures(comparison, ranking, level=level)]
+    if ranking is not None:
+        names = [
+            *("rank", "rank_lower", "rank_upper", "respondent_id", "scale", "theta", "theta_lower", "theta_upper"),
+            *("percentile", "percentile_lower", "percentile_upper", "probability_best", "indistinguishable_from"),
+        ]
+        ranked = ranking[names].assign(indistinguishable_from=ranking["indistinguishable_from"].str.replace(";", ", "))
+        blocks += table(ranked.head(MOST_ROWS), words("table_ranking", n=len(ranked), most=MOST_ROWS))
+    blocks.append(rows)
+    how = ADJUSTMENTS.get(adjustment, adjustment)
+    blocks += how_to_read(
+        f"p is two-sided and adjusted for the number of pairs by {how}. Intervals are not adjusted: one that leaves 0 "
+        "out is no proof where there are many pairs.",
+        "Accuracy compares the systems on the same items, item by item. Ability weighs each item by what it tells, and "
+        "its error includes that of the items." if ranking is not None
+        else "Accuracy compares the systems on the same items, item by item.",
+    )  # fmt: skip
+    return result_page("compare", "Comparison of systems", lead, results, blocks)
+
+
+def _difference(row: Mapping[Any, Any], what: str, word: str, on: str) -> str:
+    first, second, d = row["first"], row["second"], row[f"{what}_difference"]
+    better, worse = (first, second) if d > 0 else (second, first)
+    ends = sorted(abs(row[f"{what}_{end}"]) if row[f"{what}_{end}"] * d > 0 else -abs(row[f"{what}_{end}"])
+                  for end in ("lower", "upper"))  # fmt: skip
+    digits = 2 if what == "theta" else 3
+    return (
+        f"{better} is better than {worse}{on}: {word} higher by {decimal(abs(d), digits)} "
+        f"[{decimal(ends[0], digits)}, {decimal(ends[1], digits)}], adjusted p {p_value(row[f'{what}_p_adjusted'])}."
+    )
