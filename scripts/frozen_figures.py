@@ -46,7 +46,7 @@ COMMANDS: dict[str, str] = {
     "snli": f"fit {SNLI}/responses_4gs.csv.gz -o OUT --prior weak",
     "snli 3pl": f"fit {SNLI}/responses_4gs.csv.gz -o OUT --model 3pl",
     "snli 4pl": f"fit {SNLI}/responses_4gs.csv.gz -o OUT --model 4pl",
-    "snli testlets": f"fit {SNLI}/responses_4gs.csv.gz -o OUT --testlets gold --items {SNLI}/items.csv",
+    "snli testlets": f"fit {SNLI}/responses_4gs.csv.gz -o OUT --testlets gold --item-table {SNLI}/items.csv",
     "lsat anchored": f"fit {LSAT} -o OUT --anchors HERE/lsat_2pl/bank.json",
     "snli posterior": f"fit {SNLI}/responses_4gs.csv.gz -o OUT --prior weak --posterior normal --seed 1",
     "snli diagnosed": f"items diagnose {SNLI}/responses_4gs.csv.gz --items HERE/snli/items.csv -o OUT",
