@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.place import text_hash
-from irtbench.data.responses import Responses, hash_of
+from irtbench.data.responses import ResponseMatrix, Responses, hash_of
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,12 @@ class Checkpoint:
 
 
 def to_plain(value: Any) -> Any:
-    """Dataclasses, tuples, mappings, arrays and tables as JSON values; every float survives to the last bit."""
+    """Dataclasses, tuples, mappings, arrays and tables as JSON values; every float survives to the last bit.
+
+    Responses become None: they are written apart, where they are at all.
+    """
+    if isinstance(value, ResponseMatrix):
+        return None
     if type(value) in PLAIN:
         return value
     if is_dataclass(value) and not isinstance(value, type):
@@ -103,6 +108,8 @@ def is_array(hint: Any) -> bool:
 
 def from_plain(hint: Any, value: Any) -> Any:
     """Inverse of `to_plain` for a value of the type that the hint names."""
+    if hint is ResponseMatrix:
+        return None
     if get_origin(hint) in (Union, types.UnionType):
         if value is None:
             return None

@@ -360,12 +360,11 @@ def _lean(scale: ScaleStudy) -> ScaleStudy:
         for r in scale.pruning.rounds
     ]
     pruning = replace(scale.pruning, rounds=tuple(rounds))
-    nobody = ResponseMatrix(np.empty((0, 0)), (), ())
     own = None if scale.scale is None else replace(scale.scale, joint_error=None)
     of_all = scale.of_all
     if of_all is not None and of_all.fitted is not None:
         of_all = replace(of_all, fitted=replace(of_all.fitted, joint_error=None))
-    return replace(scale, responses=nobody, pruning=pruning, scale=own, abilities=None, of_all=of_all)
+    return replace(scale, pruning=pruning, scale=own, abilities=None, of_all=of_all)
 
 
 def _without_unused(plain: dict[str, Any]) -> dict[str, Any]:

@@ -71,10 +71,10 @@ def test_a_system_may_be_of_another_format_than_the_crowd(tmp_path: Path) -> Non
     settings = read_study(study(tmp_path, data))
     read = read_data(settings)
     assert read.responses.n_respondents == N
-    (systems,) = read_systems(settings, read.items)
-    assert set(systems.responses.respondent_ids) == set(RESPONSES.respondent_ids[:2])
-    order = [systems.responses.respondent_ids.index(name) for name in RESPONSES.respondent_ids[:2]]
-    np.testing.assert_array_equal(systems.responses.values[order], RESPONSES.values[:2])
+    ((_, systems),) = read_systems(settings, read.items)
+    assert set(systems.respondent_ids) == set(RESPONSES.respondent_ids[:2])
+    order = [systems.respondent_ids.index(name) for name in RESPONSES.respondent_ids[:2]]
+    np.testing.assert_array_equal(systems.values[order], RESPONSES.values[:2])
 
 
 def test_submissions_that_prolific_does_not_count_are_left_out(tmp_path: Path) -> None:
