@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation import fit as svi
+from irtbench.estimation import scale_fit
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.marginal import e_step, fisher_scoring, m_step
@@ -95,7 +95,7 @@ def in_one_batch() -> Iterator[None]:
 @contextmanager
 def without_rough_start() -> Iterator[None]:
     """Starting values from correlations, with no steps on a smaller problem first."""
-    with patch.object(svi, "rough_start", lambda problem: RoughStart(problem.starting_values())):
+    with patch.object(scale_fit, "rough_start", lambda problem: RoughStart(problem.starting_values())):
         yield
 
 

@@ -11,7 +11,7 @@ import torch
 from builders.problem import make_problem
 from builders.simulated import drawn
 from irtbench.data.input_error import InputError
-from irtbench.estimation import fit as svi
+from irtbench.estimation import scale_fit
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal import mode
 from irtbench.estimation.marginal import observed_information as uncertainty
@@ -109,7 +109,7 @@ def test_a_start_from_coarse_nodes_changes_the_steps_and_not_the_maximum(
     responses = drawn(1200, 12)
     settings = FitSettings(kind="3pl", prior=prior, standard_errors=False, tolerance=1e-6)
     coarse = fit_model(responses, settings)
-    monkeypatch.setattr(svi, "rough_start", lambda problem: RoughStart(problem.starting_values()))
+    monkeypatch.setattr(scale_fit, "rough_start", lambda problem: RoughStart(problem.starting_values()))
     plain = fit_model(responses, settings)
     assert coarse.converged
     assert plain.converged
