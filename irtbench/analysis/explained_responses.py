@@ -106,7 +106,7 @@ def explain_responses(
     device
         As in `FitSettings`.
     progress
-        Told of each update.
+        Called with a line about each update.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -83,24 +83,27 @@ def one_more_factor(
     observed = replace(likelihood_ratio(smaller, larger), p=np.nan)
     if n_samples == 0:
         return replace(observed, note=NOT_ASKED)
-    rng = np.random.default_rng([checked_seed(seed), smaller.n_factors])
-    exceed, began = 0, time.monotonic()
-    for number in range(1, n_samples + 1):
-        left = time_left(time.monotonic() - began, number - 1, n_samples)
-        progress(
-            f"{larger.n_factors} factors against {smaller.n_factors}: sample {number} of at most {n_samples}{left}"
-        )
+    rng, exceed = np.random.default_rng([checked_seed(seed), smaller.n_factors]), 0
+    what = f"{larger.n_factors} factors against {smaller.n_factors}"
+    for number in counted_samples(n_samples, what, progress):
         sample = draw_sample(responses, smaller, rng)
         if sample is None:
             return replace(observed, note=NO_SAMPLE)
-        models = (
-            fit_factors(sample, model.n_factors, seed=seed, standard_errors=False, device=device)
-            for model in (smaller, larger)
-        )
+        both = (smaller.n_factors, larger.n_factors)
+        models = (fit_factors(sample, n, seed=seed, standard_errors=False, device=device) for n in both)
         exceed += likelihood_ratio(*models).statistic >= observed.statistic
         if exceed == ENOUGH_EXCEED:
             return replace(observed, p=exceed / number, n_samples=number)
     return replace(observed, p=(exceed + 1) / (n_samples + 1), n_samples=n_samples)
+
+
+def counted_samples(n_samples: int, what: str, progress: Callable[[str], None]) -> Iterator[int]:
+    """Numbers from 1, each with a line about the time that is left."""
+    began = time.monotonic()
+    for number in range(1, n_samples + 1):
+        left = time_left(time.monotonic() - began, number - 1, n_samples)
+        progress(f"{what}: sample {number} of at most {n_samples}{left}")
+        yield number
 
 
 def draw_sample(responses: ResponseMatrix, model: FactorModel, rng: np.random.Generator) -> ResponseMatrix | None:

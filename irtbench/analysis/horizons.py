@@ -191,7 +191,7 @@ def time_horizon(
     device
         As in `FitSettings`.
     progress
-        Told of each update.
+        Called with a line about each update.
 
     Raises
     ------

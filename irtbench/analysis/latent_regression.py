@@ -17,6 +17,7 @@ from irtbench.data.readers.long_table import with_known_names
 from irtbench.data.readers.table import MISSING, demand_columns, read_table
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.theta_posterior import (
     STANDARD_NORMAL,
@@ -171,13 +172,31 @@ def ability_regression(
     data, known = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     known = known_items(data, known)
     terms, x = design_of(covariates, data.respondent_ids)
-    step = min(step_for_any_pattern(known, STANDARD_NORMAL), 0.1)
-    low, high = np.quantile(known.difficulty[np.isfinite(known.difficulty)], [0.05, 0.95])
-    low, high = min(low, 0.0) - REACH, max(high, 0.0) + REACH  # a scale may lie far from 0
-    nodes = np.linspace(low, high, min(MOST_NODES, int((high - low) / step) + 1))
+    nodes = nodes_of(known)
     q, r = np.linalg.qr(x)  # terms that are orthogonal and of like size, whatever their units
     q, r = q * np.sqrt(len(x)), r / np.sqrt(len(x))
     likelihoods = log_likelihood(data.correct, nodes, known, trials=data.trials)
+    at, covariance, total = maximised(likelihoods, nodes, q)
+    back = np.eye(at.size)
+    back[:-1, :-1] = np.linalg.inv(r)
+    effects, sigma = back[:-1, :-1] @ at[:-1], float(np.exp(at[-1]))
+    explained = float((x @ effects).var())
+    return AbilityRegression(
+        data.respondent_ids, terms, effects, sigma, back @ covariance @ back.T,
+        explained / (explained + sigma**2), total, x, nodes, likelihoods,
+    )  # fmt: skip
+
+
+def nodes_of(items: ItemParameters) -> Array:
+    """Abilities about the items and 0, from which a scale may lie far, close enough for any pattern."""
+    step = min(step_for_any_pattern(items, STANDARD_NORMAL), 0.1)
+    low, high = np.quantile(items.difficulty[np.isfinite(items.difficulty)], [0.05, 0.95])
+    low, high = min(low, 0.0) - REACH, max(high, 0.0) + REACH
+    return np.linspace(low, high, min(MOST_NODES, int((high - low) / step) + 1))
+
+
+def maximised(likelihoods: Array, nodes: Array, q: Array) -> tuple[Array, Array, float]:
+    """Effects of orthogonal terms and log sigma, their covariance by the observed information, the log-likelihood."""
 
     def minus(parameters: Array) -> tuple[float, Array]:
         joint = likelihoods + log_prior(parameters, q, nodes)
@@ -190,20 +209,13 @@ def ability_regression(
         return -float(total.sum()), -gradient
 
     start = estimate_start(likelihoods, nodes, q)
-    found = minimize(minus, start, jac=True, method="BFGS", options={"gtol": 1e-6 * len(x)})
+    found = minimize(minus, start, jac=True, method="BFGS", options={"gtol": 1e-6 * len(q)})
     at = found.x
     hessian = np.array([(minus(at + h)[1] - minus(at - h)[1]) / (2 * STEP) for h in STEP * np.eye(at.size)])
     hessian = (hessian + hessian.T) / 2
     if not np.isfinite(hessian).all() or np.linalg.eigvalsh(hessian).min() <= 0:
         raise InputError("ability regression: the responses do not determine the effects; expected more of them")
-    back = np.eye(at.size)
-    back[:-1, :-1] = np.linalg.inv(r)
-    effects, sigma = back[:-1, :-1] @ at[:-1], float(np.exp(at[-1]))
-    explained = float((x @ effects).var())
-    return AbilityRegression(
-        data.respondent_ids, terms, effects, sigma, back @ np.linalg.inv(hessian) @ back.T,
-        explained / (explained + sigma**2), -float(found.fun), x, nodes, likelihoods,
-    )  # fmt: skip
+    return at, np.linalg.inv(hessian), -float(found.fun)
 
 
 def estimate_start(likelihoods: Array, nodes: Array, q: Array) -> Array:

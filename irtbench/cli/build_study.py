@@ -104,16 +104,16 @@ class StudyToBuild:
             progress(f"reading {settings.data.answers}")
             yield read_data(settings), self.sample
             return
-        beside = None if self.cache is not None or unfinished is None else unfinished / ENCODED
+        own_cache = None if self.cache is not None or unfinished is None else unfinished / ENCODED
         named = None if settings.data.answers.exists() else {table.place: hash_of(table)}
         reading = reading_of(settings.data)
         try:
-            with encoded(table, reading, beside or self.cache, progress, is_cache=beside is None) as stored:
+            with encoded(table, reading, own_cache or self.cache, progress, is_cache=own_cache is None) as stored:
                 yield read_data(settings, stored, table, named=named), self.sample or enough_to_prune(stored)
                 self._tell(END, stored)
         except InputError:  # the run will not go on as it is
-            if beside is not None:
-                shutil.rmtree(beside, ignore_errors=True)
+            if own_cache is not None:
+                shutil.rmtree(own_cache, ignore_errors=True)
             raise
 
     def carry_out(
@@ -167,13 +167,17 @@ class StudyToBuild:
     def follow(self) -> None:
         """Do what the first process says, to the end."""
         assert self.ranks is not None
-        while (told := json.loads(self.ranks.text_from_first("")))["what"] != END:
-            data = responses_told(told["data"])
-            if told["what"] == FIT:
+        while (message := json.loads(self.ranks.text_from_first("")))["what"] != END:
+            data = shared_responses(message["data"])
+            if message["what"] == FIT:
                 self._fit(data)
             else:
                 self._score(
-                    irtbench.load_bank(data.folder / BANK), data, told["file"], told["role"], columns=told["columns"]
+                    irtbench.load_bank(data.folder / BANK),
+                    data,
+                    message["file"],
+                    message["role"],
+                    columns=message["columns"],
                 )
         self.ranks.wait_for_all()
 
@@ -199,7 +203,7 @@ class StudyToBuild:
         if self.cache is not None:
             ranks.keep_passes(data)
         fitted = irtbench.fit_model(data, self.settings.model, seed=self.settings.study.seed, ranks=ranks)
-        ranks.wait_for_all()  # all have read what they were told to fit
+        ranks.wait_for_all()  # all have read what they were asked to fit
         if ranks.kept is not None and ranks.is_first:
             ranks.kept.remove()
         ranks.kept = None
@@ -233,16 +237,16 @@ class StudyToBuild:
             (data.folder / BANK).unlink()
 
 
-def responses_told(told: dict[str, Any]) -> irtbench.StoredResponses:
+def shared_responses(message: dict[str, Any]) -> irtbench.StoredResponses:
     """The responses that the first process named."""
-    folder = Path(told["folder"])
+    folder = Path(message["folder"])
     arrays = {
-        name: None if told[name] is None else np.array(told[name], dtype=np.int64)
+        name: None if message[name] is None else np.array(message[name], dtype=np.int64)
         for name in ("n_by_item", "n_correct_by_item", "columns")
     }
-    places = np.load(folder / PLACES, allow_pickle=False) if told["places"] else None
+    places = np.load(folder / PLACES, allow_pickle=False) if message["places"] else None
     return irtbench.StoredResponses(
-        **told | arrays | {"folder": folder, "places": places, "item_ids": tuple(told["item_ids"])}
+        **message | arrays | {"folder": folder, "places": places, "item_ids": tuple(message["item_ids"])}
     )
 
 

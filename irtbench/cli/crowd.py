@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -482,16 +483,6 @@ def agree(
     contradicted = by_item.loc[by_item["contradicts_key"], "item_id"].tolist()
     found = {"overall": asdict(overall), "by_label": {label: asdict(result) for label, result in by_label.items()}}
     found |= {"contradicts_key": contradicted} | ({} if near is None else {"ordered": asdict(near)})
-    rows = [
-        {
-            "items": name,
-            **{column: getattr(result, column) for column in SHOWN_OF_AGREEMENT},
-            "interval": f"{result.krippendorff_lower:.3f} to {result.krippendorff_upper:.3f}",
-            "gwet_ac1": result.gwet_ac1,
-            "interval ": f"{result.gwet_lower:.3f} to {result.gwet_upper:.3f}",
-        }
-        for name, result in {"all": overall, **by_label}.items()
-    ]
     people = None
     if run.output is not None:
         people = irtbench.evaluation.respondent_agreement(given, items=known, gold=labels).table()
@@ -501,12 +492,27 @@ def agree(
 
     return Outcome(
         json=found, words=[
-            Shown(pd.DataFrame(rows), rest="agreement.json"),
+            Shown(shown_agreement({"all": overall, **by_label}), rest="agreement.json"),
             near is not None and Shown(shown_ordered(near)),
             bool(contradicted) and f"the majority contradicts the key of item {name_first(contradicted)}",
         ], figures=lambda: report.agreement_figures(overall, by_label, by_item),
         files={"agreement.json": found, "item_agreement.csv": by_item, "respondent_agreement.csv": people},
     )  # fmt: skip
+
+
+def shown_agreement(found: Mapping[str, irtbench.evaluation.Agreement]) -> pd.DataFrame:
+    """A row for all items and for each label, with the coefficients and their intervals."""
+    rows = [
+        {
+            "items": name,
+            **{column: getattr(result, column) for column in SHOWN_OF_AGREEMENT},
+            "interval": f"{result.krippendorff_lower:.3f} to {result.krippendorff_upper:.3f}",
+            "gwet_ac1": result.gwet_ac1,
+            "interval ": f"{result.gwet_lower:.3f} to {result.gwet_upper:.3f}",
+        }
+        for name, result in found.items()
+    ]
+    return pd.DataFrame(rows)
 
 
 def shown_ordered(near: irtbench.evaluation.OrderedAgreement) -> pd.DataFrame:

@@ -154,7 +154,6 @@ def breakdown(
         "parameters": parameters,
         "seed": run.seed,
     }
-
     shown = accuracy[accuracy["respondent_id"].isin(data.respondent_ids[:MOST_SYSTEMS])]
     by_type = shown.pivot(index="type", columns="respondent_id", values="accuracy")
     return Outcome(

@@ -87,24 +87,15 @@ def show(
 
     if export is not None and run.output is None:
         raise InputError("--export: expected a folder for them, -o DIR")
-    if item_column and texts is None:
-        raise InputError("--item-column says something of the items: expected --items ITEMS with it")
-    known = irtbench.read_bank(bank, categories=True)
-    if texts is not None:
-        known = with_texts(known, texts, named("--item-column", item_column))
+    known = with_texts(irtbench.read_bank(bank, categories=True), texts, named("--item-column", item_column))
     if norm != "normal" and (without := [scale.name for scale in known.scales if scale.norms is None]):
         raise InputError(f"--norm {norm}: scale {without[0]} has no norm sample; expected --norm normal")
     scales = {scale.name: scale for scale in known.scales}
     maps = {name: irtbench.item_map(scale) for name, scale in scales.items()}
-    sums = {
-        name: irtbench.sum_score_table(scale, norm=norm)
-        for name, scale in scales.items()
-        if scale.items.n_items <= MOST_ITEMS
-    }
-    precision = {
-        name: irtbench.measurement_precision(scale.items, population=scale.population or STANDARD_NORMAL)
-        for name, scale in scales.items()
-    }
+    few = {name: scale for name, scale in scales.items() if scale.items.n_items <= MOST_ITEMS}
+    sums = {name: irtbench.sum_score_table(scale, norm=norm) for name, scale in few.items()}
+    about = {name: scale.population or STANDARD_NORMAL for name, scale in scales.items()}
+    precision = {name: irtbench.measurement_precision(scales[name].items, population=about[name]) for name in scales}
     by_item, by_score, by_theta = (
         stacked({name: found.table() for name, found in each.items()}) for each in (maps, sums, precision)
     )
@@ -118,7 +109,6 @@ def show(
     if run.output is not None and not any(scale.items.categories for scale in known.scales):
         half = max(1, min(scale.items.n_items for scale in known.scales) // 2)
         next_one = next_command("form", "assemble", bank, "--length", half, "-o", run.output / "form")
-
     return Outcome(
         json={"card": card, "items": by_item, "score_table": by_score}, files=files,
         words=bank_in_words(known, maps, sums, most, next_one),
@@ -126,8 +116,12 @@ def show(
     )  # fmt: skip
 
 
-def with_texts(bank: irtbench.ItemBank, file: Path, columns: dict[str, str]) -> irtbench.ItemBank:
-    """The bank with what a table of items says of its items in place of what it says itself."""
+def with_texts(bank: irtbench.ItemBank, file: Path | None, columns: dict[str, str]) -> irtbench.ItemBank:
+    """The bank with what a table of items, if there is one, says of its items in place of what it says itself."""
+    if file is None:
+        if columns:
+            raise InputError("--item-column says something of the items: expected --items ITEMS with it")
+        return bank
     details = irtbench.read_items(file, columns=columns)
     wanted = [item for scale in bank.scales for item in scale.items.item_ids]
     if missing := sorted(set(wanted) - set(details.scale_items)):
@@ -204,8 +198,12 @@ class FromDisk:
     cache: Cache = None
     allow_address: AllowAddress = field(default_factory=list)
 
-    def read(self, file: Path, reading: Reading, run: Run) -> tuple[irtbench.ResponseMatrix, Sampled | None]:
+    def read(
+        self, file: Path, items: irtbench.ItemParameters, reading: Reading, run: Run
+    ) -> tuple[irtbench.ResponseMatrix, Sampled | None]:
         """All responses of a file or, of a table that is encoded on disk, those of some respondents drawn at random."""
+        if items.categories is not None:
+            return items.categories.matrix(reading.scores(file, labels_of([items.categories]))), None
         table = large_table(file, reading, allow_address=self.allow_address)
         if table is None:
             return reading.matrix(file), None
@@ -244,8 +242,8 @@ def diagnose(
     whole is not, and there is no infit_outfit.csv.
 
     The bootstrap refits the model of the items, 2PL or 3PL, to simulated responses, with the prior that `fit` takes for
-    it when none is named. It ends early where ten samples show that no pair is dependent; on how many samples p stands
-    is in local_dependence.csv (bootstrap_samples).
+    it when none is named. It ends early where ten samples show that no pair is dependent; the number of samples is
+    in local_dependence.csv (bootstrap_samples).
 
     Of a table that `fit` reads from disk, Parquet of more than ten million fields, a random sample of the respondents
     is analysed (--sample, --seed); the output says so, and global_fit.json has sampled_from and sample_seed.
@@ -256,30 +254,19 @@ def diagnose(
     from irtbench.study.diagnosis import diagnose as diagnosis_of
 
     parameters = irtbench.read_parameters(items, upper_asymptotes=True, categories=True)
-    if parameters.categories is None:
-        given, drawn = from_disk.read(responses, reading, run)
-    else:
-        scores = reading.scores(responses, labels_of([parameters.categories]))
-        given, drawn = parameters.categories.matrix(scores), None
+    given, drawn = from_disk.read(responses, parameters, reading, run)
     data = given.select_items(parameters.item_ids).answered()
     found = diagnosis_of(
         data, parameters, read_population(items), n_samples=bootstrap, seed=run.seed, progress=run.progress
     )
     whole = found.figures["global_fit.json"] | ({} if drawn is None else drawn.stated)
+    single = found.figures | {"global_fit.json": whole, "not_available.json": found.reasons}
     persons = found.tables["person_fit.csv"]
-    single = {"global_fit.json": whole, "reliability.json": found.figures["reliability.json"]}
-    single["not_available.json"] = found.reasons
-
+    shown = {name: found.tables[name] for name in ("item_fit.csv", "local_dependence.csv")} | single
+    files: dict[str, Any] = {name: table for name, table in found.tables.items() if name not in found.reasons}
     return Outcome(
-        json={
-            "item_fit": found.tables["item_fit.csv"],
-            "local_dependence": found.tables["local_dependence.csv"],
-            "global_fit": whole,
-            "reliability": single["reliability.json"],
-            "not_available": found.reasons,
-        },
-        files={name: table for name, table in found.tables.items() if name not in found.reasons}
-        | {name: values or None for name, values in single.items()},
+        json={Path(name).stem: values for name, values in shown.items()},
+        files=files | {name: values or None for name, values in single.items()},
         figures=lambda: report.diagnosis_figures(
             data, parameters, found.abilities.theta, precision=found.precision, item_fit=found.tables["item_fit.csv"],
             pairs=found.tables["local_dependence.csv"],

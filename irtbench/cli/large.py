@@ -303,9 +303,9 @@ def given_responses(
         if ranks is None:
             yield stored
             return
-        told = ranks.text_from_first(str(stored.folder.resolve()) if ranks.is_first else "")
+        folder = ranks.text_from_first(str(stored.folder.resolve()) if ranks.is_first else "")
         if not ranks.is_first:
-            stored = ResponseStore.of_this_run(Path(told))
+            stored = ResponseStore.of_this_run(Path(folder))
         if disk.cache is not None:
             ranks.keep_passes(stored)
         yield stored
@@ -326,7 +326,7 @@ def loading_beside(file: Path, *modules: str) -> Iterator[None]:
 
 @contextmanager
 def loading(*modules: str) -> Iterator[None]:
-    """Load modules in a thread beside the body; they are there, or have failed, at its end.
+    """Load modules in a thread while the body runs; they are there, or have failed, at its end.
 
     A module that cannot be imported is imported again where it is needed, and fails there.
     """

@@ -46,7 +46,7 @@ SHOW_TRACEBACK = "IRTBENCH_TRACEBACK"
 PURPOSE = "From crowd answers to a calibrated evaluation scale, and from a system's answers to its human percentile."
 #: Parameters of commands that name what is written, or where it goes; any other path is read.
 OUTPUTS = ("output", "explanation", "figures", "html", "study")
-#: Those beside which files are that they name: what they are read from is no pipe.
+#: Those whose folder has files that they name: what they are read from is no pipe.
 RELATIVE_TO = ("study_file",)
 OVERWRITE = "overwrite"
 #: What is wrong with options and arguments; typer exports the class below it alone.
@@ -117,7 +117,7 @@ HEADINGS: Mapping[str, str] = {
     "evaluate": "Evaluation",
     "report": "Reports and simulation",
 }
-#: What stands after the program's name.
+#: What follows the program's name.
 TOP = tuple(dict.fromkeys(name.split()[0] for name in COMMANDS))
 #: What the shell that completes a line has in the environment, and the variable with the line's words so far.
 COMPLETE, WORDS = "_IRTBENCH_COMPLETE", ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
@@ -283,9 +283,9 @@ def main() -> None:
     No command but the one asked for is imported. Without any argument it is the help. A shell that
     completes a line gives the words in the environment, and no argument.
     """
-    told = logging.StreamHandler()
-    told.setFormatter(PlainWarning("irtbench: warning: %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[told])
+    handler = logging.StreamHandler()
+    handler.setFormatter(PlainWarning("irtbench: warning: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     for word in sys.argv:
         note_credentials(word)
     warnings.showwarning = show_warning
@@ -373,9 +373,9 @@ def end_in_time() -> None:
 
     The system writes the signal's number into a pipe, from which a thread reads it.
     """
-    numbers, told = os.pipe()
-    os.set_blocking(told, False)
-    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    numbers, written = os.pipe()
+    os.set_blocking(written, False)
+    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
 
     def wait() -> None:
         stopping = {getattr(signal, name, None) for name in STOPPING}
@@ -409,7 +409,7 @@ def missing_library(error: Exception) -> str:
 
 
 def as_json(error: UnicodeError) -> tuple[str, int]:
-    r"""What stands for letters that an encoding lacks: ``\u00fc``; and where to go on."""
+    r"""What replaces letters that an encoding lacks: ``\u00fc``; and where to go on."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end

@@ -48,7 +48,7 @@ FiguresOrBeside = Annotated[
     typer.Option(
         "--figures",
         metavar=MAYBE_FOLDER,
-        help="Draw the figures into this folder, each as SVG, PNG and PDF; without DIR as SVG beside the results.",
+        help="Draw the figures into this folder, each as SVG, PNG and PDF; without DIR as SVG among the results.",
     ),
 ]
 FigureWidth = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ import irtbench
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.options import chosen_scale
 from irtbench.cli.output import next_command
+from irtbench.cli.settings_options import options_given
 from irtbench.data.input_error import InputError
 from irtbench.models.item_models.named import MODELS
 
@@ -21,30 +23,48 @@ N_ITEMS, N_CATEGORIES = 90, 5  # unless given
 BETWEEN_STEPS = 0.8  # logits, on the average
 
 
-@command("responses.csv", "items.csv", "respondents.csv", figures=None)
-def simulate(
-    run: Run,
-    respondents: Annotated[int, typer.Option("--respondents", help="How many people answer.", min=1)] = 1000,
+@dataclass(frozen=True)
+class TrueItems:
+    """The items that are answered: drawn ones, or a bank's."""
+
     items: Annotated[
         int | None, typer.Option("--items", help=f"How many items they are asked; {N_ITEMS} unless given.", min=1)
-    ] = None,
+    ] = None
     model: Annotated[
         Literal["2pl", "grm", "gpcm", "pcm", "rsm", "nominal"],
         typer.Option("--model", help="Right and wrong, or answers in categories."),
-    ] = "2pl",
+    ] = "2pl"
     categories: Annotated[
         int | None,
         typer.Option("--categories", help=f"Of each item, but for 2pl; {N_CATEGORIES} unless given.", min=2, max=100),
-    ] = None,
+    ] = None
+    guessing: Annotated[float, typer.Option("--guessing", help="Lower asymptote of all items.", min=0.0, max=0.99)] = (
+        0.0
+    )
     bank: Annotated[
         Path | None, typer.Option("--bank", metavar="BANK", help="In place of drawn items: bank.json or items.csv.")
-    ] = None,
+    ] = None
     scale: Annotated[
         str | None, typer.Option("--scale", metavar="NAME", help="With --bank: the scale, where it has several.")
-    ] = None,
-    guessing: Annotated[
-        float, typer.Option("--guessing", help="Lower asymptote of all items.", min=0.0, max=0.99)
-    ] = 0.0,
+    ] = None
+
+    def of(self, rng: np.random.Generator) -> tuple[irtbench.ItemParameters, irtbench.Quadrature | None]:
+        """The items, and a bank's population."""
+        if self.bank is None:
+            if self.scale is not None:
+                raise InputError("--scale: goes with --bank alone")
+            return drawn_items(self.items or N_ITEMS, self.model, self.categories, self.guessing, rng), None
+        if others := [option for option in options_given(self) if option not in ("--bank", "--scale")]:
+            raise InputError(f"--bank: {others[0]} does not go with it; expected one or the other")
+        found = chosen_scale(irtbench.read_bank(self.bank, categories=True), self.scale, self.bank)
+        return found.items, found.population
+
+
+@command("responses.csv", "items.csv", "respondents.csv", figures=None)
+def simulate(
+    asked: TrueItems,
+    run: Run,
+    respondents: Annotated[int, typer.Option("--respondents", help="How many people answer.", min=1)] = 1000,
     missing: Annotated[
         float, typer.Option("--missing", help="Share of responses missing at random.", min=0.0, max=0.99)
     ] = 0.0,
@@ -60,14 +80,7 @@ def simulate(
     With --bank the items are a bank's, and abilities of its population.
     """
     rng = run.rng
-    if bank is not None:
-        others = {"--items": items, "--model": None if model == "2pl" else model, "--categories": categories,
-                  "--guessing": guessing or None}  # fmt: skip
-        truth, population = known_items(bank, scale, others)
-    else:
-        if scale is not None:
-            raise InputError("--scale: goes with --bank alone")
-        truth, population = drawn_items(items or N_ITEMS, model, categories, guessing, rng), None
+    truth, population = asked.of(rng)
     if respondents * truth.n_items > MOST_RESPONSES:
         raise InputError(
             f"--respondents {respondents}, --items {truth.n_items}: expected at most {MOST_RESPONSES} responses in all"
@@ -81,7 +94,7 @@ def simulate(
     ids = [f"r{i:0{width}d}" for i in range(1, respondents + 1)]
     responses = irtbench.simulate_responses(theta, truth, rng=rng, missing=missing, trials=trials, respondent_ids=ids)
     known = truth.categories
-    how = ["--model", truth.model[0] if bank else model] if known else []
+    how = ["--model", truth.model[0] if asked.bank else asked.model] if known else []
     files = {
         "responses.csv": responses.to_long() if known is None else scores_of(responses, known),
         "items.csv": irtbench.parameter_table(truth, responses)
@@ -96,7 +109,6 @@ def simulate(
         "proportion_correct": float(responses.n_correct_by_item.sum() / responses.n_responses),
         "seed": run.seed,
     }
-
     return Outcome(
         json=found, files=files, words=[
             f"{found['n_responses']} responses of {respondents} respondents to {truth.n_items} items, "
@@ -133,16 +145,6 @@ def drawn_items(
         table = pd.DataFrame({"item_id": ids, "n_categories": steps + 1}).join(pd.DataFrame(values, columns=names))
     named = MODELS["gpcm" if model in ("pcm", "rsm") else model]
     return irtbench.CategoryParameters.from_table(table, [named] * n).as_items()
-
-
-def known_items(
-    bank: Path, scale: str | None, others: dict[str, Any]
-) -> tuple[irtbench.ItemParameters, irtbench.Quadrature | None]:
-    """Items of a bank, and its population."""
-    if given := [name for name, value in others.items() if value is not None]:
-        raise InputError(f"--bank: {given[0]} does not go with it; expected one or the other")
-    found = chosen_scale(irtbench.read_bank(bank, categories=True), scale, bank)
-    return found.items, found.population
 
 
 def scores_of(responses: irtbench.ResponseMatrix, items: irtbench.CategoryParameters) -> pd.DataFrame:

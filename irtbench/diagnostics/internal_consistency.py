@@ -15,6 +15,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Figures, Shown, counted, spanned
 from irtbench.diagnostics.correlation import pairwise_covariance, tetrachoric
 
+Array = NDArray[np.float64]
 EXTREME_SHARE = 0.27  # of the respondents in the upper and in the lower group (Kelley, 1939)
 
 
@@ -118,20 +119,13 @@ def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:
     if responses.n_items < 2:
         raise InputError(f"classical statistics: {responses.n_items} items; expected at least 2")
     own, with_item = covariances_with_sum(responses)
-    total = with_item.sum()
-    rest = total - 2 * with_item + own
-    p = responses.proportion_correct()
-    with np.errstate(invalid="ignore", divide="ignore"):
-        item_total = with_item / np.sqrt(own * np.where(total > 0, total, np.nan))
-        item_rest = (with_item - own) / np.sqrt(own * np.where(rest > 0, rest, np.nan))
-        to_biserial = np.sqrt(p * (1 - p)) / (np.exp(-(ndtri(p) ** 2) / 2) / np.sqrt(2 * np.pi))
-        dichotomous = responses.trials is None  # a share of several trials was not cut in two
-        to_biserial = np.where((p > 0) & (p < 1) & dichotomous, to_biserial, np.nan)
-        item_total, item_rest = (np.where(own > 0, r, np.nan) for r in (item_total, item_rest))
-        n_rest = responses.n_items - 1
-        dropped = np.full(responses.n_items, np.nan)
-        if n_rest > 1:
-            dropped = n_rest / (n_rest - 1) * (1 - (own.sum() - own) / np.where(rest > 0, rest, np.nan))
+    rest, p, n_rest = with_item.sum() - 2 * with_item + own, responses.proportion_correct(), responses.n_items - 1
+    dropped = np.full(responses.n_items, np.nan)
+    if n_rest > 1:
+        dropped = n_rest / (n_rest - 1) * (1 - (own.sum() - own) / np.where(rest > 0, rest, np.nan))
+    item_total, item_rest = _correlation(with_item, own, with_item.sum()), _correlation(with_item - own, own, rest)
+    # a share of several trials was not cut in two
+    to_biserial = _biserial_by(p) if responses.trials is None else np.full_like(p, np.nan)
     return ClassicalStatistics(
         item_ids=responses.item_ids,
         n=responses.n_by_item,
@@ -144,6 +138,17 @@ def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:
         alpha_if_dropped=dropped,
         complete=responses.is_complete,
     )
+
+
+def _correlation(covariance: Array, own: Array, other: Array) -> Array:
+    """By covariance and variances; NaN where one of these is 0."""
+    return np.asarray(covariance / np.sqrt(np.where((own > 0) & (other > 0), own * other, np.nan)))
+
+
+def _biserial_by(p: Array) -> Array:
+    """The biserial correlation as a multiple of the point-biserial one, by the proportion correct; NaN at 0 and 1."""
+    inside = np.where((p > 0) & (p < 1), p, np.nan)
+    return np.asarray(np.sqrt(2 * np.pi * inside * (1 - inside)) * np.exp(ndtri(inside) ** 2 / 2))
 
 
 def covariances_with_sum(responses: ResponseMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -19,6 +19,8 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.theta_posterior import Trials
 
+Array = NDArray[np.float64]
+
 
 def residuals(values: NDArray[np.float64], theta: NDArray[np.float64], items: ItemParameters) -> NDArray[np.float64]:
     """Observed minus expected response x - P(theta), NaN where missing, shape (n_respondents, n_items)."""
@@ -203,18 +205,21 @@ def mean_square_fit(
     values, ability = responses.correct[known], ability[known]
     infit, outfit = mean_squares(values, ability, items, over="respondents")
     observed = ~np.isnan(values)
-    if items.categories is not None:
-        _, each, fourth = items.categories.score_moments(ability)
-        variance, excess = np.where(observed, each, 0.0), np.where(observed, fourth - each**2, 0.0)
-        spread = excess / np.maximum(each, np.finfo(np.float64).tiny) ** 2
-    else:
-        log_p, log_q = log_icc(ability, items)
-        variance = np.where(observed, np.exp(log_p + log_q), 0.0)
-        excess = variance * (1 - 4 * variance)
-        # C / W^2 - 1 = 1 / W - 4, without a difference of large numbers
-        spread = np.where(observed, np.exp(-log_p - log_q) - 4, 0.0)
+    variance, excess, spread = (np.where(observed, each, 0.0) for each in _moments(ability, items))
     n = observed.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         infit_q = np.sqrt(excess.sum(axis=0)) / variance.sum(axis=0)
         outfit_q = np.sqrt(spread.sum(axis=0)) / n
     return MeanSquareFit(responses.item_ids, infit, outfit, infit_q, outfit_q, n, level)
+
+
+def _moments(ability: Array, items: ItemParameters) -> tuple[Array, Array, Array]:
+    """W, C - W^2 and C / W^2 - 1 of a response of each respondent to each item."""
+    if items.categories is not None:
+        _, variance, fourth = items.categories.score_moments(ability)
+        excess = fourth - variance**2
+        return variance, excess, excess / np.maximum(variance, np.finfo(np.float64).tiny) ** 2
+    log_p, log_q = log_icc(ability, items)
+    variance = np.exp(log_p + log_q)
+    # the last is 1 / W - 4, without a difference of large numbers
+    return variance, variance * (1 - 4 * variance), np.exp(-log_p - log_q) - 4

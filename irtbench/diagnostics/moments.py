@@ -207,7 +207,7 @@ class Moments:
 def shares_of(items: ItemParameters, free: NDArray[np.bool_]) -> csc_array:
     """What each estimated parameter moves of slopes, intercepts and guessing, shape (n_free, n_estimated).
 
-    A common slope moves all slopes alike. Beside known items the standard deviation s and the mean m of ability move
+    A common slope moves all slopes alike. With anchors the standard deviation s and the mean m of ability move
     their slopes s a and intercepts d + m a by a.
     """
     kind = np.array(items.kind or ("own",) * items.n_items)

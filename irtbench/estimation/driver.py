@@ -118,7 +118,7 @@ def alternate(
     most, fewest
         Number of updates.
     progress
-        Told of each update.
+        Called with a line about each update.
     """
     change, goes_on, updates = math.inf, True, 0
     while goes_on and updates < most and not (updates >= fewest and change < tolerance):

@@ -273,7 +273,7 @@ def fit_factors(
 
     Abilities are integrated out over a lattice as fine as the narrowest posterior asks, and the result is checked on
     another; with four abilities and more over quasi-Monte Carlo points, if the lattice would have too many nodes, and
-    their error is told. Where a pattern divides items and abilities into blocks without a slope between them each block
+    their error given. Where a pattern divides items and abilities into blocks without a slope between them each block
     is a model of its own; with simple structure these are fits of one ability each.
 
     Parameters

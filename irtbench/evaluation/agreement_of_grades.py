@@ -125,17 +125,36 @@ def ordered_agreement(
     """
     check_level(level, where="agreement")
     rows, _ = answers_that_count(answers, items, normalise, "missing")
-    known = list(normalise_answers(pd.Series(list(map(str, levels))), normalise))
-    if len(set(known)) < FEWEST_LEVELS or len(set(known)) < len(known):
-        raise InputError(f"agreement: levels {', '.join(known)}: expected two or more, each once, the lowest first")
-    if strange := sorted(set(rows["answer"]) - set(known)):
-        raise InputError(f"agreement: answer {strange[0]!r} is none of the levels; expected {', '.join(known)}")
+    known = _levels_of(rows["answer"], list(normalise_answers(pd.Series(list(map(str, levels))), normalise)))
     number = numbers_of(known)
     item, item_ids = pd.factorize(rows["item_id"])
     respondent, respondents = pd.factorize(rows["respondent_id"])
-    grade = rows["answer"].map({name: k for k, name in enumerate(known)}).to_numpy()
-    counts = np.zeros((len(item_ids), len(known)), dtype=np.int64)
-    np.add.at(counts, (item, grade), 1)
+    grade = pd.Categorical(rows["answer"], known).codes
+    counts = pd.crosstab(item, grade).reindex(columns=range(len(known)), fill_value=0).to_numpy()
+    table = np.full((len(item_ids), len(respondents)), np.nan)
+    table[item, respondent] = number[grade]
+    return OrderedAgreement(
+        n_items=len(item_ids),
+        n_respondents=len(respondents),
+        n_answers=len(rows),
+        **_beyond_chance(counts, number, level),
+        **one_way(table, level),
+        **two_way(table),
+        level=level,
+    )
+
+
+def _levels_of(answers: pd.Series[str], known: list[str]) -> list[str]:
+    """The levels, among which all answers are."""
+    if len(set(known)) < FEWEST_LEVELS or len(set(known)) < len(known):
+        raise InputError(f"agreement: levels {', '.join(known)}: expected two or more, each once, the lowest first")
+    if strange := sorted(set(answers) - set(known)):
+        raise InputError(f"agreement: answer {strange[0]!r} is none of the levels; expected {', '.join(known)}")
+    return known
+
+
+def _beyond_chance(counts: NDArray[np.int64], number: Array, level: float) -> dict[str, float]:
+    """The coefficients with weights, by counts of each level for each item."""
     quadratic = ((number[:, None] - number) / np.ptp(number)) ** 2
     coefficients = {
         "weighted_kappa": kappa_by(quadratic),
@@ -148,17 +167,7 @@ def ordered_agreement(
         found = coefficient_with_error(counts, coefficient, level=level)
         figures |= {name: found.value, f"{name}_se": found.standard_error}
         figures |= {f"{name}_lower": found.lower, f"{name}_upper": found.upper}
-    table = np.full((len(item_ids), len(respondents)), np.nan)
-    table[item, respondent] = number[grade]
-    return OrderedAgreement(
-        n_items=len(item_ids),
-        n_respondents=len(respondents),
-        n_answers=len(rows),
-        **figures,
-        **one_way(table, level),
-        **two_way(table),
-        level=level,
-    )
+    return figures
 
 
 def numbers_of(levels: Sequence[str]) -> Array:

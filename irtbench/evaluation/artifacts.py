@@ -7,6 +7,7 @@ chance, the items give away.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -152,37 +153,37 @@ def artifacts(
         if value < least:
             raise InputError(f"artifacts: {name} must be at least {least} but got {value}")
     demand_share("artifacts: alpha", alpha)
-    group = _groups(items)
-    n_groups = int(group.max(initial=-1)) + 1
-    if n_groups < 2:
-        raise InputError(
-            f"artifacts: expected at least 2 groups of items, to learn of one from another, but got {n_groups}"
-        )
-    options = _Options.of(items)
-    folds = [_folds(group, min(n_folds, n_groups), rng) for _ in range(n_repeats)]
+    group, options = _groups(items), _Options.of(items)
+    folds = [_folds(group, min(n_folds, int(group.max()) + 1), rng) for _ in range(n_repeats)]
     right = {
         "plausible_answer": _cross_validated(_words(options), options, folds, strength=10.0),
         "odd_one_out": _cross_validated(_relations(options), options, folds, strength=1.0),
         "longest_option": options.credit(options.n_letters),
     }
-    chance = 1 / items.n_options
-    p = {name: chance_tail(chance, int(np.floor(share.sum() + 1e-9))) for name, share in right.items()}
-    adjusted = dict(zip(p, adjust(np.array(list(p.values()))), strict=True))
-    baselines = tuple(
-        Baseline(
-            name=name,
-            accuracy=float(share.mean()),
-            chance=float(chance.mean()),
-            corrected=corrected_for_chance(float(share.mean()), float(chance.mean())),
-            p=p[name],
-            p_adjusted=float(adjusted[name]),
-            right=share,
-        )
-        for name, share in right.items()
-    )
+    baselines = _compared_with_chance(right, 1 / items.n_options)
     given_away = [baseline.right > 0.5 for baseline in baselines if baseline.p_adjusted < alpha]
     suspect = np.any(given_away, axis=0) if given_away else np.zeros(items.n_items, dtype=np.bool_)
     return Artifacts(items.item_ids, baselines, suspect, alpha)
+
+
+def _compared_with_chance(
+    right: Mapping[str, NDArray[np.float64]], chance: NDArray[np.float64]
+) -> tuple[Baseline, ...]:
+    """The baselines by what each gets right, with p adjusted for their number."""
+    p = [chance_tail(chance, int(np.floor(share.sum() + 1e-9))) for share in right.values()]
+    by_chance = float(chance.mean())
+    return tuple(
+        Baseline(
+            name=name,
+            accuracy=float(share.mean()),
+            chance=by_chance,
+            corrected=corrected_for_chance(float(share.mean()), by_chance),
+            p=own,
+            p_adjusted=float(adjusted),
+            right=share,
+        )
+        for (name, share), own, adjusted in zip(right.items(), p, adjust(np.array(p)), strict=True)
+    )
 
 
 def corrected_for_chance(accuracy: float, chance: float) -> float:
@@ -242,7 +243,12 @@ def _groups(items: ChoiceItems) -> NDArray[np.int64]:
         tuple(sorted(options)) if group is None else group
         for options, group in zip(items.options, items.group, strict=True)
     ]
-    return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
+    found = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
+    if len(numbers) < 2:
+        raise InputError(
+            f"artifacts: expected at least 2 groups of items, to learn of one from another, but got {len(numbers)}"
+        )
+    return found
 
 
 def _folds(group: NDArray[np.int64], n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -162,25 +162,26 @@ def trial_table(
     """
     if min(sizes) < 1 or min(trials) < 1:
         raise InputError(f"trials: expected at least one item and one trial but got {min(sizes)} and {min(trials)}")
-    rows = []
-    for n_items in sizes:
-        for n in trials:
-            now, then = (variance.between + variance.within / times for times in (n, n + 1))
-            worth = n_items * (now / then - 1) if then > 0 else 0.0
-            row = {
-                "n_items": n_items,
-                "n_trials": n,
-                "n_responses": n_items * n,
-                "se_accuracy": variance.standard_error(n_items, n),
-                "se_these_items": float(np.sqrt(variance.within / n / n_items)),
-                "se_with_trial": variance.standard_error(n_items, n + 1),
-                "se_with_item": variance.standard_error(n_items + 1, n),
-                "items_worth": worth,
-                "response_worth": worth * n / n_items,
-            }
-            if information is not None:
-                known = {"se_theta": n_items * n, "se_theta_with_trial": n_items * (n + 1)}
-                known["se_theta_with_item"] = (n_items + 1) * n
-                row |= {name: float(1 / np.sqrt(1 + number * information)) for name, number in known.items()}
-            rows.append(row)
-    return pd.DataFrame(rows)
+    return pd.DataFrame([_row(variance, n_items, n, information) for n_items in sizes for n in trials])
+
+
+def _row(variance: TrialVariance, n_items: int, n: int, information: float | None) -> dict[str, float]:
+    """Of so many items with n trials of each."""
+    now, then = (variance.between + variance.within / times for times in (n, n + 1))
+    worth = n_items * (now / then - 1) if then > 0 else 0.0
+    row = {
+        "n_items": n_items,
+        "n_trials": n,
+        "n_responses": n_items * n,
+        "se_accuracy": variance.standard_error(n_items, n),
+        "se_these_items": float(np.sqrt(variance.within / n / n_items)),
+        "se_with_trial": variance.standard_error(n_items, n + 1),
+        "se_with_item": variance.standard_error(n_items + 1, n),
+        "items_worth": worth,
+        "response_worth": worth * n / n_items,
+    }
+    if information is not None:
+        known = {"se_theta": n_items * n, "se_theta_with_trial": n_items * (n + 1)}
+        known["se_theta_with_item"] = (n_items + 1) * n
+        row |= {name: float(1 / np.sqrt(1 + number * information)) for name, number in known.items()}
+    return row

@@ -35,7 +35,7 @@ class Drawing:
     name
         Of its file, without ending; different from those of the other drawings of a result.
     heading
-        Stands above it.
+        Printed above it.
     description
         What it shows, for those who do not see it.
     draw

@@ -410,7 +410,7 @@ def write_table(table: pd.DataFrame) -> WrittenTable:
     error in brackets. Columns ``loading_x`` are headed by x. A column in which nothing is known is left out.
     """
     companions = {
-        beside for name in table for beside in (f"{name}_lower", f"{name}_upper", f"se_{name}") if beside in table
+        other for name in table for other in (f"{name}_lower", f"{name}_upper", f"se_{name}") if other in table
     }
     shown = [
         str(name) for name in table if name not in companions and not all(is_missing(value) for value in table[name])

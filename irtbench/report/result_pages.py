@@ -241,8 +241,7 @@ def comparison_page(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, l
     adjustment
         How p was adjusted.
     """
-    what = "accuracy" if ranking is None else "theta"
-    word = "accuracy" if ranking is None else "ability"
+    what, word = ("accuracy", "accuracy") if ranking is None else ("theta", "ability")
     alpha = 1 - level
     differ = comparison[comparison[f"{what}_p_adjusted"] < alpha]
     lead = (

@@ -151,19 +151,17 @@ BELOW = {
 
 def sections_of(study: Study, linked: Set[str]) -> list[Section]:
     """The parts below the opening, those a reader asks for first at the top; linked are addresses of items above."""
+    parts = parts_of_scales(study, linked) | parts_of_the_study(study)
+    return [Section(anchor, title, blocks) for (anchor, title), blocks in parts.items()]
+
+
+def parts_of_scales(study: Study, linked: Set[str]) -> dict[tuple[str, str], list[Block]]:
+    """What was found of items, abilities and scales, by anchor and title."""
     settings, scales, items = study.settings, study.scales, study.items
     adjustment = prose.adjustment(settings.pruning)
     retained = [scale.scale for scale in scales if scale.scale is not None]
-    effect = pd.DataFrame() if study.screening_effect is None else study.screening_effect.scales
-    source = settings.published.source or "the publication"
-    published = paper_tables.published_table(settings.published, scales, study.agreement)
-    card = settings.card if study.bank is None else study.bank.card
-    stated = {} if card is None else card.stated()
-    about = pd.DataFrame({"card_field": [name.capitalize() for name in stated], "card_text": list(stated.values())})
-    answers, by_label = study.agreement, study.agreement_by_label
-    kappas = paper_tables.kappa_table(answers, by_label, settings.grading.normalise)
     scoring = settings.score.scoring(seed=settings.study.seed)
-    parts: dict[tuple[str, str], list[Block]] = {
+    return {
         ("items", "Items"): all_items(scales, items, linked),
         ("scores", "Abilities"): abilities(study, scoring),
         ("likeness", "Do the systems answer like people?"): likeness(
@@ -198,6 +196,21 @@ def sections_of(study: Study, linked: Set[str]) -> list[Section]:
             *paragraphs(prose.guessing(scales)),
             *table(paper_tables.guessing_table(scales), words("table_guessing")),
         ],
+    }
+
+
+def parts_of_the_study(study: Study) -> dict[tuple[str, str], list[Block]]:
+    """Who answered and how far they agree, how the study was made, and what it is compared with."""
+    settings, scales = study.settings, study.scales
+    effect = pd.DataFrame() if study.screening_effect is None else study.screening_effect.scales
+    source = settings.published.source or "the publication"
+    published = paper_tables.published_table(settings.published, scales, study.agreement)
+    card = settings.card if study.bank is None else study.bank.card
+    stated = {} if card is None else card.stated()
+    about = pd.DataFrame({"card_field": [name.capitalize() for name in stated], "card_text": list(stated.values())})
+    answers, by_label = study.agreement, study.agreement_by_label
+    kappas = paper_tables.kappa_table(answers, by_label, settings.grading.normalise)
+    return {
         ("respondents", "Respondents"): [
             *table(study.outcomes.table(), words("table_screening")),
             *table(effect, words("table_screening_effect")),
@@ -222,7 +235,6 @@ def sections_of(study: Study, linked: Set[str]) -> list[Section]:
         ],
         ("provenance", "Provenance"): table(paper_tables.provenance_table(study.provenance), words("table_provenance")),
     }
-    return [Section(anchor, title, blocks) for (anchor, title), blocks in parts.items()]
 
 
 def removals(scales: Sequence[ScaleStudy], adjustment: str) -> list[Block]:
