@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -294,3 +295,11 @@ def test_ends_of_intervals_do_not_hang_on_where_the_steps_ended(responses: Respo
     for other in others:
         for name in ("guessing_lower", "guessing_upper", "difficulty_upper", "discrimination_upper"):
             np.testing.assert_allclose(other[name], first[name], atol=2e-3)
+
+
+@pytest.mark.parametrize("prior", ["none", "weak"])
+def test_where_guessing_ends_at_the_proportion_correct_no_profile_is_drawn(prior: Literal["none", "weak"]) -> None:
+    """One item alone, right for 8 of 50."""
+    alone = fit_model((np.arange(50) < 8).astype(float)[:, None], kind="3pl", prior=prior)
+    assert alone.items.guessing[0] > 0.1
+    assert alone.converged == (prior == "weak")

@@ -169,6 +169,8 @@ def guessing_intervals(
     highest = HIGHEST * likelihoods.proportion_correct.cpu().numpy()
     start, reach = start_of_profiles(problem, own, tensors, likelihoods.n_responses.cpu().numpy(), highest)
     chosen = np.flatnonzero(wanted & (items.guessing < highest))
+    if not chosen.size:
+        return ends
     sign = np.array([-1.0, 1.0])[:, None]
     for j, found in zip(chosen, profiles(likelihoods, chosen, start, reach, highest), strict=True):
         lower, centre, upper = found.ends()
