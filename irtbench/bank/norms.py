@@ -19,7 +19,7 @@ from irtbench.data.shown import Drawn, Shown, counted, spanned
 LEAST_SPREAD = 0.01  # of an ability in the norm sample, so that the smoothed norm has a density
 MOST_NORMS = 100_000  # respondents of a study that become its norm sample: a percentile is then known to .16 points
 NORM_DECIMALS = 4  # of theta in the norm sample: far below any standard error, and ties stay ties
-MOST_ABILITY, MOST_WEIGHT = 100.0, 1e12  # of a respondent, in size
+MOST_ABILITY, MOST_WEIGHT = 1_000.0, 1e12  # of a respondent, in size
 
 TOLERANCE = 1e-10  # of a share
 MOST_ROUNDS = 2_000

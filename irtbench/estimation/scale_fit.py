@@ -34,7 +34,7 @@ from irtbench.estimation.marginal.shared_scale import (
     slope_of_all,
 )
 from irtbench.estimation.settings import FitSettings
-from irtbench.estimation.status import Status, Stop
+from irtbench.estimation.status import ALL_ITEMS, Status, Stop
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.models.coded_scores import CodedScores
 from irtbench.models.priors import Priors
@@ -218,7 +218,7 @@ def with_names(status: Status, responses: Responses | CodedScores | StoredScores
 
     return replace(
         status,
-        steep_items=named(status.steep),
+        steep_items=ALL_ITEMS if len(status.steep) == len(responses.item_ids) else named(status.steep),
         loose_items=named(status.loose),
         guessing_at_bound_items=named(status.guessing_at_bound),
     )

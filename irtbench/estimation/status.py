@@ -38,6 +38,7 @@ ADVICE = {
     Stop.NOT_A_MAXIMUM: "items that hardly anybody got right or wrong, few responses, or respondents of two items each "
     "do that: take --prior weak, or with fewer respondents than items --prior hierarchical",
 }
+ALL_ITEMS = ("all items",)  # whose slopes run away together
 UNSETTLED = "there are too few responses to learn it from: take --prior weak, or leave out items with few responses"
 
 
@@ -184,6 +185,12 @@ def words_of_stop(status: Status, instead: str = "") -> str:
             return ""
         case Stop.STEP_LIMIT:
             return f"no convergence in {status.steps} steps: {gradient}; {advice}"
+        case Stop.AT_BOUND if status.steep_items == ALL_ITEMS:
+            return (
+                "the slopes of all items, or the standard deviation of ability, grow without end, as on a Guttman "
+                "scale, where whoever gets an item right gets all easier ones right; "
+                + (instead or "take --prior weak, or more respondents and items")
+            )
         case Stop.AT_BOUND if status.steep:
             who = name_first(status.steep_items) if status.steep_items else f"{len(status.steep)} items"
             plural = len(status.steep) > 1

@@ -260,9 +260,9 @@ def test_fields_that_contradict_each_other_are_refused_even_with_a_good_hash(
         (lambda s: s["items"][0].update(intercept=-1e308), "item n01: intercept -1e+308; expected at most 62.5"),
         (lambda s: s["items"][1].update(intercept=51.0), "item n02: intercept 51; expected at most 50"),
         (lambda s: s["items"][0].update(covariance=[1e300] + [0.0] * 5), "item n01: a covariance 1e+300"),
-        (lambda s: s["norms"].update(theta=[0.0, 1e300]), "each of at most 100 in size"),
+        (lambda s: s["norms"].update(theta=[0.0, 1e300]), "each of at most 1000 in size"),
         (lambda s: s["norms"].update(weights=[1.0, 1e300]), "of at most 1e+12"),
-        (lambda s: s["norms"].update(standard_error=[1.0, 1e300]), "of at most 100"),
+        (lambda s: s["norms"].update(standard_error=[1.0, 1e300]), "of at most 1000"),
         (
             lambda s: s.update(population={"kind": "grid", "nodes": [0.0, 1.0, 2.0], "log_weights": [0.0] * 3}),
             "population.log_weights: expected weights whose sum is 1",

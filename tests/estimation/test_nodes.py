@@ -1,9 +1,15 @@
 """Nodes placed where posteriors are, at the ends of the scale too."""
 
+import numpy as np
 import pytest
 import torch
+from scipy.special import expit
+from scipy.stats import norm
 
+from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal.nodes import BOUND, REACH, Posteriors, nodes_near
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])
@@ -27,3 +33,17 @@ def test_a_posterior_wider_than_the_scale_has_all_nodes() -> None:
     assert float(nodes.theta[0, 0]) == -BOUND
     assert float(nodes.theta[-1, 0]) == BOUND
     assert float(nodes.log_weights.exp().sum()) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_posterior_that_is_flat_between_steep_items_has_nodes_all_over() -> None:
+    """Ten items of slope about 8, and the likelihood of every pattern by a rule 100 times as fine."""
+    rng = np.random.default_rng(1)
+    items = ItemParameters.from_difficulty(np.full(10, 8.0), rng.normal(size=10))
+    responses = simulate_responses(rng.normal(size=300), items, rng=rng)
+    found = fit_model(responses, kind="rasch")
+    assert found.converged
+    z = np.linspace(-9, 9, 100_001)
+    log_odds = found.moments.sd * z[:, None] - found.items.difficulty
+    patterns, counts = np.unique(responses.values, axis=0, return_counts=True)
+    shares = [norm.pdf(z) @ expit((2 * pattern - 1) * log_odds).prod(axis=1) * (z[1] - z[0]) for pattern in patterns]
+    assert found.log_likelihood == pytest.approx(counts @ np.log(shares), abs=1e-6)

@@ -1,10 +1,13 @@
 """How a fit ended, in words: each ending that is no maximum says what to do."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
 
 import irtbench
+from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal.observed_information import MOST_INFLATION, invert
 from irtbench.estimation.status import ADVICE, Learning, Status, Stop
 
@@ -32,6 +35,16 @@ def test_items_that_run_away_are_named_five_at_most() -> None:
     assert "and 2 more: the slopes grow without end" in text
     assert "--prior hierarchical" in text
     assert str(Status(Stop.AT_BOUND, 7, steep=(3,))).startswith("1 items: the slope grows without end")
+
+
+@pytest.mark.parametrize("kind", ["rasch", "1pl"])
+def test_a_guttman_scale_is_named(kind: Literal["rasch", "1pl"]) -> None:
+    """Twelve people, the k-th right on the first k of eleven items: ability and chance cannot be told apart."""
+    found = fit_model(np.tril(np.ones((12, 11)), -1), kind=kind)
+    assert not found.converged
+    assert "as on a Guttman scale" in found.stopped_because
+    assert "item1" not in found.stopped_because
+    assert fit_model(np.tril(np.ones((12, 11)), -1), kind=kind, prior="weak").converged
 
 
 def test_a_good_ending_needs_no_advice() -> None:

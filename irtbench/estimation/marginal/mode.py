@@ -86,18 +86,18 @@ def find_mode_on_right_nodes(
     problem: Problem, start: ItemTensors, *, tolerance: float, max_steps: int, covariance: Tensor | None = None
 ) -> tuple[Problem, Estimate]:
     """The mode on nodes that are right for everybody, found once more where they turn out not to be."""
-    steps = 0
+    steps, placed = 0, problem
     for _ in range(MOST_PLACINGS):
+        problem = placed
         mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps, covariance=covariance)
         steps += mode.status.steps
         mode = replace(mode, status=replace(mode.status, steps=steps))
         if not mode.status.converged:
             return problem, mode
         assert mode.counts is not None
-        better = with_right_nodes(problem, mode.items, mode.counts)
-        if better is problem:
+        placed, start = with_right_nodes(problem, mode.items, mode.counts), mode.items
+        if placed is problem:
             return problem, mode
-        problem, start = better, mode.items
     return problem, replace(mode, status=replace(mode.status, stop=Stop.NODES_NOT_RIGHT))
 
 

@@ -28,6 +28,7 @@ from irtbench.models.pyro_model.rows import ResponseRows
 
 BOUND = 8.0  # abilities beyond this many standard deviations of the population are left out
 REACH = 8.0  # standard deviations of a posterior on either side that nodes are to cover
+LOWEST = REACH**2 / 2  # log density, below the highest, that is so far away in a normal posterior
 COARSEST = 0.2  # spacing of the usual grid
 WIDTHS_A_STEP = 1.35  # standard deviations of a posterior between nodes of the usual grid: errs by 4e-5 a respondent
 ROOM = 0.6  # standard deviations of the narrowest posterior that nodes are apart at the start, where it is narrow
@@ -50,11 +51,16 @@ class Posteriors:
         Standard deviations there, 1 / sqrt(1 + I), I the information of the items answered, shape (n_respondents,).
     rows
         The respondents; None where no other process has more of them.
+    below, above
+        How far a posterior reaches on either side that is not normal, as it is flat between steep items that are far
+        apart: to the first node that has nothing of it; shape (n_respondents,) each.
     """
 
     places: Tensor
     widths: Tensor
     rows: ResponseRows | None = None
+    below: Tensor | float = 0.0
+    above: Tensor | float = 0.0
 
     @cached_property
     def narrowest(self) -> float:
@@ -67,13 +73,17 @@ def find_posteriors(problem: Problem, items: ItemTensors) -> Posteriors:
     nodes = replace(problem.nodes, dtype=torch.float64)
     row = replace(problem, nodes=nodes).row(items)
     at_items = information(problem, items)
-    places, widths = [nodes.theta[:0, 0]], [nodes.theta[:0, 0]]
+    theta, numbers = nodes.theta[:, 0], torch.arange(len(nodes.theta), device=nodes.theta.device)
+    found = [theta.new_empty(4, 0)]
     for batch in problem.batches(dtype=torch.float64):
-        best = row.log_shape(batch.correct, batch.observed).argmax(dim=1)
-        places.append(nodes.theta[best, 0])
+        highest, best = (log_shape := row.log_shape(batch.correct, batch.observed)).max(dim=1)
         at_nodes = batch.observed_sums(at_items).expand(len(best), -1)
-        widths.append((1 + at_nodes.gather(1, best[:, None])[:, 0]).rsqrt())
-    return Posteriors(torch.cat(places), torch.cat(widths), problem.rows)
+        width = (1 + at_nodes.gather(1, best[:, None])[:, 0]).rsqrt()
+        there = torch.where(log_shape > highest[:, None] - LOWEST, numbers, best[:, None])
+        first, last = (there.amin(dim=1) - 1).clamp(min=0), (there.amax(dim=1) + 1).clamp(max=len(theta) - 1)
+        found.append(torch.stack([theta[best], width, theta[best] - theta[first], theta[last] - theta[best]]))
+    places, widths, below, above = torch.cat(found, dim=1)
+    return Posteriors(places, widths, problem.rows, below, above)
 
 
 @singledispatch
@@ -102,7 +112,7 @@ def nodes_near(
     posteriors: Posteriors,
     *,
     step: float,
-    reach: float = REACH,
+    farther: float = 1.0,
     bound: float = BOUND,
     shifted: bool = False,
     dtype: torch.dtype = torch.float64,
@@ -117,8 +127,8 @@ def nodes_near(
         Where they are, and how wide.
     step
         Distance of nodes, at most.
-    reach
-        Number of standard deviations on either side.
+    farther
+        By how much nodes reach farther than is needed, as a factor.
     bound
         Nodes lie between minus this and this.
     shifted
@@ -132,9 +142,9 @@ def nodes_near(
     step = 2 * bound / (n_nodes - 1)
     if shifted:
         grid, bound, n_nodes = (grid[1:] + grid[:-1]) / 2, bound - step / 2, n_nodes - 1
-    around = reach * posteriors.widths
-    first = ((posteriors.places - around + bound) / step).floor().clamp(0, n_nodes - 1).to(torch.int64)
-    last = ((posteriors.places + around + bound) / step).ceil().clamp(0, n_nodes - 1).to(torch.int64)
+    below, above = ((REACH * posteriors.widths).clamp(min=end) for end in (posteriors.below, posteriors.above))
+    first = ((posteriors.places - farther * below + bound) / step).floor().clamp(0, n_nodes - 1).to(torch.int64)
+    last = ((posteriors.places + farther * above + bound) / step).ceil().clamp(0, n_nodes - 1).to(torch.int64)
     # +1 where a respondent's range begins, -1 behind its end: the running sum counts who reaches a node
     change = torch.zeros(n_nodes + 1, dtype=torch.int64, device=device)
     change.index_add_(0, first, torch.ones_like(first))
@@ -192,7 +202,7 @@ def integration_error(problem: Problem, items: ItemTensors, counts: Counts, post
     The trapezoid rule on nodes and on their midpoints errs by about as much, with opposite signs.
     """
     step = min(float(problem.nodes.theta[:, 0].diff().min()), WIDTHS_A_STEP * posteriors.narrowest)
-    others = nodes_near(posteriors, step=step, reach=1.5 * REACH, bound=1.5 * BOUND, shifted=True)
+    others = nodes_near(posteriors, step=step, farther=1.5, bound=1.5 * BOUND, shifted=True)
     return change_of_likelihood(problem, items, counts.log_likelihood, others)
 
 
