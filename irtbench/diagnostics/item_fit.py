@@ -391,12 +391,12 @@ def _tables(
 ) -> Iterator[Table]:
     """Responses and what is expected of them at each sum score left after collapsing, by item."""
     score = values.sum(axis=1).astype(np.intp)
-    n_scores = 1 + (
-        values.shape[1] if isinstance(probabilities, np.ndarray) else sum(p.shape[1] - 1 for p in probabilities)
-    )
+    dichotomous = isinstance(probabilities, np.ndarray)
+    steps = [1] * values.shape[1] if dichotomous else [p.shape[1] - 1 for p in probabilities]
+    n_scores = 1 + sum(steps)
     has_score = (score == np.arange(1, n_scores - 1)[:, None]).astype(np.float64)
     n = has_score.sum(axis=1)
-    later = [has_score @ (values == k) for k in range(1, int(values.max()) + 1)]  # (n_scores, n_items) each
+    later = [has_score @ (values == k) for k in range(1, max(steps) + 1)]  # (n_scores, n_items) each
     for j, rest in enumerate(rest_score_distributions(probabilities)):
         own = probabilities[:, j] if isinstance(probabilities, np.ndarray) else probabilities[j]
         own = own if own.ndim == 2 else np.stack([1 - own, own], axis=1)

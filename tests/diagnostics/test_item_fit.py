@@ -19,6 +19,8 @@ from irtbench.diagnostics.item_fit import _collapse, item_fit, rest_score_distri
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.estimation.settings import FitSettings
+from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
@@ -377,3 +379,14 @@ def test_very_many_items_are_compared_within_parts(monkeypatch: pytest.MonkeyPat
     names = [items.item_ids[j] for j in drawn]
     alone = item_fit(responses.select_items(names), items.select(names))
     np.testing.assert_allclose(found.s_x2[drawn], alone.s_x2)
+
+
+def test_a_grade_that_nobody_gives_counts_as_expected_and_not_seen() -> None:
+    rng = np.random.default_rng(3)
+    steps = pd.DataFrame(
+        {"item_id": list("abcdef"), "discrimination": 1.2, "step_1": -1.0, "step_2": 0.0, "step_3": 1.0}
+    )
+    known = CategoryParameters.from_table(steps, [Graded()] * 6)
+    scores = known.simulate(rng.normal(size=400), rng=rng)
+    assert item_fit(known.matrix(scores), known).p.min() > 1e-3  # whose df counts parameters that were not estimated
+    assert item_fit(known.matrix(scores.clip(upper=2)), known).p.max() < 1e-6
