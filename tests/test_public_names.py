@@ -62,7 +62,7 @@ INNER_FILES = {
     "data": "checked_settings coded_responses harmless_text multiple_testing "
     "place response_store shown "
     "readers.file_systems "
-    "response_blocks readers.row_order readers.outside_parameters readers.part_values "
+    "response_blocks readers.row_order readers.outside_parameters readers.cells "
     "exports readers.deepeval readers.doccano "
     "readers.promptfoo "
     "readers.table readers.wide_table "

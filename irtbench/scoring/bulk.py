@@ -9,7 +9,6 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from irtbench.bank.bank import ItemBank, LeftOut, among, item_ids_of, items_left_out, load_bank, scales_of
 from irtbench.bank.scale import Scale
@@ -18,6 +17,7 @@ from irtbench.data.coded_responses import MISSING
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
+from irtbench.data.readers.cells import Grader
 from irtbench.data.readers.large_table import LargeTable, TextTable, opened_table
 from irtbench.data.readers.long_table import find_id_columns
 from irtbench.data.readers.table_blocks import (
@@ -201,7 +201,7 @@ def score_file(
         if found is None:
             what = "responses or answers" if content == "auto" else content
             raise InputError(f"{table.in_words}: expected columns of respondents, items and {what} for a long table")
-        own, keys = items_left_out(bank.scales), keys_of(bank, rules) if found[1] else None
+        own, keys = items_left_out(bank.scales), keys_of(bank, rules) if found[1] else Grader()
         file = LongFile(table, found[0], item_ids_of(bank), unknown_items, keys, left_out=own.keys())
         try:
             n = write(long_blocks(file), trials=found[0].has_trials)
@@ -234,7 +234,7 @@ def holds_answers(table: LargeTable | TextTable, items: Sequence[str], content: 
     first = next(table.rows(texts, rows=FIRST_ROWS), None) if len(texts) == len(items) else None
     if first is None:
         return False
-    cells = [text or "" for item in texts for text in first[2].column(item).cast(pa.string()).to_pylist()]
+    cells = [text or "" for item in texts for text in first.cells(item).texts().to_pylist()]
     return not share_graded(cells) > 0.5
 
 

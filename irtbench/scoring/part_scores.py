@@ -32,7 +32,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.data import response_blocks
 from irtbench.data.harmless_text import guarded_table
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.part_values import without_guards
+from irtbench.data.readers.cells import without_guards
 from irtbench.data.readers.row_order import SeenNames
 from irtbench.data.response_blocks import Blocks, Unmade
 from irtbench.data.responses import ResponseMatrix

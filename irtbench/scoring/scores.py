@@ -20,7 +20,7 @@ from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_respo
 from irtbench.data.grading import GradingSettings, demand_mapped_to_keys, grade, normalised_keys
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable, UnknownItems, unknown_items_error
-from irtbench.data.readers.part_values import Keys
+from irtbench.data.readers.cells import Keys
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.person_fit import pattern_fit
 from irtbench.models.theta_posterior import some_rows
@@ -391,7 +391,7 @@ def keys_of(bank: ItemBank | Scale, grading: GradingSettings | None = None) -> K
     items, rules = _all_details(scales_of(bank)), grading or grading_of(bank)
     keys = normalised_keys(items, rules)
     demand_mapped_to_keys(rules, keys)
-    return Keys(keys, rules)
+    return Keys(of_item=keys, rules=rules)
 
 
 def _all_details(scales: Sequence[Scale]) -> ItemTable:

@@ -18,7 +18,6 @@ from irtbench.data.items import ItemTable
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.long_table import find_id_columns
-from irtbench.data.readers.part_values import as_text, names_of
 from irtbench.data.readers.recognise import holds_responses, is_outside, read_answers, read_responses
 from irtbench.data.readers.respondents import (
     APPROVAL_COLUMNS,
@@ -100,9 +99,9 @@ def of_respondents(settings: StudyFile, source: LargeTable) -> pd.DataFrame:
     pair, parts = find_id_columns(source.names, settings.data.columns), []
     if pair is None or not names or settings.data.respondents is not None:
         return pd.DataFrame(columns=[*PAIR, "response"] if pair is None else [*source.names])
-    for file, first, batch in source.rows([pair[0], *names], rows=ROWS_READ):
-        texts = {name: as_text(batch.column(name), f"file {file}", name).fill_null("") for name in names}
-        texts["respondent_id"] = names_of(batch.column(pair[0]), file, pair[0], first)
+    for part in source.rows([pair[0], *names], rows=ROWS_READ):
+        texts = {name: part.cells(name).texts().fill_null("") for name in names}
+        texts["respondent_id"] = part.cells(pair[0]).names()
         parts.append(pd.DataFrame({name: text.to_pylist() for name, text in texts.items()}).drop_duplicates())
     return pd.concat(parts, ignore_index=True).drop_duplicates()
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.cells import MOST_LEVELS, Grader, ScoreLevels, is_missing
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.part_values import MOST_LEVELS, ScoreLevels, coded_names, distinct
 from irtbench.data.readers.row_order import SeenNames
 from irtbench.data.readers.table_blocks import (
     ColumnChoice,
@@ -74,7 +74,8 @@ def encode_table(
     >>> irtbench.fit_model(stored)
     <FittedModel: 6 items (2pl), 300 respondents, log-likelihood -930.74, converged>
     """
-    return encoded_by(None, table, Path(folder), choice or ColumnChoice(), progress)
+    choice = choice or ColumnChoice()
+    return encoded_by(Grader(choice.threshold), table, Path(folder), choice, progress)
 
 
 def encode_scores(
@@ -123,9 +124,9 @@ def encode_scores(
         raise InputError("threshold: makes scores right or wrong; expected none for scores in categories")
     if levels is None:
         table.demand_alike()
-        scores = ScoreLevels(numbers_in(table, layout_of(table, choice, graded=False)))
+        scores = ScoreLevels(levels=numbers_in(table, layout_of(table, choice, graded=False)))
     else:
-        scores = ScoreLevels(tuple(levels))
+        scores = ScoreLevels(levels=tuple(levels))
         demand_unique([str(level) for level in levels], "levels")
         if not 2 <= len(levels) <= MOST_LEVELS:
             raise InputError(f"levels: {len(levels)}; expected 2 to {MOST_LEVELS}")
@@ -140,25 +141,24 @@ def demand_table(table: LargeTable) -> None:
 
 
 def encoded_by(
-    scores: ScoreLevels | None, table: LargeTable, folder: Path, choice: ColumnChoice, progress: Callable[[str], None]
+    grader: Grader, table: LargeTable, folder: Path, choice: ColumnChoice, progress: Callable[[str], None]
 ) -> StoredResponses:
     """Responses, or scores by their levels, in the folder; see `encode_table`."""
     demand_table(table)
     table.demand_alike()
     chosen: dict[str, Any] = {"columns": dict(choice.columns), "items": choice.items, "exclude": list(choice.exclude)}
     chosen |= {} if choice.threshold is None else {"threshold": choice.threshold}
-    identity = table.identity | {"choice": chosen} | ({} if scores is None else {"levels": list(scores.levels)})
+    scores = {"levels": list(grader.levels)} if isinstance(grader, ScoreLevels) else {}
+    identity = table.identity | {"choice": chosen} | scores
     with locked(folder):
         store = ResponseStore.resume(folder, identity)
         if store is not None and store.finished:
             progress("the responses are encoded already")
             return store.responses()
-        layout = layout_of(table, choice, graded=scores is None)
+        layout = layout_of(table, choice, graded=not scores)
         if layout.item:
             store = ResponseStore.begin(folder, items_of(table, layout), identity)
-            blocks = ordered_blocks(
-                LongFile(table, layout, store.item_ids, keys=scores, threshold=choice.threshold), folder
-            )
+            blocks = ordered_blocks(LongFile(table, layout, store.item_ids, grader=grader), folder)
         else:
             store = store or ResponseStore.begin(folder, layout.items, identity)
             n_bytes, free = table.n_rows * len(layout.items), shutil.disk_usage(folder).free
@@ -167,7 +167,7 @@ def encoded_by(
                     f"cache {folder}: {n_bytes / 1e9:.1f} GB of responses do not fit on its disk, where "
                     f"{free / 1e9:.1f} GB are free; expected another --cache"
                 )
-            blocks = wide_blocks(table, layout.respondent, layout.items, scores, choice.threshold)
+            blocks = wide_blocks(table, layout.respondent, layout.items, grader)
         encode_blocks(blocks, store, table, progress)
         if store.n_respondents == 0:
             raise InputError(f"{table.place}: no responses; expected at least one")
@@ -196,8 +196,8 @@ def encode_blocks(blocks: Blocks, store: ResponseStore, table: LargeTable, progr
 def items_of(table: LargeTable, layout: TableLayout) -> tuple[str, ...]:
     """Items of a long table in the order in which they first appear."""
     found: dict[str, None] = {}
-    for source, first_row, batch in table.rows([layout.item], rows=ROWS_READ, coded=[layout.item]):
-        names = coded_names(batch.column(0), source, layout.item, first_row)
+    for part in table.rows([layout.item], rows=ROWS_READ, coded=[layout.item]):
+        names = part.cells(layout.item).coded_names()
         found.update(dict.fromkeys(names.dictionary.take(names.indices.unique()).to_pylist()))
     return tuple(found)
 
@@ -206,9 +206,9 @@ def numbers_in(table: LargeTable, layout: TableLayout) -> tuple[float, ...]:
     """The numbers that a table of scores holds, ascending, in one pass."""
     found: set[float] = set()
     names = [layout.response] if layout.item else list(layout.items)
-    for _, _, batch in table.rows(names, rows=ROWS_READ, coded=names):
-        for name, column in zip(names, batch.columns, strict=True):
-            for value in distinct(column):
+    for part in table.rows(names, rows=ROWS_READ, coded=names):
+        for name in names:
+            for value in (value for value in part.cells(name).distinct()[0] if not is_missing(value)):
                 try:
                     found.add(float(value))
                 except ValueError:

@@ -19,6 +19,7 @@ import pyarrow.parquet
 from irtbench.data.harmless_text import unguarded
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of, as_given, file_hash, note_credentials, without_credentials
+from irtbench.data.readers.cells import Cells
 from irtbench.data.readers.file_systems import (
     change_of,
     content_tag,
@@ -37,6 +38,19 @@ from irtbench.data.shown import Shown, counted
 
 SUFFIX = ".parquet"
 ROWS_OF_PART = 2**17  # about so many are taken up again where a run was stopped
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of a file of a table, and the number of the first of them, from 1."""
+
+    source: Path | str
+    first: int
+    batch: pa.RecordBatch
+
+    def cells(self, name: str) -> Cells:
+        """The cells of a column."""
+        return Cells(self.batch.column(name), self.source, name, self.first)
 
 
 @dataclass(frozen=True)
@@ -185,8 +199,8 @@ class LargeTable(Shown):
         rows: int,
         coded: Sequence[str] = (),
         part: int | None = None,
-    ) -> Iterator[tuple[Path | str, int, pa.RecordBatch]]:
-        """All rows, or those of one part, with their file and the number of the first; see `TextTable.rows`.
+    ) -> Iterator[Rows]:
+        """All rows, or those of one part; see `TextTable.rows`.
 
         Raises
         ------
@@ -200,7 +214,7 @@ class LargeTable(Shown):
                 with pa.parquet.ParquetFile(source, read_dictionary=list(coded), pre_buffer=True) as opened:
                     batches = opened.iter_batches(rows, row_groups=list(groups), columns=list(columns))
                     for batch in each_in_time(batches, self.filesystem, file.path):
-                        yield file.path, first, batch.select(list(columns))
+                        yield Rows(file.path, first, batch.select(list(columns)))
                         first += len(batch)
             except failures_of(self.filesystem) as error:
                 raise InputError(f"file {file.path}: cannot be read to its end ({first_line(error)})") from None
@@ -360,8 +374,8 @@ class TextTable:
         rows: int,
         coded: Sequence[str] = (),
         part: int | None = None,
-    ) -> Iterator[tuple[Path | str, int, pa.RecordBatch]]:
-        """The file, the number of the first row from 1, and the rows in their order, at most so many at a time."""
+    ) -> Iterator[Rows]:
+        """The rows in their order, at most so many at a time."""
         text, number = pa.string(), 1
         try:
             reader = pa.csv.open_csv(
@@ -377,7 +391,7 @@ class TextTable:
             for batch in reader:
                 for first in range(0, len(batch), rows):
                     part_of = batch.slice(first, rows)
-                    yield self.path, number, part_of
+                    yield Rows(self.path, number, part_of)
                     number += len(part_of)
         except pa.ArrowInvalid as error:
             raise InputError(f"file {self.path}: {error}") from None

@@ -25,18 +25,9 @@ from irtbench.data.checked_settings import Settings
 from irtbench.data.coded_responses import MISSING, MOST_TRIALS, wrong_counts
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems, unknown_items_error
-from irtbench.data.readers.large_table import LargeTable, TextTable
+from irtbench.data.readers.cells import FIRST_ANSWERS, Cells, Grader
+from irtbench.data.readers.large_table import LargeTable, Rows, TextTable
 from irtbench.data.readers.long_table import find_column, find_counts, find_id_columns
-from irtbench.data.readers.part_values import (
-    FIRST_ANSWERS,
-    Keys,
-    ScoreLevels,
-    as_text,
-    coded_names,
-    coded_responses,
-    names_of,
-    numbers_of,
-)
 from irtbench.data.readers.row_order import SeenNames
 from irtbench.data.readers.table import refuse_first, text_bytes
 from irtbench.data.readers.wide_table import item_columns, likely_respondent_column
@@ -131,8 +122,7 @@ def layout_of(table: LargeTable, choice: ColumnChoice, *, graded: bool = True) -
     if first is None:
         raise InputError(f"{table.place}: no rows; expected at least one")
     frame = pd.DataFrame({
-        name: pa.compute.fill_null(as_text(column, table.place, name), "").to_pylist()
-        for name, column in zip(table.names, first[2].columns, strict=True)
+        name: pa.compute.fill_null(first.cells(name).texts(), "").to_pylist() for name in table.names
     }, dtype=object)  # fmt: skip
     items, _ = item_columns(
         frame, respondent, table.place, items=choice.items, exclude=choice.exclude, graded=graded,
@@ -144,9 +134,7 @@ def layout_of(table: LargeTable, choice: ColumnChoice, *, graded: bool = True) -
 ROWS_READ = 2**20  # rows of the file in memory at once
 CELLS = 2**24  # respondents x items of a block at most
 
-Rows = tuple[NDArray[Any], ...]
-#: What makes responses of the cells of a table that holds others.
-Grader = Keys | ScoreLevels
+Columns = tuple[NDArray[Any], ...]
 
 
 class RowsScattered(Exception):
@@ -162,15 +150,13 @@ class LongFile:
     table
         The file, or files of the same columns, one behind the other.
     layout
-        Its columns; that of responses holds answers where there are keys.
+        Its columns; that of responses may hold answers, or scores in categories.
     items
         The items wanted, in the order of the columns of the blocks.
     unknown_items
         What other items mean: an error that names the first five, or nothing.
-    keys
-        By which answers are graded, or levels of scores; None where the file holds responses.
-    threshold
-        From which score on a response is right; None where they are 1 and 0.
+    grader
+        What makes responses of the cells.
     left_out
         Other items that never are an error; those that occur are added to ``seen_left_out``.
     """
@@ -179,8 +165,7 @@ class LongFile:
     layout: TableLayout
     items: Sequence[str]
     unknown_items: UnknownItems = "error"
-    keys: Grader | None = None
-    threshold: float | None = None
+    grader: Grader = field(default_factory=Grader)
     left_out: Collection[str] = ()
     seen_left_out: set[str] = field(default_factory=set)
 
@@ -188,44 +173,40 @@ class LongFile:
     def schema(self) -> pa.Schema:
         """Of `rows`, the respondent's name first."""
         counts = {"asked": pa.int64()} if self.layout.has_trials else {}
-        trial = {"trial": pa.int64()} if self.layout.trial and not self.layout.n_trials else {}
+        trial = {"trial": pa.int64()} if self.layout.trial else {}
         given = pa.int64() if counts else pa.int8()
         names = {"respondent": pa.string(), "item": pa.int32(), "given": given, **counts, **trial}
         return pa.schema(list(names.items()))
 
-    def rows(self) -> Iterator[tuple[pa.DictionaryArray, Rows]]:
+    def rows(self) -> Iterator[tuple[pa.DictionaryArray, Columns]]:
         """The rows in the order of the file, checked: respondents, the column of the item or -1, and the response.
 
         That is 1, 0 or -1; where there may be trials, number right and number of trials, and a number for the trial.
         """
         layout, places = self.layout, pa.array(self.items, pa.string())
-        names = [layout.respondent, layout.item]
-        values = [layout.response, *([layout.n_trials] if layout.n_trials else [])]
-        trial = [layout.trial] if layout.trial and not layout.n_trials else []
-        taken = [*names, *values, *trial]
-        for number, (source, first_row, batch) in enumerate(self.table.rows(taken, rows=ROWS_READ, coded=taken)):
+        given = [name for name in (layout.response, layout.n_trials, layout.trial) if name]
+        taken = [layout.respondent, layout.item, *given]
+        for number, part in enumerate(self.table.rows(taken, rows=ROWS_READ, coded=taken)):
             if isinstance(self.table, LargeTable):
-                self.table.demand_bounded(text_bytes(batch.column(layout.respondent)), len(batch))
-            respondents = coded_names(batch.column(layout.respondent), source, layout.respondent, first_row)
-            items = coded_names(batch.column(layout.item), source, layout.item, first_row)
+                self.table.demand_bounded(text_bytes(part.batch.column(layout.respondent)), len(part.batch))
+            respondents, items = (part.cells(name).coded_names() for name in taken[:2])
             place = pa.compute.fill_null(pa.compute.index_in(items.dictionary, value_set=places), -1).to_numpy()
             self._demand_known(items, place)
             columns = place.astype(np.int32)[items.indices.to_numpy()]
+            response = part.cells(layout.response)
             if layout.n_trials:
-                yield respondents, (columns, *self._counts(batch, source, first_row))
-                continue
-            column = batch.column(layout.response)
-            if self.keys is None:
-                given = coded_responses(column, source, layout.response, first_row, self.threshold)
+                values = _counts(response, part.cells(layout.n_trials))
             else:
                 if number == 0:
-                    self.keys.demand_meant(column.filter(pa.array(columns >= 0)))
-                given = self.keys.grade_rows(column, columns, self.items)
-            if trial:
-                asked = (given != MISSING).astype(np.int64)
-                yield respondents, (columns, given.clip(0).astype(np.int64), asked, _hashes(batch.column(layout.trial)))
-            else:
-                yield respondents, (columns, given)
+                    self.grader.demand_meant(response.values.filter(pa.array(columns >= 0)))
+                graded = self.grader.grade(response, columns, self.items)
+                values = (graded,)
+                if layout.trial:
+                    values = (graded.clip(0).astype(np.int64), (graded != MISSING).astype(np.int64))
+            if layout.trial:
+                texts, codes = part.cells(layout.trial).distinct()
+                values = (*values, np.array([hash(str(text)) for text in texts])[codes])
+            yield respondents, (columns, *values)
 
     def _demand_known(self, items: pa.DictionaryArray, place: NDArray[np.int32]) -> None:
         """Refuse items that are not wanted, unless they may be there."""
@@ -236,27 +217,25 @@ class LongFile:
             raise unknown_items_error(unknown)
         self.seen_left_out.update(set(others) - set(unknown))
 
-    def _counts(self, batch: pa.RecordBatch, source: Path | str, first_row: int) -> Rows:
-        """Number right and number of trials of each row."""
-        names = self.layout.response, self.layout.n_trials
-        right, asked = (
-            np.nan_to_num(numbers_of(batch.column(name), source, name, first_row, expected="a whole number"))
-            for name in names
-        )
-        refuse_first(
-            wrong_counts(right, asked),
-            lambda row: (
-                f"file {source}, row {first_row + row}: expected a whole number {names[0]} of a whole number "
-                f"{names[1]}, at most {MOST_TRIALS:,}, but got {right[row]:g} of {asked[row]:g}"
-            ),
-        )
-        return right.astype(np.int64), asked.astype(np.int64)
+
+def _counts(*cells: Cells) -> Columns:
+    """Number right and number of trials of each row."""
+    right, asked = (np.nan_to_num(each.numbers("a whole number")) for each in cells)
+    names = [each.name for each in cells]
+    refuse_first(
+        wrong_counts(right, asked),
+        lambda row: (
+            f"file {cells[0].source}, row {cells[0].first_row + row}: expected a whole number {names[0]} of a whole "
+            f"number {names[1]}, at most {MOST_TRIALS:,}, but got {right[row]:g} of {asked[row]:g}"
+        ),
+    )
+    return right.astype(np.int64), asked.astype(np.int64)
 
 
 def long_blocks(file: LongFile) -> Blocks:
     """The respondents in the order of their first rows, which are together; elsewhere it raises `RowsScattered`."""
 
-    def together() -> Iterator[tuple[list[str], NDArray[np.int64], Rows]]:
+    def together() -> Iterator[tuple[list[str], NDArray[np.int64], Columns]]:
         seen, last = SeenNames(), None
         for respondents, rows in file.rows():
             codes = respondents.indices.to_numpy()
@@ -297,7 +276,7 @@ def _ordered(file: LongFile, folder: Path | None) -> Iterator[Unmade]:
                 names = pa.array(places[respondents.indices.to_numpy()])
             yield pa.record_batch([names, *map(pa.array, rows)], schema=schema)
 
-    def in_turn(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[list[str], NDArray[np.int64], Rows]]:
+    def in_turn(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[list[str], NDArray[np.int64], Columns]]:
         for batch in batches:
             runs = pa.compute.run_end_encode(batch.column(0))
             names = runs.values if folder is not None else known.take(runs.values)
@@ -310,11 +289,11 @@ def _ordered(file: LongFile, folder: Path | None) -> Iterator[Unmade]:
         yield from _blocks(file, in_turn(in_order(given(), schema, sorting, file.table.in_words)))
 
 
-def _blocks(file: LongFile, groups: Iterator[tuple[list[str], NDArray[np.int64], Rows]]) -> Iterator[Unmade]:
+def _blocks(file: LongFile, groups: Iterator[tuple[list[str], NDArray[np.int64], Columns]]) -> Iterator[Unmade]:
     """Blocks of respondents from names, the rows at which each begins, and the rows; the last of them may go on."""
     most = max(1, min(response_blocks.ROWS, CELLS // max(1, len(file.items))))
     waiting: list[str] = []
-    rest: Rows = ()
+    rest: Columns = ()
     n_wanted = 0
     for names, starts, rows in groups:
         n_wanted += int(np.count_nonzero(rows[0] >= 0))
@@ -330,7 +309,7 @@ def _blocks(file: LongFile, groups: Iterator[tuple[list[str], NDArray[np.int64],
         yield from _cut(file, waiting, np.array([0, len(rest[0])]), rest, most)
 
 
-def _cut(file: LongFile, names: list[str], starts: NDArray[np.int64], rows: Rows, most: int) -> Iterator[Unmade]:
+def _cut(file: LongFile, names: list[str], starts: NDArray[np.int64], rows: Columns, most: int) -> Iterator[Unmade]:
     """Blocks of at most so many respondents, whose rows begin at ``starts``, shape (n + 1,)."""
     for first in range(0, len(names), most):
         ids = names[first : first + most]
@@ -339,7 +318,7 @@ def _cut(file: LongFile, names: list[str], starts: NDArray[np.int64], rows: Rows
         yield partial(_block, file, tuple(ids), np.diff(ends), own)
 
 
-def _block(file: LongFile, ids: tuple[str, ...], n_rows: NDArray[np.int64], rows: Rows) -> ResponseMatrix:
+def _block(file: LongFile, ids: tuple[str, ...], n_rows: NDArray[np.int64], rows: Columns) -> ResponseMatrix:
     """The responses of some respondents, or sums over the rows of each pair, no two of them of the same trial."""
     columns, *given = rows
     wanted, shape = columns >= 0, (len(ids), len(file.items))
@@ -351,18 +330,12 @@ def _block(file: LongFile, ids: tuple[str, ...], n_rows: NDArray[np.int64], rows
         if np.count_nonzero(coded == 1) < cells.size:
             _refuse_repeated(file, cells, np.zeros_like(cells), ids)
         coded[cells] = given[0]
-        return made(coded.reshape(shape), ids, tuple(file.items), file.keys)
+        return file.grader.matrix(coded.reshape(shape), ids, tuple(file.items))
     right, asked, *trial = given
     _refuse_repeated(file, cells, trial[0] if trial else np.zeros_like(cells), ids)
     n_right, n_asked = (np.bincount(cells, numbers, minlength=coded.size).reshape(shape) for numbers in (right, asked))
     correct = np.where(n_asked > 0, n_right, np.nan)
     return ResponseMatrix(correct, ids, tuple(file.items), n_asked.astype(np.int64))
-
-
-def made(coded: NDArray[np.int8], ids: tuple[str, ...], items: tuple[str, ...], keys: Grader | None) -> ResponseMatrix:
-    """Responses as a matrix, scores in categories as so many of all steps."""
-    steps = np.where(coded == MISSING, 0, len(keys.levels) - 1) if isinstance(keys, ScoreLevels) else None
-    return ResponseMatrix.from_coded(coded, ids, items, steps)
 
 
 def _refuse_repeated(file: LongFile, cells: NDArray[np.int64], trial: NDArray[np.int64], names: Sequence[str]) -> None:
@@ -378,60 +351,33 @@ def _refuse_repeated(file: LongFile, cells: NDArray[np.int64], trial: NDArray[np
         )
 
 
-def _hashes(column: pa.Array) -> NDArray[np.int64]:
-    """A number for each row of a column of texts, the same for the same text."""
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    # a null is a text of its own
-    of_text = np.array([hash(text) for text in column.dictionary.cast(pa.string()).to_pylist()] + [0], dtype=np.int64)
-    codes = pa.compute.fill_null(column.indices, len(of_text) - 1).to_numpy(zero_copy_only=False)
-    found: NDArray[np.int64] = of_text[codes]
-    return found
-
-
 def wide_blocks(
-    table: LargeTable | TextTable,
-    respondent: str,
-    items: Sequence[str],
-    keys: Grader | None = None,
-    threshold: float | None = None,
+    table: LargeTable | TextTable, respondent: str, items: Sequence[str], grader: Grader | None = None
 ) -> Blocks:
     """The respondents of a wide table; groups of rows of Parquet files are pieces."""
+    grader = grader or Grader()
 
     def piece(number: int) -> Iterator[Unmade]:
-        rows = table.rows([respondent, *items], rows=response_blocks.ROWS, coded=items, part=number)
-        for k, (source, first_row, batch) in enumerate(rows):
-            if keys is not None and number == 0 and k == 0 and items:
+        parts = table.rows([respondent, *items], rows=response_blocks.ROWS, coded=items, part=number)
+        for k, part in enumerate(parts):
+            if number == 0 and k == 0 and items:
                 few = max(1, FIRST_ANSWERS // len(items))
-                keys.demand_meant(
-                    pa.concat_arrays([batch.column(item).slice(0, few).cast(pa.string()) for item in items])
-                )
-            yield partial(_wide_block, batch, respondent, tuple(items), keys, threshold, source, first_row)
+                first = (part.batch.column(item).slice(0, few).cast(pa.string()) for item in items)
+                grader.demand_meant(pa.concat_arrays(list(first)))
+            yield partial(_wide_block, part, respondent, tuple(items), grader)
 
     pieces: list[Callable[[], Iterator[Unmade]]] = [partial(piece, number) for number in range(table.n_parts)]
     return Blocks(items, pieces, table.n_rows, distinct=False)
 
 
-def _wide_block(
-    batch: pa.RecordBatch,
-    respondent: str,
-    items: tuple[str, ...],
-    keys: Grader | None,
-    threshold: float | None,
-    source: Path | str,
-    first_row: int,
-) -> ResponseMatrix:
-    """Responses of rows of which the first has this number."""
-    names = tuple(names_of(batch.column(respondent), source, respondent, first_row).to_pylist())
+def _wide_block(part: Rows, respondent: str, items: tuple[str, ...], grader: Grader) -> ResponseMatrix:
+    """Responses in some rows."""
+    names = tuple(part.cells(respondent).names().to_pylist())
     if len(set(names)) < len(names):
         twice = next(name for k, name in enumerate(names) if name in names[:k])
-        raise InputError(f"file {source}: respondent {twice} comes twice; expected a row for each")
-    coded = np.empty((len(batch), len(items)), dtype=np.int8, order="F")
+        raise InputError(f"file {part.source}: respondent {twice} comes twice; expected a row for each")
+    coded = np.empty((len(names), len(items)), dtype=np.int8, order="F")
     for k, item in enumerate(items):
-        column = batch.column(item)
-        coded[:, k] = (
-            coded_responses(column, source, item, first_row, threshold)
-            if keys is None
-            else keys.grade_column(column, item)
-        )
-    return made(coded, names, items, keys)
+        columns = np.broadcast_to(np.int32(k), len(names))
+        coded[:, k] = grader.grade(part.cells(item), columns, items, wide=True)
+    return grader.matrix(coded, names, items)

@@ -1,0 +1,240 @@
+"""What the cells of a part of a large table mean: names, responses, scores and their levels, answers and their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from irtbench.data.coded_responses import MISSING as NOT_OBSERVED
+from irtbench.data.grading import GradingSettings, as_compared, as_meant, labels_of
+from irtbench.data.harmless_text import GUARD, unguarded
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.table import MISSING, WORDS, graded, is_text, numbers_among, refuse_first
+from irtbench.data.responses import ResponseMatrix, name_first
+
+FIRST_ANSWERS = 10_000  # that show whether the answers are meant for the keys
+MOST_LEVELS = 100
+UNKNOWN = -2  # the place of a score that is none of the levels
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of one column in some rows of a file, of which the first has this number."""
+
+    values: pa.Array
+    source: Path | str
+    name: str
+    first_row: int = 1
+
+    def place(self, row: int) -> str:
+        """The place of a cell, by its row among these."""
+        return f"file {self.source}, row {self.first_row + row}, column {self.name}"
+
+    def distinct(self) -> tuple[list[Any], NDArray[np.int64]]:
+        """The distinct values, of which the last is None, and which of them each row has."""
+        column = self.values
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        values = column.dictionary.to_pylist()
+        codes = pa.compute.fill_null(column.indices, len(values)).to_numpy(zero_copy_only=False)
+        return [*values, None], codes
+
+    def texts(self) -> pa.Array:
+        """The cells as texts."""
+        return self._as_text(self.values)
+
+    def names(self) -> pa.Array:
+        """The cells as names, none of them empty."""
+        found = without_guards(self.texts())
+        empty = pa.compute.fill_null(pa.compute.equal(found, ""), True)
+        if pa.compute.any(empty).as_py():
+            raise InputError(f"{self.place(pa.compute.index(empty, True).as_py())}: expected a name but it is empty")
+        return found
+
+    def coded_names(self) -> pa.DictionaryArray:
+        """The same as codes."""
+        column = self.values
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        given = self._as_text(column.dictionary)
+        names = without_guards(given)
+        if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():
+            self.names()  # says where
+        coded = pa.DictionaryArray.from_arrays(column.indices, names)
+        return coded if names is given else coded.cast(pa.string()).dictionary_encode()  # two may be one without guards
+
+    def numbers(self, expected: str = "1, 0 or missing") -> NDArray[np.float64]:
+        """The cells as numbers, NaN where null or missing."""
+        kind = self.values.type
+        if is_text(kind) or pa.types.is_dictionary(kind):
+            texts, codes = self.distinct()
+            found = _numbers(tuple(map(str, texts[:-1])))[codes]
+            refuse_first(
+                np.isinf(found),
+                lambda row: f"{self.place(row)}: expected {expected} but it holds '{texts[codes[row]]}'",
+            )
+            return found
+        try:
+            whole = self.values.cast(pa.int8()) if pa.types.is_boolean(kind) else self.values
+            numbers: NDArray[np.float64] = whole.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise InputError(
+                f"file {self.source}, column {self.name}: expected {expected} but it holds {kind}"
+            ) from None
+        return numbers
+
+    def _as_text(self, values: pa.Array) -> pa.Array:
+        try:
+            return values.cast(pa.string())
+        except pa.ArrowException:
+            raise InputError(
+                f"file {self.source}, column {self.name}: expected text or numbers but it holds {values.type}"
+            ) from None
+
+
+@lru_cache(32)  # parts of a table have the same few texts in column after column
+def _numbers(texts: tuple[str, ...]) -> NDArray[np.float64]:
+    """Texts as numbers, and NaN at the end for what is null."""
+    return np.append(numbers_among(pd.Index(texts, dtype=object), WORDS), np.nan)
+
+
+def without_guards(names: pa.Array) -> pa.Array:
+    """Texts without the apostrophe that keeps a text from being a spreadsheet's formula."""
+    if not pa.compute.any(pa.compute.starts_with(names, GUARD)).as_py():
+        return names
+    return pa.array([None if name is None else unguarded(name) for name in names.to_pylist()], pa.string())
+
+
+@dataclass(frozen=True)
+class Grader:
+    """What makes small whole numbers of cells, -1 where missing: of responses, or scores from a threshold on, 1 and 0.
+
+    `grade` takes the place of each row's item among the items, negative where it is not wanted; in a wide table a
+    missing cell is no answer, in a long one the empty answer.
+    """
+
+    threshold: float | None = None
+
+    def grade(
+        self, cells: Cells, columns: NDArray[np.int32], items: Sequence[str], *, wide: bool = False
+    ) -> NDArray[np.int8]:
+        """Whole numbers for the cells."""
+        column = cells.values.cast(pa.int8()) if pa.types.is_boolean(cells.values.type) else cells.values
+        if pa.types.is_integer(column.type) and self.threshold is None:
+            whole = pa.compute.fill_null(column, NOT_OBSERVED) if column.null_count else column
+            values = whole.to_numpy(zero_copy_only=False)
+            if len(values) == 0 or (values.min() >= NOT_OBSERVED and values.max() <= 1):
+                return values.astype(np.int8, copy=False)
+        numbers = cells.numbers()
+        numbers = np.where(numbers == NOT_OBSERVED, np.nan, numbers)
+        found = graded(
+            numbers,
+            self.threshold,
+            lambda row: f"{cells.place(row)}: expected 1, 0 or missing but got {numbers[row]:g}",
+        )
+        return np.where(np.isnan(found), NOT_OBSERVED, found).astype(np.int8)
+
+    def demand_meant(self, answers: pa.Array) -> None:
+        """Refuse a table by its first cells; those of responses and scores are checked as they are read."""
+
+    def matrix(self, coded: NDArray[np.int8], ids: tuple[str, ...], items: tuple[str, ...]) -> ResponseMatrix:
+        """What is graded as a matrix."""
+        return ResponseMatrix.from_coded(coded, ids, items)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keys(Grader):
+    """Right answers, normalised, by which answers are graded, and how they are compared with them."""
+
+    of_item: Mapping[str, str]
+    rules: GradingSettings
+
+    def _compared(self, values: Sequence[Any]) -> list[str]:
+        """Answers as they are compared with the keys; empty for what is missing."""
+        texts = ["" if text is None or text in MISSING else str(text) for text in values]
+        given = as_compared(pd.Series(texts, dtype=object), self.rules)
+        return labels_of(given, self.of_item) if self.rules.unknown == "stray" else [*given]
+
+    def grade(
+        self, cells: Cells, columns: NDArray[np.int32], items: Sequence[str], *, wide: bool = False
+    ) -> NDArray[np.int8]:
+        """1 and 0 by the key of each row's item."""
+        values, codes = cells.distinct()
+        answered = np.unique(columns[columns >= 0])
+        keys = {int(k): self.of_item.get(items[k]) for k in answered}
+        if lacking := [items[k] for k, key in keys.items() if key is None]:
+            raise InputError(f"grading: no key for item {name_first(lacking)}; expected one for every item answered")
+        number_of = {key: number for number, key in enumerate(dict.fromkeys(keys.values()))}
+        key_of_item = np.full(len(items) + 1, -2)  # the last is of an item that is not wanted
+        key_of_item[answered] = [number_of[key] for key in keys.values()]
+        texts = self._compared(values)
+        right = np.array([number_of.get(text, -1) for text in texts])[codes] == key_of_item[columns]
+        no_answer = [
+            (wide and (value is None or value in MISSING)) or (text == "" and self.rules.empty == "missing")
+            for value, text in zip(values, texts, strict=True)
+        ]
+        return np.where(np.array(no_answer)[codes], NOT_OBSERVED, right).astype(np.int8)
+
+    def demand_meant(self, answers: pa.Array) -> None:
+        """Refuse answers that cannot be meant for these keys, see ``as_meant``."""
+        given = pd.Series(self._compared(answers.slice(0, FIRST_ANSWERS).to_pylist()), dtype=object)
+        as_meant(as_compared(given, self.rules), self.of_item, self.rules)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreLevels(Grader):
+    """Scores in their order, the lowest first: numbers, or labels."""
+
+    levels: tuple[Any, ...]
+
+    @cached_property
+    def place(self) -> dict[Any, int]:
+        """Place of each level, by number or label."""
+        return {self._as_level(level): k for k, level in enumerate(self.levels)}
+
+    @cached_property
+    def are_numbers(self) -> bool:
+        """Whether all levels are numbers."""
+        return all(isinstance(level, int | float) for level in self.levels)
+
+    def _as_level(self, value: Any) -> Any:
+        if not self.are_numbers:
+            return f"{value:g}" if isinstance(value, float) else str(value)
+        try:
+            return float(value)
+        except ValueError:
+            return value
+
+    def grade(
+        self, cells: Cells, columns: NDArray[np.int32], items: Sequence[str], *, wide: bool = False
+    ) -> NDArray[np.int8]:
+        """Places of the scores among the levels."""
+        values, codes = cells.distinct()
+        places = [NOT_OBSERVED if is_missing(one) else self.place.get(self._as_level(one), UNKNOWN) for one in values]
+        found = np.where(columns >= 0, np.array(places)[codes], NOT_OBSERVED)
+
+        def message(row: int) -> str:
+            none = f"{values[codes[row]]} is none of its categories; expected {name_first(self.levels)}"
+            return f"responses: item {items[columns[row]]}: {none}"
+
+        refuse_first(found == UNKNOWN, message)
+        return found.astype(np.int8)
+
+    def matrix(self, coded: NDArray[np.int8], ids: tuple[str, ...], items: tuple[str, ...]) -> ResponseMatrix:
+        """What is graded as so many of all steps."""
+        steps = np.where(coded == NOT_OBSERVED, 0, len(self.levels) - 1)
+        return ResponseMatrix.from_coded(coded, ids, items, steps)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell is missing."""
+    return value is None or value in MISSING or value != value
