@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 if TYPE_CHECKING:
     from irtbench.data.readers.trials import Trials
@@ -51,9 +51,9 @@ class HowToRead:
     respondent: str = "model"
 
     @classmethod
-    def of(cls, how: ReadingOptions) -> HowToRead:
+    def of(cls, how: ReadingOptions, **more: Any) -> Self:
         """From the keywords of a reader, one name or several where there may be several."""
-        given: dict[str, Any] = dict(how)
+        given: dict[str, Any] = {**how, **more}
         for name in ("metric", "exclude"):
             if name in given:
                 given[name] = (given[name],) if isinstance(given[name], str) else tuple(given[name])

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from irtbench.data.coded_responses import MISSING, MOST_TRIALS, coded, decoded, trial_counts, wrong_counts
+from irtbench.data.coded_responses import MISSING, MOST_TRIALS, coded, decoded, wrong_counts
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown, counted
 
@@ -219,44 +219,6 @@ def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error")
         pairs = [f"({r}, {i})" for r, i in pair[repeated].drop_duplicates().itertuples(index=False)]
         raise InputError(f"long table: duplicate (respondent, item) pairs: {name_first(pairs)}; expected one each")
     return table[~repeated]
-
-
-@dataclass(frozen=True, eq=False)
-class LongPairs:
-    """The pairs of a long table, by position of respondent and item, with number right and number of trials.
-
-    The number right is NaN where there is no trial; `counted` says whether several trials of a pair are summed.
-    """
-
-    rows: NDArray[np.intp]
-    columns: NDArray[np.intp]
-    right: NDArray[np.float64]
-    asked: NDArray[np.float64]
-    counted: bool
-    respondent_ids: tuple[str, ...]
-    item_ids: tuple[str, ...]
-
-    @classmethod
-    def of(cls, table: pd.DataFrame, item_ids: Sequence[str] | None, duplicates: Duplicates) -> LongPairs:
-        """One of each pair; see `ResponseMatrix.from_long`."""
-        if table.empty:
-            raise InputError("responses: the table is empty; expected at least one response")
-        counts = trial_counts(table)
-        table = resolve_duplicates(table if counts is None else counts, duplicates=duplicates)
-        rows, respondents = pd.factorize(table["respondent_id"])
-        columns, items = pd.factorize(table["item_id"])
-        if item_ids is not None:
-            columns, items = pd.Index(item_ids).get_indexer(pd.Index(table["item_id"])), pd.Index(item_ids)
-            if (columns < 0).any():
-                unknown = list(pd.unique(table["item_id"][columns < 0]))
-                raise InputError(f"responses: unknown item {name_first(unknown)}")
-        right = table["response" if counts is None else "n_correct"].to_numpy(dtype=np.float64)
-        asked = (~np.isnan(right)).astype(np.float64)
-        if counts is not None:
-            asked = table["n_trials"].to_numpy(dtype=np.float64)
-            right = np.where(asked > 0, right, np.nan)
-        names, wanted = tuple(str(name) for name in respondents), tuple(str(item) for item in items)
-        return cls(rows, columns, right, asked, counts is not None, names, wanted)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -522,16 +484,9 @@ class ResponseMatrix(Responses):
             On a duplicate pair (by default), a missing name, an item outside ``item_ids``, a value that is none of
             those expected, or an empty table.
         """
-        pairs = LongPairs.of(table, item_ids, duplicates)
-        codes = coded(pairs.right)
-        missing = np.nan if codes.dtype == np.float64 else MISSING
-        values = np.full((len(pairs.respondent_ids), len(pairs.item_ids)), missing, dtype=codes.dtype)
-        values[pairs.rows, pairs.columns] = codes
-        trials = None
-        if pairs.counted:
-            trials = np.zeros(values.shape)
-            trials[pairs.rows, pairs.columns] = pairs.asked
-        return cls.from_coded(values, pairs.respondent_ids, pairs.item_ids, trials)
+        from irtbench.data.sparse_responses import SparseResponses
+
+        return SparseResponses.from_long(table, item_ids=item_ids, duplicates=duplicates).to_matrix()
 
     def table(self) -> pd.DataFrame:
         """One row a respondent: a wide table, the respondents in its first column."""

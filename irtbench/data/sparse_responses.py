@@ -10,15 +10,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.coded_responses import wrong_counts
+from irtbench.data.coded_responses import MISSING, coded, trial_counts, wrong_counts
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import (
     Duplicates,
-    LongPairs,
     ResponseMatrix,
     Responses,
     hash_of,
+    name_first,
     positions_of,
+    resolve_duplicates,
+    trials_words,
 )
 
 MOST_DENSE_CELLS = 20_000_000  # a matrix of so many responses is 160 MB
@@ -112,13 +114,13 @@ class SparseResponses(Responses):
     def part(self, start: int, stop: int) -> ResponseMatrix:
         """Consecutive respondents as a matrix of all items."""
         own = self.respondents(start, stop)
-        correct = np.full((own.n_respondents, own.n_items), np.nan)
-        correct[own.rows, own.columns] = own.correct
-        trials = None
+        codes, shape, trials = coded(own.correct), (own.n_respondents, own.n_items), None
+        values = np.full(shape, MISSING, dtype=codes.dtype)
+        values[own.rows, own.columns] = codes
         if own.trials is not None:
-            trials = np.zeros(correct.shape, dtype=np.int64)
+            trials = np.zeros(shape, dtype=np.int64)
             trials[own.rows, own.columns] = own.trials
-        return ResponseMatrix(correct, own.respondent_ids, own.item_ids, trials)
+        return ResponseMatrix.from_coded(values, own.respondent_ids, own.item_ids, trials)
 
     def parts(self, n_respondents: int | None = None) -> Iterator[ResponseMatrix]:
         """So many respondents at a time, each time with the items that they answered."""
@@ -129,39 +131,49 @@ class SparseResponses(Responses):
             yield own.select_items([own.item_ids[j] for j in asked]).to_matrix()
 
     @classmethod
-    def from_long(cls, table: pd.DataFrame, *, duplicates: Duplicates = "error") -> SparseResponses:
-        """Build from a long table with columns ``respondent_id, item_id, response``; rows without a response are left
-        out, but their respondent and item are kept.
+    def from_long(
+        cls, table: pd.DataFrame, *, item_ids: Sequence[str] | None = None, duplicates: Duplicates = "error"
+    ) -> SparseResponses:
+        """Build from a long table with columns ``respondent_id, item_id, response``, see `ResponseMatrix.from_long`.
 
-        Respondents and items are in order of first appearance. Trials are as for `ResponseMatrix.from_long`.
+        Rows without a response are left out, but their respondent and item are kept.
 
         Raises
         ------
         InputError
-            On a duplicate pair (by default), a missing name, a response that is none of 1, 0 and missing, or an empty
-            table.
+            On a duplicate pair (by default), a missing name, an item outside ``item_ids``, a response that is none of
+            1, 0 and missing, or an empty table.
         """
-        pairs = LongPairs.of(table, None, duplicates)
-        right, n = pairs.right, pairs.asked
+        if table.empty:
+            raise InputError("responses: the table is empty; expected at least one response")
+        counts = trial_counts(table)
+        table = resolve_duplicates(table if counts is None else counts, duplicates=duplicates)
+        rows, respondents = pd.factorize(table["respondent_id"])
+        columns, items = pd.factorize(table["item_id"])
+        if item_ids is not None:
+            columns, items = pd.Index(item_ids).get_indexer(pd.Index(table["item_id"])), pd.Index(item_ids)
+            if (columns < 0).any():
+                raise InputError(
+                    f"responses: unknown item {name_first(list(pd.unique(table['item_id'][columns < 0])))}"
+                )
+        respondent_ids, names = (tuple(map(str, each)) for each in (respondents, items))
+        right = table["response" if counts is None else "n_correct"].to_numpy(dtype=np.float64)
+        n = (~np.isnan(right)).astype(np.float64) if counts is None else counts["n_trials"].to_numpy(dtype=np.float64)
         wrong = (n != 0) & wrong_counts(right, n)
         if wrong.any():
             k = int(wrong.argmax())
-            expected = f"a whole number right of {n[k]:g} trials" if pairs.counted else "1, 0 or missing"
+            expected = "1, 0 or missing" if counts is None else f"a whole number right of {trials_words(n[k])}"
+            got = f"{right[k]:g}" if counts is None else f"{right[k]:g} of {n[k]:g}"
             raise InputError(
-                f"responses: respondent {pairs.respondent_ids[pairs.rows[k]]}, "
-                f"item {pairs.item_ids[pairs.columns[k]]}: expected {expected} but got {right[k]:g}"
+                f"responses: respondent {respondent_ids[rows[k]]}, item {names[columns[k]]}: expected {expected} but "
+                f"got {got}"
             )
         there = np.flatnonzero(n > 0)
-        there = there[np.argsort(pairs.rows[there], kind="stable")]
+        there = there[np.argsort(rows[there], kind="stable")]
         several = bool((n > 1).any())
-        return cls(
-            pairs.rows[there],
-            pairs.columns[there],
-            right[there].astype(np.int64) if several else right[there] == 1,
-            pairs.respondent_ids,
-            pairs.item_ids,
-            n[there].astype(np.int64) if several else None,
-        )
+        correct = right[there].astype(np.int64) if several else right[there] == 1
+        trials = n[there].astype(np.int64) if several else None
+        return cls(rows[there], columns[there], correct, respondent_ids, names, trials)
 
     def table(self) -> pd.DataFrame:
         """One row a pair: the long table, see `ResponseMatrix.to_long`."""

@@ -38,7 +38,7 @@ def _scored(case: Fields, settings: Wanted) -> Scored:
         return None, answer, "" if answer is not None else "without an answer"
     metrics = {metric.name("name"): metric for metric in case.objects("metricsData")}
     judged = case
-    if settings.metrics:
+    if settings.metric:
         judged = metrics[settings.choose(list(metrics), case.place("metricsData"), word="metric")]
     if judged.values.get("error"):
         return settings.failed("the metric failed at this test case")

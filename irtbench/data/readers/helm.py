@@ -57,13 +57,13 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
 
 def _choose(record: Fields, stats: list[Fields], settings: Wanted) -> tuple[str, str | None, str | None]:
     names = list(dict.fromkeys(stat.fields("name").name("name") for stat in stats))
-    for wanted in settings.metrics:
+    for wanted in settings.metric:
         metric, *rest = wanted.split(":")
         if metric in names:
             split, perturbation = ([part or None for part in rest] + [None, None])[:2]
             return metric, split, perturbation
     known = [name for name in names if name in CORRECTNESS]
-    return settings.choose(names if settings.metrics else known, record.place("stats")), None, None
+    return settings.choose(names if settings.metric else known, record.place("stats")), None, None
 
 
 def _is(name: Fields, metric: str, split: str | None, perturbation: str | None) -> bool:

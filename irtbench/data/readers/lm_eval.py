@@ -85,9 +85,9 @@ def _metrics(line: Fields) -> list[str]:
 
 def _wanted(line: Fields, names: list[str], seen: list[str], settings: Wanted) -> str | None:
     """The line's metric to take, by its whole name or without the filter; None if it is not there."""
-    if not settings.metrics:
+    if not settings.metric:
         return settings.choose(seen, line.place("metrics"))
-    for wanted in settings.metrics:
+    for wanted in settings.metric:
         found = next((name for name in names if wanted in (name, name.split(",")[0])), None)
         if found is not None:
             return found

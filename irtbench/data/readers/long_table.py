@@ -177,7 +177,7 @@ class LongTable(Shown):
 
 def long_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> LongTable:
     """Take what is wanted from a table of texts."""
-    want, columns = wanted.want, dict(wanted.how.columns)
+    want, columns = wanted.want, dict(wanted.columns)
     if wanted.levels and want == "response" and find_column(list(frame.columns), want, columns) is None:
         labels = find_column(list(frame.columns), "answer", columns)
         columns |= {} if labels is None else {want: labels}

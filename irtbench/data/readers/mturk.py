@@ -37,8 +37,8 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
             continue
         inputs = {name[6:]: value for name, value in row.values.items() if name.startswith("Input.")}
         answers = _answers(row)
-        if settings.metrics:
-            answers = {name: value for name, value in answers.items() if {name, _stem(name)} & {*settings.metrics}}
+        if settings.metric:
+            answers = {name: value for name, value in answers.items() if {name, _stem(name)} & {*settings.metric}}
         several = len(answers) > 1
         for name, answer in answers.items():
             own = _inputs_of(name, inputs) if several else inputs

@@ -21,7 +21,7 @@ from irtbench.data.how_to_read import HowToRead
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head as Head
 from irtbench.data.readers.table import graded, to_responses, to_scores
-from irtbench.data.readers.trials import PAIR
+from irtbench.data.readers.trials import PAIR, demand_trials
 from irtbench.data.responses import name_first
 
 Want = Literal["answer", "response"]
@@ -79,27 +79,25 @@ LeftOut = Counter[str]  # how many, by reason
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Wanted(HowToRead):
     """What is taken from files, and what the user decides where a file leaves a choice.
 
     Parameters
     ----------
     want
         Graded responses, or raw answers.
-    how
-        What the user decides.
     raw, levels
         Whether scores stay as they are, and their labels, the lowest first.
     """
 
     want: Want = "response"
-    how: HowToRead = field(default_factory=HowToRead)
     raw: bool = False
     levels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.how.errored not in ("missing", "wrong"):
-            raise InputError(f"errored: expected 'missing' or 'wrong' but got '{self.how.errored}'")
+        if self.errored not in ("missing", "wrong"):
+            raise InputError(f"errored: expected 'missing' or 'wrong' but got '{self.errored}'")
+        demand_trials(self.trials, self.threshold)
 
     @property
     def graded(self) -> bool:
@@ -107,23 +105,13 @@ class Wanted:
         return self.want == "response"
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """The score or the question to take where a file has several; the first of these that it has."""
-        return self.how.metric
-
-    @property
-    def threshold(self) -> float | None:
-        """From which score on a response is right."""
-        return self.how.threshold if self.graded else None
-
-    @property
     def raw_scores(self) -> bool:
         """Whether scores stay as they are: in categories, or for a mean over trials."""
-        return self.raw or self.how.trials in ("mean", "all")
+        return self.raw or self.trials in ("mean", "all")
 
     def failed(self, reason: str) -> Scored:
         """Score, answer and reason of being left out of an item at which the run failed."""
-        return (0.0, None, "") if self.graded and self.how.errored == "wrong" else (None, None, reason)
+        return (0.0, None, "") if self.graded and self.errored == "wrong" else (None, None, reason)
 
     def values_of(self, texts: pd.Series[str], *, place: Callable[[int], str]) -> NDArray[np.float64]:
         """Fields of a table as responses, or as raw scores where these are wanted."""
@@ -133,11 +121,11 @@ class Wanted:
 
     def choose(self, names: Sequence[str], place: str, *, word: str = "score") -> str:
         """The score or question to take: the one there is, or the one that the user named."""
-        chosen = next((name for name in self.metrics or names[:1] if name in names), None)
-        if chosen is not None and (self.metrics or len(names) == 1):
+        chosen = next((name for name in self.metric or names[:1] if name in names), None)
+        if chosen is not None and (self.metric or len(names) == 1):
             return chosen
-        if self.metrics:
-            wanted = " or ".join(f"'{name}'" for name in self.metrics)
+        if self.metric:
+            wanted = " or ".join(f"'{name}'" for name in self.metric)
             raise InputError(f"{place}: no {word} {wanted}; expected one of {name_first(names, most=12)}")
         if not names:
             raise InputError(f"{place}: no {word} found; expected at least one")
@@ -164,7 +152,7 @@ class MetricChoice:
         """The one to take of a record's; None if it has not the one that the user named, or another has."""
         self.seen.update(dict.fromkeys(names))
         self._first = self._first or place
-        metrics = self._wanted.metrics
+        metrics = self._wanted.metric
         if not self.seen or (metrics and not any(name in self.seen for name in metrics)):
             return None
         chosen = self._wanted.choose(list(self.seen), place, word=self._word)
@@ -175,7 +163,7 @@ class MetricChoice:
 
     def demand(self, place: str = "") -> None:
         """Refuse a file that never had what the user named, by the place of its first record or another."""
-        if self._wanted.metrics and self.seen:
+        if self._wanted.metric and self.seen:
             self._wanted.choose(list(self.seen), place or self._first, word=self._word)
 
 

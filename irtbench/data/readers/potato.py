@@ -29,7 +29,7 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the answers to one schema; those who left it empty have no answer."""
     choice = MetricChoice(settings, "question")
     for row, labels in _rows(head):
-        if not settings.metrics and len(choice.seen | labels) > 1:
+        if not settings.metric and len(choice.seen | labels) > 1:
             choice.seen.update((name, None) for _, more in _rows(head) for name in more)
         schema = choice.of(list(labels), f"file {head.path}")
         answer = None if schema is None else _answer(labels[schema])

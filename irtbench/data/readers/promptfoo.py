@@ -71,7 +71,7 @@ def _scored(row: Fields, settings: Wanted) -> Scored:
         return (None, output, "") if isinstance(output, str) else (None, None, "without an answer in words")
     named = row.fields("namedScores")
     names = ["success", "score", *named.values]
-    metric = settings.choose(names, row.place("score")) if settings.metrics else "success"
+    metric = settings.choose(names, row.place("score")) if settings.metric else "success"
     return (named if metric in named.values else row).score(metric), None, ""
 
 

@@ -31,7 +31,7 @@ from irtbench.data.readers.observations import RECORDS, Reader, Wanted, collect,
 from irtbench.data.readers.respondents import join_respondents, with_respondents
 from irtbench.data.readers.sources import OF_MODELS, OR_A_TABLE, READERS, Sources, find_sources
 from irtbench.data.readers.table import coded_cells, demand_columns, read_table
-from irtbench.data.readers.trials import PAIR, demand_trials, join_items, reduce_trials, with_trials
+from irtbench.data.readers.trials import PAIR, join_items, reduce_trials, with_trials
 from irtbench.data.readers.wide_table import (
     choose_respondent_column,
     item_columns,
@@ -89,7 +89,7 @@ def read(path: Paths, *, content: Content = "auto", **how: Unpack[ReadingOptions
     if content not in get_args(Content):
         raise InputError(f"content: expected one of {', '.join(get_args(Content))} but got {content}")
     graded = holds_responses(path, **how) if content == "auto" else content == "responses"
-    return _Files(path, Wanted("response" if graded else "answer", HowToRead.of(how))).long_table()
+    return _Files(path, Wanted.of(how, want="response" if graded else "answer")).long_table()
 
 
 def read_responses(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
@@ -140,7 +140,7 @@ def read_responses(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
     1           ann      i2       0.0
     2           bob      i1       1.0
     """
-    return _Files(path, Wanted("response", HowToRead.of(how))).long_table()
+    return _Files(path, Wanted.of(how)).long_table()
 
 
 def read_response_matrix(path: Paths, **how: Unpack[ReadingOptions]) -> Responses:
@@ -148,7 +148,7 @@ def read_response_matrix(path: Paths, **how: Unpack[ReadingOptions]) -> Response
 
     Parameters and errors as for ``read_responses``.
     """
-    return _Files(path, Wanted("response", HowToRead.of(how))).matrix()
+    return _Files(path, Wanted.of(how)).matrix()
 
 
 def read_scores(path: Paths, *, levels: Sequence[str] = (), **how: Unpack[ReadingOptions]) -> pd.DataFrame:
@@ -183,13 +183,13 @@ def read_scores(path: Paths, *, levels: Sequence[str] = (), **how: Unpack[Readin
     ann  good  poor
     bob  fair   NaN
     """
-    asked = HowToRead.of(how)
+    asked = Wanted.of(how, raw=True, levels=tuple(levels))
     if asked.threshold is not None:
         raise InputError("threshold: makes scores right or wrong; expected none for scores in categories")
     if asked.trials not in ("error", "first", "last", "count"):
         raise InputError(f"trials: {asked.trials} goes with right and wrong; expected error, first or last of scores")
     asked = replace(asked, trials="error" if asked.trials == "count" else asked.trials)
-    frame = _Files(path, Wanted("response", asked, raw=True, levels=tuple(levels))).long_table().frame
+    frame = _Files(path, asked).long_table().frame
     if not {"response"} <= {*frame.columns}:
         raise InputError("scores: the table counts right responses; expected a column of scores")
     respondents, items = (frame[name].drop_duplicates().tolist() for name in PAIR)
@@ -214,7 +214,7 @@ def read_answers(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
     0           ann      i1    yes
     1           bob      i1     no
     """
-    return _Files(path, Wanted("answer", HowToRead.of(how))).long_table()
+    return _Files(path, Wanted.of(how, want="answer")).long_table()
 
 
 def holds_responses(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
@@ -331,14 +331,12 @@ class _Files:
     """
 
     def __init__(self, path: Paths, wanted: Wanted) -> None:
-        self.wanted, self.how = wanted, wanted.how
-        demand_trials(wanted.how.trials, wanted.threshold)
-        self.left_out: Counter[str] = Counter()
-        self.sources = _sources(path, self.how, self.left_out)
+        self.wanted, self.left_out = wanted, Counter[str]()
+        self.sources = _sources(path, wanted, self.left_out)
         self.place = str(path) if isinstance(path, str | Path) else name_first([str(one) for one in path], most=2)
-        if self.sources.reader is None and self.how.metric:
+        if self.sources.reader is None and self.wanted.metric:
             raise InputError("metric: a long or wide table has one; name its column by columns={'response': ...}")
-        if self.sources.reader is None and self.how.respondent != "model":
+        if self.sources.reader is None and self.wanted.respondent != "model":
             raise InputError(
                 "respondent: a long or wide table names them; expected its column (--column respondent_id=...)"
             )
@@ -350,8 +348,8 @@ class _Files:
 
     def matrix(self) -> Responses:
         """Responses; a wide table is never made long."""
-        added = self.sources.participants or self.how.respondents is not None
-        if self.sources.reader is not None or added or self.how.join or self.how.trials in ("mean", "all"):
+        added = self.sources.participants or self.wanted.respondents is not None
+        if self.sources.reader is not None or added or self.wanted.join or self.wanted.trials in ("mean", "all"):
             return responses_from_long(self.long_table().frame)
         frames = self._frames()
         if len(frames) > 1 or frames[0][1] == "long":
@@ -360,12 +358,12 @@ class _Files:
 
     def _finished(self, table: LongTable) -> LongTable:
         """Items joined, repeated pairs reduced, and what is known of participants added."""
-        frame = join_items(table.frame, self.how.join, self.place)
-        if self.how.trials == "mean" or "n_trials" in frame.columns or frame.duplicated(PAIR).any():
+        frame = join_items(table.frame, self.wanted.join, self.place)
+        if self.wanted.trials == "mean" or "n_trials" in frame.columns or frame.duplicated(PAIR).any():
             frame = reduce_trials(
-                with_trials(frame), self.how.trials, threshold=self.wanted.threshold, place=self.place
+                with_trials(frame), self.wanted.trials, threshold=self.wanted.threshold, place=self.place
             )
-        for table_of in (*self.sources.participants, *([self.how.respondents] if self.how.respondents else [])):
+        for table_of in (*self.sources.participants, *([self.wanted.respondents] if self.wanted.respondents else [])):
             frame = join_respondents(frame, table_of, self.left_out)
         taken = ", ".join(f"{ours} from '{theirs}'" for ours, theirs in table.columns.items())
         logger.info("file %s: read as a %s table of %ss, %s", self.place, table.format, self.wanted.want, taken)
@@ -373,12 +371,12 @@ class _Files:
 
     def _outside(self, reader: Reader) -> LongTable:
         """Files of an outside format."""
-        if self.how.columns:
+        if self.wanted.columns:
             raise InputError(
-                f"columns: {name_first(list(self.how.columns))} cannot be named for {reader.title} ({self.place})"
+                f"columns: {name_first(list(self.wanted.columns))} cannot be named for {reader.title} ({self.place})"
             )
         parts = [collect(reader, head, self.wanted, self.left_out) for head in self.sources.heads]
-        parts = with_respondents(parts, [head.path for head in self.sources.heads], self.how.respondent)
+        parts = with_respondents(parts, [head.path for head in self.sources.heads], self.wanted.respondent)
         frame = pd.concat([part for part in parts if not part.empty] or parts[:1], ignore_index=True)
         if frame.empty:
             why = "; ".join(f"{n} {reason}" for reason, n in self.left_out.items() if n)
@@ -392,14 +390,14 @@ class _Files:
     def _frames(self) -> list[tuple[pd.DataFrame, TableFormat]]:
         """Tables of ours, and whether they are long or wide."""
         read = [(_read_frame(head), head.path) for head in self.sources.heads]
-        frames = [(_of_its_file(frame, path, self.how), path) for frame, path in read]
+        frames = [(_of_its_file(frame, path, self.wanted), path) for frame, path in read]
         named = [path for (before, path), (after, _) in zip(read, frames, strict=True) if after is not before]
         if named:
             logger.warning(
                 "file %s: no column of respondents, so that its name says whose responses it holds",
                 name_first([str(path) for path in named], most=2),
             )
-        found = [(frame, _choose_format(frame, path, self.how)) for frame, path in frames]
+        found = [(frame, _choose_format(frame, path, self.wanted)) for frame, path in frames]
         if len({layout for _, layout in found}) > 1:
             raise InputError(
                 "tables of two layouts: "

@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from irtbench.data.coded_responses import trial_counts
 from irtbench.data.input_error import InputError
@@ -68,59 +67,36 @@ def reduce_trials(
 ) -> pd.DataFrame:
     """One row for each (respondent, item) of a long table."""
     demand_trials(trials, threshold)
-    if trials == "all":
-        return frame
-    if "n_trials" in frame.columns:
-        return _reduce_counts(frame, trials, threshold, place)
-    repeated = frame.duplicated(PAIR)
-    if not repeated.any() and trials != "mean":
+    counted, repeated = "n_trials" in frame.columns, frame.duplicated(PAIR)
+    if trials == "all" or not (counted or repeated.any() or trials == "mean"):
         return frame
     told_apart = "trial" in frame.columns and not frame.duplicated([*PAIR, "trial"]).any()
-    if trials == "count" and told_apart and "response" in frame.columns:
-        counted = trial_counts(frame)
-        assert counted is not None
-        return counted
-    if trials in ("keep", "count") and told_apart:
-        return frame
-    if trials in ("error", "keep", "count"):
-        why = (
+    if repeated.any() and (not told_apart if counted or trials in ("keep", "count") else trials == "error"):
+        what = (
             "several trials of a pair" if told_apart else "duplicate (respondent, item) pairs that no trial tells apart"
         )
-        raise InputError(f"{place}: {why}: {_pairs(frame[repeated])}; choose {CHOICES}")
-    if trials in ("first", "last"):
+        raise InputError(f"{place}: {what}: {_pairs(frame[repeated])}" + ("" if counted else f"; choose {CHOICES}"))
+    counts = trial_counts(frame) if counted or (trials == "count" and "response" in frame.columns) else None
+    if trials in ("keep", "count"):
+        return frame if counts is None else counts
+    if counts is not None:
+        n, k = counts["n_trials"].to_numpy(), counts["n_correct"].to_numpy()
+        if trials not in ("mean", "majority", "any") and (n > 1).any():
+            raise InputError(f"{place}: several trials of a pair, counted without their order; choose {COUNTED}")
+        share = np.divide(k, n, out=np.full(len(n), np.nan), where=n > 0)
+        first = counts.drop(columns=["n_correct", "n_trials"])
+    elif trials in ("first", "last"):
         numbers = pd.to_numeric(frame["trial"], errors="coerce") if told_apart else pd.Series(np.nan, frame.index)
         ordered = frame.iloc[np.argsort(numbers, kind="stable")] if numbers.notna().all() else frame
         kept = ordered[~ordered.duplicated(PAIR, keep=trials)].sort_index()
         return kept.drop(columns="trial", errors="ignore").reset_index(drop=True)
-    if "response" not in frame.columns:
+    elif "response" not in frame.columns:
         raise InputError(f"{place}: raw answers have no {trials}; expected trials first or last, or graded responses")
-    share = frame.groupby(PAIR, sort=False)["response"].mean().to_numpy()
-    first = frame[~repeated].drop(columns="trial", errors="ignore").reset_index(drop=True)
-    return first.assign(response=_of_share(share, trials, threshold))
-
-
-def _of_share(share: NDArray[np.float64], trials: Trials, threshold: float | None) -> NDArray[np.float64]:
-    """Responses by the share, or the mean score, of the trials of each pair."""
+    else:
+        share = frame.groupby(PAIR, sort=False)["response"].mean().to_numpy()
+        first = frame[~repeated].drop(columns="trial", errors="ignore").reset_index(drop=True)
     right = {"mean": share >= (threshold or 0.0), "any": share > 0}.get(trials, share > 0.5)
-    return np.where(np.isnan(share), np.nan, right)
-
-
-def _reduce_counts(frame: pd.DataFrame, trials: Trials, threshold: float | None, place: str) -> pd.DataFrame:
-    """The same where the file counts trials already."""
-    counts = trial_counts(frame)
-    assert counts is not None
-    repeated = counts.duplicated(PAIR)
-    if repeated.any():
-        raise InputError(
-            f"{place}: duplicate (respondent, item) pairs that no trial tells apart: {_pairs(counts[repeated])}"
-        )
-    if trials in ("keep", "count"):
-        return counts
-    n, k = counts["n_trials"].to_numpy(), counts["n_correct"].to_numpy()
-    if trials not in ("mean", "majority", "any") and (n > 1).any():
-        raise InputError(f"{place}: several trials of a pair, counted without their order; choose {COUNTED}")
-    share = np.divide(k, n, out=np.full(len(n), np.nan), where=n > 0)
-    return counts.drop(columns=["n_correct", "n_trials"]).assign(response=_of_share(share, trials, threshold))
+    return first.assign(response=np.where(np.isnan(share), np.nan, right))
 
 
 def _pairs(repeated: pd.DataFrame) -> str:

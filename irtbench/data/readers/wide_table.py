@@ -174,7 +174,7 @@ def _parts(
     frame: pd.DataFrame, path: str | Path, wanted: Wanted
 ) -> tuple[str, list[str], list[str], pd.Series[str], Callable[[int], str], Mapping[str, int]]:
     """The respondents' column, respondents, items, fields row by row, where one is in the file, what is left out."""
-    column, chosen = choose_respondent_column(frame, path, wanted.how.columns), wanted.how.items
+    column, chosen = choose_respondent_column(frame, path, wanted.columns), wanted.items
     frame = without_header_rows(frame)
     respondents = frame[column].tolist()
     others = frame.columns.drop(column)
@@ -182,10 +182,10 @@ def _parts(
         raise InputError(f"file {path}: expected a named column for each item besides '{column}'")
     demand_filled(frame, column, path)
     names, left = item_columns(
-        frame, column, path, items=chosen, exclude=wanted.how.exclude, graded=wanted.graded and not wanted.levels,
+        frame, column, path, items=chosen, exclude=wanted.exclude, graded=wanted.graded and not wanted.levels,
         threshold=0.0 if wanted.raw_scores and wanted.threshold is None else wanted.threshold,
     )  # fmt: skip
-    asked = each_pattern(wanted.how.exclude, [str(name) for name in others])
+    asked = each_pattern(wanted.exclude, [str(name) for name in others])
     unasked = [name for name in left if chosen is None and not any(fnmatchcase(name, pattern) for pattern in asked)]
     if unasked:
         warnings.warn(
