@@ -21,7 +21,7 @@ from irtbench.cli.in_words import (
     weights_in_words,
     whole_in_words,
 )
-from irtbench.cli.large import first_parquet, large_table
+from irtbench.cli.large import choice_of, first_parquet, large_table
 from irtbench.cli.options import AllowAddress, mapped, named
 from irtbench.cli.output import Shown, Words, next_command, top_and_bottom, write_table
 from irtbench.cli.ranks import ranks_of_run
@@ -181,7 +181,6 @@ def score(
         "--explain": several and explanation is not None,
         "--figures": several and run.figures is not None,
         "--html": several and run.html is not None,
-        "items in categories": in_categories(known),
     }
     in_memory = next((f"{name} needs all of them in memory" for name, asked in needs_all.items() if asked), "")
     by_parts, explain_in = goes_by_parts(responses, run.output, reading, in_memory), None
@@ -264,7 +263,7 @@ def score_by_parts(
         n = irtbench.scoring.score_file(
             bank, address_of(file) or file, place, settings,
             layout=layout, content=content,
-            columns=reading.columns, unknown_items=graded.unknown_items,
+            columns=choice_of(reading), unknown_items=graded.unknown_items,
             grading=grading_of(bank, mapped(graded.answers_map)), left_out=left_out, unfinished=unfinished,
             progress=run.progress, together=ranks, allow_address=allow_address, norm_groups=people.norm_groups,
             plausible=plausible, explain_in=explain_in,
@@ -341,7 +340,8 @@ def option_in_memory(output: Path | None, reading: Reading) -> str:
         return "expected -o FILE.csv or FILE.parquet"
     if reading.trials not in ("count", "error"):
         return f"--trials {reading.trials} needs all responses in memory"
-    if reading != Reading(reading.format, reading.columns, reading.trials):
+    taken = {name: getattr(reading, name) for name in ("format", "columns", "trials", "threshold", "items", "exclude")}
+    if reading != Reading(**taken):
         return "options that choose or change responses need all of them in memory"
     return ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 import pandas as pd
@@ -17,11 +17,12 @@ from irtbench.data.coded_responses import MISSING
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.readers.cells import Grader
+from irtbench.data.readers.cells import Grader, ScoreLevels
 from irtbench.data.readers.large_table import LargeTable, TextTable, opened_table
 from irtbench.data.readers.long_table import find_id_columns
 from irtbench.data.readers.table_blocks import (
     FIRST_ROWS,
+    ColumnChoice,
     Content,
     LongFile,
     RowsScattered,
@@ -30,11 +31,12 @@ from irtbench.data.readers.table_blocks import (
     ordered_blocks,
     wide_blocks,
 )
-from irtbench.data.readers.wide_table import likely_respondent_column, share_graded
+from irtbench.data.readers.wide_table import likely_respondent_column, matching, share_graded
 from irtbench.data.response_blocks import Blocks, blocks_of
 from irtbench.data.responses import ResponseMatrix, Responses, demand_unique, name_first
 from irtbench.data.shown import counted
 from irtbench.data.stored_responses import StoredResponses, StoredScores
+from irtbench.scoring.adaptive import scores_of
 from irtbench.scoring.explanation import explain_all
 from irtbench.scoring.more_columns import percentiles_by_group, with_groups, with_plausible_values
 from irtbench.scoring.part_scores import BlockScores, Processes, ScoresFile
@@ -43,6 +45,7 @@ from irtbench.scoring.scores import (
     ScoringSettings,
     check_known,
     grading_of,
+    in_categories,
     keys_of,
     score_responses,
 )
@@ -64,7 +67,7 @@ def score_file(
     *,
     layout: Layout = "auto",
     content: Content = "auto",
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | ColumnChoice | None = None,
     unknown_items: UnknownItems = "error",
     grading: GradingSettings | None = None,
     left_out: list[LeftOut] | None = None,
@@ -92,7 +95,7 @@ def score_file(
         respondents, items and responses. The rows of a respondent need not be adjacent; where they are not,
         they are brought into order first, in the folder of temporary files. A column ``trial`` tells several trials of
         a pair apart, or ``n_correct`` and ``n_trials`` replace the responses. Answers are graded by the bank's
-        keys.
+        keys; of items in categories there are scores.
     target
         The file to write: Parquet, or CSV by any other name.
     settings
@@ -102,7 +105,9 @@ def score_file(
     content
         ``auto``: responses in a long table with a column of them, and in a wide one if most of its first cells are.
     columns
-        The file's column for ``respondent_id``, and in a long table for ``item_id`` and ``response`` or ``answer``.
+        The file's column for ``respondent_id``, and in a long table for ``item_id`` and ``response`` or ``answer``; or
+        a `ColumnChoice`, which also says which columns of a wide table are items, and from which score on a response is
+        right.
     unknown_items
         What items outside the bank mean: an error that names the first five, or nothing.
     grading
@@ -155,23 +160,23 @@ def score_file(
     0            r1          3        50.0
     1            r2          4        68.7
     """
-    settings, columns = settings or ScoringSettings(), columns or {}
+    settings = settings or ScoringSettings()
+    choice = columns if isinstance(columns, ColumnChoice) else ColumnChoice(columns or {})
     left_out = [] if left_out is None else left_out
-    table = opened_table(source, allow_address)
-    for given in columns.values():
+    table, rules = opened_table(source, allow_address), grading or grading_of(bank)
+    for given in choice.columns.values():
         if given not in table.names:
             raise InputError(f"{table.in_words}: column '{given}' missing")
-    is_wide = layout == "wide" or (layout == "auto" and find_id_columns(table.names, columns) is None)
+    is_wide = layout == "wide" or (layout == "auto" and find_id_columns(table.names, choice.columns) is None)
     if together is not None and not (is_wide and isinstance(table, LargeTable) and unfinished is not None):
         raise InputError(f"{table.in_words if is_wide else source}: {NOT_TOGETHER}")
-    rules = grading or grading_of(bank)
 
     def more(scores: pd.DataFrame, block: ResponseMatrix) -> pd.DataFrame:
         if plausible:
             scores = with_plausible_values(scores, bank, block, settings, plausible, of_many=True)
         return with_groups(scores, percentiles_by_group(bank, block, norm_groups, settings))
 
-    def write(blocks: Blocks, *, trials: bool = False, place: Path | None = None) -> int:
+    def write(blocks: Blocks, *, trials: bool, place: Path | None = None) -> int:
         finish = more if norm_groups or plausible else None
         scores = BlockScores(bank, blocks, settings, Path(target), finish, unfinished=place, trials=trials)
         n = scores.write(progress, together)
@@ -180,40 +185,60 @@ def score_file(
             write_explanations(bank, blocks, explain_in)
         return n
 
-    def wide() -> int:
-        respondent = likely_respondent_column(list(table.names), columns)
-        items = [name for name in table.names if name != respondent]
-        left_out[:] = check_known(items, bank.scales, unknown_items)
-        known = set(item_ids_of(bank))
-        items = [item for item in items if item in known]
-        keys = keys_of(bank, rules) if holds_answers(table, items, content) else None
-        blocks = wide_blocks(table, respondent, items, keys)
-
-        def identity() -> dict[str, Any]:
-            graded = None if keys is None else repr(rules)
-            named = {"source": table.identity, "columns": [respondent, *items], "grading": graded}
-            return {**named, "norm groups": [*norm_groups], "plausible": plausible}
-
-        return write(replace(blocks, identity=identity), place=unfinished)
-
-    def long() -> int:
-        found = long_layout(table.names, columns, content)
-        if found is None:
+    several = in_categories(bank)
+    if is_wide:
+        respondent, items, others = wide_columns(table, bank, choice)
+        left_out[:] = check_known([*items, *others], bank.scales, unknown_items)
+        answers = not several and holds_answers(table, items, content, choice.threshold)
+        grader = grader_of(bank, choice, rules, answers=answers)
+        depends_on = {
+            "source": table.identity, "columns": [respondent, *items], "norm groups": [*norm_groups],
+            "grading": repr(grader) if choice.threshold or several else repr(rules) if answers else None,
+            "plausible": plausible,
+        }  # fmt: skip
+        blocks = replace(wide_blocks(table, respondent, items, grader), identity=lambda: depends_on)
+        n = write(blocks, trials=several, place=unfinished)
+    else:
+        found = long_layout(table.names, choice.columns, content)
+        if found is None or (several and found[0].n_trials):
             what = "responses or answers" if content == "auto" else content
             raise InputError(f"{table.in_words}: expected columns of respondents, items and {what} for a long table")
-        own, keys = items_left_out(bank.scales), keys_of(bank, rules) if found[1] else Grader()
-        file = LongFile(table, found[0], item_ids_of(bank), unknown_items, keys, left_out=own.keys())
+        columns_of, answers = found
+        columns_of = replace(columns_of, trial="") if several else columns_of
+        own, grader = items_left_out(bank.scales), grader_of(bank, choice, rules, answers=answers)
+        file = LongFile(table, columns_of, item_ids_of(bank), unknown_items, grader, left_out=own.keys())
+        trials = several or columns_of.has_trials
         try:
-            n = write(long_blocks(file), trials=found[0].has_trials)
+            n = write(long_blocks(file), trials=trials)
         except RowsScattered:
             progress("the rows of a respondent are not adjacent: sorting them first")
-            n = write(ordered_blocks(file), trials=found[0].has_trials)
+            n = write(ordered_blocks(file), trials=trials)
         left_out[:] = among(own, sorted(file.seen_left_out))
-        return n
-
-    n = wide() if is_wide else long()
     table.demand_unchanged()
     return n
+
+
+def wide_columns(
+    table: LargeTable | TextTable, bank: ItemBank, choice: ColumnChoice
+) -> tuple[str, list[str], list[str]]:
+    """The respondents' column of a wide table, those of the bank's items, and the others that are taken for items."""
+    respondent = likely_respondent_column(list(table.names), choice.columns)
+    names = [name for name in table.names if name != respondent]
+    chosen, known = (
+        matching(names, table.in_words.partition(" ")[2], choice.items, choice.exclude),
+        set(item_ids_of(bank)),
+    )
+    return respondent, [name for name in chosen if name in known], [name for name in chosen if name not in known]
+
+
+def grader_of(bank: ItemBank, choice: ColumnChoice, rules: GradingSettings, *, answers: bool) -> Grader:
+    """What grades the cells of a table: the items' categories, the bank's keys, or a threshold."""
+    if in_categories(bank):
+        if choice.threshold is not None:
+            raise InputError("threshold: makes scores right or wrong; expected none for items in categories")
+        of_each = ((scale.items, k) for scale in bank.scales for k in range(scale.items.n_items))
+        return ScoreLevels(of_item={items.item_ids[k]: scores_of(items, k) for items, k in of_each})
+    return keys_of(bank, rules) if answers else Grader(choice.threshold)
 
 
 def write_explanations(bank: ItemBank, blocks: Blocks, folder: Path) -> None:
@@ -226,7 +251,9 @@ def write_explanations(bank: ItemBank, blocks: Blocks, folder: Path) -> None:
                 difficulty.write(difficulty.rows_of(found.difficulty))
 
 
-def holds_answers(table: LargeTable | TextTable, items: Sequence[str], content: Content) -> bool:
+def holds_answers(
+    table: LargeTable | TextTable, items: Sequence[str], content: Content, threshold: float | None
+) -> bool:
     """Whether a wide table holds answers, by what most of its first cells are."""
     if content != "auto":
         return content == "answers"
@@ -235,7 +262,7 @@ def holds_answers(table: LargeTable | TextTable, items: Sequence[str], content: 
     if first is None:
         return False
     cells = [text or "" for item in texts for text in first.cells(item).texts().to_pylist()]
-    return not share_graded(cells) > 0.5
+    return not share_graded(cells, threshold) > 0.5
 
 
 def score_matrix(

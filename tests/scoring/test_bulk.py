@@ -9,11 +9,16 @@ import pytest
 
 from builders.answered_banks import make_scale
 from irtbench.bank.bank import ItemBank
+from irtbench.bank.scale import Scale
 from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
 from irtbench.data.readers import table_blocks
 from irtbench.data.readers.table import read_table
+from irtbench.data.readers.table_blocks import ColumnChoice
 from irtbench.data.responses import ResponseMatrix
+from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.item_models.graded import Graded
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.bulk import score_file
@@ -324,3 +329,46 @@ def test_names_that_are_formulas_come_back(bank: ItemBank, tmp_path: Path) -> No
     score_file(bank, tmp_path / "r.csv", tmp_path / "s.csv")
     assert pd.read_csv(tmp_path / "s.csv")["respondent_id"].tolist()[::2] == ["'=1+1", "'=2+2"]
     assert read_table(tmp_path / "s.csv")["respondent_id"].tolist()[::2] == ["=1+1", "=2+2"]
+
+
+@pytest.mark.parametrize("form", ["wide", "long"])
+def test_scores_in_categories_and_from_a_threshold_go_part_by_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr(response_blocks, "ROWS", 16)
+    rng = np.random.default_rng(4)
+    labels, ids = ("poor", "fair", "good"), ("g1", "g2", "g3", "n1", "n2", "n3")
+    categories = (labels,) * 3 + ((1, 2, 3),) * 3
+    parameters = np.column_stack([np.full(6, 1.5), np.tile([1.0, -1.0], (6, 1))])
+    known = CategoryParameters(ids, (Graded(),) * 6, categories, parameters, np.full(6, 3))
+    bank = ItemBank((Scale("all", known.as_items(), ItemTable.plain(ids)),))
+    places = rng.integers(0, 3, (50, 6))
+    cells = [[own[k] for own, k in zip(categories, row, strict=True)] for row in places]
+    table = pd.DataFrame(cells, columns=list(ids), index=[f"r{k}" for k in range(50)], dtype=object)
+    table.iloc[3, 2] = None
+    wide = table.map(lambda cell: None if cell is None else str(cell)).rename_axis("respondent_id").reset_index()
+    given = wide if form == "wide" else wide.melt("respondent_id", var_name="item_id", value_name="score")
+    given.to_parquet(tmp_path / "r.parquet", index=False)
+    assert score_file(bank, tmp_path / "r.parquet", tmp_path / "s.csv") == 50
+    found, expected = pd.read_csv(tmp_path / "s.csv"), score_responses(bank, table)
+    assert list(found) == list(expected)
+    for name in ("n_correct", "n_trials", "theta", "person_fit"):
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
+    given.replace("poor", "bad").to_parquet(tmp_path / "w.parquet", index=False)
+    with pytest.raises(InputError, match="item g1: bad is none of its categories; expected poor"):
+        score_file(bank, tmp_path / "w.parquet", tmp_path / "s.csv")
+    with pytest.raises(InputError, match="expected none for items in categories"):
+        score_file(bank, tmp_path / "r.parquet", tmp_path / "s.csv", columns=ColumnChoice(threshold=0.5))
+    plain = ItemBank((make_scale("plain", 12),))
+    answered = responses_to(plain, 40, missing=0.1)
+    shares = answered.table().set_index("respondent_id") * 0.4 + 0.3  # .7 is right
+    shares = shares.rename_axis("who").reset_index() if form == "wide" else answered.to_long().assign(
+        response=lambda long: long["response"] * 0.4 + 0.3
+    )  # fmt: skip
+    shares.to_csv(tmp_path / "shares.csv", index=False)
+    with pytest.raises(InputError, match=r"expected 1, 0 or missing but got 0\.[37]"):
+        score_file(plain, tmp_path / "shares.csv", tmp_path / "t.csv", content="responses")
+    score_file(plain, tmp_path / "shares.csv", tmp_path / "t.csv", columns=ColumnChoice(threshold=0.5))
+    found = pd.read_csv(tmp_path / "t.csv").set_index("respondent_id")["theta"]
+    expected = score_responses(plain, answered.answered()).set_index("respondent_id")["theta"]
+    np.testing.assert_allclose(found[expected.index], expected, atol=1e-6)

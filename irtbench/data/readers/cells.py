@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -192,38 +192,26 @@ class Keys(Grader):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreLevels(Grader):
-    """Scores in their order, the lowest first: numbers, or labels."""
+    """Scores in their order, the lowest first, numbers or labels: the same of all items, or each item's own."""
 
-    levels: tuple[Any, ...]
-
-    @cached_property
-    def place(self) -> dict[Any, int]:
-        """Place of each level, by number or label."""
-        return {self._as_level(level): k for k, level in enumerate(self.levels)}
-
-    @cached_property
-    def are_numbers(self) -> bool:
-        """Whether all levels are numbers."""
-        return all(isinstance(level, int | float) for level in self.levels)
-
-    def _as_level(self, value: Any) -> Any:
-        if not self.are_numbers:
-            return f"{value:g}" if isinstance(value, float) else str(value)
-        try:
-            return float(value)
-        except ValueError:
-            return value
+    levels: tuple[Any, ...] = ()
+    of_item: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def grade(
         self, cells: Cells, columns: NDArray[np.int32], items: Sequence[str], *, wide: bool = False
     ) -> NDArray[np.int8]:
         """Places of the scores among the levels."""
         values, codes = cells.distinct()
-        places = [NOT_OBSERVED if is_missing(one) else self.place.get(self._as_level(one), UNKNOWN) for one in values]
-        found = np.where(columns >= 0, np.array(places)[codes], NOT_OBSERVED)
+        levels_of = {int(k): self.of_item.get(items[k], self.levels) for k in np.unique(columns) if k >= 0}
+        kinds = list(dict.fromkeys(levels_of.values()))
+        kind_of = np.full(len(items) + 1, len(kinds))  # the last is of an item that is not wanted
+        for k, levels in levels_of.items():
+            kind_of[k] = kinds.index(levels)
+        places = np.array([*(_places(values, levels) for levels in kinds), [NOT_OBSERVED] * len(values)])
+        found = places[kind_of[columns], codes]
 
         def message(row: int) -> str:
-            none = f"{values[codes[row]]} is none of its categories; expected {name_first(self.levels)}"
+            none = f"{values[codes[row]]} is none of its categories; expected {name_first(levels_of[columns[row]])}"
             return f"responses: item {items[columns[row]]}: {none}"
 
         refuse_first(found == UNKNOWN, message)
@@ -231,8 +219,24 @@ class ScoreLevels(Grader):
 
     def matrix(self, coded: NDArray[np.int8], ids: tuple[str, ...], items: tuple[str, ...]) -> ResponseMatrix:
         """What is graded as so many of all steps."""
-        steps = np.where(coded == NOT_OBSERVED, 0, len(self.levels) - 1)
-        return ResponseMatrix.from_coded(coded, ids, items, steps)
+        most = np.array([len(self.of_item.get(item, self.levels)) - 1 for item in items])
+        return ResponseMatrix.from_coded(coded, ids, items, np.where(coded == NOT_OBSERVED, 0, most))
+
+
+def _places(values: Sequence[Any], levels: Sequence[Any]) -> list[int]:
+    """The place of each value among levels, by number or label; other codes for what is missing, or none of them."""
+    numbers = all(isinstance(level, int | float) for level in levels)
+
+    def as_level(value: Any) -> Any:
+        if not numbers:
+            return f"{value:g}" if isinstance(value, float) else str(value)
+        try:
+            return float(value)
+        except ValueError:
+            return value
+
+    place = {as_level(level): k for k, level in enumerate(levels)}
+    return [NOT_OBSERVED if is_missing(value) else place.get(as_level(value), UNKNOWN) for value in values]
 
 
 def is_missing(value: Any) -> bool:

@@ -86,6 +86,16 @@ def unlike_the_others(names: Sequence[str]) -> list[str]:
     return odd if few and names[stems.index(stem)] != stem else []
 
 
+def matching(names: Sequence[str], path: str | Path, items: str | None, exclude: Sequence[str]) -> list[str]:
+    """The columns that match the pattern of items, if there is one, and none of those excluded."""
+    exclude = each_pattern(exclude, names)
+    for pattern in [*exclude, *([] if items is None else [items])]:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise InputError(f"file {path}: no column matches '{pattern}'; it has: {name_first(names, most=12)}")
+    wanted = [name for name in names if items is None or fnmatchcase(name, items)]
+    return [name for name in wanted if not any(fnmatchcase(name, pattern) for pattern in exclude)]
+
+
 def item_columns(
     frame: pd.DataFrame,
     respondent_column: str,
@@ -104,14 +114,8 @@ def item_columns(
     so in more than half is an item with a slip.
     """
     others = [str(name) for name in frame.columns if name != respondent_column]
-    exclude = each_pattern(exclude, others)
-    for pattern in [*exclude, *([] if items is None else [items])]:
-        if not any(fnmatchcase(name, pattern) for name in others):
-            raise InputError(f"file {path}: no column matches '{pattern}'; it has: {name_first(others, most=12)}")
-    chosen = [name for name in others if not any(fnmatchcase(name, pattern) for pattern in exclude)]
-    if items is not None:
-        chosen = [name for name in chosen if fnmatchcase(name, items)]
-    else:
+    chosen = matching(others, path, items, exclude)
+    if items is None:
         chosen = [name for name in chosen if not is_metadata(name)]
         if graded:
             chosen = [name for name in chosen if not share_graded(frame[name].to_list(), threshold) < 0.5]
