@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from irtbench.data.checked_settings import settings_from
 from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
+from irtbench.data.place import write_whole
 from irtbench.data.readers.head import Head, look_at
 from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.long_table import likely_column
@@ -118,17 +118,7 @@ def save_bank(bank: ItemBank, path: Path | str) -> None:
     >>> irtbench.load_bank("bank.json")
     <ItemBank: 1 scale: all (6 items)>
     """
-    target = Path(path)
-    content = _to_document(bank).to_text().encode()
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with part.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
+    write_whole(Path(path), _to_document(bank).to_text().encode())
 
 
 def load_bank(

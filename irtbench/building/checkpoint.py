@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -15,7 +13,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import pandas as pd
 
-from irtbench.data.place import text_hash
+from irtbench.data.place import read_sealed, write_sealed
 from irtbench.data.responses import ResponseMatrix, Responses, hash_of
 
 log = logging.getLogger(__name__)
@@ -40,12 +38,9 @@ class Checkpoint:
     def load(self, name: str, cls: type[Record]) -> Record | None:
         """A finished step; None if it is absent, damaged or of another key."""
         try:
-            if self.folder is None:
-                return None
-            stored = json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8"))
-            whole = stored["key"] == self.key and stored["hash"] == text_hash(json.dumps(stored["record"]))
-            return from_plain(cls, stored["record"]) if whole else None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            record = None if self.folder is None else read_sealed(self.folder / f"{name}.json", self.key)
+            return None if record is None else from_plain(cls, record)
+        except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def once(self, name: str, cls: type[Record], make: Callable[[], Made]) -> Record | Made:
@@ -60,14 +55,9 @@ class Checkpoint:
         """Write one step, whole or not at all; where that fails the work goes on, and a warning says so."""
         if self.folder is None:
             return
-        part = self.folder / f"{name}.part"
-        plain = json.dumps(to_plain(record))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            part.unlink(missing_ok=True)
-            with part.open("x", encoding="utf-8") as file:  # made anew: no link of that name is followed
-                file.write(f'{{"key": {json.dumps(self.key)}, "hash": "{text_hash(plain)}", "record": {plain}}}')
-            os.replace(part, (self.folder / f"{name}.json"))
+            write_sealed(self.folder / f"{name}.json", to_plain(record), self.key)
         except OSError as error:
             log.warning("a finished step cannot be kept in %s: %s", self.folder, error.strerror)
 

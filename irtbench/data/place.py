@@ -1,10 +1,16 @@
-"""Addresses of data (``s3://bucket/x.parquet``): shown and stored without their credentials; hashes of files."""
+"""Addresses of data (``s3://bucket/x.parquet``): shown and stored without their credentials; hashes of files.
+
+Files are written whole or not at all, and a sealed record says whether it is what was written.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 #: What a path makes of an address: it takes one of two slashes away.
@@ -122,3 +128,35 @@ def file_hash(path: Path) -> str:
 def text_hash(text: str) -> str:
     """Hash of a text, ``sha256:...``."""
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_whole(file: Path, content: bytes) -> None:
+    """Write a file, whole or not at all: next to it, on the disk, and then in its place."""
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        part.unlink(missing_ok=True)
+        with part.open("xb") as opened:  # made anew: no link of that name is followed
+            opened.write(content)
+            opened.flush()
+            os.fsync(opened.fileno())
+        os.replace(part, file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_sealed(file: Path, record: Any, key: str = "") -> None:
+    """Write plain JSON values with a hash of them, and a key to be known by."""
+    text = json.dumps(record)
+    sealed = f'{{"key": {json.dumps(key)}, "hash": "{text_hash(text)}", "record": {text}}}'
+    write_whole(file, sealed.encode())
+
+
+def read_sealed(file: Path, key: str = "") -> Any:
+    """What was written under this key; a ValueError where it is not, or is damaged."""
+    try:
+        sealed = json.loads(file.read_text(encoding="utf-8"))
+        if sealed["key"] == key and sealed["hash"] == text_hash(json.dumps(sealed["record"])):
+            return sealed["record"]
+    except (KeyError, TypeError, RecursionError):
+        pass
+    raise ValueError(f"{file.name} is not what was written")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
-from irtbench.data.place import text_hash
+from irtbench.data.place import read_sealed, write_sealed
 from irtbench.data.stored_responses import LEFT_OUT, NAMES, RESPONSES, STATE, NameFile, StoredResponses
 
 if sys.platform != "win32":
@@ -165,10 +165,7 @@ class ResponseStore:
             "files": self.sums,
             "finished": self.finished,
         }
-        next_state = self.folder / f"{STATE}.part"
-        text = json.dumps(state)
-        next_state.write_text(json.dumps({"seal": text_hash(text), "record": state}), encoding="utf-8")
-        os.replace(next_state, self.folder / STATE)
+        write_sealed(self.folder / STATE, state)
 
     def responses(self) -> StoredResponses:
         """What is in it."""
@@ -178,13 +175,9 @@ class ResponseStore:
 def _sealed(folder: Path) -> dict[str, Any]:
     """The record of a store, which is as it was written."""
     try:
-        sealed = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        whole = isinstance(sealed, dict) and text_hash(json.dumps(sealed.get("record"))) == sealed.get("seal")
-    except (ValueError, RecursionError):
-        whole = False
-    if not whole:
-        raise InputError(f"cache {folder}: {STATE} is not what was written")
-    record: dict[str, Any] = sealed["record"]
+        record: dict[str, Any] = read_sealed(folder / STATE)
+    except ValueError as error:
+        raise InputError(f"cache {folder}: {error}") from None
     return record
 
 

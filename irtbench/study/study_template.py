@@ -16,6 +16,7 @@ from irtbench.data.grading import is_closed
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.long_table import LongTable
+from irtbench.data.readers.table import one_value_each
 from irtbench.study.examination import Examination
 
 if TYPE_CHECKING:
@@ -153,14 +154,9 @@ def items_from_columns(table: LongTable, columns: Mapping[str, str]) -> pd.DataF
                 f"file {table.path}: no column '{column}' for the {name} of the items; a {table.format} table has it "
                 "in a table of items (--items)"
             )
-        known = table.frame.loc[table.frame[column].notna(), ["item_id", column]].drop_duplicates()
-        twice = known["item_id"][known["item_id"].duplicated()]
-        if not twice.empty:
-            raise InputError(
-                f"file {table.path}: column '{column}' has several values for item {twice.iloc[0]}; expected one, "
-                f"as it is the {name} of the item"
-            )
-        found[name] = found["item_id"].map(known.set_index("item_id")[column])
+        known = table.frame[table.frame[column].notna()]
+        values = one_value_each(known, "item_id", column, "item", f"file {table.path}")
+        found[name] = found["item_id"].map(values)
     return found
 
 

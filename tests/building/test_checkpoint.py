@@ -1,8 +1,9 @@
 """Finished steps survive on disk to the last bit, and nothing else is taken for one."""
 
-from dataclasses import dataclass
+from dataclasses import os
 from pathlib import Path
 
+import dataclass
 import numpy as np
 import pandas as pd
 import pytest
@@ -125,7 +126,7 @@ def test_what_is_absent_damaged_or_of_another_key_is_not_taken_up(tmp_path: Path
         assert checkpoint.load("step", Inner) is None
     # a run that was killed while it wrote leaves the part only, and the next one writes over it
     (tmp_path / "new" / "step.json").unlink()
-    (tmp_path / "new" / "step.part").write_text(whole[:20])
+    (tmp_path / "new" / f".step.json.{os.getpid()}.part").write_text(whole[:20])
     assert checkpoint.load("step", Inner) is None
     checkpoint.save("step", inner)
     assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["step.json"]

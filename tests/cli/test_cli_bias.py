@@ -87,7 +87,7 @@ def test_an_item_that_a_group_answers_all_alike_is_named(study: Path, tmp_path: 
     ("groups", "options", "saying"),
     [
         ("who,group\npeople0,a\n", [], "column 'respondent_id' missing"),
-        ("respondent_id,group\npeople0,a\npeople0,b\n", [], "respondent people0 is in two groups"),
+        ("respondent_id,group\npeople0,a\npeople0,b\n", [], "respondent people0 has both a and b"),
         ("respondent_id,group\npeople0,a\npeople1,a\n", [], "expected respondents of two groups"),
         ("respondent_id,group\npeople0,a\npeople1,b\npeople2,c\n", [], "3 groups"),
         ("respondent_id,group\npeople0,a\npeople1,b\n", ["--focal", "z"], "no respondent is in group z"),

@@ -160,7 +160,7 @@ def test_columns_may_say_what_the_items_are(folder: Path, content: str) -> None:
     ("options", "saying"),
     [
         (["--column", "label=nowhere"], "no column 'nowhere' for the label of the items"),
-        (["--column", "label=respondent_id"], "has several values for item item1"),
+        (["--column", "label=respondent_id"], "column respondent_id: item item1 has both"),
         (["--column", "label=benchmark", "--items", "items.csv"], "expected --item-column"),
     ],
 )

@@ -93,7 +93,7 @@ def test_what_is_no_column_of_testlets_is_refused(folder: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "saying"),
     [
-        ("item_id,set\na,1\na,2\n", "item a is in two; expected one"),
+        ("item_id,set\na,1\na,2\n", "item a has both 1 and 2; expected one"),
         ("item_id,set\na,\nb,\n", "no item has a testlet"),
         ("item_id,set\n,1\n", "item_id"),
         ("item_id,other\na,1\n", "set"),

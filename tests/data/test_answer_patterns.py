@@ -136,5 +136,5 @@ def test_odd_approval_rates_are_named():
     with pytest.raises(InputError, match="respondent r0 has '970'"):
         approval_rates(rates("970"), "approval_rate", place="file x.csv")
     two = pd.DataFrame({"respondent_id": ["a", "a"], "approval_rate": ["97%", "98%"]})
-    with pytest.raises(InputError, match="respondent a has two rates"):
+    with pytest.raises(InputError, match="respondent a has both"):
         approval_rates(two, "approval_rate", place="file x.csv")

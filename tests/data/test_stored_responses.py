@@ -187,7 +187,7 @@ def test_no_edit_of_the_record_passes(tmp_path: Path, caplog: pytest.LogCaptureF
     ]  # fmt: skip
     for edit in edits:
         caplog.clear()
-        changed = {"seal": json.loads(text)["seal"], "record": record | edit}
+        changed = json.loads(text) | {"record": record | edit}
         (tmp_path / STATE).write_text(json.dumps(changed))
         assert ResponseStore.resume(tmp_path, IDENTITY) is None
         assert caplog.messages == [f"cache {tmp_path}: {STATE} is not what was written; encoded anew"]

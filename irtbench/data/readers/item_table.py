@@ -18,6 +18,7 @@ from irtbench.data.readers.table import (
     demand_filled,
     demand_known,
     field_places,
+    one_value_each,
     read_table,
     to_responses,
 )
@@ -391,16 +392,12 @@ def read_testlets(path: str | Path, column: str, *, item: str | None = None) -> 
     item = item or (pair[1] if pair is not None else likely_column(list(frame.columns), "item_id") or "item_id")
     demand_columns(frame, [item, column], path)
     demand_filled(frame, item, path)
-    known = frame[[item, column]].drop_duplicates()
-    twice = known[item].duplicated()
-    if twice.any():
-        raise InputError(f"file {path}, column {column}: item {known[item][twice].iloc[0]} is in two; expected one")
-    given = known[~known[column].isin(MISSING)]
-    if given.empty:
+    known = one_value_each(frame, item, column, "item", f"file {path}")
+    testlets: dict[str, str] = {str(name): text for name, text in known.items() if text not in MISSING}
+    if not testlets:
         raise InputError(f"file {path}, column {column}: no item has a testlet; expected its name at some")
-    testlets = dict(zip(given[item], given[column], strict=True))
     named = set(testlets.values())
-    return testlets | {name: name for name in known[item] if name in named and name not in testlets}
+    return testlets | {name: name for name in known.index if name in named and name not in testlets}
 
 
 def _tags_of(column: pd.Series[str], separator: str | None) -> list[list[str]]:

@@ -26,6 +26,7 @@ from irtbench.data.readers.table import (
     demand_columns,
     demand_filled,
     field_places,
+    one_value_each,
     read_table,
     refuse_first,
     to_numbers,
@@ -177,15 +178,9 @@ def respondents_of(table: pd.DataFrame, names: Sequence[str], path: str | Path) 
         raise InputError(f"file {path}: column respondent_id names the respondents; expected one that says more")
     found = pd.DataFrame(index=pd.Index(table["respondent_id"].unique(), name="respondent_id"))
     for name in names:
-        pairs = table.loc[~table[name].isna() & ~table[name].isin(MISSING), ["respondent_id", name]].drop_duplicates()
-        twice = pairs["respondent_id"][pairs["respondent_id"].duplicated()]
-        if not twice.empty:
-            values = pairs.loc[pairs["respondent_id"] == twice.iloc[0], name].tolist()
-            raise InputError(
-                f"file {path}, column {name}: respondent {twice.iloc[0]} has both {values[0]} and {values[1]}; "
-                "expected one value for each respondent"
-            )
-        values_of = pairs.set_index("respondent_id")[name].reindex(found.index).astype(object)
+        given = table[~table[name].isna() & ~table[name].isin(MISSING)]
+        values = one_value_each(given, "respondent_id", name, "respondent", f"file {path}")
+        values_of = values.reindex(found.index).astype(object)
         found[name] = values_of.where(values_of.notna(), None)
     return found
 
@@ -267,11 +262,7 @@ def read_groups(path: str | Path) -> dict[str, str]:
     demand_columns(table, ["respondent_id", "group"], path)
     for name in ("respondent_id", "group"):
         demand_filled(table, name, path)
-    pairs = table[["respondent_id", "group"]].drop_duplicates()
-    twice = pairs["respondent_id"][pairs["respondent_id"].duplicated()]
-    if not twice.empty:
-        raise InputError(f"file {path}: respondent {twice.iloc[0]} is in two groups; expected one")
-    return dict(pairs.itertuples(index=False, name=None))
+    return dict(one_value_each(table, "respondent_id", "group", "respondent", f"file {path}").items())  # type: ignore[arg-type]
 
 
 #: Columns of the rate: ours, and Mechanical Turk's.
@@ -313,23 +304,14 @@ def approval_rates(table: pd.DataFrame, column: str, *, place: str) -> pd.Series
     >>> irtbench.approval_rates(table, "rate", place="workers.csv").to_dict()
     {'ann': 0.97, 'bob': 1.0}
     """
-    given = table[["respondent_id", column]].drop_duplicates()
-    given = given[~given[column].fillna("").isin(MISSING)]
-    parts = given[column].str.extract(f"^{_RATE.pattern}$")
+    known = table[~table[column].fillna("").isin(MISSING)]
+    given = one_value_each(known, "respondent_id", column, "respondent", place)
+    parts = given.str.extract(f"^{_RATE.pattern}$")
     number = parts["number"].astype(np.float64)
     percent = (parts["percent"] == "%").any() or (number > 1).any()
     rate = number / 100 if percent else number
     wrong = ~((rate >= 0) & (rate <= 1))
     if wrong.any():
-        first = given[wrong].iloc[0]
-        raise InputError(
-            f"{place}, column {column}: respondent {first['respondent_id']} has '{first[column]}'; expected a rate, "
-            "97% or .97"
-        )
-    twice = given["respondent_id"].duplicated()
-    if twice.any():
-        raise InputError(
-            f"{place}, column {column}: respondent {given.loc[twice, 'respondent_id'].iloc[0]} has two rates; "
-            "expected one for each respondent"
-        )
-    return pd.Series(rate.to_numpy(), index=pd.Index(given["respondent_id"]))
+        name, text = given.index[wrong][0], given[wrong].iloc[0]
+        raise InputError(f"{place}, column {column}: respondent {name} has '{text}'; expected a rate, 97% or .97")
+    return rate

@@ -77,6 +77,16 @@ def demand_filled(frame: pd.DataFrame, name: str, path: str | Path) -> None:
         raise InputError(f"{field_places(path, name)(int(empty[0]))}: expected a name but it is empty")
 
 
+def one_value_each(rows: pd.DataFrame, name: str, value: str, word: str, place: str) -> pd.Series[str]:
+    """The value of each respondent or item (what `name` names, by its word) in rows that repeat it; refuse two."""
+    pairs = rows[[name, value]].drop_duplicates()
+    if (twice := pairs[name].duplicated()).any():
+        first = pairs[name][twice].iloc[0]
+        both = " and ".join(map(str, pairs[value][pairs[name] == first][:2]))
+        raise InputError(f"{place}, column {value}: {word} {first} has both {both}; expected one value for each {word}")
+    return pairs.set_index(name)[value]
+
+
 def field_places(path: str | Path, column: str) -> Callable[[int], str]:
     """The place of the field of a row (counted from 0): ``file X, row 17 (line 18), column correct``."""
     return lambda row: f"{row_place(path, row)}, column {column}"
