@@ -351,7 +351,7 @@ def is_large(file: Path, reading: Reading) -> bool:
     import pyarrow as pa
     import pyarrow.parquet
 
-    from irtbench.data.readers.long_table import find_id_columns
+    from irtbench.data.readers.long_table import long_columns
     from irtbench.data.readers.packed import GZIP, PARQUET, first_bytes
 
     start = first_bytes(file)
@@ -362,7 +362,7 @@ def is_large(file: Path, reading: Reading) -> bool:
     except (OSError, pa.ArrowException):
         return False  # the reader says what is wrong
     names = opened.schema_arrow.names
-    if reading.format == "wide" or (reading.format == "auto" and find_id_columns(names, reading.columns) is None):
+    if reading.format == "wide" or (reading.format == "auto" and not long_columns(names, reading.columns)):
         return bool(opened.metadata.num_rows >= LARGE_FILE)
     return bool(opened.metadata.num_rows >= LARGE_LONG_FILE)
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.item_table import COLUMNS_OF_ITEMS, items_of
-from irtbench.data.readers.long_table import COUNTS, LongTable, find_column, find_counts, find_id_columns
+from irtbench.data.readers.long_table import COUNTS, LongTable, long_columns
 from irtbench.data.responses import ResponseMatrix, Responses, name_first, numbered
 from irtbench.data.sparse_responses import responses_from_long
 from irtbench.data.stored_responses import StoredScores
@@ -117,7 +117,7 @@ def as_answers(given: AnswersLike) -> pd.DataFrame:
     frame = given.frame if isinstance(given, LongTable) else given
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"answers: expected a data frame, long or wide, but got {_kind_of(given, 'read')}")
-    if find_id_columns(_names(frame), {}) is not None:
+    if long_columns(_names(frame), {}):
         return _our_columns(frame, "answer", "answers")
     wide = _by_respondent(frame)
     if wide.empty:
@@ -199,9 +199,10 @@ def _from_array(given: ArrayLike, item_ids: Sequence[str] | None, name: str) -> 
 def _long_table(given: ResponsesLike | Responses, name: str) -> pd.DataFrame | None:
     """Responses of a long table under our names, ids as texts; None where it is none."""
     frame = given.frame if isinstance(given, LongTable) else given
-    if not isinstance(frame, pd.DataFrame) or find_id_columns(_names(frame), {}) is None:
+    found = long_columns(_names(frame), {}) if isinstance(frame, pd.DataFrame) else {}
+    if not found or not isinstance(frame, pd.DataFrame):
         return None
-    if find_counts(_names(frame), {}) is not None and find_column(_names(frame), "response", {}) is None:
+    if "n_trials" in found:
         counted = _our_columns(frame.assign(response=np.nan), "response", name).drop(columns="response")
         return counted.astype(dict.fromkeys(COUNTS, np.float64))
     table = _our_columns(frame, "response", name)
@@ -216,16 +217,13 @@ def _long_table(given: ResponsesLike | Responses, name: str) -> pd.DataFrame | N
 def _our_columns(frame: pd.DataFrame, want: str, name: str) -> pd.DataFrame:
     """A long table under our names, ids as texts."""
     names = _names(frame)
-    pair = find_id_columns(names, {})
-    assert pair is not None
-    column = find_column(names, want, {})
-    if column is None:
-        other = find_column(names, "answer" if want == "response" else "response", {})
+    found = long_columns(names, {})
+    if want not in found:
         holds = f"it has: {name_first(names, most=12)}"
-        if want == "response" and other is not None:
-            holds = f"column {other} holds answers: grade(answers, items) grades them by the items' key"
+        if want == "response" and "answer" in found:
+            holds = f"column {found['answer']} holds answers: grade(answers, items) grades them by the items' key"
         raise InputError(f"{name}: no column of {want}s in the long table; {holds}")
-    ours = dict(zip((*pair, column), ("respondent_id", "item_id", want), strict=True))
+    ours = {found[name]: name for name in ("respondent_id", "item_id", want)}
     table = frame.set_axis(names, axis=1)
     table = table.drop(columns=[new for old, new in ours.items() if new != old and new in names]).rename(columns=ours)
     for ids in ("respondent_id", "item_id"):

@@ -19,7 +19,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
 from irtbench.data.readers.cells import Grader, ScoreLevels
 from irtbench.data.readers.large_table import LargeTable, TextTable, opened_table
-from irtbench.data.readers.long_table import find_id_columns
+from irtbench.data.readers.long_table import long_columns
 from irtbench.data.readers.table_blocks import (
     FIRST_ROWS,
     ColumnChoice,
@@ -167,7 +167,7 @@ def score_file(
     for given in choice.columns.values():
         if given not in table.names:
             raise InputError(f"{table.in_words}: column '{given}' missing")
-    is_wide = layout == "wide" or (layout == "auto" and find_id_columns(table.names, choice.columns) is None)
+    is_wide = layout == "wide" or (layout == "auto" and not long_columns(table.names, choice.columns))
     if together is not None and not (is_wide and isinstance(table, LargeTable) and unfinished is not None):
         raise InputError(f"{table.in_words if is_wide else source}: {NOT_TOGETHER}")
 

@@ -12,7 +12,7 @@ from irtbench.data.given import AnswersLike, ItemsLike, ResponsesLike, as_answer
 from irtbench.data.grading import GradingSettings, grade, normalise_answers
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.readers.long_table import LongTable, ReadingSummary, find_column, find_id_columns, summarise
+from irtbench.data.readers.long_table import LongTable, ReadingSummary, long_columns, summarise
 from irtbench.data.readers.wide_table import share_graded, unlike_the_others
 from irtbench.data.shown import Shown, counted
 from irtbench.data.sparse_responses import SparseResponses
@@ -186,7 +186,8 @@ def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
         given = as_responses(given).to_long()
     given = one_row_a_trial(given)
     names = [str(name) for name in given.columns]
-    if find_id_columns(names, {}) is None:
+    found_columns = long_columns(names, {})
+    if not found_columns:
         wide = given.set_axis(names, axis=1)
         wide = wide.set_index("respondent_id") if "respondent_id" in names else wide.rename_axis("respondent_id")
         frame, layout = as_answers(wide), "wide"
@@ -196,7 +197,7 @@ def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
             frame = wide.reset_index().melt("respondent_id", var_name="item_id", value_name="answer")
             frame = frame.astype({"respondent_id": str, "item_id": str})
     else:
-        scores, layout = find_column(names, "response", {}), "long"
+        scores, layout = found_columns.get("response"), "long"
         graded = scores is not None
         if scores is not None:  # answers next to them are ignored, as in a file
             given = given.set_axis(names, axis=1).drop(columns="answer", errors="ignore")

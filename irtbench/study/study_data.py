@@ -17,7 +17,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.item_table import read_items
-from irtbench.data.readers.long_table import find_id_columns
+from irtbench.data.readers.long_table import long_columns
 from irtbench.data.readers.recognise import holds_responses, is_outside, read_answers, read_responses
 from irtbench.data.readers.respondents import (
     APPROVAL_COLUMNS,
@@ -96,12 +96,12 @@ def of_respondents(settings: StudyFile, source: LargeTable) -> pd.DataFrame:
     """What a large long table says of its respondents that the study asks for, as text, each thing once."""
     wanted = [*settings.score.norm_columns, settings.score.norm_weight, *APPROVAL_COLUMNS]
     names = [name for name in dict.fromkeys(wanted) if name in source.names]
-    pair, parts = find_id_columns(source.names, settings.data.columns), []
-    if pair is None or not names or settings.data.respondents is not None:
-        return pd.DataFrame(columns=[*PAIR, "response"] if pair is None else [*source.names])
-    for part in source.rows([pair[0], *names], rows=ROWS_READ):
+    respondent, parts = long_columns(source.names, settings.data.columns).get("respondent_id"), []
+    if respondent is None or not names or settings.data.respondents is not None:
+        return pd.DataFrame(columns=[*PAIR, "response"] if respondent is None else [*source.names])
+    for part in source.rows([respondent, *names], rows=ROWS_READ):
         texts = {name: part.cells(name).texts().fill_null("") for name in names}
-        texts["respondent_id"] = part.cells(pair[0]).names()
+        texts["respondent_id"] = part.cells(respondent).names()
         parts.append(pd.DataFrame({name: text.to_pylist() for name, text in texts.items()}).drop_duplicates())
     return pd.concat(parts, ignore_index=True).drop_duplicates()
 

@@ -1,9 +1,9 @@
 """Finished steps survive on disk to the last bit, and nothing else is taken for one."""
 
-from dataclasses import os
+import os
+from dataclasses import dataclass
 from pathlib import Path
 
-import dataclass
 import numpy as np
 import pandas as pd
 import pytest

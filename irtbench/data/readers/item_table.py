@@ -11,7 +11,7 @@ import pandas as pd
 
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ChoiceItems, ItemFeatures, ItemTable, ItemTags
-from irtbench.data.readers.long_table import find_id_columns, likely_column, with_known_names
+from irtbench.data.readers.long_table import likely_column, long_columns, with_known_names
 from irtbench.data.readers.table import (
     MISSING,
     demand_columns,
@@ -388,8 +388,8 @@ def read_testlets(path: str | Path, column: str, *, item: str | None = None) -> 
     {'q2': 'q1', 'q1': 'q1'}
     """
     frame = read_table(path)
-    pair = find_id_columns(list(frame.columns), {})
-    item = item or (pair[1] if pair is not None else likely_column(list(frame.columns), "item_id") or "item_id")
+    names = list(frame.columns)
+    item = item or long_columns(names, {}).get("item_id") or likely_column(names, "item_id") or "item_id"
     demand_columns(frame, [item, column], path)
     demand_filled(frame, item, path)
     known = one_value_each(frame, item, column, "item", f"file {path}")

@@ -178,10 +178,9 @@ class LongTable(Shown):
 def long_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> LongTable:
     """Take what is wanted from a table of texts."""
     want, columns = wanted.want, dict(wanted.columns)
-    if wanted.levels and want == "response" and find_column(list(frame.columns), want, columns) is None:
-        labels = find_column(list(frame.columns), "answer", columns)
-        columns |= {} if labels is None else {want: labels}
-        columns.pop("answer", None)
+    known = long_columns(list(frame.columns), columns) if wanted.levels and want == "response" else {}
+    if "answer" in known and "response" not in known:  # whose labels are the scores
+        columns = {name: column for name, column in columns.items() if name != "answer"} | {want: known["answer"]}
     chosen = _choose_columns(frame, path, want, columns)
     found = pd.DataFrame({ours: frame[theirs] for ours, theirs in chosen.items()})
     for name in ("respondent_id", "item_id"):
@@ -201,63 +200,55 @@ def long_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> Lo
     return LongTable(pd.concat([found, frame[rest]], axis=1), Path(path), "long", chosen)
 
 
-def find_id_columns(names: Sequence[str], columns: Mapping[str, str]) -> tuple[str, str] | None:
-    """The respondent's and the item's column among a file's, or None if this is no long table we know."""
-    for respondent, item in _ID_COLUMNS:
-        pair = columns.get("respondent_id", respondent), columns.get("item_id", item)
-        if pair[0] in names and pair[1] in names:
-            return pair
-    likely = likely_long(names, columns)
-    return None if likely is None else (likely["respondent_id"], likely["item_id"])
+def long_columns(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """The file's column for each of our names that it has, if it is a long table; nothing if it is none.
 
-
-def find_column(names: Sequence[str], name: str, columns: Mapping[str, str]) -> str | None:
-    """The file's column for ``response``, ``answer``, ``seconds`` or ``date``, or None if there is none."""
-    found = columns.get(name) or next((alias for alias in _ALIASES[name] if alias in names), None)
-    if found is None and name in LIKELY and not any(set(pair) <= {*names} for pair in _ID_COLUMNS):
-        found = (likely_long(names, columns) or {}).get(name)
-    return found
-
-
-def find_counts(names: Sequence[str], columns: Mapping[str, str]) -> tuple[str, str] | None:
-    """The file's columns for ``n_correct`` and ``n_trials``, or None if one is not there."""
-    right, asked = (columns.get(name, name) for name in COUNTS)
-    return (right, asked) if right in names and asked in names else None
+    Counts of trials are there where they are in place of a response.
+    """
+    likely = likely_long(names, columns) or {}
+    pairs = [[columns.get(ours, name) for ours, name in zip(_COUNTED, pair, strict=True)] for pair in _ID_COLUMNS]
+    pair = next((pair for pair in pairs if {*pair} <= {*names}), [likely[ours] for ours in _COUNTED if likely])
+    found = dict(zip(_COUNTED, pair, strict=False))
+    if not found:
+        return {}
+    as_named = any({*pair} <= {*names} for pair in _ID_COLUMNS)
+    for ours, aliases in _ALIASES.items():
+        column = columns.get(ours) or next((alias for alias in aliases if alias in names), None)
+        if column := column or (None if as_named else likely.get(ours)):
+            found[ours] = column
+    counts = {ours: columns.get(ours, ours) for ours in COUNTS}
+    return found | (counts if "response" not in found and {*counts.values()} <= {*names} else {})
 
 
 def _choose_columns(frame: pd.DataFrame, path: str | Path, want: Want, columns: Mapping[str, str]) -> dict[str, str]:
     demand_known(columns, _OUR_NAMES)
     demand_columns(frame, list(columns.values()), path)
     names = list(frame.columns)
-    pair = find_id_columns(names, columns)
-    if pair is None:
+    known = long_columns(names, columns)
+    if not known:
         raise InputError(
             f"file {path}: no columns of respondents and items among {name_first(names, most=12)}; "
             f"expected respondent_id and item_id, or their columns named: {column_options(columns, names)}"
         )
-    chosen = {"respondent_id": pair[0], "item_id": pair[1]}
-    for name in (want, "seconds", "date"):
-        column = find_column(names, name, columns)
-        if column is not None:
-            chosen[name] = column
-    if want == "response" and want not in chosen and (counts := find_counts(names, columns)) is not None:
-        chosen |= dict(zip(COUNTS, counts, strict=True))
-    elif want not in chosen:
-        raise InputError(f"file {path}: {_say_what_lacks(names, want)}")
-    if pair not in _ID_COLUMNS and not {"respondent_id", "item_id"} <= columns.keys():
+    counted = want == "response" and "n_trials" in known
+    if not counted and want not in known:
+        raise InputError(f"file {path}: {_say_what_lacks(names, known, want)}")
+    wanted = (*_COUNTED, *([] if counted else [want]), "seconds", "date", *(COUNTS if counted else ()))
+    chosen = {name: known[name] for name in wanted if name in known}
+    pair = known["respondent_id"], known["item_id"]
+    if pair not in _ID_COLUMNS and not _COUNTED.keys() <= columns.keys():
         taken = " ".join(f"--column {ours}={theirs}" for ours, theirs in chosen.items() if ours != theirs)
         logger.warning("file %s: columns taken by their names: %s", path, taken)
     return chosen
 
 
-def _say_what_lacks(names: Sequence[str], want: Want) -> str:
+def _say_what_lacks(names: Sequence[str], known: Mapping[str, str], want: Want) -> str:
     other: Want = "answer" if want == "response" else "response"
     expected = f"expected a column {' or '.join(_ALIASES[want])}, or one named by you"
-    there = find_column(names, other, {})
-    if there is None:
+    if other not in known:
         return f"no {want}s; {expected}; it has: {name_first(names, most=12)}"
     advice = "grade them with the items' key" if want == "response" else "graded responses cannot be turned back"
-    return f"{want}s were wanted but it holds {other}s (column '{there}'): {advice}; {expected}"
+    return f"{want}s were wanted but it holds {other}s (column '{known[other]}'): {advice}; {expected}"
 
 
 def _to_counts(

@@ -19,11 +19,9 @@ from irtbench.data.readers.long_table import OF_MODELS as MODELS
 from irtbench.data.readers.long_table import (
     LongTable,
     column_options,
-    find_column,
-    find_counts,
-    find_id_columns,
     item_and_value,
     likely_column,
+    long_columns,
     long_from_frame,
     plain,
 )
@@ -232,7 +230,7 @@ def holds_responses(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
     frame = _of_its_file(_read_frame(sources.heads[0]), first, asked)
     names = list(frame.columns)
     if _choose_format(frame, first, asked) == "long":
-        return bool(find_column(names, "response", asked.columns) or find_counts(names, asked.columns))
+        return bool({"response", "n_trials"} & long_columns(names, asked.columns).keys())
     respondent = choose_respondent_column(frame, first, asked.columns)
     chosen, _ = item_columns(frame, respondent, first, items=asked.items, exclude=asked.exclude)
     return share_graded(coded_cells(without_header_rows(frame), chosen).to_list()) > 0.5
@@ -246,9 +244,8 @@ def holds_models(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
         return sources.reader.name in OF_MODELS
     head = sources.heads[0]
     names = names_of(head) if head.kind in RECORDS else list(head.columns)
-    pair = find_id_columns(names, asked.columns)
-    respondent = pair[0] if pair is not None else likely_respondent_column(names or [""], asked.columns)
-    return plain(respondent) in MODELS
+    respondent = long_columns(names, asked.columns).get("respondent_id")
+    return plain(respondent or likely_respondent_column(names or [""], asked.columns)) in MODELS
 
 
 def is_outside(path: str | Path) -> bool:
@@ -267,7 +264,7 @@ def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str])
     wide if not and each row has its own name in the respondents' column (the first, unless ``columns`` names it).
     """
     names = list(frame.columns)
-    if find_id_columns(names, columns) is not None:
+    if long_columns(names, columns):
         return "long"
     first = likely_respondent_column(names, columns)
     of_items = likely_column([first], "item_id") is not None and first not in columns.values()
@@ -305,7 +302,7 @@ def _read_frame(head: Head) -> pd.DataFrame:
 def _of_its_file(frame: pd.DataFrame, path: Path, how: HowToRead) -> pd.DataFrame:
     """A table of ours; one of items and responses, of nobody, is of whom the name of its file says."""
     names = list(frame.columns)
-    if how.format == "wide" or find_id_columns(names, how.columns) or item_and_value(names, how.columns) is None:
+    if how.format == "wide" or long_columns(names, how.columns) or item_and_value(names, how.columns) is None:
         return frame
     return frame.assign(respondent_id=path.name.split(".")[0])
 

@@ -27,7 +27,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems, unknown_items_error
 from irtbench.data.readers.cells import FIRST_ANSWERS, Cells, Grader
 from irtbench.data.readers.large_table import LargeTable, Rows, TextTable
-from irtbench.data.readers.long_table import find_column, find_counts, find_id_columns
+from irtbench.data.readers.long_table import long_columns
 from irtbench.data.readers.row_order import SeenNames
 from irtbench.data.readers.table import refuse_first, text_bytes
 from irtbench.data.readers.wide_table import item_columns, likely_respondent_column
@@ -81,27 +81,29 @@ class ColumnChoice(Settings):
 
 def is_long(table: LargeTable, choice: ColumnChoice) -> bool:
     """Whether a table is a long one, by the names of its columns."""
-    return find_id_columns(table.names, choice.columns) is not None
+    return bool(long_columns(table.names, choice.columns))
 
 
 def has_trials(table: LargeTable, choice: ColumnChoice) -> bool:
     """Whether a long table may hold several trials of an item."""
-    names = table.names
-    return is_long(table, choice) and ("trial" in names or find_counts(names, choice.columns) is not None)
+    found = long_columns(table.names, choice.columns)
+    return bool(found) and ("trial" in table.names or "n_trials" in found)
 
 
 def long_layout(names: Sequence[str], columns: Mapping[str, str], content: Content) -> tuple[TableLayout, bool] | None:
     """The columns of a long table, and whether they hold answers; None where it has none of the content."""
-    pair, answers = find_id_columns(names, columns), False
-    given, n_trials = None if content == "answers" else find_column(names, "response", columns), ""
-    if given is None and content != "answers" and (counts := find_counts(names, columns)) is not None:
-        given, n_trials = counts
-    if given is None and content != "responses":
-        given, answers = find_column(names, "answer", columns), True
-    if pair is None or given is None:
+    found, trial = long_columns(names, columns), "trial" if "trial" in names else ""
+    kinds = {
+        "responses": ("response", "n_correct"),
+        "answers": ("answer",),
+        "auto": ("response", "n_correct", "answer"),
+    }
+    kind = next((kind for kind in kinds[content] if kind in found), None)
+    if kind is None:
         return None
-    trial = "trial" if "trial" in names else ""
-    return TableLayout(pair[0], item=pair[1], response=given, n_trials=n_trials, trial=trial), answers
+    n_trials = found["n_trials"] if kind == "n_correct" else ""
+    pair = found["respondent_id"], found["item_id"]
+    return TableLayout(pair[0], item=pair[1], response=found[kind], n_trials=n_trials, trial=trial), kind == "answer"
 
 
 def layout_of(table: LargeTable, choice: ColumnChoice, *, graded: bool = True) -> TableLayout:
