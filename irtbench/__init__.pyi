@@ -86,7 +86,7 @@ from irtbench.bank.bank import save_bank as save_bank
 from irtbench.bank.bank import load_bank as load_bank
 from irtbench.bank.item_map import item_map as item_map
 from irtbench.bank.bank import read_bank as read_bank
-from irtbench.bank.norm_table import with_norms as with_norms
+from irtbench.bank.bank import with_norms as with_norms
 from irtbench.building.prune_rules import Exclusion as Exclusion
 from irtbench.building.prune_rules import PruneRules as PruneRules
 from irtbench.building.pruning import prune as prune

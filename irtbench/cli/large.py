@@ -131,7 +131,7 @@ def demand_memory(table: irtbench.data.LargeTable, needs: str, *, long: bool) ->
         Saying what asks for it, and how much it takes.
     """
     from irtbench.data.readers import table as whole
-    from irtbench.study.effort import BYTES_PER_CELL
+    from irtbench.study.examination import BYTES_PER_CELL
 
     names = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
     if not set(names) <= os.sysconf_names.keys():

@@ -1,5 +1,5 @@
 # isort: skip_file
-from irtbench.study.effort import CommandAdvice as CommandAdvice
+from irtbench.study.examination import CommandAdvice as CommandAdvice
 from irtbench.study.findings import Finding as Finding
 from irtbench.study.examination import Examination as Examination
 from irtbench.study.item_analysis import ItemAnalysis as ItemAnalysis

@@ -18,11 +18,11 @@ from irtbench.data.responses import name_first
 from irtbench.data.shown import Figures
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
-from irtbench.study.effort import FEW_RESPONSES
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
+FEW_RESPONSES = 10  # to an item, or by a respondent: what they say of either is next to nothing
 ALIKE = 0.85  # of two labels, from which on one may be the other misspelt
 RARE = 0.2  # a label is rare compared with another that is given at least this many times as often
 MOST_LABELS = 50  # distinct answers; more are no fixed options

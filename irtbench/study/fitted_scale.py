@@ -25,7 +25,7 @@ from irtbench.scoring.ability import Abilities
 from irtbench.scoring.bulk import score_matrix
 from irtbench.scoring.item_error import abilities_of, automatic_item_error, item_error_share
 from irtbench.scoring.scores import ScoringSettings, score_abilities, score_responses, score_table, with_person_fit
-from irtbench.study.effort import prior_for
+from irtbench.study.examination import prior_for
 
 if TYPE_CHECKING:  # torch takes seconds to import, and is loaded while the responses are read
     from irtbench.estimation.distributed.ranks import Ranks

@@ -303,7 +303,7 @@ def test_what_needs_memory_is_refused_where_it_cannot_be_had(
     assert f"memory://studies/build: {key} goes with a table on this machine" in line
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
     monkeypatch.setattr("irtbench.data.readers.table.MOST_FIELDS", 10_000)
-    monkeypatch.setattr("irtbench.study.effort.BYTES_PER_CELL", 10**9)
+    monkeypatch.setattr("irtbench.study.examination.BYTES_PER_CELL", 10**9)
     ended = run_main("build", study(tmp_path, "wide", data=data, rules=rules, more=more), "-o", tmp_path / "out")
     assert ended.status == 2
     assert f"{key} needs all responses in memory, about 32300 GB" in ended.err

@@ -369,6 +369,6 @@ def test_scores_in_categories_and_from_a_threshold_go_part_by_part(
     with pytest.raises(InputError, match=r"expected 1, 0 or missing but got 0\.[37]"):
         score_file(plain, tmp_path / "shares.csv", tmp_path / "t.csv", content="responses")
     score_file(plain, tmp_path / "shares.csv", tmp_path / "t.csv", columns=ColumnChoice(threshold=0.5))
-    found = pd.read_csv(tmp_path / "t.csv").set_index("respondent_id")["theta"]
-    expected = score_responses(plain, answered.answered()).set_index("respondent_id")["theta"]
-    np.testing.assert_allclose(found[expected.index], expected, atol=1e-6)
+    by_parts = pd.read_csv(tmp_path / "t.csv").set_index("respondent_id")["theta"]
+    at_once = score_responses(plain, answered.answered()).set_index("respondent_id")["theta"]
+    np.testing.assert_allclose(by_parts[at_once.index], at_once, atol=1e-6)

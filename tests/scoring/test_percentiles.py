@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
-from irtbench.bank.bank import ItemBank
-from irtbench.bank.norm_table import with_norms
+from irtbench.bank.bank import ItemBank, with_norms
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError

@@ -15,8 +15,7 @@ from irtbench.data.items import ItemTable
 from irtbench.data.readers import LongTable, read_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
-from irtbench.study.effort import Shape, advise, choose_prior
-from irtbench.study.examination import Examination, examine
+from irtbench.study.examination import Examination, Shape, advise, choose_prior, examine
 from irtbench.study.findings import Finding
 
 N, M = 120, 12
