@@ -26,6 +26,15 @@ def unknown_items_error(item_ids: Sequence[str]) -> InputError:
     )
 
 
+def demand_one_each(what: str, of_items: ItemTable | ItemTags | ChoiceItems, *names: str) -> None:
+    """Refuse items of which one comes twice, or columns without a value for each of them."""
+    n = len(of_items.item_ids)
+    for name in names:
+        if len(getattr(of_items, name)) != n:
+            raise InputError(f"{what}: {name} has {len(getattr(of_items, name))} values for {n} items")
+    demand_unique(of_items.item_ids, f"{what}: item_id")
+
+
 @dataclass(frozen=True, eq=False)
 class ItemTable(Shown):
     """Items with their right answers and what else is known of them.
@@ -59,10 +68,7 @@ class ItemTable(Shown):
     attention: tuple[bool, ...]
 
     def __post_init__(self) -> None:
-        for name in ("key", "label", "group", "text", "attention"):
-            if len(getattr(self, name)) != len(self.item_ids):
-                raise InputError(f"items: {name} has {len(getattr(self, name))} values for {len(self.item_ids)} items")
-        demand_unique(self.item_ids, "items: item_id")
+        demand_one_each("items", self, "key", "label", "group", "text", "attention")
 
     @property
     def n_items(self) -> int:
@@ -149,9 +155,7 @@ class ItemTags(Shown):
     tags: tuple[tuple[str, ...], ...]
 
     def __post_init__(self) -> None:
-        if len(self.tags) != len(self.item_ids):
-            raise InputError(f"tags: {len(self.tags)} entries for {len(self.item_ids)} items")
-        demand_unique(self.item_ids, "tags: item_id")
+        demand_one_each("tags", self, "tags")
         for item, given in zip(self.item_ids, self.tags, strict=True):
             if len(set(given)) < len(given):
                 raise InputError(f"tags: item {item} has a tag twice: {name_first(given)}")
@@ -213,10 +217,7 @@ class ChoiceItems(Shown):
     group: tuple[str | None, ...]
 
     def __post_init__(self) -> None:
-        for name in ("options", "right", "group"):
-            if len(getattr(self, name)) != self.n_items:
-                raise InputError(f"choices: {name} has {len(getattr(self, name))} values for {self.n_items} items")
-        demand_unique(self.item_ids, "choices: item_id")
+        demand_one_each("choices", self, "options", "right", "group")
         for item, options, right in zip(self.item_ids, self.options, self.right, strict=True):
             if len(options) < 2:
                 raise InputError(f"choices: item {item}: expected at least 2 options but got {len(options)}")

@@ -130,15 +130,16 @@ def text_hash(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_whole(file: Path, content: bytes) -> None:
-    """Write a file, whole or not at all: next to it, on the disk, and then in its place."""
+def write_whole(file: Path, *content: bytes | memoryview, sure: bool = True) -> None:
+    """Write a file, whole or not at all: next to it, where it is to be sure on the disk, and then in its place."""
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         part.unlink(missing_ok=True)
         with part.open("xb") as opened:  # made anew: no link of that name is followed
-            opened.write(content)
+            opened.writelines(content)
             opened.flush()
-            os.fsync(opened.fileno())
+            if sure:
+                os.fsync(opened.fileno())
         os.replace(part, file)
     finally:
         part.unlink(missing_ok=True)

@@ -32,6 +32,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.data import response_blocks
 from irtbench.data.harmless_text import guarded_table
 from irtbench.data.input_error import InputError
+from irtbench.data.place import write_whole
 from irtbench.data.readers.cells import without_guards
 from irtbench.data.readers.row_order import SeenNames
 from irtbench.data.response_blocks import Blocks, Unmade
@@ -198,13 +199,10 @@ class KeptScores:
 
         After the last block of a piece there is one without rows.
         """
-        part, written = self.folder / f"{piece}-{number}.{os.getpid()}.unfinished", pa.BufferOutputStream()
+        written = pa.BufferOutputStream()
         pyarrow.feather.write_feather(scores, written, compression="lz4")
-        content = written.getvalue()
-        with part.open("wb") as file:
-            file.write(self._seal(piece, number, content))
-            file.write(content)
-        os.replace(part, self._file(piece, number))
+        content = memoryview(written.getvalue())
+        write_whole(self._file(piece, number), self._seal(piece, number, content), content, sure=False)
 
     def get(self, piece: int, number: int) -> pa.Table | None:
         """The scores of a block; None if they are not there, or, with a warning, damaged."""
@@ -222,7 +220,7 @@ class KeptScores:
     def remove(self) -> None:
         """Remove all of them."""
         for file in self.folder.iterdir():
-            if _BLOCK.fullmatch(file.name) or file.name == IDENTITY or file.suffix == ".unfinished":
+            if _BLOCK.fullmatch(file.name) or file.name == IDENTITY or file.suffix == ".part":
                 file.unlink(missing_ok=True)
 
     def _file(self, piece: int, number: int) -> Path:

@@ -72,18 +72,7 @@ def entries_of(file: IO[bytes], path: Path, *opened: str) -> Iterator[tuple[tupl
 
     A member that is opened is no entry itself, but has entries; so has one of these by the next name, and so on.
     """
-    yield from _entries(JsonText(file, path), opened)
-
-
-def _entries(text: JsonText, opened: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if text.is_array:
-        yield from (((str(k),), value) for k, value in enumerate(text.elements()))
-        return
-    for name in text.members():
-        if opened and name == opened[0]:
-            yield from (((name, *inner), value) for inner, value in _entries(text, opened[1:]))
-        else:
-            yield (name,), text.value()
+    yield from JsonText(file, path).entries(opened)
 
 
 class JsonText:
@@ -110,10 +99,16 @@ class JsonText:
         self._text, self._at, self._ended = "", 0, False
         self._decode = json.JSONDecoder().raw_decode
 
-    @property
-    def is_array(self) -> bool:
-        """Whether an array begins here."""
-        return self._peek() == "["
+    def entries(self, opened: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
+        """The entries of the object or array that begins here, see `entries_of`."""
+        if self._peek() == "[":
+            yield from (((str(k),), value) for k, value in enumerate(self.elements()))
+            return
+        for name in self.members():
+            if opened and name == opened[0]:
+                yield from (((name, *inner), value) for inner, value in self.entries(opened[1:]))
+            else:
+                yield (name,), self.value()
 
     def elements(self) -> Iterator[Any]:
         """The values of the array that begins here."""

@@ -17,6 +17,7 @@ from irtbench.data.readers.observations import (
     Fields,
     Head,
     LeftOut,
+    MetricChoice,
     Observation,
     Observations,
     Reader,
@@ -37,15 +38,16 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     named = _SAMPLES.fullmatch(head.path.name)
     task, date = (named["task"], named["date"]) if named else (head.path.stem, None)
     (model, lower_is_better), tags = _run(head.path, date, task), {"task": task} | ({"run": date} if date else {})
-    seen: dict[str, None] = {}
-    taken: set[str] = set()
+    choice, taken = MetricChoice(settings), set[str]()
     for line in records(head):
-        names = _metrics(line)
-        seen.update(dict.fromkeys(names))
-        metric = _wanted(line, names, list(seen), settings)
-        if metric is None:
+        of = {as_named(name, settings): name for name in _metrics(line)}
+        chosen = choice.of(list(of), line.place("metrics"))
+        if chosen is None:
+            if not of and (wrong := [n for name in settings.metric if (n := name.split(",")[0]) in line.values]):
+                raise line.wrong(wrong[0], "a number")
             left_out["of another metric or filter"] += 1
             continue
+        metric = of[chosen]
         name = metric.split(",")[0]
         if name in lower_is_better:
             raise InputError(
@@ -69,7 +71,13 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
             tags=tags,
         )
     if not taken:
-        settings.choose(list(seen), f"file {head.path}")
+        settings.choose(list(choice.seen), f"file {head.path}")
+
+
+def as_named(name: str, settings: Wanted) -> str:
+    """A metric as the user names it: whole, or without the filter."""
+    metric = name.split(",")[0]
+    return metric if metric in settings.metric and name not in settings.metric else name
 
 
 def _metrics(line: Fields) -> list[str]:
@@ -81,19 +89,6 @@ def _metrics(line: Fields) -> list[str]:
         for name in listed
         if isinstance(line.values.get(name), bool | int | float)
     ]
-
-
-def _wanted(line: Fields, names: list[str], seen: list[str], settings: Wanted) -> str | None:
-    """The line's metric to take, by its whole name or without the filter; None if it is not there."""
-    if not settings.metric:
-        return settings.choose(seen, line.place("metrics"))
-    for wanted in settings.metric:
-        found = next((name for name in names if wanted in (name, name.split(",")[0])), None)
-        if found is not None:
-            return found
-        if not names and wanted.split(",")[0] in line.values:
-            raise line.wrong(wanted.split(",")[0], "a number")
-    return None
 
 
 def _run(path: Path, date: str | None, task: str) -> tuple[str, set[str]]:
