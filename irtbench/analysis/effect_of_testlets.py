@@ -11,12 +11,12 @@ from scipy.special import chdtrc
 from scipy.stats import binom
 
 from irtbench.analysis.model_comparison import LikelihoodRatio, compare_models, likelihood_ratio
-from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.settings import Device
+from irtbench.estimation.several_abilities.answers import AnyResponses
 
 ONE, EQUAL, FREE = "one ability", "bifactor, equal slopes", "bifactor, free slopes"
 
@@ -114,7 +114,7 @@ class EffectOfTestlets(Shown):
 
 
 def effect_of_testlets(
-    responses: ResponsesLike, fitted: BifactorModel, *, seed: int = 0, device: Device = "auto"
+    responses: AnyResponses, fitted: BifactorModel, *, seed: int = 0, device: Device = "auto"
 ) -> EffectOfTestlets:
     """Compare a model with testlets to that of one ability, and their abilities.
 
@@ -154,10 +154,9 @@ def effect_of_testlets(
     >>> [round(error, 2) for error in found.mean_error]
     [0.56, 0.53]
     """
-    data = as_responses(responses, item_ids=fitted.item_ids)
-    if set(data.item_ids) != set(fitted.item_ids) or data.n_respondents != fitted.n_respondents:
+    data = fitted.answers(responses)
+    if data.given.n_respondents != fitted.n_respondents:
         raise InputError("testlets: expected the responses that the model was fitted to")
-    data = data.select_items(fitted.item_ids)
     one_ability = fit_factors(data, 1, seed=seed, standard_errors=False, device=device)
     equal = fitted
     if set(fitted.alike) != set(fitted.names):

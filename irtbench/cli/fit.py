@@ -23,7 +23,7 @@ from irtbench.data.responses import name_first
 from irtbench.estimation.settings import FitSettings, ModelKind
 
 if TYPE_CHECKING:
-    from irtbench.study.fitted_scale import InCategories, RightOrWrong
+    from irtbench.study.fitted_scale import InCategories, RightOrWrong, SeveralAbilities, Testlets
 
 RIGHT_OR_WRONG = get_args(ModelKind)
 #: Fields of `FitSettings` that go with items in categories too.
@@ -139,7 +139,7 @@ class MoreThanOneAbility:
             "--dispersion", help="Of trials more alike than independent ones: one dispersion, or one by item."
         ),
     ] = None
-    factors: Annotated[int, typer.Option("--factors", min=1, help="Abilities; more than one with 2pl only.")] = 1
+    factors: Annotated[int, typer.Option("--factors", min=1, help="Abilities; several with 2pl, grm, gpcm.")] = 1
     pattern: Annotated[
         Path | None,
         typer.Option(
@@ -169,6 +169,14 @@ class MoreThanOneAbility:
     def several(self) -> bool:
         """Whether items have slopes on several abilities, other than those of testlets."""
         return self.factors > 1 or self.pattern is not None
+
+    def abilities(self, responses: Path, reading: Reading) -> SeveralAbilities | Testlets | None:
+        """What is to be fitted of several abilities; None of one."""
+        from irtbench.study.fitted_scale import SeveralAbilities, Testlets
+
+        if self.testlets is not None:
+            return Testlets(self.testlet_of(responses, reading), self.specific_slopes)
+        return SeveralAbilities(self.factors, self.pattern) if self.several else None
 
     def testlet_of(self, responses: Path, reading: Reading) -> dict[str, str]:
         """The testlets by the table of items, or by the responses."""
@@ -318,7 +326,7 @@ def kind_asked(
         Naming the first option that does not go with another, or as the readers of these files.
     """
     from irtbench.models.parameter_table import read_constraints, read_model_names, read_models
-    from irtbench.study.fitted_scale import InCategories, RightOrWrong, ScatteredTrials, SeveralAbilities, Testlets
+    from irtbench.study.fitted_scale import InCategories, RightOrWrong, ScatteredTrials
 
     if people.reference is not None and people.groups is None:
         raise InputError("--reference: expected --groups with it")
@@ -329,13 +337,16 @@ def kind_asked(
         others = {name: value for name, value in settings.keywords.items() if name not in both}
         of_items = [name for name, value in others.items() if value != getattr(FitSettings(), name)]
         wrong = [f"--{name.removeprefix('n_').replace('_', '-')}" for name in of_items]
-        if wrong := [*wrong, *options_given(single, more)]:
+        if wrong := [*wrong, *options_given(single), *(["--dispersion"] if more.dispersion else [])]:
             raise InputError(f"{wrong[0]}: goes with models of right and wrong, without --constraints")
+        own = FitSettings(**both, prior=None if which.prior == "auto" or which.prior == "none" else which.prior)
+        demand_one_kind(own, single, people, more, kept, constraints=which.constraints is not None)
         return InCategories(
             model=which.model, levels=levels_of(which.levels), prior=which.prior, settings=both, seed=seed,
             models=which.model if which.model in (*RIGHT_OR_WRONG, *IN_CATEGORIES) else read_model_names(which.model),
             equal=() if which.constraints is None else read_constraints(which.constraints),
             anchors=people.scale(categories=True), groups=people.groups, reference=people.reference,
+            more=more.abilities(responses, reading),
         )  # fmt: skip
     if which.levels is not None:
         raise InputError("--levels: go with grades: --model grm, gpcm, pcm, rsm or nominal")
@@ -350,11 +361,8 @@ def kind_asked(
     }  # fmt: skip
     if more.dispersion is not None:
         return ScatteredTrials(**common, dispersion=more.dispersion)
-    if more.testlets is not None:
-        testlets = more.testlet_of(responses, reading)
-        return Testlets(**common, testlets=testlets, specific_slopes=more.specific_slopes)
-    if more.several:
-        return SeveralAbilities(**common, n_factors=more.factors, pattern=more.pattern)
+    if (abilities := more.abilities(responses, reading)) is not None:
+        return RightOrWrong(**common, more=abilities)
     chosen = (
         own.prior_slope,
         own.prior_intercept,
@@ -368,7 +376,13 @@ def kind_asked(
 
 
 def demand_one_kind(
-    settings: FitSettings, single: SingleItems, people: People, more: MoreThanOneAbility, kept: Kept
+    settings: FitSettings,
+    single: SingleItems,
+    people: People,
+    more: MoreThanOneAbility,
+    kept: Kept,
+    *,
+    constraints: bool = False,
 ) -> None:
     """Refuse more than one of several abilities, testlets, dispersion and groups, and options that these do not know.
 
@@ -381,10 +395,10 @@ def demand_one_kind(
     if not testlets and (more.item_table is not None or more.specific_slopes != "free"):
         raise InputError("--item-table and --specific-slopes are of testlets: expected --testlets COLUMN")
     anchors, card = people.anchors is not None, kept.card is not None
-    changed = anchors or settings != FitSettings(device=settings.device)
+    changed = anchors or constraints or settings != FitSettings(device=settings.device)
     refused = {
         "card: several abilities have no bank that it could go into": card and (several or testlets),
-        "factors: several abilities go with the 2pl without guessing, prior, anchors or estimated population":
+        "factors: several abilities go with 2pl, grm and gpcm, without prior, anchors or estimated population":
         several and changed,
         "prior-items: go with rasch, 1pl, 2pl or 3pl, without factors or testlets":
         single.prior_items is not None and (several or testlets),
@@ -392,7 +406,7 @@ def demand_one_kind(
         groups and (several or testlets or anchors),
         "dispersion: goes with the 2pl without factors, groups, testlets, prior, anchors or card":
         more.dispersion is not None and (several or changed or groups or testlets or card),
-        "testlets: goes with the 2pl without factors, guessing, prior, anchors, estimated population":
+        "testlets: goes with 2pl, grm and gpcm, without factors, prior, anchors or estimated population":
         testlets and (several or changed),
     }  # fmt: skip
     if wrong := [words for words, is_so in refused.items() if is_so]:

@@ -1,9 +1,9 @@
-"""The logistic model of a test with testlets: a general ability, and one for the items of each testlet."""
+"""Items of a test with testlets: a general ability, and one for the items of each testlet."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,21 +11,21 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.factors import SeveralAbilities, moments, scores_table
-from irtbench.estimation.fit import check_estimable, choose_device, choose_precision
+from irtbench.estimation.fit import choose_device, choose_precision
+from irtbench.estimation.fit_categories import Models
 from irtbench.estimation.scale_fit import with_names
 from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.abilities_mode import ROOM, find_mode_of_abilities
+from irtbench.estimation.several_abilities.answers import Answers, AnyResponses
 from irtbench.estimation.several_abilities.bifactor_problem import bifactor_problem, grid_for
 from irtbench.estimation.status import Stop
-from irtbench.models.priors import Priors
+from irtbench.models.coded_scores import Levels
 from irtbench.models.pyro_model.bifactor_row import ALONE, ItemGroups
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 AT_ZERO = 1e-3  # a specific slope below is at its bound
 WHAT_ERRORS_ARE_OF = "of intercepts and of general and specific slopes, from the observed information"
@@ -33,7 +33,7 @@ WHAT_ERRORS_ARE_OF = "of intercepts and of general and specific slopes, from the
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BifactorModel(SeveralAbilities):
-    """A bifactor 2PL, P = 1 / (1 + exp(-(a_0 theta_0 + a_s theta_s + d))), s the item's testlet.
+    """A bifactor model, of right and wrong P = 1 / (1 + exp(-(a_0 theta_0 + a_s theta_s + d))), s the item's testlet.
 
     The general ability theta_0 and the specific abilities theta_s are independent and standard normal. The slopes are
     a_0 and a_s, the latter 0 for an item in no testlet; the sum of the slopes on every ability is positive.
@@ -46,8 +46,8 @@ class BifactorModel(SeveralAbilities):
         Testlets whose items have one specific slope.
     single
         Items alone in their testlet, which are treated as being in none.
-    item_ids, slopes, intercept, log_likelihood, n_respondents, status, covariance, nodes, integration_error,
-    n_by_item, n_correct_by_item, log_binomial_coefficients
+    item_ids, models, categories, slopes, intercepts, log_likelihood, n_respondents, status, covariance, nodes,
+    integration_error, n_by_item, n_correct_by_item, log_binomial_coefficients
         As in `SeveralAbilities`.
     """
 
@@ -86,12 +86,27 @@ class BifactorModel(SeveralAbilities):
     @property
     def n_parameters(self) -> int:
         """General slopes, intercepts and specific slopes."""
-        return 2 * len(self.item_ids) + self.n_specific_slopes
+        return len(self.item_ids) + self.n_intercepts + self.n_specific_slopes
 
     @property
     def steepest(self) -> NDArray[np.float64]:
         """General slopes, shape (n_items,)."""
         return self.slopes[:, 0]
+
+    @property
+    def rates(self) -> NDArray[np.float64]:
+        """That of the general slope alone is 1."""
+        return np.broadcast_to([1.0, 0.0], self.slopes.shape)
+
+    @property
+    def slope_names(self) -> Sequence[str]:
+        """Of the general and the specific slope."""
+        return "slope_general", "slope_specific"
+
+    @property
+    def determined(self) -> NDArray[np.bool_]:
+        """A specific slope at its bound 0 has no standard error."""
+        return np.column_stack([np.ones(len(self.slopes), dtype=np.bool_), np.abs(self.slopes[:, 1]) > AT_ZERO])
 
     @property
     def what_errors_are_of(self) -> str:
@@ -142,30 +157,6 @@ class BifactorModel(SeveralAbilities):
             )
         return pd.DataFrame(rows)
 
-    def standard_errors(self) -> dict[str, NDArray[np.float64]]:
-        """Standard errors of ``slope_general, slope_specific, intercept, difficulty``, each (n_items,); NaN if unknown.
-
-        That of the difficulty -d / a_0 is by the delta method; a specific slope at its bound 0 has none. Those of
-        ``discrimination`` are the general slopes', of ``guessing`` there are none.
-        """
-        unknown = np.full(len(self.item_ids), np.nan)
-        general = specific = intercept = difficulty = unknown
-        if self.covariance is not None:
-            variances = np.diagonal(self.covariance, axis1=1, axis2=2)
-            general, specific, intercept = np.sqrt(np.where(variances > 0, variances, np.nan)).T
-            specific = np.where(np.abs(self.slopes[:, 1]) > AT_ZERO, specific, np.nan)
-            slope = self.slopes[:, 0]
-            by = np.column_stack([self.intercept / slope**2, np.zeros(len(slope)), -1 / slope])
-            difficulty = np.sqrt(np.einsum("jk,jkl,jl->j", by, self.covariance, by))
-        return {
-            "slope_general": general,
-            "slope_specific": specific,
-            "intercept": intercept,
-            "difficulty": difficulty,
-            "discrimination": general,
-            "guessing": unknown,
-        }
-
     def table(self) -> pd.DataFrame:
         """One row an item, columns of items.csv; discrimination and difficulty are those on the general ability.
 
@@ -210,9 +201,11 @@ GroupsGiven = Mapping[str, str] | Sequence[str | None]
 
 
 def fit_bifactor(
-    responses: ResponsesLike,
+    responses: AnyResponses,
     testlets: GroupsGiven,
     *,
+    models: Models = "2pl",
+    levels: Levels = None,
     specific_slopes: SpecificSlopes = "free",
     tolerance: float = 1e-4,
     max_steps: int = 1000,
@@ -221,7 +214,7 @@ def fit_bifactor(
     device: Device = "auto",
     dtype: Precision = "float64",
 ) -> BifactorModel:
-    """Estimate a bifactor 2PL by marginal maximum likelihood: items of a testlet share an ability of their own.
+    """Estimate a bifactor model by marginal maximum likelihood: items of a testlet share an ability of their own.
 
     Abilities are integrated out by dimension reduction (Gibbons & Hedeker, 1992): the cost is that of two abilities,
     however many testlets there are. The result is checked on other nodes.
@@ -235,11 +228,12 @@ def fit_bifactor(
     Parameters
     ----------
     responses
-        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out of the likelihood.
-        Of several trials of an item each is a response, independent of the others given the abilities.
+        As for `fit_factors`, right or wrong or in categories.
     testlets
         The testlet of each item: a mapping from item to testlet, in which items in none are left out, or a sequence
         with a name or None for each item.
+    models, levels
+        As for `fit_factors`.
     specific_slopes
         Whether each item has a specific slope of its own, or the items of a testlet have the same.
     tolerance, max_steps
@@ -255,7 +249,8 @@ def fit_bifactor(
     Raises
     ------
     InputError
-        If the data do not determine the parameters (see `fit_model`), no testlet has two items, or one has them all.
+        If the data do not determine the parameters (see `fit_model`, `fit_categories`), a model is of one ability, no
+        testlet has two items, or one has them all.
 
     Examples
     --------
@@ -277,35 +272,29 @@ def fit_bifactor(
     >>> round(fitted.explained_common_variance, 2), round(fitted.omega_hierarchical, 2)
     (0.6, 0.7)
     """
-    responses = as_responses(responses)
-    check_estimable(responses, Priors.named("none"))
-    names, single = groups_of_items(responses.item_ids, testlets)
+    answers = Answers.of(responses, models, levels)
+    names, single = groups_of_items(answers.given.item_ids, testlets)
     equal = specific_slopes == "equal"
     with fenced(seed), torch.no_grad():
-        problem = bifactor_problem(
-            responses, numbered_groups(names), equal=equal, device=choose_device(device),
-            dtype=choose_precision(dtype),
-        )  # fmt: skip
-        found = find_mode_of_abilities(
-            problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors
+        abilities = bifactor_problem(
+            answers, numbered_groups(names), equal=equal, device=choose_device(device), dtype=choose_precision(dtype)
         )
-    items = found.mode.items
+        found = find_mode_of_abilities(
+            abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors
+        )
+        natural = abilities.scale.natural(abilities.problem.item_parameters(found.mode.items).matrix).cpu().numpy()
     return BifactorModel(
-        item_ids=responses.item_ids,
+        **answers.described,
         testlets=names,
-        slopes=items.slope.cpu().numpy(),
-        intercept=items.intercept.cpu().numpy(),
+        slopes=natural[:, :2],
+        intercepts=natural[:, 2:],
         log_likelihood=found.mode.log_likelihood,
-        n_respondents=responses.n_respondents,
-        status=with_names(found.mode.status, responses),
+        status=with_names(found.mode.status, answers.given),
         covariance=None if found.covariance is None else found.covariance.cpu().numpy(),
         nodes=found.nodes,
         integration_error=found.integration_error,
-        n_by_item=responses.n_by_item,
-        n_correct_by_item=responses.n_correct_by_item,
         alike=tuple(name for name in dict.fromkeys(names) if name and (equal or names.count(name) == 2)),
         single=single,
-        log_binomial_coefficients=responses.log_coefficients(),
     )
 
 
@@ -337,7 +326,7 @@ def numbered_groups(names: Sequence[str | None]) -> ItemGroups:
     return ItemGroups(torch.tensor([ALONE if name is None else numbers[name] for name in names]))
 
 
-def bifactor_scores(fitted: BifactorModel, responses: ResponsesLike, *, device: Device = "auto") -> pd.DataFrame:
+def bifactor_scores(fitted: BifactorModel, responses: AnyResponses, *, device: Device = "auto") -> pd.DataFrame:
     """Posterior mean and standard deviation of each respondent's general ability, specific ones integrated out.
 
     Parameters
@@ -345,7 +334,7 @@ def bifactor_scores(fitted: BifactorModel, responses: ResponsesLike, *, device: 
     fitted
         The model.
     responses
-        Graded responses to its items, in any order; missing ones are left out.
+        Responses to its items, in any order; missing ones are left out.
     device
         As in `FitSettings`.
 
@@ -368,18 +357,20 @@ def bifactor_scores(fitted: BifactorModel, responses: ResponsesLike, *, device: 
     0            r1        8          5      0.62   0.92  0.57
     1            r2        8          3      0.38   0.16  0.45
     """
-    data = as_responses(responses, item_ids=fitted.item_ids).select_items(fitted.item_ids)
-    mean, deviation = general_abilities(fitted, data, choose_device(device))
-    return scores_table(data, {"theta": mean, "se": deviation})
+    answers = fitted.answers(responses)
+    mean, deviation = general_abilities(fitted, answers, choose_device(device))
+    return scores_table(answers.matrix, {"theta": mean, "se": deviation})
 
 
 @torch.no_grad()
 def general_abilities(
-    fitted: BifactorModel, responses: ResponseMatrix, device: torch.device
+    fitted: BifactorModel, answers: Answers, device: torch.device
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Posterior means and standard deviations of the general ability, each of shape (n_respondents,)."""
-    slope, intercept = (torch.from_numpy(part).to(device) for part in (fitted.slopes, fitted.intercept))
-    items, together = ItemTensors(slope, intercept, torch.zeros_like(intercept)), numbered_groups(fitted.testlets)
-    nodes = grid_for(items, together.to(device), room=ROOM)
-    problem = bifactor_problem(responses, together, nodes=nodes, device=device)
-    return moments((found.general for found in problem.posteriors(items)), problem.nodes.general)
+    together = numbered_groups(fitted.testlets)
+    abilities = bifactor_problem(answers, together, device=device)
+    items = fitted.tensors(abilities.own, np.arange(2), np.arange(len(fitted.item_ids)))
+    problem = abilities.own
+    grid = grid_for(problem.scale, items, problem.testlets, room=ROOM)
+    found = replace(problem, nodes=grid).posteriors(items)
+    return moments((part.general for part in found), grid.general)

@@ -1,10 +1,11 @@
-"""The logistic model with several abilities: exploratory, or with a pattern of zero loadings."""
+"""Items with several abilities: exploratory, or with a pattern of zero loadings."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irtbench.data.given import ResponsesLike, as_responses
+from irtbench.data.given import as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import counted
+from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.doubts import not_identified
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import check_estimable, choose_device, choose_precision
+from irtbench.estimation.fit import choose_device, choose_precision
+from irtbench.estimation.fit_categories import Models
 from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import (
@@ -29,30 +32,43 @@ from irtbench.estimation.marginal.nodes import (
     with_right_nodes,
 )
 from irtbench.estimation.marginal.observed_information import sampling_covariance
+from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.scale_fit import more_than_patterns, with_names
 from irtbench.estimation.settings import Device, Precision
-from irtbench.estimation.several_abilities.abilities_mode import ROOM, AbilitiesMode, find_mode_of_abilities
-from irtbench.estimation.several_abilities.factor_problem import NORMAL_OGIVE, FactorProblem, factor_problem
+from irtbench.estimation.several_abilities.abilities_mode import (
+    ROOM,
+    AbilitiesMode,
+    find_mode_of_abilities,
+)
+from irtbench.estimation.several_abilities.answers import RIGHT_OR_WRONG, Answers, AnyResponses, coded
+from irtbench.estimation.several_abilities.factor_problem import NORMAL_OGIVE, Factors, factor_problem
 from irtbench.estimation.several_abilities.rotation_freedom import Block, independent_blocks, number_of_turns
 from irtbench.estimation.status import InformationCriteria, Status
+from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.coded_scores import CodedScores, Levels
+from irtbench.models.item_models.item_model import ItemModel
+from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 ONE_ABILITY_TOLERANCE = 1e-5  # of `fit_model`
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SeveralAbilities(InformationCriteria):
-    """A 2PL with slopes on several independent standard normal abilities.
+    """Items with slopes on several independent standard normal abilities.
 
     Parameters
     ----------
     item_ids
         The items.
+    models, categories
+        Of each item its model, and the responses that its categories stand for; right or wrong are a 2PL of 0 and 1.
     slopes
         Slopes of each item, shape (n_items, n_slopes).
-    intercept
-        d, shape (n_items,).
+    intercepts
+        The parameters behind the slopes: d of right and wrong, d1, d2, ... of categories; 0 behind the last of an item,
+        shape (n_items, n_intercepts).
     log_likelihood
         Marginal log-likelihood of the responses.
     n_respondents
@@ -60,21 +76,23 @@ class SeveralAbilities(InformationCriteria):
     status
         How the iterations ended.
     covariance
-        Sampling covariance of slopes and intercept of each item, shape (n_items, n_slopes + 1, n_slopes + 1), from the
-        observed information; zero where slopes are zero; None if there is none.
+        Sampling covariance of slopes and intercepts of each item, shape (n_items, n_slopes + n_intercepts, the same),
+        from the observed information; zero where slopes are zero; None if there is none.
     nodes
         The nodes over which abilities were integrated out, in words.
     integration_error
         Of the log-likelihood, a response, against other nodes; NaN if not known.
     n_by_item, n_correct_by_item
-        Observed and correct responses to each item, shape (n_items,); None if not known.
+        Observed and correct responses to each item, shape (n_items,); None if not known, or of categories.
     log_binomial_coefficients
         What to add to the log-likelihood for that of the numbers right of several trials; 0 without trials.
     """
 
     item_ids: tuple[str, ...]
+    models: tuple[ItemModel, ...]
+    categories: tuple[tuple[Any, ...], ...]
     slopes: NDArray[np.float64]
-    intercept: NDArray[np.float64]
+    intercepts: NDArray[np.float64]
     log_likelihood: float
     n_respondents: int
     status: Status
@@ -84,6 +102,17 @@ class SeveralAbilities(InformationCriteria):
     n_by_item: NDArray[np.int64] | None = None
     n_correct_by_item: NDArray[np.int64] | None = None
     log_binomial_coefficients: float = 0.0
+
+    @property
+    def intercept(self) -> NDArray[np.float64]:
+        """The first intercept of each item, of right and wrong the only one, shape (n_items,)."""
+        return self.intercepts[:, 0]
+
+    @property
+    def right_or_wrong(self) -> bool:
+        """Whether every item is a 2PL of right (1) and wrong (0)."""
+        two = all(tuple(own) == RIGHT_OR_WRONG for own in self.categories)
+        return two and all(isinstance(model, Logistic) for model in self.models)
 
     @property
     def loadings(self) -> NDArray[np.float64]:
@@ -96,28 +125,81 @@ class SeveralAbilities(InformationCriteria):
         raise NotImplementedError
 
     @property
+    def rates(self) -> NDArray[np.float64]:
+        """Derivatives of that slope by the slopes, shape (n_items, n_slopes)."""
+        raise NotImplementedError
+
+    @property
+    def slope_names(self) -> Sequence[str]:
+        """Of the slopes, in their order."""
+        raise NotImplementedError
+
+    @property
+    def determined(self) -> NDArray[np.bool_]:
+        """Which slopes have a standard error, shape (n_items, n_slopes)."""
+        raise NotImplementedError
+
+    @property
     def what_errors_are_of(self) -> str:
         """What the standard errors are of, in words."""
         raise NotImplementedError
 
+    @cached_property
+    def items(self) -> CategoryParameters:
+        """The items as of one ability, that of `steepest`; their covariance is by the delta method."""
+        n_slopes, x = self.slopes.shape[1], np.column_stack([self.steepest, self.intercepts])
+        found = CategoryParameters(self.item_ids, self.models, self.categories, x, np.zeros(len(x), dtype=np.int64))
+        for row, model, names in zip(x, self.models, found.names, strict=True):
+            row[: len(names)] = model.unbounded(row[: len(names)])
+        if self.covariance is None:
+            return found
+        turn = np.zeros((*x.shape, self.covariance.shape[1]))
+        turn[:, 0, :n_slopes], turn[:, 1:, n_slopes:] = self.rates, np.eye(x.shape[1] - 1)
+        return replace(found, covariance=turn @ self.covariance @ turn.transpose(0, 2, 1))
+
+    @property
+    def n_intercepts(self) -> int:
+        """Number of parameters behind the slopes."""
+        return sum(len(names) - 1 for names in self.items.names)
+
+    @cached_property
+    def _parameters(self) -> pd.DataFrame:
+        """Discrimination, difficulty and what else describes an item as of one ability, with standard errors."""
+        return self.items.table()
+
     def standard_errors(self) -> dict[str, NDArray[np.float64]]:
-        """Standard errors of ``discrimination, difficulty, guessing, intercept`` and slopes, each (n_items,)."""
-        raise NotImplementedError
+        """Standard errors of ``discrimination, difficulty, guessing, intercept`` and the slopes, each (n_items,).
+
+        NaN where they are not known or axes may turn, and where a parameter is fixed.
+        """
+        unknown = np.full(len(self.item_ids), np.nan)
+        if self.covariance is None:
+            return dict.fromkeys(("discrimination", "difficulty", "guessing", "intercept", *self.slope_names), unknown)
+        variances = np.diagonal(self.covariance, axis1=1, axis2=2)
+        errors = np.sqrt(np.where(variances > 0, variances, np.nan))
+        n_slopes = self.slopes.shape[1]
+        own = np.where(self.determined, errors[:, :n_slopes], np.nan)
+        table = self._parameters.reindex(columns=["se_discrimination", "se_difficulty"])
+        found = {str(name).removeprefix("se_"): table[name].to_numpy() for name in table}
+        found |= {"guessing": unknown, "intercept": errors[:, n_slopes]}
+        return found | dict(zip(self.slope_names, own.T, strict=True))
 
     def not_identified(self) -> dict[str, list[str]]:
         """Items of whose slopes or difficulty the data say little, see `doubts.not_identified`."""
         errors = self.standard_errors()
-        slopes = {name: own for name, own in errors.items() if name.startswith("slope_")}
         values = np.column_stack([self.slopes, self.steepest])
-        own = np.column_stack([*slopes.values(), errors["discrimination"]])
-        return not_identified(self.item_ids, values, own, -self.intercept / self.steepest, errors["difficulty"])
+        own = np.column_stack([*(errors[name] for name in self.slope_names), errors["discrimination"]])
+        difficulty = self._parameters.reindex(columns=["difficulty"])["difficulty"].to_numpy()
+        return not_identified(self.item_ids, values, own, difficulty, errors["difficulty"])
 
     def summarised(self, model: str, what: Mapping[str, Any]) -> dict[str, Any]:
-        """What fit.json holds, with what is this model's own."""
+        """What fit.json holds, with what is this model's own; `model` is that of right and wrong."""
+        of_items = {} if self.right_or_wrong else {"models": sorted({model.name for model in self.models})}
         return {
             **self.criteria(),
             "n_items": len(self.item_ids),
-            "model": model,
+            "model": model if self.right_or_wrong or model == "bifactor" else of_items.pop("models"),
+            **of_items,
             **what,
             "prior": Priors.named("none").describe(),
             "converged": self.converged,
@@ -130,36 +212,54 @@ class SeveralAbilities(InformationCriteria):
             **self.not_identified(),
         }
 
+    def answers(self, responses: AnyResponses) -> Answers:
+        """Responses to these items, in any order."""
+        given = responses.given if isinstance(responses, Answers) else responses
+        if self.right_or_wrong and not isinstance(given, CodedScores | StoredScores):
+            matrix = as_responses(given, item_ids=self.item_ids).select_items(self.item_ids)
+            return Answers(matrix, self.models)
+        return Answers(coded(given, self.item_ids, self.categories), self.models)
+
+    def tensors(self, problem: Problem, axes: NDArray[np.intp], items: NDArray[np.intp]) -> ItemTensors:
+        """Some of the items with their slopes on some of the axes, as the problem has them."""
+        behind = self.items.steps_at[items, 1:]  # slopes, which do not enter here
+        x = np.column_stack([self.slopes[np.ix_(items, axes)], behind, np.zeros(len(items))])
+        return ItemTensors.from_matrix(torch.from_numpy(x[:, : problem.free.shape[1]]).to(problem.rows.device))
+
     def item_columns(self, model: str) -> dict[str, Any]:
-        """The columns of items.csv that all models have."""
-        errors, n, n_correct = self.standard_errors(), self.n_by_item, self.n_correct_by_item
+        """The columns of items.csv that all models have; `model` is that of right and wrong."""
+        table, n, n_correct = self._parameters, self.n_by_item, self.n_correct_by_item
+        n_responses = {"n_responses": np.nan if n is None else n}
+        if not self.right_or_wrong:
+            return {str(name): table[name] for name in table} | n_responses
+        errors = self.standard_errors()
         return {
             "item_id": self.item_ids,
             "model": model,
             "discrimination": self.steepest,
-            "difficulty": -self.intercept / self.steepest,
+            "difficulty": table["difficulty"],
             "guessing": 0.0,
             "intercept": self.intercept,
             **{f"se_{name}": errors[name] for name in ("discrimination", "difficulty", "guessing", "intercept")},
-            "n_responses": np.nan if n is None else n,
+            **n_responses,
             "proportion_correct": np.nan if n is None or n_correct is None else share_correct(n_correct, n),
         }
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FactorModel(SeveralAbilities):
-    """A 2PL with several independent standard normal abilities, P = 1 / (1 + exp(-(a' theta + d))).
+    """Items with several independent standard normal abilities, of right and wrong P = 1 / (1 + exp(-(a' theta + d))).
 
     Exploratory slopes are turned to principal axes, the first carrying most; their sum over items is positive on every
-    axis. Their covariance is that of slopes on principal axes; axes that a pattern lets turn are held.
+    axis. Their covariance is that of slopes on principal axes; axes that a pattern lets turn are fixed.
 
     Parameters
     ----------
     zero_loadings
         Where slopes were fixed at zero, shape (n_items, n_factors); None if exploratory. A pattern of ones alone is
         exploratory.
-    item_ids, slopes, intercept, log_likelihood, n_respondents, status, covariance, nodes, integration_error,
-    n_by_item, n_correct_by_item, log_binomial_coefficients
+    item_ids, models, categories, slopes, intercepts, log_likelihood, n_respondents, status, covariance, nodes,
+    integration_error, n_by_item, n_correct_by_item, log_binomial_coefficients
         As in `SeveralAbilities`.
     """
 
@@ -180,9 +280,9 @@ class FactorModel(SeveralAbilities):
         """Free parameters less the rotations that change nothing, F (F - 1) / 2 in an exploratory model."""
         n_items, n_factors = self.slopes.shape
         if self.zero_loadings is None:
-            return n_items * (n_factors + 1) - n_factors * (n_factors - 1) // 2
+            return self.n_intercepts + n_items * n_factors - n_factors * (n_factors - 1) // 2
         free = ~self.zero_loadings
-        return int(n_items + free.sum()) - number_of_turns(free)
+        return int(self.n_intercepts + free.sum()) - number_of_turns(free)
 
     @property
     def turning(self) -> NDArray[np.bool_]:
@@ -213,28 +313,21 @@ class FactorModel(SeveralAbilities):
         """What fit.json holds."""
         return self.summarised("2pl", {"n_factors": self.n_factors})
 
-    def standard_errors(self) -> dict[str, NDArray[np.float64]]:
-        """Standard errors of ``discrimination, difficulty, guessing, intercept, slope_1, ...``, each (n_items,).
-
-        Those of the length of the slopes and of -d / length are by the delta method; neither changes when axes turn.
-        NaN where they are not known or axes may turn, and where a parameter is fixed.
-        """
-        names = ("discrimination", "difficulty", "guessing", "intercept")
-        n_items, n_factors = self.slopes.shape
-        slopes = [f"slope_{k + 1}" for k in range(n_factors)]
-        unknown = np.full(n_items, np.nan)
-        if self.covariance is None:
-            return dict.fromkeys((*names, *slopes), unknown)
+    @property
+    def rates(self) -> NDArray[np.float64]:
+        """Slopes over their length."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            length = np.sqrt((self.slopes**2).sum(axis=1))
-            along = np.column_stack([self.slopes / length[:, None], np.zeros(n_items)])
-            place = np.column_stack([self.intercept[:, None] * self.slopes / length[:, None] ** 3, -1 / length])
-            of_length, of_place = (np.sqrt(np.einsum("jk,jkl,jl->j", by, self.covariance, by)) for by in (along, place))
-            variances = np.diagonal(self.covariance, axis1=1, axis2=2)
-            unknown_too = (variances == 0) | np.append(self.turning, False)
-            own = np.sqrt(np.where(unknown_too, np.nan, variances))
-        found = dict(zip(names, (of_length, of_place, unknown, own[:, -1]), strict=True))
-        return found | dict(zip(slopes, own.T, strict=False))
+            return self.slopes / self.steepest[:, None]
+
+    @property
+    def slope_names(self) -> Sequence[str]:
+        """``slope_1, slope_2, ...``."""
+        return [f"slope_{k + 1}" for k in range(self.n_factors)]
+
+    @property
+    def determined(self) -> NDArray[np.bool_]:
+        """Those whose axes do not turn."""
+        return np.broadcast_to(~self.turning, self.slopes.shape)
 
     def table(self) -> pd.DataFrame:
         """One row an item, columns of items.csv: slope where it is steepest, difficulty there, slopes, loadings.
@@ -245,9 +338,9 @@ class FactorModel(SeveralAbilities):
         return pd.DataFrame(
             {
                 **self.item_columns("2pl"),
-                **{f"slope_{k + 1}": column for k, column in enumerate(self.slopes.T)},
+                **dict(zip(self.slope_names, self.slopes.T, strict=True)),
                 **{f"loading_{k + 1}": column for k, column in enumerate(self.loadings.T)},
-                **{f"se_{name}": error for name, error in errors.items() if name.startswith("slope_")},
+                **{f"se_{name}": errors[name] for name in self.slope_names},
             }
         )
 
@@ -258,9 +351,11 @@ class FactorModel(SeveralAbilities):
 
 
 def fit_factors(
-    responses: ResponsesLike,
+    responses: AnyResponses,
     n_factors: int,
     *,
+    models: Models = "2pl",
+    levels: Levels = None,
     zero_loadings: NDArray[np.bool_] | None = None,
     seed: int = 0,
     tolerance: float = 1e-3,
@@ -269,20 +364,26 @@ def fit_factors(
     device: Device = "auto",
     dtype: Precision = "float64",
 ) -> FactorModel:
-    """Estimate a 2PL with several abilities by marginal maximum likelihood.
+    """Estimate items with several abilities by marginal maximum likelihood.
 
     Abilities are integrated out over a lattice as fine as the narrowest posterior asks, and the result is checked on
     another; with four abilities and more over quasi-Monte Carlo points, if the lattice would have too many nodes, and
-    their error given. Where a pattern divides items and abilities into blocks without a slope between them each block
-    is a model of its own; with simple structure these are fits of one ability each.
+    their error is reported. Where a pattern divides items and abilities into blocks without a slope between them each
+    block is a model of its own; with simple structure these are fits of one ability each.
 
     Parameters
     ----------
     responses
-        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out of the likelihood.
-        Of several trials of an item each is a response, independent of the others given the abilities.
+        Responses, right or wrong (a matrix, array or data frame: `as_responses`) or in categories (as `fit_categories`
+        takes them); missing ones are left out of the likelihood. Of several trials of an item, right or wrong, each is
+        a response, independent of the others given the abilities.
     n_factors
         Number of abilities, independent of each other.
+    models
+        ``2pl`` of right and wrong, ``grm`` or ``gpcm`` of categories, or an `ItemModel` of your own of several
+        abilities; or one for each item by its name.
+    levels
+        Labels in their order, as in `fit_categories`; None where responses are numbers.
     zero_loadings
         Where slopes are fixed at zero, shape (n_items, n_factors); None for an exploratory model.
     seed
@@ -297,8 +398,8 @@ def fit_factors(
     Raises
     ------
     InputError
-        If the data do not determine the parameters (see `fit_model`), the pattern has another shape, or it leaves an
-        item without any slope or an ability without any item.
+        If the data do not determine the parameters (see `fit_model`, `fit_categories`), a model is of one ability, the
+        pattern has another shape, or it leaves an item without any slope or an ability without any item.
 
     Examples
     --------
@@ -315,48 +416,50 @@ def fit_factors(
     0   item1     1.33       0.62
     1   item2     2.64       0.84
     """
-    responses = as_responses(responses)
-    check_estimable(responses, Priors.named("none"))
-    zero_loadings = checked_pattern(responses.n_items, n_factors, zero_loadings)
-    blocks = independent_blocks(responses.n_items, n_factors, zero_loadings)
+    answers = Answers.of(responses, models, levels)
+    n_items = answers.given.n_items
+    zero_loadings = checked_pattern(n_items, n_factors, zero_loadings)
+    blocks = independent_blocks(n_items, n_factors, zero_loadings)
     where, precision, found = choose_device(device), choose_precision(dtype), []
     with fenced(seed), torch.no_grad():
         for block in blocks:
-            problem = factor_problem(
-                answers_to(responses, block), len(block.factors), block.zero_loadings, seed,
-                device=where, dtype=precision,
-            )  # fmt: skip
-            find = find_one_ability if problem.n_factors == 1 else find_mode_of_abilities
-            part = find(problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
-            n_free = problem.free.sum() - number_of_turns(problem.free[:, : problem.n_factors].cpu().numpy())
-            if part.mode.status.converged and problem.rows.most_trials is None:
+            own = answers.to(block.items, answered=True)
+            abilities = factor_problem(
+                own, len(block.factors), block.zero_loadings, seed, device=where, dtype=precision
+            )
+            find = find_one_ability if abilities.n_factors == 1 else find_mode_of_abilities
+            part = find(abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
+            problem = abilities.problem
+            n_free = problem.free.sum() - number_of_turns(problem.free[:, : abilities.n_factors].cpu().numpy())
+            if part.mode.status.converged and answers.linear and problem.rows.most_trials is None:
                 too_many = more_than_patterns(n_free, torch.tensor(len(block.items)))
                 status = part.mode.status.unless_loose([bool(too_many)] * len(block.items))
                 covariance = None if bool(too_many) else part.covariance
                 part = replace(part, mode=replace(part.mode, status=status), covariance=covariance)
-            found.append(part)
-    return combined(responses, n_factors, zero_loadings, blocks, found)
+            natural = abilities.scale.natural(part.mode.items.matrix[:, : abilities.scale.width])
+            found.append((natural.cpu().numpy(), part))
+    return combined(answers, n_factors, zero_loadings, blocks, found)
 
 
-def find_one_ability(
-    problem: FactorProblem, *, tolerance: float, max_steps: int, standard_errors: bool
-) -> AbilitiesMode:
+def find_one_ability(abilities: Factors, *, tolerance: float, max_steps: int, standard_errors: bool) -> AbilitiesMode:
     """A block of one ability, estimated as `fit_model` does."""
+    problem = abilities.problem
     on_line, mode = find_mode_on_right_nodes(
         problem, problem.starting_values(), tolerance=min(tolerance, ONE_ABILITY_TOLERANCE), max_steps=max_steps
     )
-    covariance, error, items = None, float("nan"), mode.items
+    covariance, error, items, width = None, float("nan"), mode.items, abilities.scale.width
     if mode.status.converged:
         assert mode.counts is not None
         error = integration_error(on_line, items, mode.counts, find_posteriors(on_line, items))
         blocks, loose = sampling_covariance(on_line, items)
         mode = replace(mode, status=mode.status.unless_loose(loose.tolist()))
         if mode.status.converged and standard_errors:
-            covariance = torch.from_numpy(blocks[:, LINEAR, LINEAR]).to(problem.rows.device)
-    if float(items.slope.sum()) < 0:
-        mode = replace(mode, items=items.turned())
+            covariance = torch.from_numpy(blocks[:, :width, :width]).to(problem.rows.device)
+    if float(items.matrix[:, 0].sum()) < 0:
+        mode = replace(mode, items=problem.turned(items))
         if covariance is not None:
-            covariance = covariance * covariance.new_tensor([[1.0, -1.0], [-1.0, 1.0]])
+            sign = covariance.new_tensor([-1.0] + [1.0] * (width - 1))
+            covariance = covariance * sign[:, None] * sign
     return AbilitiesMode(mode, covariance, describe_nodes(on_line.nodes), error)
 
 
@@ -376,46 +479,36 @@ def checked_pattern(n_items: int, n_factors: int, zero_loadings: NDArray[np.bool
     return zero_loadings if zero_loadings.any() else None
 
 
-def answers_to(responses: ResponseMatrix, block: Block) -> ResponseMatrix:
-    """The responses to a block's items, of those who answered any."""
-    some = responses.select_items([responses.item_ids[j] for j in block.items])
-    return some.select_respondents(some.n_by_respondent > 0)
-
-
 def combined(
-    responses: ResponseMatrix,
+    answers: Answers,
     n_factors: int,
     zero_loadings: NDArray[np.bool_] | None,
     blocks: Sequence[Block],
-    found: Sequence[AbilitiesMode],
+    found: Sequence[tuple[NDArray[np.float64], AbilitiesMode]],
 ) -> FactorModel:
-    """The model of all items from those of the blocks."""
-    n_items = responses.n_items
-    slopes, intercept = np.zeros((n_items, n_factors)), np.zeros(n_items)
-    covariance = np.zeros((n_items, n_factors + 1, n_factors + 1))
-    for block, part in zip(blocks, found, strict=True):
-        slopes[np.ix_(block.items, block.factors)] = part.mode.items.slope.cpu().numpy()
-        intercept[block.items] = part.mode.items.intercept.cpu().numpy()
+    """The model of all items from the parameters of those of the blocks, as they are read, and their modes."""
+    n_items, modes = answers.given.n_items, [part for _, part in found]
+    n_behind = max(own.shape[1] - len(block.factors) for block, (own, _) in zip(blocks, found, strict=True))
+    width = n_factors + n_behind
+    parameters, covariance = np.zeros((n_items, width)), np.zeros((n_items, width, width))
+    for block, (natural, part) in zip(blocks, found, strict=True):
+        places = np.append(block.factors, n_factors + np.arange(natural.shape[1] - len(block.factors)))
+        parameters[np.ix_(block.items, places)] = natural
         if part.covariance is not None:
-            places = np.append(block.factors, n_factors)
             covariance[np.ix_(block.items, places, places)] = part.covariance.cpu().numpy()
-    n_responses = [int(responses.n_by_item[block.items].sum()) for block in blocks]
-    errors = [part.integration_error * n for part, n in zip(found, n_responses, strict=True)]
-    nodes = dict.fromkeys(part.nodes for part in found)
+    n_responses = [int(answers.given.n_by_item[block.items].sum()) for block in blocks]
+    errors = [part.integration_error * n for part, n in zip(modes, n_responses, strict=True)]
+    nodes = dict.fromkeys(part.nodes for part in modes)
     return FactorModel(
-        item_ids=responses.item_ids,
-        slopes=slopes,
-        intercept=intercept,
+        **answers.described,
+        slopes=parameters[:, :n_factors],
+        intercepts=parameters[:, n_factors:],
         zero_loadings=zero_loadings,
-        log_likelihood=sum(part.mode.log_likelihood for part in found),
-        n_respondents=responses.n_respondents,
-        status=with_names(combined_status(blocks, [part.mode.status for part in found]), responses),
-        covariance=covariance if all(part.covariance is not None for part in found) else None,
+        log_likelihood=sum(part.mode.log_likelihood for part in modes),
+        status=with_names(combined_status(blocks, [part.mode.status for part in modes]), answers.given),
+        covariance=covariance if all(part.covariance is not None for part in modes) else None,
         nodes="; ".join(nodes) if len(found) == 1 else f"{len(found)} blocks: " + "; ".join(nodes),
         integration_error=sum(errors) / sum(n_responses),
-        n_by_item=responses.n_by_item,
-        n_correct_by_item=responses.n_correct_by_item,
-        log_binomial_coefficients=responses.log_coefficients(),
     )
 
 
@@ -437,7 +530,7 @@ def combined_status(blocks: Sequence[Block], statuses: Sequence[Status]) -> Stat
 
 
 def factor_scores(
-    fitted: FactorModel, responses: ResponsesLike, *, seed: int = 0, device: Device = "auto"
+    fitted: FactorModel, responses: AnyResponses, *, seed: int = 0, device: Device = "auto"
 ) -> pd.DataFrame:
     """Posterior means and standard deviations of each respondent's abilities.
 
@@ -446,7 +539,7 @@ def factor_scores(
     fitted
         The model; abilities are on its axes.
     responses
-        Graded responses to its items, in any order; missing ones are left out.
+        Responses to its items, in any order; missing ones are left out.
     seed
         Of the quasi-Monte Carlo points (four abilities and more).
     device
@@ -471,15 +564,16 @@ def factor_scores(
     0            r1        6          3      0.50    -0.20  0.53
     1            r2        6          4      0.67     0.56  0.57
     """
-    data = as_responses(responses, item_ids=fitted.item_ids).select_items(fitted.item_ids)
-    mean, deviation = (np.empty((data.n_respondents, fitted.n_factors)) for _ in range(2))
+    answers = fitted.answers(responses)
+    n_respondents = answers.given.n_respondents
+    mean, deviation = (np.empty((n_respondents, fitted.n_factors)) for _ in range(2))
     where = choose_device(device)
     for block in independent_blocks(len(fitted.item_ids), fitted.n_factors, fitted.zero_loadings):
-        mean[:, block.factors], deviation[:, block.factors] = block_scores(fitted, data, block, seed, where)
+        mean[:, block.factors], deviation[:, block.factors] = block_scores(fitted, answers, block, seed, where)
     abilities: dict[str, NDArray[np.float64]] = {}
     for k in range(fitted.n_factors):
         abilities |= {f"theta_{k + 1}": mean[:, k], f"se_{k + 1}": deviation[:, k]}
-    return scores_table(data, abilities)
+    return scores_table(answers.matrix, abilities)
 
 
 def scores_table(data: ResponseMatrix, abilities: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
@@ -505,14 +599,13 @@ def moments(posteriors: Iterable[Tensor], theta: Tensor) -> tuple[NDArray[np.flo
 
 @torch.no_grad()
 def block_scores(
-    fitted: FactorModel, responses: ResponseMatrix, block: Block, seed: int, device: torch.device
+    fitted: FactorModel, answers: Answers, block: Block, seed: int, device: torch.device
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Posterior means and standard deviations of a block's abilities, shape (n_respondents, len(block.factors))."""
-    some = responses.select_items([responses.item_ids[j] for j in block.items])
-    slope = torch.from_numpy(fitted.slopes[np.ix_(block.items, block.factors)]).to(device)
-    intercept = torch.from_numpy(fitted.intercept[block.items]).to(device)
-    items = ItemTensors(slope, intercept, torch.zeros_like(intercept))
-    own = factor_problem(some, len(block.factors), block.zero_loadings, seed, device=device)
-    one = own.n_factors == 1
-    problem = with_right_nodes(own, items, own.counts(items)) if one else own.placed(items, room=ROOM)
+    own = factor_problem(answers.to(block.items), len(block.factors), block.zero_loadings, seed, device=device)
+    items, problem = fitted.tensors(own.problem, block.factors, block.items), own.problem
+    if own.n_factors == 1:
+        problem = with_right_nodes(problem, items, problem.counts(items))
+    else:
+        problem = own.placed(items, room=ROOM).problem
     return moments((posterior for _, posterior in posteriors(problem, items, 0)), problem.nodes.theta)

@@ -284,10 +284,7 @@ class CategoryParameters(Shown):
         """  # fmt: skip
         items = [item for item in self.item_ids if not isinstance(table, pd.DataFrame) or item in table.columns]
         known = self.select(items)
-        scores = CodedScores.of(table, known.item_ids, known.categories)
-        given = scores.codes != MISSING
-        values, trials = np.where(given, scores.codes, np.nan), np.where(given, known.top, 0)
-        return ResponseMatrix(values, scores.respondent_ids, known.item_ids, trials)
+        return CodedScores.of(table, known.item_ids, known.categories).as_trials()
 
     def scores(self, table: ArrayLike | pd.DataFrame) -> pd.DataFrame:
         """Ability of each respondent: ``respondent_id, theta, se, n_items``, posterior mean and standard deviation.

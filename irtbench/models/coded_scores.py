@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, Responses, name_first, numbered
+from irtbench.data.responses import ResponseMatrix, Responses, name_first, numbered, positions_of
 
 Levels = Sequence[Any] | Mapping[str, Sequence[Any]] | None
 MISSING = -1
@@ -44,7 +44,7 @@ class CodedScores:
     @classmethod
     def of(
         cls,
-        responses: ArrayLike | pd.DataFrame,
+        responses: ArrayLike | pd.DataFrame | Responses,
         item_ids: Sequence[str] | None = None,
         categories: Sequence[Sequence[Any]] | None = None,
         levels: Levels = None,
@@ -71,6 +71,9 @@ class CodedScores:
                 raise InputError("responses: stored and sparse ones are right or wrong; expected scores")
             responses = pd.DataFrame(of.values, index=list(of.respondent_ids), columns=list(of.item_ids))
         if isinstance(responses, pd.DataFrame) and {*PAIR} <= {*responses.columns}:
+            if item_ids is not None and categories is not None:
+                responses = responses[responses["item_id"].astype(str).isin(item_ids)]
+                levels = dict(zip(item_ids, categories, strict=True))
             return cls._of_long(responses, levels)
         named = isinstance(responses, pd.DataFrame)
         table = responses if isinstance(responses, pd.DataFrame) else pd.DataFrame(np.asarray(responses))
@@ -149,6 +152,30 @@ class CodedScores:
         own = kept[self.places[0]]
         places = np.stack([(np.cumsum(kept) - 1)[self.places[0][own]], self.places[1][own]])
         return CodedScores(ids, self.item_ids, self.categories, self.codes[own], places)
+
+    def select_items(self, item_ids: Sequence[str]) -> CodedScores:
+        """Some of the items of a wide table, in this order."""
+        if lacking := [item for item in item_ids if item not in self.item_ids]:
+            raise InputError(f"responses: none to item {name_first(lacking)}; expected some to each item of the fit")
+        kept = positions_of(item_ids, self.item_ids)
+        categories = tuple(self.categories[j] for j in kept)
+        return CodedScores(self.respondent_ids, tuple(item_ids), categories, self.codes[:, kept])
+
+    def wide(self) -> CodedScores:
+        """The same with a row a respondent; several responses of one to an item are an error."""
+        if self.places is None:
+            return self
+        codes = np.full((self.n_respondents, self.n_items), MISSING, dtype=np.int8)
+        codes[self.places[0], self.places[1]] = self.codes
+        if int((codes != MISSING).sum()) < len(self.codes):
+            raise InputError("responses: several to an item by one respondent; in categories they go with one ability")
+        return CodedScores(self.respondent_ids, self.item_ids, self.categories, codes)
+
+    def as_trials(self) -> ResponseMatrix:
+        """Category k of 0, ..., m as k right of m, of a wide table."""
+        given, top = self.codes != MISSING, [len(own) - 1 for own in self.categories]
+        values, trials = np.where(given, self.codes, np.nan), np.where(given, top, 0)
+        return ResponseMatrix(values, self.respondent_ids, self.item_ids, trials)
 
 
 def coded_item(

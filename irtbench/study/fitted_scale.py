@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and is loaded while the resp
     from irtbench.estimation.distributed.ranks import Ranks
     from irtbench.estimation.fit_categories import FittedCategories, Models
     from irtbench.estimation.fitted import FittedModel
-    from irtbench.estimation.settings import FitSettings
+    from irtbench.estimation.settings import Device, FitSettings
     from irtbench.models.item_parameters import JointError
 
 MANY_RESPONDENTS = 20_000  # from which on scores are written block by block
@@ -85,6 +85,64 @@ class FittedScale:
         return replace(self, scale=replace(self.scale, provenance={"data": dict(data), **about}))
 
 
+@dataclass(frozen=True)
+class SeveralAbilities:
+    """Items with slopes on several abilities."""
+
+    n_factors: int
+    pattern: Path | None = None
+    needs_memory = "several abilities"
+
+    def fit(self, data: ResponseMatrix | pd.DataFrame, models: Models, of: Fit) -> FittedScale:
+        """The items, and abilities on each axis."""
+        from irtbench.estimation.factors import factor_scores, fit_factors
+        from irtbench.models.parameter_table import read_pattern
+
+        n_factors, zero_loadings = self.n_factors, None
+        if self.pattern is not None:
+            item_ids = data.item_ids if isinstance(data, ResponseMatrix) else [*data.columns]
+            zero_loadings = read_pattern(self.pattern, item_ids)
+            if n_factors not in (1, zero_loadings.shape[1]):
+                raise InputError(f"{self.pattern}: {zero_loadings.shape[1]} abilities, but --factors says {n_factors}")
+            n_factors = zero_loadings.shape[1]
+        fitted = fit_factors(
+            data, n_factors, models=models, levels=of.levels or None, zero_loadings=zero_loadings, seed=of.seed,
+            device=of.device,
+        )  # fmt: skip
+        scores = factor_scores(fitted, data, seed=of.seed, device=of.device)
+        found = fitted.summary() | {"seed": of.seed}
+        return FittedScale(found, fitted.table(), scores, words=[f"standard errors: {found['standard_errors']}"])
+
+
+@dataclass(frozen=True)
+class Testlets:
+    """Items of testlets, each of which has an ability of its own."""
+
+    testlets: Mapping[str, str]
+    specific_slopes: Literal["free", "equal"] = "free"
+    needs_memory = "--testlets"
+
+    def fit(self, data: ResponseMatrix | pd.DataFrame, models: Models, of: Fit) -> FittedScale:
+        """The items, and the general ability with and without regard to testlets."""
+        from irtbench.analysis.effect_of_testlets import effect_of_testlets
+        from irtbench.estimation.bifactor import fit_bifactor
+
+        fitted = fit_bifactor(
+            data, self.testlets, models=models, levels=of.levels or None, specific_slopes=self.specific_slopes,
+            seed=of.seed, device=of.device,
+        )  # fmt: skip
+        effect = effect_of_testlets(data, fitted, seed=of.seed, device=of.device)
+        words = effect.in_words()
+        if fitted.alike and self.specific_slopes == "free":
+            words.append(
+                f"one specific slope for both items of {name_first(fitted.alike)}, whose product alone could be known"
+            )
+        if fitted.single:
+            words.append(f"alone in a testlet, and so in none: item {name_first(fitted.single)}")
+        found = fitted.summary() | effect.summary() | {"seed": of.seed}
+        return FittedScale(found, fitted.table(), effect.abilities, words=words)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fit:
     """What every fit can be asked for."""
@@ -93,6 +151,13 @@ class Fit:
     groups: Path | None = None
     reference: str | None = None
     seed: int = 0
+    more: SeveralAbilities | Testlets | None = None
+    levels: tuple[str, ...] = ()
+
+    @property
+    def device(self) -> Device:
+        """Where to compute."""
+        raise NotImplementedError
 
     @property
     def known_ids(self) -> tuple[str, ...]:
@@ -121,6 +186,11 @@ class RightOrWrong(Fit):
     chooses_prior: bool = False
 
     @property
+    def device(self) -> Device:
+        """Where to compute."""
+        return self.settings.device
+
+    @property
     def items_named(self) -> Mapping[str, Any]:
         """Items that have a model of their own."""
         return self.settings.by_item
@@ -133,7 +203,7 @@ class RightOrWrong(Fit):
             "--posterior": self.settings.posterior is not None,
             "--prior hierarchical": self.settings.prior == "hierarchical",
         }
-        return next((name for name, asked in needs.items() if asked), "")
+        return next((name for name, asked in needs.items() if asked), self.more.needs_memory if self.more else "")
 
     def estimable(self, given: Any, place: Path) -> tuple[Any, list[dict[str, str]], list[str]]:
         """What can be fitted; the items left out for their responses are all the same, and respondents without any."""
@@ -176,6 +246,10 @@ class RightOrWrong(Fit):
         ranks: Ranks | None = None,
     ) -> FittedScale:
         """The items, the abilities and the scale."""
+        if self.more is not None:
+            if not isinstance(data, ResponseMatrix):
+                raise InputError(f"{self.more.needs_memory}: not with so sparse a table of so many items")
+            return self.more.fit(data, "2pl", self)
         if self.groups is not None:
             return self._fit_groups(data)
         fitted = self._fitted(data, ranks)
@@ -213,62 +287,6 @@ class RightOrWrong(Fit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeveralAbilities(RightOrWrong):
-    """Items with slopes on several abilities."""
-
-    n_factors: int
-    pattern: Path | None = None
-    needs_memory = "several abilities"
-
-    def fit(self, data: Responses, **_: Any) -> FittedScale:
-        """The items, and abilities on each axis."""
-        from irtbench.estimation.factors import factor_scores, fit_factors
-        from irtbench.models.parameter_table import read_pattern
-
-        if not isinstance(data, ResponseMatrix):
-            raise InputError("--factors: so sparse a table of so many items goes with one ability only")
-        device, n_factors = self.settings.device, self.n_factors
-        zero_loadings = None if self.pattern is None else read_pattern(self.pattern, data.item_ids)
-        if zero_loadings is not None:
-            if n_factors not in (1, zero_loadings.shape[1]):
-                raise InputError(f"{self.pattern}: {zero_loadings.shape[1]} abilities, but --factors says {n_factors}")
-            n_factors = zero_loadings.shape[1]
-        fitted = fit_factors(data, n_factors, zero_loadings=zero_loadings, seed=self.seed, device=device)
-        scores = factor_scores(fitted, data, seed=self.seed, device=device)
-        found = fitted.summary() | {"seed": self.seed}
-        return FittedScale(found, fitted.table(), scores, words=[f"standard errors: {found['standard_errors']}"])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Testlets(RightOrWrong):
-    """Items of testlets, each of which has an ability of its own."""
-
-    testlets: Mapping[str, str]
-    specific_slopes: Literal["free", "equal"] = "free"
-    needs_memory = "--testlets"
-
-    def fit(self, data: Responses, **_: Any) -> FittedScale:
-        """The items, and the general ability with and without regard to testlets."""
-        from irtbench.analysis.effect_of_testlets import effect_of_testlets
-        from irtbench.estimation.bifactor import fit_bifactor
-
-        if not isinstance(data, ResponseMatrix):
-            raise InputError("--testlets: so sparse a table of so many items goes without testlets only")
-        numerics: dict[str, Any] = {"seed": self.seed, "device": self.settings.device}
-        fitted = fit_bifactor(data, self.testlets, specific_slopes=self.specific_slopes, **numerics)
-        effect = effect_of_testlets(data, fitted, **numerics)
-        words = effect.in_words()
-        if fitted.alike and self.specific_slopes == "free":
-            words.append(
-                f"one specific slope for both items of {name_first(fitted.alike)}, whose product alone could be known"
-            )
-        if fitted.single:
-            words.append(f"alone in a testlet, and so in none: item {name_first(fitted.single)}")
-        found = fitted.summary() | effect.summary() | {"seed": self.seed}
-        return FittedScale(found, fitted.table(), effect.abilities, words=words)
-
-
-@dataclass(frozen=True, kw_only=True)
 class ScatteredTrials(RightOrWrong):
     """Trials of an item that scatter more than binomial."""
 
@@ -303,10 +321,15 @@ class InCategories(Fit):
 
     model: str
     models: Models
-    levels: tuple[str, ...] = ()
     prior: str = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
     equal: Sequence[Sequence[tuple[str, str]]] = ()
+
+    @property
+    def device(self) -> Device:
+        """Where to compute."""
+        device: Device = self.settings.get("device", "auto")
+        return device
 
     @property
     def items_named(self) -> Mapping[str, Any]:
@@ -317,7 +340,7 @@ class InCategories(Fit):
     def needs_memory(self) -> str:
         """The first of what needs all scores in memory; empty if there is none."""
         needs = {"--groups": self.groups is not None, "--anchors": self.anchors is not None}
-        return next((name for name, asked in needs.items() if asked), "")
+        return next((name for name, asked in needs.items() if asked), self.more.needs_memory if self.more else "")
 
     def estimable(self, given: pd.DataFrame | StoredScores, place: Path) -> tuple[Any, list[dict[str, str]], list[str]]:
         """Scores that can be fitted; items without two categories (of anchors without any); respondents without any."""
@@ -349,7 +372,7 @@ class InCategories(Fit):
             raise InputError(f"--prior {self.prior}: not of items in categories; expected auto, none or weak")
         n = float(np.median(data.n_by_item if isinstance(data, StoredScores) else data.notna().sum()))
         n_respondents, n_items = size_of(data)
-        alike = bool(self.equal) or self.anchors is not None or self.model in ("pcm", "rsm")
+        alike = bool(self.equal) or self.more is not None or self.anchors is not None or self.model in ("pcm", "rsm")
         if alike or n >= MANY_PER_ITEM or n_items > n_respondents:
             return replace(self, prior="none"), ""
         return replace(self, prior="weak"), f"{n:g} responses to the median item: it keeps slopes finite"
@@ -369,6 +392,8 @@ class InCategories(Fit):
     ) -> FittedScale:
         """The items, the abilities and the scale; scores on disk are scored into the file block by block."""
         labels = None if isinstance(data, StoredScores) else self.labels([*data.index])
+        if self.more is not None and not isinstance(data, StoredScores):
+            return self.more.fit(data, self._models_of(data), self)
         fitted = self._fitted(data, labels)
         items, table = fitted.items.as_right_or_wrong(), fitted.table()
         if items is not None:
@@ -389,16 +414,20 @@ class InCategories(Fit):
     def _fitted(self, data: pd.DataFrame | StoredScores, labels: Sequence[str] | None) -> FittedCategories:
         from irtbench.estimation.fit_categories import fit_categories
 
-        models, levels = self.models, None if isinstance(data, StoredScores) else self.levels or None
-        if isinstance(models, dict):
-            known = data.item_ids if isinstance(data, StoredScores) else data.columns
-            models = {item: name for item, name in models.items() if item in known}
+        models, levels = self._models_of(data), None if isinstance(data, StoredScores) else self.levels or None
         if self.anchors is not None and not isinstance(data, StoredScores):
             models, levels = self._beside(self.anchors.items, models, data)
         return fit_categories(
             data, models, levels=levels, equal=self.equal, anchors=self.anchors, groups=labels,
             reference=self.reference, seed=self.seed, **{"prior": self.prior, **self.settings},
         )  # fmt: skip
+
+    def _models_of(self, data: pd.DataFrame | StoredScores) -> Models:
+        """The model of all, or of each item of the data."""
+        if not isinstance(self.models, Mapping):
+            return self.models
+        known = data.item_ids if isinstance(data, StoredScores) else data.columns
+        return {item: name for item, name in self.models.items() if item in known}
 
     def _beside(self, known: ItemParameters, models: Models, data: pd.DataFrame) -> Any:
         """The model and the categories of each item: the known items' own, whichever were given."""

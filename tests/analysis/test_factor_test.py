@@ -89,7 +89,7 @@ def test_samples_are_of_the_model_and_miss_what_the_responses_miss() -> None:
 def test_an_item_that_no_sample_gets_wrong_leaves_no_p_and_says_so() -> None:
     responses = one_ability(100, 5, seed=6)
     one, two = models(responses)
-    easy = replace(one, intercept=np.r_[40.0, one.intercept[1:]])
+    easy = replace(one, intercepts=np.r_[[[40.0]], one.intercepts[1:]])
     found = one_more_factor(responses, easy, two, n_samples=3)
     assert np.isnan(found.p)
     assert found.note == "no p: in samples of the smaller model some item is always all right or all wrong"

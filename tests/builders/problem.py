@@ -8,6 +8,8 @@ import torch
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.several_abilities.answers import Answers
+from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.priors import PriorName, Priors
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
@@ -33,3 +35,8 @@ def make_problem(
     )
     nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu)
     return Problem.of(model, encode_responses(responses, cpu), nodes)
+
+
+def right_or_wrong(responses: ResponseMatrix) -> Answers:
+    """The responses as those to items of a 2PL each, for `factor_problem` and `bifactor_problem`."""
+    return Answers(responses, (Logistic(),) * responses.n_items)

@@ -393,7 +393,7 @@ def test_several_abilities_can_be_fitted(study: Path) -> None:
     with pytest.raises(InputError, match=r"expected 1 \(estimated\) or 0 \(zero\) but got '2'"):
         read_pattern(pattern, list(item_ids))
     refused("fit", study / "responses.csv", "--factors", "2", "--model", "3pl", "-o", study / "x",
-            saying="--factors: several abilities go with the 2pl")  # fmt: skip
+            saying="--factors: several abilities go with 2pl, grm and gpcm")  # fmt: skip
 
 
 def test_the_outcome_says_why_global_fit_is_not_known() -> None:

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import run
+from builders.command_line import refused, run
 from irtbench.bank.bank import load_bank
+from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.scoring.scores import score_responses
 
@@ -61,6 +62,39 @@ def test_models_are_mixed_by_a_table(reference: Path, tmp_path: Path) -> None:
     found = json.loads((tmp_path / "out/fit.json").read_text())
     assert found["log_likelihood"] == pytest.approx(-13947.8068, abs=1e-4)
     assert found["model"] == ["2pl", "3pl", "gpcm"]
+
+
+def test_grades_of_testlets_and_of_several_abilities(tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    z = 1.3 * rng.normal(size=(400, 1)) + 1.2 * rng.normal(size=(400, 2))[:, [0] * 4 + [1] * 4]
+    grades = (z[:, :, None] + rng.logistic(size=(400, 8, 1)) > [-0.7, 0.7]).sum(axis=2)
+    names = [f"q{j}" for j in range(8)]
+    table = pd.DataFrame(grades, columns=names, index=pd.Index([f"r{i}" for i in range(400)], name="respondent_id"))
+    table.map(LEVELS.__getitem__).to_csv(tmp_path / "labels.csv")
+    about = pd.DataFrame(
+        {"item_id": names, "passage": ["A"] * 4 + ["B"] * 4, "slope_1": 1, "slope_2": [0] * 4 + [1] * 4}
+    )
+    about.to_csv(tmp_path / "items.csv", index=False)
+    given = (tmp_path / "labels.csv", "--levels", ",".join(LEVELS), "--model", "grm")
+    testlets = ("--testlets", "passage", "--item-table", tmp_path / "items.csv")
+    done = run("fit", *given, *testlets, "-o", tmp_path / "testlets")
+    assert "model preferred: bifactor" in done.stdout
+    expected, out = fit_bifactor(table, ["A"] * 4 + ["B"] * 4, models="grm"), tmp_path / "testlets"
+    found = json.loads((out / "fit.json").read_text())
+    items, scores = (pd.read_csv(out / f"{name}.csv") for name in ("items", "scores"))
+    assert found["log_likelihood"] == pytest.approx(expected.log_likelihood, abs=1e-6)
+    assert found["n_parameters"] == 32
+    assert list(items["testlet"]) == ["A"] * 4 + ["B"] * 4
+    np.testing.assert_allclose(items["step_2"], -expected.intercepts[:, 1] / expected.slopes[:, 0], atol=1e-6)
+    np.testing.assert_allclose(scores["theta"], bifactor_scores(expected, table)["theta"], atol=1e-6)
+    assert found["mean_se"] > found["mean_se_one_ability"]
+    run("fit", *given, "--pattern", tmp_path / "items.csv", "-o", tmp_path / "two")
+    two, scores = pd.read_csv(tmp_path / "two" / "items.csv"), pd.read_csv(tmp_path / "two" / "scores.csv")
+    assert (two["slope_2"][:4] == 0).all()
+    assert {"theta_1", "se_2"} < set(scores.columns)
+    for wrong in (("--prior", "weak"), ("--groups", tmp_path / "items.csv"), ("--population", "estimated")):
+        refused("fit", *given, *testlets, *wrong, "-o", tmp_path / "no", saying="--")
+    refused("fit", *given[:3], "--model", "pcm", *testlets, "-o", tmp_path / "no", saying="pcm is of one ability")
 
 
 def test_labels_are_scores_in_their_order_and_the_bank_reads_them(grades: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,16 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from builders.problem import right_or_wrong
 from irtbench.analysis.effect_of_testlets import effect_of_testlets, p_on_boundary
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
 from irtbench.estimation.factors import fit_factors
 from irtbench.estimation.several_abilities.bifactor_problem import BifactorProblem, bifactor_problem
+from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.pyro_model.bifactor_row import ALONE, BifactorNodes, CollapsedBifactor, ItemGroups
+from irtbench.models.pyro_model.categories import CategoryItems
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.sites import trace_sites
 from irtbench.models.quadrature import normal_grid
@@ -53,9 +57,8 @@ def mirt(reference: Path) -> tuple[ResponseMatrix, pd.DataFrame, pd.DataFrame]:
 def problem_at(
     responses: ResponseMatrix, groups: list[int], slopes: NDArray[np.float64], intercept: NDArray[np.float64]
 ) -> tuple[BifactorProblem, ItemTensors]:
-    d = torch.from_numpy(intercept)
-    problem = bifactor_problem(responses, ItemGroups(torch.tensor(groups)))
-    return problem, ItemTensors(torch.from_numpy(slopes), d, torch.zeros_like(d))
+    abilities = bifactor_problem(right_or_wrong(responses), ItemGroups(torch.tensor(groups)))
+    return abilities.own, ItemTensors.from_matrix(torch.from_numpy(np.column_stack([slopes, intercept])))
 
 
 def small(missing: float, trials: bool) -> tuple[ResponseMatrix, list[int], NDArray[np.float64], NDArray[np.float64]]:
@@ -93,22 +96,24 @@ def test_the_likelihood_is_the_integral_over_all_abilities() -> None:
     assert problem.counts(items).log_likelihood == pytest.approx(sum(by_hand), abs=1e-6)
 
 
-def test_the_model_draws_one_specific_slope_for_a_pair() -> None:
+def test_the_model_has_one_specific_slope_for_a_pair() -> None:
     responses, groups, slopes, intercept = small(0.0, trials=False)
-    problem, items = problem_at(responses, groups, slopes, intercept)
-    sites, _ = trace_sites(problem.model, problem.rows, problem.nodes)
-    assert sites["specific_slope"]["value"].shape == (1,)
-    assert sites["slope"]["value"].shape == (15,)  # 9 general, 6 specific slopes of items of their own
-    assert problem.determined(items).shape == (26, 25)
-    values = problem.prior.values_of(items)
-    torch.testing.assert_close(problem.prior.items_of(values).matrix, items.matrix)
+    abilities = bifactor_problem(right_or_wrong(responses), ItemGroups(torch.tensor(groups)))
+    own, items = problem_at(responses, groups, slopes, intercept)
+    sites, _ = trace_sites(own.model, own.rows, own.nodes)
+    assert sites["slope"]["value"].shape == (17,)  # 9 general, 8 specific slopes
+    free = abilities.free_of(items)
+    assert free.matrix.shape == (1, 25)  # of which two are one parameter
+    torch.testing.assert_close(abilities.problem.item_parameters(free).matrix, items.matrix)
+    values = own.prior.values_of(items)
+    torch.testing.assert_close(own.prior.items_of(values).matrix, items.matrix)
 
 
 def test_rows_drawn_from_the_distribution_depend_on_each_other_within_testlets() -> None:
     axis = torch.linspace(-5, 5, 41, dtype=torch.float64)
-    slope = torch.tensor([[1.0, 2.0]] * 4, dtype=torch.float64)
-    groups = ItemGroups(torch.tensor([0, 0, 1, 1]))
-    row = CollapsedBifactor(slope, torch.zeros(4, dtype=torch.float64), BifactorNodes.grid(axis, axis), groups)
+    x = torch.tensor([[1.0, 2.0, 0.0]] * 4, dtype=torch.float64)
+    items, groups = CategoryItems((Logistic(),) * 4, (2,) * 4, 2, axis.device), ItemGroups(torch.tensor([0, 0, 1, 1]))
+    row = CollapsedBifactor(x, items, BifactorNodes.grid(axis, axis), groups)
     torch.manual_seed(0)
     drawn_rows = row.sample((20_000,)).double()
     correlation = torch.corrcoef(drawn_rows.T)
@@ -261,7 +266,7 @@ def test_omega_and_explained_common_variance_by_hand() -> None:
     slopes = np.tile(1.702 * np.array([0.6, 0.4]) / np.sqrt(0.48), (4, 1))
     responses, _, *_ = drawn(20, [2, 2], 1.0, seed=1)
     template = fit_bifactor(responses, ["a", "a", "b", "b"], max_steps=1, standard_errors=False)
-    model = BifactorModel(**{**vars(template), "slopes": slopes})
+    model = replace(template, slopes=slopes)
     np.testing.assert_allclose(model.loadings, [[0.6, 0.4]] * 4)
     # general (4 x .6)^2 = 5.76, specific 2 (2 x .4)^2 = 1.28, error 4 x .48 = 1.92
     assert model.omega == pytest.approx(7.04 / 8.96)

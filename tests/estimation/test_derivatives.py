@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from builders.problem import right_or_wrong
 from builders.simulated import simulated
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.bifactor import numbered_groups
@@ -20,6 +21,8 @@ from irtbench.estimation.marginal.observed_information import observed_informati
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.multiple_groups import group_problem
 from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.several_abilities.abilities_mode import Abilities
+from irtbench.estimation.several_abilities.answers import Answers
 from irtbench.estimation.several_abilities.bifactor_problem import bifactor_problem
 from irtbench.estimation.several_abilities.factor_problem import factor_problem
 from irtbench.models.coded_scores import CodedScores
@@ -60,15 +63,31 @@ def in_groups(responses: ResponseMatrix, kind: str) -> Problem:
     return problem.with_differs(differs_by_group)
 
 
-def with_testlets(responses: ResponseMatrix) -> Problem:
-    return bifactor_problem(responses, numbered_groups(["A", "A", "A", "B", "B", None]))
+def grades(responses: ResponseMatrix) -> CodedScores:
+    """Grades of 2, 3 and 4 categories, missing where responses are."""
+    rng = np.random.default_rng(4)
+    drawn = rng.integers(0, [2, 3, 4, 3, 2, 4], responses.values.shape)
+    return CodedScores.of(np.where(responses.observed, drawn, np.nan))
+
+
+def graded(responses: ResponseMatrix) -> Answers:
+    """Grades under models of several abilities."""
+    scores = grades(responses)
+    kinds = ("2pl", "grm", "gpcm", "gpcm", "grm", "grm")
+    return Answers(scores, models_of(dict(zip(scores.item_ids, kinds, strict=True)), scores.item_ids))
+
+
+def of_two_abilities(answers: Answers) -> Abilities:
+    return factor_problem(answers, 2, np.eye(2, dtype=bool)[[0, 0, 0, 1, 1, 1]])
+
+
+def with_testlets(answers: Answers) -> Abilities:
+    return bifactor_problem(answers, numbered_groups(["A", "A", "A", "B", "B", None]))
 
 
 def in_categories(responses: ResponseMatrix, *, alike: bool = False) -> Problem:
-    """Grades of 2, 3 and 4 categories under all models, or under the partial credit model."""
-    rng = np.random.default_rng(4)
-    grades = np.where(responses.observed, rng.integers(0, [2, 3, 4, 3, 2, 4], responses.values.shape), np.nan)
-    scores = CodedScores.of(grades)
+    """Grades under all models, or under the partial credit model."""
+    scores = grades(responses)
     item_ids, categories = scores.item_ids, scores.categories
     kinds = ("gpcm",) * 6 if alike else ("3pl", "grm", "gpcm", "nominal", "2pl", "grm")
     models = models_of(dict(zip(item_ids, kinds, strict=True)), item_ids)
@@ -80,18 +99,23 @@ def in_categories(responses: ResponseMatrix, *, alike: bool = False) -> Problem:
     return DesignedProblem.made_of(problem, common_slope(items.free, items.where("slope"))) if alike else problem
 
 
-PROBLEMS: dict[str, Callable[[ResponseMatrix], Problem]] = {
+PROBLEMS: dict[str, Callable[[ResponseMatrix], Problem | Abilities]] = {
     "2pl": by_settings,
     "2pl, c fixed": partial(by_settings, guessing=0.2),
     "3pl": partial(by_settings, kind="3pl"),
     "4pl": partial(by_settings, kind="4pl"),
-    "two abilities": lambda responses: factor_problem(responses, 2, np.eye(2, dtype=bool)[[0, 0, 0, 1, 1, 1]]),
-    "testlets": with_testlets,
+    "two abilities": lambda responses: of_two_abilities(right_or_wrong(responses)),
+    "testlets": lambda responses: with_testlets(right_or_wrong(responses)),
     "groups 2pl": partial(in_groups, kind="2pl"),
     "groups 3pl": partial(in_groups, kind="3pl"),
     "groups 4pl": partial(in_groups, kind="4pl"),
 }
-OF_CATEGORIES = {"categories": in_categories, "one slope": partial(in_categories, alike=True)}
+OF_CATEGORIES: dict[str, Callable[[ResponseMatrix], Problem | Abilities]] = {
+    "categories": in_categories,
+    "one slope": partial(in_categories, alike=True),
+    "two abilities of categories": lambda responses: of_two_abilities(graded(responses)),
+    "testlets of categories": lambda responses: with_testlets(graded(responses)),
+}
 CASES = [
     *((name, made, *shape) for name, made in PROBLEMS.items() for shape in ((0, 0), (0.3, 0), (0.3, 1))),
     *((name, made, missing, 0) for name, made in OF_CATEGORIES.items() for missing in (0, 0.3)),
@@ -131,10 +155,10 @@ def posterior_at(problem: Problem, items: ItemTensors) -> tuple[float, Tensor]:
     ("name", "made", "missing", "trials"), CASES, ids=lambda part: None if callable(part) else str(part)
 )
 def test_gradient_and_information_are_derivatives(
-    name: str, made: Callable[[ResponseMatrix], Problem], missing: float, trials: bool
+    name: str, made: Callable[[ResponseMatrix], Problem | Abilities], missing: float, trials: bool
 ) -> None:
-    problem = made(crowd(missing, bool(trials)))
-    problem = problem.in_float64()
+    given = made(crowd(missing, bool(trials)))
+    problem = (given.problem if isinstance(given, Abilities) else given).in_float64()
     items = somewhere(problem)
     heights, slopes = [], []
     for step in STEP * torch.eye(int(problem.free.sum()), dtype=torch.float64):
@@ -143,9 +167,9 @@ def test_gradient_and_information_are_derivatives(
         slopes.append((up - down) / (2 * STEP))
     here = posterior_at(problem, items)[1]
     torch.testing.assert_close(here, here.new_tensor(heights), atol=2e-5, rtol=1e-6)
-    found = observed_information(problem, items)
+    found = given.information(items) if isinstance(given, Abilities) else observed_information(problem, items)
     torch.testing.assert_close(found, -torch.stack(slopes), atol=2e-5, rtol=1e-5)
-    if name not in ("testlets", "one slope") and not name.startswith("groups"):
+    if not isinstance(given, Abilities) and name != "one slope" and not name.startswith("groups"):
         width = problem.free.shape[1]
         whole = torch.zeros(problem.free.numel(), problem.free.numel(), dtype=torch.float64)
         whole[problem.free.flatten().nonzero(), problem.free.flatten().nonzero().T] = found

@@ -27,6 +27,11 @@ MODELS: dict[str, dict[str, Any]] = {
 IN_CATEGORIES = ("grm", "gpcm", "nominal")
 #: Where an option does not go with a model: the first words of the refusal.
 REFUSED = {
+    **{
+        (option, model): f"models: {model} is of one ability"
+        for option in ("several abilities", "testlets")
+        for model in ("rasch", "1pl", "3pl", "4pl", "nominal")
+    },
     ("prior hierarchical", "rasch"): "prior hierarchical is one of slopes",
     ("prior hierarchical", "1pl"): "prior hierarchical is one of slopes",
     ("prior hierarchical", "4pl"): "prior hierarchical does not go with a 4pl",
@@ -93,6 +98,19 @@ def a_row_a_grade(table: pd.DataFrame) -> pd.DataFrame:
     return long.dropna()
 
 
+@cache
+def of_passages() -> pd.DataFrame:
+    """Grades 0 to 2 of two passages of four items, each with an ability of its own."""
+    rng = np.random.default_rng(9)
+    z = 1.3 * rng.normal(size=(400, 1)) + 1.2 * rng.normal(size=(400, 2))[:, [0] * 4 + [1] * 4]
+    return pd.DataFrame((z[:, :, None] + rng.logistic(size=(400, 8, 1)) > [-0.7, 0.7]).sum(axis=2))
+
+
+def with_several(words: dict[str, Any], fit: Callable[..., Any], **more: Any) -> Any:
+    model = words.get("models", words.get("model", "2pl"))
+    return fit(of_passages() if "models" in words else (of_passages() > 0).astype(int), models=model, **more)
+
+
 #: The same of grades, by what the responses of right and wrong are.
 OF_GRADES: dict[str, Callable[[], pd.DataFrame]] = {
     "crowd": grades,
@@ -142,6 +160,12 @@ OPTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "several trials": lambda words: fitted(words, of_trials),
     "sparse tables": lambda words: fitted(words, sparse),
     "many scales": lambda words: irtbench.fit_many([grades() if "models" in words else crowd()] * 3, **words)["scale2"],
+    "several abilities": lambda words: with_several(
+        words, irtbench.fit_factors, n_factors=2, zero_loadings=np.array([[False, j < 4] for j in range(8)])
+    ),
+    "testlets": lambda words: with_several(
+        words, irtbench.fit_bifactor, testlets=["a"] * 4 + ["b"] * 4, specific_slopes="equal"
+    ),
     "posterior": lambda words: fitted(words, prior="weak", posterior="normal", n_nodes=21),
     "Adam": lambda words: fitted(words, optimiser="adam", tolerance=1e-3),
     "single precision": lambda words: fitted(words, dtype="float32"),

@@ -13,6 +13,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.status import Status, Stop
+from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.ability import eap
 
@@ -89,7 +90,9 @@ def model_of(slopes: np.ndarray, log_likelihood: float, n_respondents: int) -> F
     return FactorModel(
         item_ids=tuple("ab"[: len(slopes)]),
         slopes=slopes,
-        intercept=np.zeros(len(slopes)),
+        intercepts=np.zeros((len(slopes), 1)),
+        models=(Logistic(),) * len(slopes),
+        categories=((0, 1),) * len(slopes),
         zero_loadings=None,
         log_likelihood=log_likelihood,
         n_respondents=n_respondents,

@@ -7,16 +7,21 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from builders.problem import right_or_wrong
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal.nodes import MOST_ERROR, change_of_likelihood
-from irtbench.estimation.several_abilities import factor_problem as factors_module
-from irtbench.estimation.several_abilities.abilities_mode import curvature, off_the_saddle
-from irtbench.estimation.several_abilities.factor_problem import factor_problem, factor_starts
+from irtbench.estimation.several_abilities.abilities_mode import off_the_saddle
+from irtbench.estimation.several_abilities.factor_problem import Factors, factor_problem
 from irtbench.estimation.several_abilities.lattice import ability_modes
-from irtbench.estimation.several_abilities.rotation_freedom import independent_blocks, number_of_turns, towards_pattern
+from irtbench.estimation.several_abilities.rotation_freedom import (
+    independent_blocks,
+    number_of_turns,
+    towards_pattern,
+    turns,
+)
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 
@@ -66,16 +71,16 @@ def steep() -> tuple[NDArray[np.float64], NDArray[np.float64], ResponseMatrix]:
 def test_the_lattice_is_right_for_three_abilities_known_well_and_the_old_grid_is_not(steep) -> None:  # type: ignore[no-untyped-def]
     slopes, _, responses = steep
     items = as_items(slopes, np.log(responses.values.mean(axis=0) / (1 - responses.values.mean(axis=0))) * 1.8)
-    problem = factor_problem(responses, 3, None)
-    coarse = problem.log_likelihood(items)
+    problem = factor_problem(right_or_wrong(responses), 3, None)
+    coarse = problem.problem.log_likelihood(items)
     right = problem.placed(items, room=1.3)
-    here = right.log_likelihood(items)
-    assert change_of_likelihood(right, items, here, right.others(items, room=1.3)) < MOST_ERROR
+    here = right.problem.log_likelihood(items)
+    assert change_of_likelihood(right.problem, items, here, right.others(items, room=1.3)) < MOST_ERROR
     # nodes .75 apart: far from it, and the check says so
-    assert change_of_likelihood(problem, items, coarse, problem.others(items, room=1.3)) > 100 * MOST_ERROR
+    assert change_of_likelihood(problem.problem, items, coarse, problem.others(items, room=1.3)) > 100 * MOST_ERROR
     # half as far apart: the same
     finer = problem.placed(items, room=0.8)
-    assert finer.log_likelihood(items) == pytest.approx(here, abs=MOST_ERROR * responses.n_responses)
+    assert finer.problem.log_likelihood(items) == pytest.approx(here, abs=MOST_ERROR * responses.n_responses)
 
 
 def test_scores_of_three_steep_scales_cover_their_abilities() -> None:
@@ -93,7 +98,7 @@ def test_scores_of_three_steep_scales_cover_their_abilities() -> None:
 
 def test_newton_finds_the_top_of_the_posterior() -> None:
     slopes, responses = bifactor(1)
-    problem = factor_problem(responses, 3, slopes == 0)
+    problem = factor_problem(right_or_wrong(responses), 3, slopes == 0)
     items = as_items(slopes, np.zeros(12))
     modes = ability_modes(problem, items)
     x = torch.from_numpy(responses.values.copy())
@@ -126,16 +131,16 @@ def test_a_pattern_of_simple_structure_is_the_fits_of_one_ability_each(missing: 
 def test_blocks_and_the_whole_have_the_same_likelihood() -> None:
     slopes = simple_structure(5, 2, seed=5)
     _, responses = drawn(slopes, 200, seed=6)
-    problem = factor_problem(responses, 2, slopes == 0)
+    problem = factor_problem(right_or_wrong(responses), 2, slopes == 0)
     items = as_items(slopes, np.linspace(-1, 1, 10))
     whole = problem.placed(items, room=0.8)
     parts = 0.0
     for block in independent_blocks(10, 2, slopes == 0):
         part = responses.select_items([responses.item_ids[j] for j in block.items])
-        alone = factor_problem(part, 1, None)
+        alone = factor_problem(right_or_wrong(part), 1, None)
         own = ItemTensors(items.slope[block.items][:, block.factors], items.intercept[block.items], torch.zeros(5))
-        parts += alone.log_likelihood(own)
-    assert whole.log_likelihood(items) == pytest.approx(parts, abs=2e-3)
+        parts += alone.problem.log_likelihood(own)
+    assert whole.problem.log_likelihood(items) == pytest.approx(parts, abs=2e-3)
 
 
 def test_one_ability_of_items_that_share_no_respondent_is_two_fits() -> None:
@@ -182,13 +187,15 @@ def test_a_pattern_of_ones_is_exploratory(two: ResponseMatrix, exploratory: Fact
 def test_steps_that_end_at_a_saddle_go_on(
     two: ResponseMatrix, exploratory: FactorModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def flat(problem):  # type: ignore[no-untyped-def]
+    usual = Factors.starts
+
+    def flat(abilities: Factors) -> list[ItemTensors]:
         """No slopes on the second ability: it could have them on either side, and no step goes there."""
-        (start,) = factor_starts(problem)
+        (start,) = usual(abilities)
         column = start.slope[:, :1].abs()
         return [ItemTensors(torch.cat([column, torch.zeros_like(column)], dim=1), start.intercept, start.guessing)]
 
-    monkeypatch.setattr(factors_module, "factor_starts", flat)
+    monkeypatch.setattr(Factors, "starts", flat)
     found = fit_factors(two, 2)
     assert found.converged
     assert found.log_likelihood == pytest.approx(exploratory.log_likelihood, abs=0.01)
@@ -199,24 +206,24 @@ def test_a_saddle_is_known_as_one_and_left_uphill(two: ResponseMatrix, explorato
     assert one.log_likelihood < exploratory.log_likelihood - 50
     # without slopes on a second ability the gradient is zero, and the likelihood rises to either side
     items = as_items(np.column_stack([one.slopes, np.zeros(16)]), one.intercept)
-    problem = factor_problem(two, 2, None).placed(items, room=1.0)
-    found = curvature(problem, items)
+    problem = factor_problem(right_or_wrong(two), 2, None).placed(items, room=1.0)
+    found = problem.curvature(items)
     assert found.saddle
     assert not found.definite
     better = off_the_saddle(problem, items, found)
-    here, there = (problem.log_likelihood(at) for at in (items, better))
+    here, there = (problem.problem.log_likelihood(at) for at in (items, better))
     assert there > here + 1
-    assert curvature(problem, as_items(exploratory.slopes, exploratory.intercept)).definite
+    assert problem.curvature(as_items(exploratory.slopes, exploratory.intercept)).definite
 
 
 def test_the_information_has_no_curvature_where_axes_turn(exploratory: FactorModel, two: ResponseMatrix) -> None:
     items = as_items(exploratory.slopes, exploratory.intercept)
-    problem = factor_problem(two, 2, None).placed(items, room=1.0)
-    found, turns = curvature(problem, items), problem.turning(items)
-    assert turns.shape == (1, 48)
+    problem = factor_problem(right_or_wrong(two), 2, None).placed(items, room=1.0)
+    found, turning = problem.curvature(items), problem.of_slopes(turns(items.slope, torch.ones_like(items.slope) > 0))
+    assert turning.shape == (1, 48)
     assert found.definite
     assert not found.saddle
-    along = turns[0] @ found.information @ turns[0]
+    along = turning[0] @ found.information @ turning[0]
     assert abs(float(along)) < 0.02 * float(found.sizes[0])
 
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from builders.problem import right_or_wrong
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import factor_scores, fit_factors
-from irtbench.estimation.marginal.observed_information import observed_information
 from irtbench.estimation.several_abilities.factor_problem import factor_problem
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
@@ -44,10 +44,10 @@ def test_likelihood_and_information_are_those_of_the_trials_one_by_one() -> None
     items = ItemTensors(slopes, torch.from_numpy(INTERCEPT), torch.zeros(12, dtype=torch.float64))
     each = torch.arange(12).repeat_interleave(3)
     apart = ItemTensors(slopes[each], items.intercept[each], items.guessing[each])
-    counted, single = factor_problem(responses, 2, None), factor_problem(one_by_one(responses), 2, None)
-    assert counted.log_likelihood(items) == pytest.approx(single.log_likelihood(apart), rel=1e-12)
-    blocks = observed_information(single, apart).reshape(12, 3, 3, 12, 3, 3)  # item, trial, parameter, twice
-    torch.testing.assert_close(observed_information(counted, items), blocks.sum(dim=(1, 4)).reshape(36, 36))
+    counted, single = (factor_problem(right_or_wrong(own), 2, None) for own in (responses, one_by_one(responses)))
+    assert counted.problem.log_likelihood(items) == pytest.approx(single.problem.log_likelihood(apart), rel=1e-12)
+    blocks = single.information(apart).reshape(12, 3, 3, 12, 3, 3)  # item, trial, parameter, twice
+    torch.testing.assert_close(counted.information(items), blocks.sum(dim=(1, 4)).reshape(36, 36))
 
 
 def test_slopes_and_abilities_are_recovered_within_their_errors() -> None:

@@ -181,8 +181,8 @@ class CategoryProblem(Problem):
             own = n[part.items, None]
             shares = torch.cat([own - later.sum(dim=1, keepdim=True), later], dim=1) / own
             for item, share in zip(part.items.tolist(), shares, strict=True):
-                start = torch.from_numpy(part.model.start(share.cpu().numpy(), float(slope[item])))
-                matrix[item, : part.n_parameters] = start.to(matrix)
+                start = torch.from_numpy(part.model.start(share.cpu().numpy(), float(slope[item]))).to(matrix)
+                matrix[item, 0], matrix[item, scale.n_abilities : part.n_parameters] = start[0], start[1:]
         return ItemTensors.from_matrix(torch.where(self.free, matrix, self.prior.fixed.matrix))
 
 
@@ -203,15 +203,13 @@ def category_derivatives(problem: CategoryProblem, items: ItemTensors, counts: C
 
     With r the expected numbers in each category, n their sum and l = log P: the gradient is the sum over nodes and
     categories of r dl/dx, the information of n P dl/dx dl/dx'. The score is expected to change with ability by
-    -u = -P dl/dx dl/dtheta', so that the missing information is the sum over nodes of n u V u', V the inverse of the
-    posterior precision there.
+    -u = -P dl/dx dl/dtheta, so that the missing information is the sum over nodes of n u v u', 1 / v the posterior
+    precision there.
     """
     x, nodes, scale = items.matrix, problem.nodes, problem.scale
     theta, (n_items, width) = nodes.theta.T, problem.free.shape
-    n_nodes, n_abilities = nodes.theta.shape
     gradient, information = problem.prior.derivatives(items, by_logit=True)
-    missing = x.new_zeros(n_items, width, n_nodes, n_abilities)
-    known = x.new_zeros(n_nodes, n_abilities, n_abilities)
+    missing, known = x.new_zeros(n_items, width, len(nodes.theta)), x.new_zeros(len(nodes.theta))
     for part in scale.parts:
         log_p, first, by_theta = part.derivatives(x, theta)
         r, p = part.expected(counts.n, counts.r), log_p.exp() * counts.n[part.items, None]
@@ -219,28 +217,23 @@ def category_derivatives(problem: CategoryProblem, items: ItemTensors, counts: C
         gradient[part.items, of_part] += torch.einsum("jkq,jkqp->jp", r, first)
         weighted = (p[..., None] * first).flatten(1, 2)
         information[part.items, of_part, of_part] += weighted.mT @ first.flatten(1, 2)
-        missing[part.items, of_part] = torch.einsum("jkqp,jkqd->jpqd", p[..., None] * first, by_theta)
-        known += torch.einsum("jkq,jkqd,jkqe->qde", p, by_theta, by_theta)
-    identity = torch.eye(n_abilities, dtype=x.dtype, device=x.device)
-    if n_abilities == 1:
-        missing = (missing[..., 0] @ nodes.bins)[..., None]
-        known, respondents = torch.einsum("qde,qb->bde", known, nodes.bins), counts.respondents @ nodes.bins
-    else:
-        respondents = counts.respondents
-    precision = respondents[:, None, None] * identity + known
-    root = torch.linalg.cholesky_ex(precision + 1e-300 * identity).L
-    missing = torch.linalg.solve_triangular(root, missing.permute(2, 3, 0, 1).flatten(2), upper=False)
-    missing = torch.where(problem.free[:, :, None], missing.flatten(0, 1).T.reshape(n_items, width, -1), 0.0)
+        missing[part.items, of_part] = torch.einsum("jkqp,jkq->jpq", p[..., None] * first, by_theta[..., 0])
+        known += torch.einsum("jkq,jkq->q", p, by_theta[..., 0].square())
     gradient = torch.where(problem.free, gradient, 0.0)
     information = torch.where(problem.estimated_pairs, information, problem.identity)
-    return ItemDerivatives(items, gradient, information, missing, precision[:, 0, 0][None])
+    if len(theta) > 1:  # as with right and wrong: too many nodes to couple the items at each
+        return ItemDerivatives(items, gradient, information, None)
+    precision = (counts.respondents + known) @ nodes.bins
+    missing = (missing @ nodes.bins) * precision.clamp(min=1e-300).rsqrt()
+    missing = torch.where(problem.free[:, :, None], missing, 0.0)
+    return ItemDerivatives(items, gradient, information, missing, precision[None])
 
 
 @observed_information.register
 def category_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
     """Negative Hessian of the log-posterior in the free parameters, shape (n_free, n_free)."""
     chosen = problem.free.reshape(-1)
-    complete = complete_information(problem, items)
+    complete = complete_information(problem, problem.scale, items)
     missing = missing_of_categories(problem, items, complete).flatten(2).flatten(0, 1)
     return (torch.block_diag(*complete) - missing)[chosen][:, chosen]
 
@@ -248,16 +241,16 @@ def category_information(problem: CategoryProblem, items: ItemTensors) -> Tensor
 @own_information.register
 def own_category_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
     """The diagonal blocks of `category_information`, with the identity's row and column for what is no parameter."""
-    complete = complete_information(problem, items)
+    complete = complete_information(problem, problem.scale, items)
     found = complete - missing_of_categories(problem, items, complete, own=True)
     return torch.where(problem.estimated_pairs, found, problem.identity)
 
 
-def complete_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
-    """The information of complete data on each item, prior included, shape (n_items, width, width)."""
-    x, theta, counts = items.matrix, problem.nodes.theta.T, problem.counts(items)
-    complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1]
-    for part in problem.scale.parts:
+def complete_information(problem: Problem, scale: CategoryItems, items: ItemTensors) -> Tensor:
+    """The information of complete data on each item of a scale, prior included, shape (n_items, width, width)."""
+    x, theta, counts = items.matrix, problem.nodes.theta.T, problem.counts(items, at_nodes=True)
+    complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1][:, : scale.width, : scale.width]
+    for part in scale.parts:
         own, of_part = part.expected(counts.n, counts.r), slice(part.n_parameters)
         complete[part.items, of_part, of_part] += part.curvature(x, theta, own)
     return complete

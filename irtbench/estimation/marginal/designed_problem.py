@@ -149,7 +149,7 @@ def designed_derivatives(problem: DesignedProblem, items: ItemTensors, counts: C
     """Derivatives by the free parameters: M'g, M'IM and M'U of those by the items' own."""
     found, matrix = item_derivatives(problem.own, problem.item_parameters(items), counts), problem.design.matrix
     by_item = matrix.view(len(found.information), -1, matrix.shape[1])
-    information = (by_item.mT @ found.information @ by_item).sum(dim=0)
+    information = matrix.T @ (found.information @ by_item).flatten(0, 1)
     missing = None if found.missing is None else (matrix.T @ found.missing.flatten(0, 1))[None]
     return ItemDerivatives(items, (matrix.T @ found.gradient.flatten())[None], information[None], missing)
 

@@ -8,8 +8,8 @@ information of items j and l,
 
 With a response of everybody to every item and without guessing a few functions of theta span R and B, and the sums are
 of the covariances of those. Otherwise each respondent's score is projected on functions of ability that are
-orthonormal under his posterior, and the sums are of products of these projections; in models of several abilities m_j
-m_l are summed node by node, and with guessing x_j x_l where everybody answered all of a few items.
+orthonormal under his posterior, and the sums are of products of these projections; with guessing x_j x_l are summed
+node by node where everybody answered all of a few items.
 """
 
 from __future__ import annotations
@@ -178,11 +178,6 @@ def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
 def missing_information_at_nodes(problem: Problem, items: ItemTensors, basis: ScoreBasis, complete: Tensor) -> Tensor:
     """The same with missing responses or with guessing."""
     n_right = basis.right.shape[2]
-    if problem.n_factors > 1:
-        what = "covariances of scores by several abilities"
-        place = (*at(problem.in_float64().row(items)), basis.right, basis.base, basis.functions)
-        found = summed(problem.rows, what, place, lambda rows: (covariances_of_few(problem, rows, items, basis),))[0]
-        return found.view(len(items), -1, len(items), basis.right.shape[1])
     base, right = basis.base @ basis.functions[n_right:], basis.right @ basis.functions[:n_right]
     held = right.shape[2] * len(items) ** 2 <= MOST_PAIRS
     if problem.rows.complete and held and n_products(problem) <= AT_NODES:
@@ -196,66 +191,6 @@ def missing_information_at_nodes(problem: Problem, items: ItemTensors, basis: Sc
         return found
     column = torch.arange(len(items), device=right.device)[None]
     return score_covariances(problem, items, torch.stack([base, right]).permute(0, 3, 2, 1), column, complete)
-
-
-def covariances_of_few(problem: Problem, rows: ResponseRows, items: ItemTensors, basis: ScoreBasis) -> Tensor:
-    """Where what correct responses add is linear in a few abilities, and the rest is summed node by node."""
-    (n_items, width, n_right), n_nodes = basis.right.shape, basis.functions.shape[1]
-    base = basis.base @ basis.functions[n_right:]
-    found = base.new_zeros(n_items * width, n_items * width)
-    row, at_once = problem.in_float64().row(items), max(1, MOST_PAIRS // n_items**2)
-    for place in torch.arange(n_nodes).split(at_once):
-        pairs = base.new_zeros(len(place), n_items, n_items)
-        for correct, observed, posterior in dense_posteriors(rows, row, n_nodes):
-            assert observed is not None
-            if place[0] == 0:
-                asked = (posterior @ base.flatten(0, 1).T).unflatten(1, (n_items, width)) * observed[:, :, None]
-                found += covariances_with_right(correct, observed, posterior, basis, base, asked)
-                found.addmm_(asked.flatten(1).T, asked.flatten(1), alpha=-1)
-            there = posterior[:, place]
-            for k in torch.nonzero(there.sum(dim=0) > NOBODY * len(there))[:, 0].tolist():
-                pairs[k].addmm_(observed.T * there[:, k], observed)
-        found += paired(base[:, :, place], pairs, base[:, :, place]).reshape(found.shape)
-    return found
-
-
-def covariances_with_right(
-    correct: Tensor, observed: Tensor, posterior: Tensor, basis: ScoreBasis, base: Tensor, asked: Tensor
-) -> Tensor:
-    """Covariances of what correct responses add with itself and with what any observed response adds, by functions.
-
-    Parameters
-    ----------
-    correct, observed
-        Numbers right and asked, shape (n_batch, n_items).
-    posterior
-        Shape (n_batch, n_nodes).
-    basis, base
-        The scores, and what any observed response adds at each node, shape (n_items, width, n_nodes).
-    asked
-        Expected value of what the observed responses add, shape (n_batch, n_items, width).
-
-    Returns
-    -------
-    covariances
-        Shape (n_items * width, n_items * width).
-    """
-    n_items, width, n_right = basis.right.shape
-    functions = basis.functions[:n_right]
-    mean = posterior @ functions.T
-    found = base.new_zeros(n_items, width, n_items, width)
-    for k in range(n_right):
-        coefficient = basis.right[:, :, k]
-        with_base = (posterior @ (functions[k] * base).flatten(0, 1).T).view_as(asked) * observed[:, :, None]
-        with_base -= mean[:, k, None, None] * asked
-        across = (correct.T @ with_base.flatten(1)).view(n_items, n_items, width)
-        across = coefficient[:, :, None, None] * across[:, None]
-        found += across + across.permute(2, 3, 0, 1)
-        for m in range(n_right):
-            covariance = posterior @ (functions[k] * functions[m]) - mean[:, k] * mean[:, m]
-            sums = (correct.T * covariance) @ correct
-            found += coefficient[:, :, None, None] * sums[:, None, :, None] * basis.right[None, None, :, :, m]
-    return found.flatten(2).flatten(0, 1)
 
 
 def covariances_at_nodes(

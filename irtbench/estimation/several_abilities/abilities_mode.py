@@ -11,24 +11,21 @@ standard errors are under the constraints that name one solution (Silvey, 1959).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.m_step import moved
 from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode
 from irtbench.estimation.marginal.nodes import MOST_ERROR, change_of_likelihood
-from irtbench.estimation.marginal.observed_information import MOST_INFLATION, observed_information
+from irtbench.estimation.marginal.observed_information import MOST_INFLATION, natural_by_steps, observed_information
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.status import Stop
-from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
-from irtbench.models.pyro_model.model import logistic_model
+from irtbench.models.pyro_model.categories import CategoryItems
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 
 FIRST_STEPS, FIRST_TOLERANCE = 30, 0.05  # on the nodes to begin with
@@ -46,7 +43,7 @@ class Curvature:
     Parameters
     ----------
     information
-        In the free slopes and intercepts, item by item, shape (n_free, n_free).
+        In the free parameters, shape (n_free, n_free).
     sizes, directions
         Eigenvalues in these directions, rising, and the eigenvectors as columns, shape (n_free, n_directions).
     """
@@ -76,11 +73,21 @@ class Curvature:
 
 
 @dataclass(frozen=True)
-class AbilitiesProblem(Problem):
-    """A problem of several abilities, without a prior."""
+class Abilities:
+    """Several abilities behind the responses of a problem, of items without a prior of their slopes.
 
-    coarse_first = True  # whether nodes are placed roughly before they are placed in earnest
-    bounded = True  # whether the error of the integral is known to be small
+    Parameters
+    ----------
+    problem
+        In whose free parameters steps are taken.
+    scale
+        The items and their models; slopes are the first columns of their parameters.
+    """
+
+    problem: Problem
+    scale: CategoryItems
+    coarse_first: ClassVar[bool] = True  # whether nodes are placed roughly before they are placed in earnest
+    bounded: bool = True  # whether the error of the integral is known to be small
 
     def starts(self) -> list[ItemTensors]:
         """Items to start from, of which the best is gone on from."""
@@ -99,6 +106,10 @@ class AbilitiesProblem(Problem):
         """Which nodes these are."""
         raise NotImplementedError
 
+    def on(self, nodes: NodeTensors) -> Self:
+        """On these nodes, in the precision of those that it had."""
+        return replace(self, problem=replace(self.problem, nodes=replace(nodes, dtype=self.problem.nodes.dtype)))
+
     def nearer(self, items: ItemTensors, tolerance: float) -> tuple[ItemTensors, int]:
         """Items to take the steps from, and the number of steps that led there."""
         return items, 0
@@ -109,30 +120,46 @@ class AbilitiesProblem(Problem):
 
     def determined(self, items: ItemTensors) -> Tensor:
         """Directions of the free parameters of which responses tell, as columns."""
-        raise NotImplementedError
+        return torch.eye(int(self.problem.free.sum()), dtype=torch.float64, device=self.problem.free.device)
 
     def reported(self, items: ItemTensors) -> Tensor:
         """Directions that the constraints on the named solution leave it."""
         return self.determined(items)
 
+    def information(self, items: ItemTensors) -> Tensor:
+        """Negative Hessian of the log-likelihood in the free parameters, shape (n_free, n_free)."""
+        return observed_information(self.problem.in_float64(), items)
+
     def curvature(self, items: ItemTensors) -> Curvature | None:
         """The information at these items; None where it would be too large."""
-        return curvature(self, items)
+        information, determined = self.information(items), self.determined(items)
+        sizes, directions = torch.linalg.eigh(determined.T @ information @ determined)
+        return Curvature(information, sizes, determined @ directions)
+
+    def along(self, values: Tensor) -> Tensor:
+        """Values of the free parameters as a step."""
+        return values.new_zeros(self.problem.free.shape).masked_scatter(self.problem.free, values)
+
+    def items_moved(self, values: Tensor) -> Tensor:
+        """The items of which a step in the free parameters moves any, shape (n_items,)."""
+        step = self.along(values)
+        if isinstance(self.problem, DesignedProblem):
+            step = (self.problem.design.matrix @ step[0]).view(len(self.scale), -1)
+        return (step != 0).any(dim=1)
+
+    def covariance(self, items: ItemTensors, found: Curvature) -> Tensor:
+        """Sampling covariance of each item's parameters as they are read, shape (n_items, width, width)."""
+        reported, free = self.reported(items), self.problem.free
+        within = torch.linalg.inv(reported.T @ found.information @ reported)
+        each = reported.new_zeros(free.numel(), reported.shape[1])
+        each[free.flatten()] = reported
+        each = (natural_by_steps(self.problem, items) @ each.view(*free.shape, -1))[:, : self.scale.width]
+        return each @ within @ each.mT
 
 
-def curvature(problem: AbilitiesProblem, items: ItemTensors) -> Curvature:
-    """The information at these items on the problem's nodes."""
-    information, determined = observed_information(problem.in_float64(), items), problem.determined(items)
-    sizes, directions = torch.linalg.eigh(determined.T @ information @ determined)
-    return Curvature(information, sizes, determined @ directions)
-
-
-def flat_model(responses: ResponseMatrix, device: torch.device) -> Callable[..., None]:
-    """The Pyro model of a 2PL without a prior."""
-    zeros = torch.zeros(responses.n_items, dtype=torch.float64, device=device)
-    return partial(
-        logistic_model, priors=Priors.named("none"), guessing_free=zeros.to(torch.bool), guessing_fixed=zeros
-    )
+def with_slopes(items: ItemTensors, slopes: Tensor) -> ItemTensors:
+    """The items with other slopes, shape (n_items, n_abilities)."""
+    return ItemTensors.from_matrix(torch.cat([slopes, items.matrix[:, slopes.shape[1] :]], dim=1))
 
 
 @dataclass(frozen=True)
@@ -144,7 +171,7 @@ class AbilitiesMode:
     mode
         The estimate; exploratory slopes are on principal axes.
     covariance
-        Of slopes and intercept of each item, shape (n_items, n_factors + 1, n_factors + 1); None if not computed.
+        Of each item's parameters as they are read, shape (n_items, width, width); None if not computed.
     nodes
         The nodes in words.
     integration_error
@@ -158,75 +185,61 @@ class AbilitiesMode:
 
 
 def find_mode_of_abilities(
-    problem: AbilitiesProblem, *, tolerance: float, max_steps: int, standard_errors: bool
+    abilities: Abilities, *, tolerance: float, max_steps: int, standard_errors: bool
 ) -> AbilitiesMode:
     """The mode on nodes that are right for everybody, its curvature tested.
 
     Parameters
     ----------
-    problem
-        Of several abilities, on nodes to begin with.
+    abilities
+        On nodes to begin with.
     tolerance, max_steps
         As for `find_mode`.
     standard_errors
         Whether a covariance is wanted.
     """
     first = [
-        find_mode(problem, start=start, tolerance=FIRST_TOLERANCE, max_steps=min(FIRST_STEPS, max_steps))
-        for start in problem.starts()
+        find_mode(abilities.problem, start=start, tolerance=FIRST_TOLERANCE, max_steps=min(FIRST_STEPS, max_steps))
+        for start in abilities.starts()
     ]
     start = max(first, key=lambda mode: mode.log_posterior).items
     steps, saddles, error = sum(mode.status.steps for mode in first), 0, float("nan")
-    room = COARSE_ROOM if problem.coarse_first else ROOM
+    room = COARSE_ROOM if abilities.coarse_first else ROOM
     for _ in range(1 + MOST_PLACINGS + MOST_SADDLES):
-        problem = problem.placed(start, room=room)
-        rough = room == COARSE_ROOM and problem.bounded
-        start, newton_steps = problem.nearer(start, tolerance)
+        abilities = abilities.placed(start, room=room)
+        rough = room == COARSE_ROOM and abilities.bounded
+        start, newton_steps = abilities.nearer(start, tolerance)
         enough = max(COARSE_TOLERANCE, tolerance) if rough else tolerance
-        mode = find_mode(problem, start=start, tolerance=enough, max_steps=max_steps)
+        mode = find_mode(abilities.problem, start=start, tolerance=enough, max_steps=max_steps)
         steps += mode.status.steps + newton_steps
         start, mode = mode.items, replace(mode, status=replace(mode.status, steps=steps))
         if rough:
             room = ROOM
             continue
         if not mode.status.converged:
-            return AbilitiesMode(replace(mode, items=problem.named(start)), None, problem.words, error)
-        error = change_of_likelihood(problem, start, mode.log_likelihood, problem.others(start, room=room))
-        if problem.bounded and not error < MOST_ERROR:
+            return AbilitiesMode(replace(mode, items=abilities.named(start)), None, abilities.words, error)
+        others = abilities.others(start, room=room)
+        error = change_of_likelihood(abilities.problem, start, mode.log_likelihood, others)
+        if abilities.bounded and not error < MOST_ERROR:
             room *= FINER
             continue
-        start = problem.named(start)
-        mode, found = replace(mode, items=start), problem.curvature(start)
+        start = abilities.named(start)
+        mode, found = replace(mode, items=start), abilities.curvature(start)
         if found is not None and found.saddle and saddles < MOST_SADDLES:
-            start, saddles = off_the_saddle(problem, start, found), saddles + 1
+            start, saddles = off_the_saddle(abilities, start, found), saddles + 1
             continue
         if found is not None and not found.definite:
-            loose = along(problem, found.loose.to(torch.float64)).any(dim=1)
+            loose = abilities.items_moved(found.loose.to(torch.float64))
             mode, found = replace(mode, status=mode.status.unless_loose(loose.tolist())), None
-        covariance = covariance_of(problem, start, found) if found is not None and standard_errors else None
-        return AbilitiesMode(mode, covariance, problem.words, error)
-    mode = replace(mode, items=problem.named(start), status=replace(mode.status, stop=Stop.NODES_NOT_RIGHT))
-    return AbilitiesMode(mode, None, problem.words, error)
+        covariance = abilities.covariance(start, found) if found is not None and standard_errors else None
+        return AbilitiesMode(mode, covariance, abilities.words, error)
+    mode = replace(mode, items=abilities.named(start), status=replace(mode.status, stop=Stop.NODES_NOT_RIGHT))
+    return AbilitiesMode(mode, None, abilities.words, error)
 
 
-def off_the_saddle(problem: AbilitiesProblem, items: ItemTensors, found: Curvature) -> ItemTensors:
+def off_the_saddle(abilities: Abilities, items: ItemTensors, found: Curvature) -> ItemTensors:
     """The best of a few points in the direction in which the likelihood rises most."""
-    direction = along(problem, found.directions[:, 0])
+    direction = abilities.along(found.directions[:, 0])
     direction = direction / direction.abs().max()
     tried = [moved(items, sign * stride * direction) for stride in STRIDES for sign in (-1.0, 1.0)]
-    return max(tried, key=problem.in_float64().log_likelihood)
-
-
-def along(problem: Problem, values: Tensor) -> Tensor:
-    """Values of the free slopes and intercepts as a step of items, shape (n_items, n_factors + 2)."""
-    return values.new_zeros(problem.free.shape).masked_scatter(problem.free, values)
-
-
-def covariance_of(problem: AbilitiesProblem, items: ItemTensors, found: Curvature) -> Tensor:
-    """Sampling covariance of slopes and intercept of each item, shape (n_items, n_factors + 1, n_factors + 1)."""
-    reported, free = problem.reported(items), problem.free[:, LINEAR]
-    within = torch.linalg.inv(reported.T @ found.information @ reported)
-    each = reported.new_zeros(free.numel(), reported.shape[1])
-    each[free.flatten()] = reported
-    each = each.view(*free.shape, -1)
-    return each @ within @ each.mT
+    return max(tried, key=abilities.problem.in_float64().log_likelihood)

@@ -4,10 +4,9 @@ Given the general ability a respondent's testlets are independent, so that the p
 one specific ability is that of the former times that of the latter given it. An item's likelihood rests on these two
 abilities alone: its expected counts are on the grid of both, and its M step is that of an item with two slopes.
 
-It is what complete data would have told, less the sum over respondents of the posterior covariance of their score
-(Louis, 1982). A respondent who was right x_j times in n_j responses to item j has the score
-(x_j - n_j P_j) (theta_0, theta_s, 1) by its two slopes and its intercept. Given the general ability the scores of two
-testlets are independent, so that with m_j the mean of an item's score given it,
+The information is that of complete data less the sum over respondents of the posterior covariance of their score
+(Louis, 1982). Given the general ability the scores of two testlets are independent, so that with m_j the mean of an
+item's score given it,
 
     E[s_j s_k'] = E[m_j m_k'] for items of two testlets,
 
@@ -22,7 +21,7 @@ Newton steps go first.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
@@ -30,13 +29,15 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.marginal.category_problem import CategoryProblem, complete_information
+from irtbench.estimation.marginal.designed_problem import DesignedProblem, equal_parameters
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import LARGEST_STEP, item_derivatives, moved
 from irtbench.estimation.marginal.nodes import STEEPEST
 from irtbench.estimation.marginal.observed_information import invert, observed_information
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.several_abilities.abilities_mode import COARSE_ROOM, AbilitiesProblem, along, flat_model
+from irtbench.estimation.several_abilities.abilities_mode import COARSE_ROOM, Abilities, with_slopes
+from irtbench.estimation.several_abilities.answers import Answers
 from irtbench.estimation.several_abilities.factor_problem import (
     CHECKED_FINER,
     CHECKED_OFFSET,
@@ -44,9 +45,13 @@ from irtbench.estimation.several_abilities.factor_problem import (
     CPU,
     NORMAL_OGIVE,
     item_correlations,
+    known_slopes,
     loadings_of,
-    replace_slopes,
+    slopes_of,
 )
+from irtbench.estimation.several_abilities.score_products import MOST_CELLS as MOST_PRODUCTS
+from irtbench.estimation.several_abilities.score_products import ScoreParts, numbers_of
+from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.bifactor_row import (
     ALONE,
     GENERAL,
@@ -55,9 +60,9 @@ from irtbench.models.pyro_model.bifactor_row import (
     CollapsedBifactor,
     ItemGroups,
 )
-from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
-from irtbench.models.pyro_model.rows import Batch, encode_responses
-from irtbench.models.pyro_model.shared import SharedParameters
+from irtbench.models.pyro_model.categories import CategoryItems, category_model
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.rows import Batch
 
 MOST_CELLS = {"cpu": 2**18, "cuda": 2**26}  # respondents x testlets x nodes held at once
 LEAST_ROWS = 64  # at once, however many nodes there are
@@ -66,6 +71,7 @@ BOUND = 6.0  # abilities beyond are left out
 COARSEST = 0.5  # spacing of nodes
 MOST_NODES = 301  # on an axis
 START_SLOPE = 0.5  # on a specific ability
+N_LOOKED_AT = 121  # abilities at which an item may tell most
 MOST_NEWTON_STEPS, MOST_HALVINGS = 20, 6
 
 
@@ -78,7 +84,7 @@ class BifactorPosterior:
     batch
         Their responses.
     log_likelihood
-        Of each row, but for the constants that `CollapsedLogistic.log_shape` leaves out, shape (n_batch,).
+        Of each row, shape (n_batch,).
     general
         Of the general ability, shape (n_batch, n_general).
     given_general
@@ -96,7 +102,7 @@ class BifactorPosterior:
 
 
 @dataclass(frozen=True)
-class BifactorProblem(AbilitiesProblem):
+class BifactorProblem(CategoryProblem):
     """A problem whose items have a slope on a general ability and one on that of their testlet.
 
     Parameters
@@ -107,11 +113,10 @@ class BifactorProblem(AbilitiesProblem):
 
     nodes: BifactorNodes
     testlets: ItemGroups = field(kw_only=True)
-    coarse_first = False
 
     def row(self, items: ItemTensors) -> CollapsedBifactor:
         """The distribution of a respondent's row at these items."""
-        return CollapsedBifactor(items.slope, items.intercept, self.nodes, self.testlets)
+        return CollapsedBifactor(items.matrix, self.scale, self.nodes, self.testlets)
 
     def posteriors(self, items: ItemTensors, *, cells: int = 0) -> Iterator[BifactorPosterior]:
         """Posteriors of all respondents at these items, in batches; `cells` is what else is held for a respondent."""
@@ -132,69 +137,114 @@ class BifactorProblem(AbilitiesProblem):
             general = (log_general - log_likelihood[:, None]).clamp_(min=least).exp_()
             yield BifactorPosterior(batch, log_likelihood, general, tuple(given_general))
 
+    def log_likelihood(self, items: ItemTensors) -> float:
+        """Marginal log-likelihood of all respondents."""
+        return sum(float(found.log_likelihood.sum()) for found in self.posteriors(items))
+
+    def counts(self, items: ItemTensors, *, at_nodes: bool = True) -> Counts:
+        """The E step at these items; items in no testlet have their counts at the first node of a specific ability."""
+        grid, together, row = self.nodes, self.testlets, self.row(items)
+        n = grid.theta.new_zeros(len(self.scale), len(grid.theta))
+        r = grid.theta.new_zeros(len(self.scale.item_of_column), len(grid.theta))
+        n_general, r_general = (part.reshape(len(part), grid.n_general, -1)[:, :, 0] for part in (n, r))
+        respondents, log_likelihood = grid.theta.new_zeros(len(grid.theta)), 0.0
+        for found in self.posteriors(items):
+            batch, alone, columns = found.batch, together.alone, row.columns_alone
+            log_likelihood += float(found.log_likelihood.sum(dtype=torch.float64))
+            respondents += torch.outer(found.general.sum(dim=0), grid.log_specific.exp()).flatten()
+            n_general[alone] += sums_by_item(batch, alone, found.general)
+            r_general[columns] += batch.correct_by_item[columns] @ found.general
+            for testlet, (members, columns) in enumerate(zip(together.members, row.columns, strict=True)):
+                joint = found.joint(testlet)
+                n[members] += sums_by_item(batch, members, joint)
+                r[columns] += batch.correct_by_item[columns] @ joint
+        return Counts(log_likelihood, n, r @ grid.basis, r, respondents)
+
+
+@dataclass(frozen=True)
+class Testlets(Abilities):
+    """A general ability, and one of each testlet.
+
+    Parameters
+    ----------
+    testlets
+        Which items are of one testlet.
+    alike
+        Which items have a specific slope that is all their testlet's, shape (n_items,).
+    """
+
+    testlets: ItemGroups = field(kw_only=True)
+    alike: Tensor = field(kw_only=True)
+    coarse_first = False
+
     def starts(self) -> list[ItemTensors]:
         """Slopes of one sign on each specific ability; where free also those that residual correlations say."""
-        items = self.starting_values()
-        free = self.free[:, SPECIFIC] if self.prior.shared is None else self.prior.shared.own[:, SPECIFIC]
-        alike = items.slope.clone()
-        alike[self.testlets.of_item != ALONE, SPECIFIC] = START_SLOPE
-        if not bool(free.any()):
-            return [replace(items, slope=alike)]
-        general = items.slope[:, GENERAL]
-        loading = general / (NORMAL_OGIVE**2 + general**2).sqrt()
-        residual = item_correlations(self) - torch.outer(loading, loading)
-        by_residuals = alike.clone()
-        for members in self.testlets.members:
-            if bool(free[members].all()):
-                own = loadings_of(residual[members][:, members], 1)
-                by_residuals[members, SPECIFIC] = replace_slopes(items, own).slope[:, 0]
-        return [replace(items, slope=slope) for slope in (alike, by_residuals)]
+        problem = self.own
+        items = problem.starting_values()
+        slopes = items.matrix[:, : SPECIFIC + 1].clone()
+        general = slopes[:, GENERAL]
+        slopes[self.testlets.of_item != ALONE, SPECIFIC] = START_SLOPE
+        found = [slopes]
+        if bool((problem.free[:, SPECIFIC] & ~self.alike).any()):
+            loading = general / (NORMAL_OGIVE**2 + general**2).sqrt()
+            residual = item_correlations(self) - torch.outer(loading, loading)
+            own = torch.zeros_like(slopes)
+            for members in self.testlets.members:
+                own[members, SPECIFIC] = loadings_of(residual[members][:, members], 1)[:, 0]
+            own = torch.where(self.alike[:, None], slopes, slopes_of(own, self.scale))
+            found.append(torch.stack([general, own[:, SPECIFIC]], dim=1))
+        return [self.free_of(with_slopes(items, each)) for each in found]
+
+    @property
+    def own(self) -> BifactorProblem:
+        """The problem of the items' own parameters."""
+        problem = self.problem.own if isinstance(self.problem, DesignedProblem) else self.problem
+        assert isinstance(problem, BifactorProblem)
+        return problem
+
+    def free_of(self, items: ItemTensors) -> ItemTensors:
+        """What steps are taken in, of the items' own parameters."""
+        return self.problem.design.free(items) if isinstance(self.problem, DesignedProblem) else items
 
     def placed(self, items: ItemTensors, *, room: float) -> Self:
         """On a grid close enough for anybody's posterior."""
-        grid = grid_for(items, self.testlets, room=room)
-        return replace(self, nodes=replace(grid, dtype=self.nodes.dtype))
+        return self.on(grid_for(self.scale, self.problem.item_parameters(items), self.testlets, room=room))
 
     def others(self, items: ItemTensors, *, room: float) -> BifactorNodes:
         """A grid that is finer, wider and moved."""
-        bound = CHECKED_WIDER * BOUND
-        return grid_for(items, self.testlets, room=room, bound=bound, finer=CHECKED_FINER, offset=CHECKED_OFFSET)
+        bound, whole = CHECKED_WIDER * BOUND, self.problem.item_parameters(items)
+        finer = {"finer": CHECKED_FINER, "offset": CHECKED_OFFSET}
+        return grid_for(self.scale, whole, self.testlets, room=room, bound=bound, **finer)
 
     @property
     def words(self) -> str:
         """Which nodes these are."""
-        return f"grid of {self.nodes.n_general} x {self.nodes.n_specific} nodes, a specific ability at a time"
-
-    def log_likelihood(self, items: ItemTensors) -> float:
-        """Marginal log-likelihood of all respondents."""
-        total = sum(float(found.log_likelihood.sum()) for found in self.posteriors(items))
-        return total + float(self.rows.n_correct @ items.intercept)
-
-    def determined(self, items: ItemTensors) -> Tensor:
-        """Slopes and intercepts by the parameters that are estimated, shape (n_free, n_estimated)."""
-        return self.by_estimated[self.free.flatten()]
+        nodes = self.problem.nodes
+        assert isinstance(nodes, BifactorNodes)
+        return f"grid of {nodes.n_general} x {nodes.n_specific} nodes, a specific ability at a time"
 
     def named(self, items: ItemTensors) -> ItemTensors:
         """Every ability turned so that the sum of the slopes on it is positive."""
-        slope = items.slope.clone()
-        slope[:, GENERAL] *= sign_of_sum(slope[:, GENERAL])
+        whole = self.problem.item_parameters(items)
+        slopes = whole.matrix[:, : SPECIFIC + 1].clone()
+        slopes[:, GENERAL] *= sign_of_sum(slopes[:, GENERAL])
         for members in self.testlets.members:
-            slope[members, SPECIFIC] *= sign_of_sum(slope[members, SPECIFIC])
-        return replace(items, slope=slope)
+            slopes[members, SPECIFIC] *= sign_of_sum(slopes[members, SPECIFIC])
+        return self.free_of(with_slopes(whole, slopes))
 
     def nearer(self, items: ItemTensors, tolerance: float) -> tuple[ItemTensors, int]:
         """Go uphill by Newton steps as long as the observed information is positive definite; and how many these are.
 
         A step is halved until the likelihood rises by it.
         """
-        problem, by_free = self.in_float64(), self.determined(items)
+        problem = self.problem.in_float64()
         here = problem.evaluate(items)
         for number in range(MOST_NEWTON_STEPS):
-            gradient = by_free.T @ item_derivatives(problem, items, here.counts).gradient[self.free]
-            inverse, loose = invert(by_free.T @ observed_information(problem, items) @ by_free, most=math.inf)
+            gradient = item_derivatives(problem, items, here.counts).gradient[problem.free]
+            inverse, loose = invert(observed_information(problem, items), most=math.inf)
             if bool(loose.any()) or float(gradient @ inverse @ gradient) < tolerance**2:
                 return items, number
-            step = along(self, by_free @ inverse @ gradient)
+            step = self.along(inverse @ gradient)
             step /= (step.abs().max() / LARGEST_STEP).clamp(min=1.0)
             tried = (problem.evaluate(moved(items, step / 2**halvings)) for halvings in range(MOST_HALVINGS))
             there = next((found for found in tried if found.log_posterior > here.log_posterior), None)
@@ -203,29 +253,6 @@ class BifactorProblem(AbilitiesProblem):
             items, here = there.items, there
         return items, MOST_NEWTON_STEPS
 
-    def counts(self, items: ItemTensors, *, at_nodes: bool = False) -> Counts:
-        """The E step at these items; items in no testlet have their counts at the first node of a specific ability."""
-        assert not at_nodes
-        grid, together = self.nodes, self.testlets
-        n = grid.theta.new_zeros(self.rows.n_items, len(grid.theta))
-        at_general = n.reshape(len(n), grid.n_general, grid.n_specific)
-        right = grid.theta.new_zeros(self.rows.n_items, 3)
-        right[:, -1] = self.rows.n_correct
-        respondents = grid.theta.new_zeros(len(grid.theta))
-        log_likelihood = self.rows.n_correct @ items.intercept
-        general, theta = grid.general.to(grid.dtype), grid.theta.to(grid.dtype)
-        for found in self.posteriors(items):
-            batch, alone = found.batch, together.alone
-            log_likelihood = log_likelihood + found.log_likelihood.sum(dtype=torch.float64)
-            respondents += torch.outer(found.general.sum(dim=0), grid.log_specific.exp()).flatten()
-            at_general[alone, :, 0] += sums_by_item(batch, alone, found.general)
-            right[alone, GENERAL] += batch.correct_by_item[alone] @ (found.general @ general)
-            for testlet, members in enumerate(together.members):
-                joint = found.joint(testlet)
-                n[members] += sums_by_item(batch, members, joint)
-                right[members, :-1] += batch.correct_by_item[members] @ (joint @ theta)
-        return Counts(float(log_likelihood), n, right, None, respondents)
-
 
 def sums_by_item(batch: Batch, items: Tensor, values: Tensor) -> Tensor:
     """Sums of values over the responses to each of some items, shape (n_items, n_columns) or one row for all."""
@@ -233,6 +260,7 @@ def sums_by_item(batch: Batch, items: Tensor, values: Tensor) -> Tensor:
 
 
 def grid_for(
+    scale: CategoryItems,
     items: ItemTensors,
     testlets: ItemGroups,
     *,
@@ -244,11 +272,11 @@ def grid_for(
     """Nodes close enough for the narrowest posterior that somebody may have, and for the steepest item.
 
     A posterior is no narrower than 1 / sqrt(1 + I), with I the largest information of all the items that the ability
-    has slopes on, sum a^2 / 4.
+    has slopes on (of right and wrong sum a^2 / 4).
 
     Parameters
     ----------
-    items, testlets
+    scale, items, testlets
         Whose posteriors.
     room
         Distance of nodes in standard deviations of the narrowest posterior.
@@ -259,34 +287,46 @@ def grid_for(
     offset
         How far nodes are moved, in spacings.
     """
-    squares = items.slope.square()
-    of_testlets = torch.stack([squares[members, SPECIFIC].sum() for members in testlets.members])
+    slopes = items.matrix[:, : SPECIFIC + 1]
+    general, specific = (largest_information(scale, items.matrix, axis) for axis in (GENERAL, SPECIFIC))
+    of_testlets = torch.stack([specific[members].sum() for members in testlets.members])
     axes = []
-    for column, total in ((GENERAL, squares[:, GENERAL].sum()), (SPECIFIC, of_testlets.max())):
-        narrowest = 1 / math.sqrt(1 + float(total) / 4)
-        steepest = STEEPEST / max(float(items.slope[:, column].abs().max()), 1e-300)
+    for column, total in ((GENERAL, general.sum()), (SPECIFIC, of_testlets.max())):
+        narrowest = 1 / math.sqrt(1 + float(total))
+        steepest = STEEPEST / max(float(slopes[:, column].abs().max()), 1e-300)
         spacing = finer * min(room * narrowest, steepest * min(room, 1.0), COARSEST)
         spacing = max(spacing, 2 * bound / MOST_NODES)
         n_each = math.floor(bound / spacing)
-        whole = torch.arange(-n_each, n_each + 1, dtype=torch.float64, device=squares.device)
+        whole = torch.arange(-n_each, n_each + 1, dtype=torch.float64, device=slopes.device)
         axes.append((whole + offset) * spacing)
     return BifactorNodes.grid(*axes)
 
 
+def largest_information(scale: CategoryItems, x: Tensor, axis: int) -> Tensor:
+    """The most that a response to each item tells of an ability, the others 0, shape (n_items,)."""
+    theta = x.new_zeros(scale.n_abilities, N_LOOKED_AT)
+    theta[axis] = torch.linspace(-BOUND, BOUND, N_LOOKED_AT, dtype=torch.float64, device=x.device)
+    found = x.new_zeros(len(scale))
+    for part in scale.parts:
+        log_p, _, by_theta = part.derivatives(x, theta)
+        found[part.items] = (log_p.exp() * by_theta[..., axis].square()).sum(dim=1).amax(dim=1)
+    return found
+
+
 def bifactor_problem(
-    responses: ResponseMatrix,
+    answers: Answers,
     testlets: ItemGroups,
     nodes: BifactorNodes | None = None,
     *,
     equal: bool = False,
     device: torch.device = CPU,
     dtype: torch.dtype = torch.float64,
-) -> BifactorProblem:
-    """Data of a model with testlets, without a prior.
+) -> Testlets:
+    """A general ability and testlets behind answers, without a prior.
 
     Parameters
     ----------
-    responses, testlets
+    answers, testlets
         The data.
     nodes
         None for some to begin with.
@@ -295,22 +335,28 @@ def bifactor_problem(
     device, dtype
         Where to compute, and the precision of the sums; nodes that are given are there.
     """
-    testlets = testlets.to(device)
-    slopes_free = torch.ones(responses.n_items, 2, dtype=torch.bool, device=device)
+    testlets, scale = testlets.to(device), answers.scale(2, device)
+    slopes_free = torch.ones(len(scale), 2, dtype=torch.bool, device=device)
     slopes_free[testlets.alone, SPECIFIC] = False
-    alike = [members for members in testlets.members if equal or len(members) == 2]
-    model = partial(
-        flat_model(responses, device),
-        slopes_free=None if alike else slopes_free,
-        shared=SharedParameters.alike(slopes_free, SPECIFIC, alike) if alike else None,
-        testlets=testlets,
-    )
     if nodes is None:
-        zeros = torch.zeros(responses.n_items, dtype=torch.float64, device=device)
-        usual = ItemTensors(slopes_free.to(torch.float64), zeros, zeros)
-        nodes = replace(grid_for(usual, testlets, room=COARSE_ROOM), dtype=dtype)
-    flat = Problem.of(model, encode_responses(responses, device), nodes)
-    return BifactorProblem(flat.model, flat.rows, nodes, flat.prior, testlets=testlets)
+        usual = torch.zeros(scale.free.shape, dtype=torch.float64, device=device)
+        usual[:, : SPECIFIC + 1] = slopes_free.to(usual)
+        start = grid_for(scale, ItemTensors.from_matrix(usual), testlets, room=COARSE_ROOM)
+        nodes = replace(start, dtype=dtype)
+    model = partial(
+        category_model, items=scale, priors=Priors.named("none"), known=known_slopes(scale, slopes_free),
+        row=partial(CollapsedBifactor, testlets=testlets),
+    )  # fmt: skip
+    flat = CategoryProblem.of(model, answers.rows(scale), nodes)
+    problem: Problem = BifactorProblem(flat.model, flat.rows, nodes, flat.prior, scale=scale, testlets=testlets)
+    alike, sets = torch.zeros(len(scale), dtype=torch.bool, device=device), []
+    for members in testlets.members:
+        if equal or len(members) == 2:
+            alike[members] = True
+            sets.append((members * scale.width + SPECIFIC).tolist())
+    if sets:
+        problem = DesignedProblem.made_of(problem, equal_parameters(problem.free, sets))
+    return Testlets(problem, scale, testlets=testlets, alike=alike)
 
 
 def sign_of_sum(slopes: Tensor) -> float:
@@ -320,69 +366,49 @@ def sign_of_sum(slopes: Tensor) -> float:
 
 @observed_information.register
 def bifactor_information(problem: BifactorProblem, items: ItemTensors) -> Tensor:
-    """Negative Hessian of the log-likelihood in the free slopes and intercepts, shape (n_free, n_free)."""
+    """Negative Hessian of the log-likelihood in the free parameters, shape (n_free, n_free)."""
     problem = problem.in_float64()
-    grid, together, n_items = problem.nodes, problem.testlets, len(items)
-    p = torch.sigmoid(items.logits(grid.basis))
-    each = torch.arange(n_items, device=p.device)
-    products = grid.basis.new_zeros(n_items, 3, n_items, 3)  # sum of E[s s'] - E[s] E[s]'
-    for found in problem.posteriors(items, cells=3 * n_items * grid.n_general):
-        given = scores_given_general(problem, p, found)
-        weighted = (given * found.general.sqrt()[:, :, None, None]).flatten(0, 1).flatten(1)
-        across = (weighted.T @ weighted).reshape(n_items, 3, n_items, 3)
-        for testlet, members in enumerate(together.members):
-            within = products_within(problem, p, found, testlet)
-            across[members[:, None], :, members[None, :], :] = within.transpose(1, 2)
-        mean = (given * found.general[:, :, None, None]).sum(dim=1).flatten(1)
-        products += across - (mean.T @ mean).reshape(products.shape)
-    complete = ((problem.counts(items).n * p * (1 - p)) @ grid.basis_products).reshape(n_items, 3, 3)
-    information = -products
-    information[each, :, each, :] += complete
-    free = problem.free[:, LINEAR].flatten()
-    return information.reshape(3 * n_items, 3 * n_items)[free][:, free]
+    n_items, n_nodes, every = len(items), len(problem.nodes.theta), ScoreParts.of(problem, problem.scale, items)
+    testlets = [every.of_items(members) for members in problem.testlets.members]
+    free, width = every.free.flatten(), every.free.shape[1]
+    places = [(members[:, None] * width + torch.arange(width)).flatten() for members in problem.testlets.members]
+    squares, of_means = (items.matrix.new_zeros(len(free), len(free)) for _ in range(2))
+    within = [squares.new_zeros(len(own), len(own)) for own in places]
+    at_once = max(1, MOST_PRODUCTS // sum(part.n_factors**2 for part, _ in testlets))
+    for some in torch.arange(n_nodes, device=free.device).split(at_once):
+        sums = [squares.new_zeros(part.n_factors, part.n_factors, len(some)) for part, _ in testlets]
+        for found in problem.posteriors(items, cells=4 * len(free) * problem.nodes.n_general):
+            numbers = numbers_of(found.batch.correct, found.batch.observed, n_items)
+            if some[0] == 0:
+                given = scores_given_general(problem, every, testlets, numbers, found)
+                mean = (given * found.general[:, :, None]).sum(dim=1)
+                of_means.addmm_(mean.T, mean)
+                given = given.mul_(found.general.sqrt()[:, :, None]).flatten(0, 1)
+                squares.addmm_(given.T, given)
+            for testlet, ((part, at), of_testlet) in enumerate(zip(testlets, sums, strict=True)):
+                part.add_products(of_testlet, numbers[:, at], found.joint(testlet)[:, some])
+        for (part, _), of_numbers, of_testlet in zip(testlets, sums, within, strict=True):
+            of_testlet += part.products(of_numbers, some)
+    for own, of_testlet in zip(places, within, strict=True):
+        squares[own[:, None], own] = of_testlet
+    complete = torch.block_diag(*complete_information(problem, problem.scale, items))
+    return (complete - squares + of_means)[free][:, free]
 
 
-def scores_given_general(problem: BifactorProblem, p: Tensor, found: BifactorPosterior) -> Tensor:
-    """Mean score of each respondent given the general ability, shape (n_batch, n_general, n_items, 3)."""
-    grid, together, batch = problem.nodes, problem.testlets, found.batch
-    right, asked = batch.correct, asked_of(batch.correct, batch.observed)
-    curves = p.reshape(len(p), grid.n_general, grid.n_specific)
-    specific = grid.theta[: grid.n_specific, SPECIFIC]
-    excess = right.new_zeros(len(right), grid.n_general, len(p))
-    along = torch.zeros_like(excess)  # excess times the specific ability
-    alone = together.alone
-    excess[:, :, alone] = right[:, None, alone] - asked[:, None, alone] * curves[alone, :, 0].T
-    for testlet, members in enumerate(together.members):
-        given = found.given_general[testlet]
-        for sums, weights in ((excess, torch.ones_like(specific)), (along, specific)):
-            expected = torch.einsum("iqr,jqr->iqj", given, curves[members] * weights)
-            sums[:, :, members] = (
-                right[:, None, members] * (given @ weights)[:, :, None] - asked[:, None, members] * expected
-            )
-    return torch.stack([excess * grid.general[:, None], along, excess], dim=3)
-
-
-def products_within(problem: BifactorProblem, p: Tensor, found: BifactorPosterior, testlet: int) -> Tensor:
-    """Sums of E[s_j s_k'] over a testlet's items and these respondents, shape (n_members, 3, n_members, 3).
-
-    With x right of n responses, (x_j - n_j P_j) (x_k - n_k P_k) is multiplied out, so that what rests on the respondent
-    and what rests on the abilities are sums of their own.
-    """
-    members, batch, joint = problem.testlets.members[testlet], found.batch, found.joint(testlet)
-    right, asked = batch.correct[:, members], asked_of(batch.correct, batch.observed)[:, members]
-    curves, n_members = p[members], len(members)
-
-    def sums(first: Tensor, second: Tensor) -> Tensor:
-        """Expected sums of the products of two numbers of each respondent, by item, item and node."""
-        pairs = (first[:, :, None] * second[:, None, :]).flatten(1)
-        return (pairs.T @ joint).reshape(n_members, n_members, -1)
-
-    mixed = sums(right, asked) * curves
-    products = sums(right, right) - mixed - mixed.transpose(0, 1)
-    products += sums(asked, asked) * curves[:, None] * curves
-    return (products @ problem.nodes.basis_products).reshape(n_members, n_members, 3, 3).transpose(1, 2)
-
-
-def asked_of(correct: Tensor, observed: Tensor | None) -> Tensor:
-    """Number of responses, of the shape of the number right."""
-    return torch.ones_like(correct) if observed is None else observed
+def scores_given_general(
+    problem: BifactorProblem,
+    every: ScoreParts,
+    testlets: Sequence[tuple[ScoreParts, Tensor]],
+    numbers: Tensor,
+    found: BifactorPosterior,
+) -> Tensor:
+    """Mean score of each respondent given the general ability, shape (n_batch, n_general, n_items width)."""
+    shape = problem.nodes.n_general, problem.nodes.n_specific
+    result = numbers.new_zeros(len(numbers), shape[0], *every.free.shape)
+    alone, at = every.of_items(problem.testlets.alone)
+    result[:, :, problem.testlets.alone] = alone.scores(numbers[:, None, at], alone.added[:: shape[1]])
+    for members, given, (part, at) in zip(problem.testlets.members, found.given_general, testlets, strict=True):
+        by_general = part.added.flatten(1).unflatten(0, shape)  # (n_general, n_specific, n_numbers width)
+        each = (given.transpose(0, 1) @ by_general).transpose(0, 1).unflatten(2, part.added.shape[1:])
+        result[:, :, members] = part.scores(numbers[:, None, at], each)
+    return result.flatten(2)

@@ -1,9 +1,12 @@
 """What a fit of several abilities works on, exploratory or with a pattern of zero slopes.
 
 Nodes are a lattice where posteriors lie; where that of four abilities and more would have too many nodes they are
-quasi-Monte Carlo points, whose error is told but not bounded. Exploratory slopes are reported on principal axes, on
-which they satisfy sum_j a_jk a_jm = 0. The steps start from the principal axes of the items' correlations, turned to
+quasi-Monte Carlo points, whose error is estimated but not bounded. Exploratory slopes are reported on principal axes,
+on which they satisfy sum_j a_jk a_jm = 0. The steps start from the principal axes of the items' correlations, turned to
 the pattern.
+
+Items of right and wrong without asymptotes have sums of their own in the E step (`Problem`); all others have the
+probabilities of their categories (`CategoryProblem`).
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.several_abilities.abilities_mode import AbilitiesProblem, Curvature, curvature, flat_model
+from irtbench.estimation.several_abilities.abilities_mode import Abilities, Curvature, with_slopes
+from irtbench.estimation.several_abilities.answers import Answers
 from irtbench.estimation.several_abilities.lattice import RADIUS, lattice, where_there_is_mass
 from irtbench.estimation.several_abilities.rotation_freedom import (
     positive_sign,
@@ -28,9 +32,12 @@ from irtbench.estimation.several_abilities.rotation_freedom import (
     towards_pattern,
     turns,
 )
-from irtbench.models.pyro_model.item_tensors import LINEAR, SLOPES, ItemTensors
+from irtbench.estimation.several_abilities.score_products import information_by_nodes
+from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.categories import CategoryItems, category_model
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.quadrature import factor_quadrature, normal_grid
 
 CPU = torch.device("cpu")
@@ -44,85 +51,109 @@ SMALLEST_SIZE = 0.01  # of a principal axis
 
 
 @dataclass(frozen=True)
-class FactorProblem(AbilitiesProblem):
-    """A problem of several abilities, all of which an item may have a slope on.
+class Factors(Abilities):
+    """Several abilities, all of which an item may have a slope on.
 
     Parameters
     ----------
+    free_slopes
+        Where a pattern lets slopes be estimated, shape (n_items, n_factors); None if exploratory.
     seed
         Of quasi-Monte Carlo points.
     bounded
         Whether nodes are a lattice, so that the error of the integral is known to be small.
+    near
+        Abilities near the respondents', shape (n_respondents, n_factors); None where they are not known yet.
     """
 
+    free_slopes: Tensor | None = None
     seed: int = 0
     bounded: bool = True
+    near: Tensor | None = None
+
+    @property
+    def n_factors(self) -> int:
+        """Number of abilities."""
+        return self.scale.n_abilities
 
     def starts(self) -> list[ItemTensors]:
         """One of an exploratory model, two of a pattern."""
-        return factor_starts(self)
+        items = self.problem.starting_values()
+        loadings = loadings_of(item_correlations(self), self.n_factors)
+        free = self.free_slopes
+        if free is None:
+            return [with_slopes(items, slopes_of(loadings, self.scale))]
+        turned = torch.where(free, towards_pattern(loadings, free), 0.0)
+        # or each ability takes the common part of the items that have slopes on it
+        common = torch.where(free, items.matrix[:, :1].abs().clamp(min=0.5), 0.0)
+        return [with_slopes(items, slopes_of(turned, self.scale)), with_slopes(items, common)]
 
     def placed(self, items: ItemTensors, *, room: float) -> Self:
         """On a lattice for the posteriors, or on quasi-Monte Carlo points, which stay."""
         if not self.bounded:
             return self
-        nodes = where_there_is_mass(self, items, *lattice(self, items, room=room))
+        every, modes = lattice(self, items, room=room, start=self.near)
+        nodes = where_there_is_mass(self, items, every, modes)
         bounded = self.n_factors <= 3 or len(nodes.theta) <= MOST_NODES
-        nodes = nodes if bounded else sobol_nodes(self.n_factors, self.seed, self.rows.device)
-        return replace(self, nodes=replace(nodes, dtype=self.nodes.dtype), bounded=bounded)
+        nodes = nodes if bounded else sobol_nodes(self.n_factors, self.seed, self.problem.rows.device)
+        return replace(self.on(nodes), bounded=bounded, near=modes.theta)
 
     def others(self, items: ItemTensors, *, room: float) -> NodeTensors:
         """A lattice that is finer, wider and moved, or points scrambled otherwise."""
         if not self.bounded:
-            return sobol_nodes(self.n_factors, self.seed + 1, self.rows.device)
+            return sobol_nodes(self.n_factors, self.seed + 1, self.problem.rows.device)
         radius = CHECKED_WIDER * RADIUS
-        return lattice(self, items, room=room, radius=radius, finer=CHECKED_FINER, offset=CHECKED_OFFSET)[0]
+        finer = {"finer": CHECKED_FINER, "offset": CHECKED_OFFSET}
+        return lattice(self, items, room=room, start=self.near, radius=radius, **finer)[0]
 
     @property
     def words(self) -> str:
         """Which nodes these are."""
-        number = len(self.nodes.theta)
+        number = len(self.problem.nodes.theta)
         if self.bounded:
             return f"lattice of {number} nodes where posteriors lie"
         return f"quasi-Monte Carlo, {number} points, their error estimated and not bounded"
 
-    @property
-    def exploratory(self) -> bool:
-        """Whether no slope is fixed."""
-        return bool(self.free[:, SLOPES].all())
-
     def named(self, items: ItemTensors) -> ItemTensors:
         """On principal axes, or with abilities on which the sum of slopes is positive."""
-        slope = items.slope.cpu().numpy()
-        slope = principal_axes(slope) if self.exploratory else slope * positive_sign(slope)
-        return replace(items, slope=torch.from_numpy(slope).to(self.rows.device))
+        slopes = items.matrix[:, : self.n_factors].cpu().numpy()
+        slopes = principal_axes(slopes) if self.free_slopes is None else slopes * positive_sign(slopes)
+        return with_slopes(items, torch.from_numpy(slopes).to(items.matrix.device))
 
-    def turning(self, items: ItemTensors) -> Tensor:
-        """Directions of the free parameters in which axes turn, shape (n_turns, n_free)."""
-        free = self.free[:, LINEAR]
-        turning = torch.nn.functional.pad(turns(items.slope, free[:, :-1]), (0, 1))
-        return turning.flatten(1)[:, free.flatten()]
+    def of_slopes(self, directions: Tensor) -> Tensor:
+        """Directions of slopes, shape (n, n_items, n_factors), in the free parameters, shape (n, n_free)."""
+        free = self.problem.free
+        whole = torch.nn.functional.pad(directions, (0, free.shape[1] - self.n_factors))
+        return whole.flatten(1)[:, free.flatten()]
 
     def determined(self, items: ItemTensors) -> Tensor:
         """Directions in which axes do not turn."""
-        return complement(self.turning(items))
+        slopes, free = items.matrix[:, : self.n_factors], self.problem.free[:, : self.n_factors]
+        return complement(self.of_slopes(turns(slopes, free)))
 
     def reported(self, items: ItemTensors) -> Tensor:
-        """Those that keep slopes on principal axes; where a pattern lets axes turn they are held."""
-        if not self.exploratory:
+        """Those that keep slopes on principal axes; where a pattern lets axes turn they are fixed."""
+        if self.free_slopes is not None:
             return self.determined(items)
-        constraints = []
+        slopes, constraints = items.matrix[:, : self.n_factors], []
         for k, m in itertools.combinations(range(self.n_factors), 2):
-            gradient = torch.zeros_like(items.linear)
-            gradient[:, k], gradient[:, m] = items.slope[:, m], items.slope[:, k]
-            constraints.append(gradient.flatten())
-        return complement(torch.stack(constraints))
+            gradient = torch.zeros_like(slopes)
+            gradient[:, k], gradient[:, m] = slopes[:, m], slopes[:, k]
+            constraints.append(gradient)
+        return complement(self.of_slopes(torch.stack(constraints)))
+
+    def information(self, items: ItemTensors) -> Tensor:
+        """By sums at every node; of complete responses, right or wrong, by the few functions that span their scores."""
+        linear = not isinstance(self.problem, CategoryProblem)
+        if linear and self.problem.rows.complete:
+            return super().information(items)
+        return information_by_nodes(self.problem, self.scale, items)
 
     def curvature(self, items: ItemTensors) -> Curvature | None:
         """The information on nodes as many as standard errors need; None where it would be too large."""
-        if int(self.free.sum()) > MOST_PARAMETERS:
+        if int(self.problem.free.sum()) > MOST_PARAMETERS:
             return None
-        return curvature(self.placed(items, room=INFORMATION_ROOM), items)
+        return super(Factors, self.placed(items, room=INFORMATION_ROOM)).curvature(items)
 
 
 def complement(rows: Tensor) -> Tensor:
@@ -140,48 +171,48 @@ def sobol_nodes(n_factors: int, seed: int, device: torch.device = CPU) -> NodeTe
 
 
 def factor_problem(
-    responses: ResponseMatrix,
+    answers: Answers,
     n_factors: int,
     zero_loadings: NDArray[np.bool_] | None,
     seed: int = 0,
     *,
     device: torch.device = CPU,
     dtype: torch.dtype = torch.float64,
-) -> FactorProblem:
-    """Data of a model of several abilities without a prior, on nodes to begin with; `dtype` is that of the sums."""
-    model = flat_model(responses, device)
-    if zero_loadings is not None:
-        model = partial(model, slopes_free=torch.from_numpy(~zero_loadings).to(device))
+) -> Factors:
+    """Several abilities behind answers, without a prior, on nodes to begin with; `dtype` is that of the sums."""
+    scale, none = answers.scale(n_factors, device), Priors.named("none")
+    free = None if zero_loadings is None else torch.from_numpy(~zero_loadings).to(device)
     nodes = replace(sobol_nodes(n_factors, seed, device), dtype=dtype)
     if n_factors == 1:
         nodes = NodeTensors.from_quadrature(normal_grid(), dtype=dtype, device=device)
-    return replace(FactorProblem.of(model, encode_responses(responses, device), nodes), seed=seed)
+    rows, problem = answers.rows(scale), None
+    if answers.linear:
+        zeros = torch.zeros(len(scale), dtype=torch.float64, device=device)
+        model = partial(
+            logistic_model, priors=none, guessing_free=zeros.to(torch.bool), guessing_fixed=zeros, slopes_free=free
+        )
+        problem = Problem.of(model, rows, nodes)
+    else:
+        known = None if free is None else known_slopes(scale, free)
+        problem = CategoryProblem.of(partial(category_model, items=scale, priors=none, known=known), rows, nodes)
+    return Factors(problem, scale, free_slopes=free, seed=seed)
 
 
-def factor_starts(problem: Problem) -> list[ItemTensors]:
-    """Starting values: one of an exploratory model, two of a pattern."""
-    items = problem.starting_values()
-    loadings = principal_loadings(problem)
-    free = problem.free[:, SLOPES]
-    if bool(free.all()):
-        return [replace_slopes(items, loadings)]
-    turned = torch.where(free, towards_pattern(loadings, free), 0.0)
-    # or each ability takes the common part of the items that have slopes on it
-    common = torch.where(free, items.slope[:, :1].abs().clamp(min=0.5), 0.0)
-    return [replace_slopes(items, turned), replace(items, slope=common)]
+def known_slopes(scale: CategoryItems, free: Tensor) -> Tensor:
+    """Slopes of 0 where they are not free, NaN for what is estimated, shape (n_items, width)."""
+    known = torch.full(scale.free.shape, torch.nan, dtype=torch.float64, device=free.device)
+    known[:, : free.shape[1]][~free] = 0.0
+    return known
 
 
-def replace_slopes(items: ItemTensors, loadings: Tensor) -> ItemTensors:
-    """The items with slopes from loadings, none so large that it leaves an item no variance of its own."""
+def slopes_of(loadings: Tensor, scale: CategoryItems) -> Tensor:
+    """Slopes from loadings, none so large that it leaves an item no variance of its own."""
     communality = loadings.square().sum(dim=1, keepdim=True)
     loadings = loadings * (LARGEST_COMMUNALITY / communality.clamp(min=LARGEST_COMMUNALITY)).sqrt()
     unique = (1 - communality.clamp(max=LARGEST_COMMUNALITY)).sqrt()
-    return replace(items, slope=NORMAL_OGIVE * loadings / unique)
-
-
-def principal_loadings(problem: Problem) -> Tensor:
-    """Loadings on the principal axes of the items' correlations, shape (n_items, n_factors)."""
-    return loadings_of(item_correlations(problem), problem.n_factors)
+    pairs = zip(scale.models, scale.n_categories, strict=True)
+    unit = loadings.new_tensor([model.start(np.full(k, 1 / k), 1.0)[0] for model, k in pairs])
+    return NORMAL_OGIVE * loadings / unique * unit[:, None]
 
 
 def loadings_of(correlation: Tensor, n_factors: int) -> Tensor:
@@ -193,18 +224,20 @@ def loadings_of(correlation: Tensor, n_factors: int) -> Tensor:
     return axes[:, -n_factors:].flip(1) * sizes[-n_factors:].flip(0).clamp(min=SMALLEST_SIZE).sqrt()
 
 
-def item_correlations(problem: Problem) -> Tensor:
-    """Correlations of the items over those who answered both, shape (n_items, n_items)."""
-    n_correct = problem.rows.n_correct
-    both = both_correct = n_correct.new_zeros(len(n_correct), len(n_correct))
-    counted = correct = torch.zeros_like(n_correct)
+def item_correlations(abilities: Abilities) -> Tensor:
+    """Correlations of the items' scores over those who answered both, shape (n_items, n_items)."""
+    problem, scale = abilities.problem, abilities.scale
+    score = problem.rows.n_correct.new_zeros(len(scale.item_of_column), len(scale))
+    score[torch.arange(len(score), device=score.device), scale.item_of_column] = scale.column_scores
+    both = both_scores = score.new_zeros(len(scale), len(scale))
+    number = torch.zeros_like(both[0])
     for batch in problem.batches(dtype=torch.float64):
-        observed = torch.ones_like(batch.correct) if batch.observed is None else batch.observed
-        counted, correct = counted + observed.sum(dim=0), correct + batch.correct.sum(dim=0)
-    p = correct / counted.clamp(min=1)
-    deviation = (p * (1 - p)).sqrt().clamp(min=1e-6)
+        number = number + batch.observed_by_item_sums(number.new_ones(len(batch)))
+    mean, square = (problem.rows.n_correct @ part / number.clamp(min=1) for part in (score, score.square()))
+    deviation = (square - mean.square()).clamp(min=1e-12).sqrt()
     for batch in problem.batches(dtype=torch.float64):
-        observed = torch.ones_like(batch.correct) if batch.observed is None else batch.observed
-        standard = (batch.correct - observed * p) / deviation
-        both_correct, both = both_correct + standard.T @ standard, both + observed.T @ observed
-    return both_correct / both.clamp(min=1)
+        own = batch.correct @ score
+        observed = torch.ones_like(own) if batch.observed is None else batch.observed
+        standard = (own - observed * mean) / deviation
+        both_scores, both = both_scores + standard.T @ standard, both + observed.T @ observed
+    return both_scores / both.clamp(min=1)

@@ -8,8 +8,8 @@ curve of slopes a asks for nodes no further apart than 1.4 / |a_k| (see `margina
 The axes of the lattice are those on which slopes are simplest (varimax; Kaiser, 1958), since abilities known from
 different items are then about independent of each other, and spacings the widest.
 
-A respondent's likelihood is concave on the log scale, so that a few Newton steps find its top and curvature without any
-nodes. Of the lattice only the nodes stay that hold some respondent's mass.
+A respondent's likelihood is concave on the log scale, so that a few steps of Fisher scoring find its top and curvature
+without any nodes. Of the lattice only the nodes stay that hold some respondent's mass.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.marginal.nodes import STEEPEST
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.several_abilities.abilities_mode import Abilities
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 
 VARIMAX_STEPS = 20
-NEWTON_STEPS, LONGEST_STEP = 25, 1.0
+SCORING_STEPS, LONGEST_STEP, SMALL_STEP = 25, 1.0, 1e-5
+MOST_CELLS = 2**17  # respondents x columns at once
 REACH = 8.0  # standard deviations of a posterior on either side of its top that the lattice covers
 RADIUS = math.sqrt(50.0)  # abilities further from 0 have a density of exp(-25) of that at 0
 LEFT_OUT = 1e-7  # respondents, a response, that the nodes left out hold together
@@ -52,34 +53,44 @@ class AbilityModes:
     log_likelihood: Tensor
 
 
-def ability_modes(problem: Problem, items: ItemTensors) -> AbilityModes:
-    """Find everybody's most likely abilities by Newton steps; without guessing the log posterior is concave."""
-    slope, intercept, n_factors = items.slope, items.intercept, problem.n_factors
-    squares = (slope[:, :, None] * slope[:, None, :]).flatten(1)
-    identity = torch.eye(n_factors, dtype=slope.dtype, device=slope.device)
-    places, precisions, heights = [], [], []
-    for batch in problem.batches(dtype=torch.float64):
-        observed = torch.ones_like(batch.correct) if batch.observed is None else batch.observed
-        theta = slope.new_zeros(len(batch), n_factors)
-        for _ in range(NEWTON_STEPS):
-            p = torch.sigmoid(theta @ slope.T + intercept)
-            precision = ((observed * p * (1 - p)) @ squares).reshape(-1, n_factors, n_factors) + identity
-            gradient = (batch.correct - observed * p) @ slope - theta
+def ability_modes(abilities: Abilities, items: ItemTensors, start: Tensor | None = None) -> AbilityModes:
+    """Find everybody's most likely abilities by Fisher scoring; without guessing the log posterior is concave.
+
+    `start` are abilities to begin with, shape (n_respondents, n_factors); None for 0.
+    """
+    scale, n_factors, rows = abilities.scale, abilities.scale.n_abilities, abilities.problem.rows
+    identity = torch.eye(n_factors, dtype=torch.float64, device=rows.device)
+    start = identity.new_zeros(rows.n_respondents, n_factors) if start is None else start
+    found = AbilityModes(start.clone(), start.new_zeros(*start.shape, n_factors), start.new_zeros(len(start)))
+    first = 0
+    for batch in rows.batches(MOST_CELLS // len(scale.item_of_column), torch.float64):
+        some, first = torch.arange(first, first + len(batch), device=rows.device), first + len(batch)
+        correct, observed = batch.correct_by_item, batch.observed_by_item
+        for _ in range(SCORING_STEPS):
+            theta = found.theta[some]
+            height, gradient, precision = -0.5 * theta.square().sum(dim=1), -theta, identity
+            for part in scale.parts:
+                log_p, _, by_theta = part.derivatives(items.matrix, theta.T)
+                later = correct[part.columns]
+                asked = torch.ones_like(later[:, 0]) if observed is None else observed[part.items]
+                chosen = torch.cat([(asked - later.sum(dim=1))[:, None], later], dim=1)
+                height = height + (chosen * log_p).sum(dim=(0, 1))
+                gradient = gradient + (chosen[..., None] * by_theta).sum(dim=(0, 1))
+                weighted = (log_p.exp_() * asked[:, None])[..., None] * by_theta
+                each = [(weighted * by_theta[..., k, None]).sum(dim=(0, 1)) for k in range(n_factors)]
+                precision = precision + torch.stack(each, dim=1)
             step = torch.linalg.solve(precision, gradient)
             step = step / (step.norm(dim=1, keepdim=True) / LONGEST_STEP).clamp(min=1.0)
-            theta = theta + step
-            if float(step.abs().max()) < 1e-6:
+            found.theta[some], found.precision[some], found.log_likelihood[some] = theta + step, precision, height
+            far = step.abs().amax(dim=1) > SMALL_STEP
+            if not bool(far.any()):
                 break
-        z = theta @ slope.T + intercept
-        height = (batch.correct * z + observed * torch.nn.functional.logsigmoid(-z)).sum(dim=1)
-        height = height - 0.5 * theta.square().sum(dim=1) - 0.5 * torch.logdet(precision)
-        places.append(theta)
-        precisions.append(precision)
-        heights.append(height)
-    return AbilityModes(torch.cat(places), torch.cat(precisions), torch.cat(heights))
+            some, correct = some[far], correct[:, far]
+            observed = None if observed is None else observed[:, far]
+    return replace(found, log_likelihood=found.log_likelihood - 0.5 * torch.logdet(found.precision))
 
 
-def widest_spacing(modes: AbilityModes, items: ItemTensors) -> tuple[Tensor, Tensor]:
+def widest_spacing(modes: AbilityModes, slopes: Tensor) -> tuple[Tensor, Tensor]:
     """Standard deviation of the narrowest posterior on each axis, and the spacing right for the steepest item there.
 
     Both of shape (n_factors,). The former is given the other abilities, and less where abilities go together.
@@ -87,7 +98,7 @@ def widest_spacing(modes: AbilityModes, items: ItemTensors) -> tuple[Tensor, Ten
     scale = torch.diagonal(modes.precision, dim1=1, dim2=2).sqrt()
     largest = torch.linalg.eigvalsh(modes.precision / (scale[:, :, None] * scale[:, None, :]))[:, -1:]
     narrowest = (1 / (scale * largest.sqrt())).amin(dim=0)
-    return narrowest, STEEPEST / items.slope.abs().amax(dim=0).clamp(min=1e-300)
+    return narrowest, STEEPEST / slopes.abs().amax(dim=0).clamp(min=1e-300)
 
 
 def simplest_axes(slope: Tensor) -> Tensor:
@@ -101,10 +112,11 @@ def simplest_axes(slope: Tensor) -> Tensor:
 
 
 def lattice(
-    problem: Problem,
+    abilities: Abilities,
     items: ItemTensors,
     *,
     room: float,
+    start: Tensor | None = None,
     radius: float = RADIUS,
     finer: float = 1.0,
     offset: float = 0.0,
@@ -113,10 +125,12 @@ def lattice(
 
     Parameters
     ----------
-    problem, items
+    abilities, items
         Whose posteriors.
     room
         Distance of nodes in standard deviations of the narrowest posterior.
+    start
+        As of `ability_modes`.
     radius
         Of the ball about 0 within which nodes lie.
     finer
@@ -124,10 +138,10 @@ def lattice(
     offset
         How far the nodes are moved, in spacings.
     """
-    rotation = simplest_axes(items.slope)
-    modes = ability_modes(problem, items)
+    slopes = items.matrix[:, : abilities.scale.n_abilities]
+    rotation, modes = simplest_axes(slopes), ability_modes(abilities, items, start)
     turned = AbilityModes(modes.theta @ rotation, rotation.T @ modes.precision @ rotation, modes.log_likelihood)
-    narrowest, steepest = widest_spacing(turned, replace(items, slope=items.slope @ rotation))
+    narrowest, steepest = widest_spacing(turned, slopes @ rotation)
     spacing = finer * torch.minimum(room * narrowest, steepest * min(room, 1.0))
     nodes = grid_in_ball(turned, spacing, radius=radius, offset=offset)
     return replace(nodes, theta=nodes.theta @ rotation.T), modes
@@ -163,19 +177,21 @@ def grid_in_ball(modes: AbilityModes, spacing: Tensor, *, radius: float, offset:
     return NodeTensors(theta, cell - 0.5 * theta.square().sum(dim=1))
 
 
-def where_there_is_mass(problem: Problem, items: ItemTensors, nodes: NodeTensors, modes: AbilityModes) -> NodeTensors:
+def where_there_is_mass(
+    abilities: Abilities, items: ItemTensors, nodes: NodeTensors, modes: AbilityModes
+) -> NodeTensors:
     """Leave out nodes that hold next to no mass of any respondent.
 
     Parameters
     ----------
-    problem, items
+    abilities, items
         Whose respondents, at which items.
     nodes
         All of them.
     modes
         Of their posteriors, for the size of each respondent's likelihood.
     """
-    mass = torch.zeros_like(nodes.log_weights)
+    problem, mass = abilities.problem, torch.zeros_like(nodes.log_weights)
     for rows, some, joint in replace(problem, nodes=nodes).log_joints(items):
         mass[some] += (joint - modes.log_likelihood[rows, None]).exp_().sum(dim=0)
     ordered, order = mass.sort()

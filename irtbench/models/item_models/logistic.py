@@ -60,8 +60,10 @@ class Logistic(ItemModel):
 
     def derivatives(self, x: Any, theta: Any, maths: Maths) -> tuple[Any, Any, Any]:
         """Of P by z, logit c and logit u, over P and over P - 1: those of log P and log(1 - P)."""
-        log_p, (z, rest) = self.log_probabilities(x, theta, maths), by_ability(x, theta)
+        z, rest = by_ability(x, theta)
         log_s, log_t = maths.log_sigmoid(z + rest[..., :1, :]), maths.log_sigmoid(-z - rest[..., :1, :])
+        asymptotes = self.lower or self.upper
+        log_p = self.log_probabilities(x, theta, maths) if asymptotes else maths.join([log_t, log_s])
         log_c, log_u = maths.log_sigmoid(rest[..., 1:2, :]), maths.log_sigmoid(rest[..., -1:, :])
         height = log_u if self.upper else 0 * z
         if self.lower:

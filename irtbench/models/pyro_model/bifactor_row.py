@@ -3,7 +3,7 @@
 Items of one passage, or a pair of twins, go together more than ability explains. In the bifactor model an item has a
 slope on a general ability, which all items share, and one on the specific ability of its testlet,
 
-    P = 1 / (1 + exp(-(a_0 theta_0 + a_s theta_s + d))),
+    z = a_0 theta_0 + a_s theta_s,
 
 all abilities independent and standard normal. Given the general ability testlets are independent of each other, so that
 the integral over all abilities is one over the general ability of a product of integrals over one specific ability each
@@ -20,7 +20,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 
 ALONE = -1  # the testlet of an item that is in none
@@ -91,19 +91,20 @@ class BifactorNodes(NodeTensors):
         return self.log_weights.reshape(self.n_general, -1).logsumexp(dim=0)
 
 
-class CollapsedBifactor(CollapsedLogistic):
+class CollapsedBifactor(CollapsedCategories):
     """A respondent's row of responses, general and specific abilities integrated out.
 
-    log p(x) = log sum_q w_q prod_s sum_r v_r prod_{j in s} P_j(q, r)^x_j (1 - P_j(q, r))^(1 - x_j),
+    log p(x) = log sum_q w_q prod_s sum_r v_r prod_{j in s} P_j(x_j | q, r),
 
     missing factors left out; an item in no testlet is a factor of the outer sum alone.
 
     Parameters
     ----------
-    slope
-        General and specific slopes, shape (n_items, 2); the specific slope of an item in no testlet is 0.
-    intercept
-        d, shape (n_items,).
+    x
+        Parameters, the general and the specific slope first, shape (n_items, width); the specific slope of an item in
+        no testlet is 0.
+    items
+        Whose they are.
     nodes
         Of the general ability and of any specific one.
     testlets
@@ -112,9 +113,12 @@ class CollapsedBifactor(CollapsedLogistic):
 
     nodes: BifactorNodes
 
-    def __init__(self, slope: Tensor, intercept: Tensor, nodes: BifactorNodes, testlets: ItemGroups) -> None:
-        super().__init__(slope, intercept, None, nodes)
+    def __init__(self, x: Tensor, items: CategoryItems, nodes: BifactorNodes, testlets: ItemGroups) -> None:
+        super().__init__(x, items, nodes)
         self.testlets = testlets
+        of_columns = testlets.of_item[items.item_of_column]
+        self.columns = tuple(torch.nonzero(of_columns == k)[:, 0] for k in range(len(testlets)))
+        self.columns_alone = torch.nonzero(of_columns == ALONE)[:, 0]
 
     @property
     def cells_a_row(self) -> int:
@@ -122,31 +126,24 @@ class CollapsedBifactor(CollapsedLogistic):
         return max(self.event_shape[0], len(self.nodes.theta))
 
     def within(self, testlet: int, correct: Tensor, observed: Tensor | None) -> Tensor:
-        """Log of specific weight times likelihood of a testlet's responses, shape (n_rows, n_general, n_specific).
-
-        But for the constants that `log_shape` leaves out.
-        """
-        members, nodes = self.testlets.members[testlet], self.nodes
-        right, log_q = correct[:, members], self.log_q[members]
+        """Log of specific weight times likelihood of a testlet's responses, shape (n_rows, n_general, n_specific)."""
+        members, columns, nodes = self.testlets.members[testlet], self.columns[testlet], self.nodes
+        log_q = self.log_q[members]
         rest = nodes.log_specific.repeat(nodes.n_general).to(nodes.dtype)
         rest = rest + (log_q.sum(dim=0) if observed is None else observed[:, members] @ log_q)
-        slope, theta = self.slope[members].to(nodes.dtype), nodes.theta.T.to(nodes.dtype)
-        return torch.addmm(rest, right @ slope, theta).reshape(len(right), -1, nodes.n_specific)
+        found = torch.addmm(rest, correct[:, columns], self.log_odds[columns])
+        return found.reshape(len(found), -1, nodes.n_specific)
 
     def outside(self, correct: Tensor, observed: Tensor | None) -> Tensor:
         """Log of general weight times likelihood of the items in no testlet, shape (n_rows, n_general)."""
-        alone, nodes = self.testlets.alone, self.nodes
-        right, log_q = correct[:, alone], self.log_q[alone, :: nodes.n_specific]
+        alone, columns, nodes = self.testlets.alone, self.columns_alone, self.nodes
+        log_q, log_odds = self.log_q[alone, :: nodes.n_specific], self.log_odds[columns, :: nodes.n_specific]
         rest = nodes.log_general.to(nodes.dtype)
         rest = rest + (log_q.sum(dim=0) if observed is None else observed[:, alone] @ log_q)
-        slope, general = self.slope[alone, GENERAL].to(nodes.dtype), nodes.general.to(nodes.dtype)
-        return rest + torch.outer(right @ slope, general)
+        return torch.addmm(rest, correct[:, columns], log_odds)
 
     def log_shape(self, correct: Tensor, observed: Tensor | None, *, out: Tensor | None = None) -> Tensor:
-        """Log of weight times likelihood at each node of the general ability, but for the sum of d over what is right.
-
-        Shape (n_rows, n_general); see `CollapsedLogistic.log_shape`.
-        """
+        """Log of weight times likelihood at each node of the general ability, shape (n_rows, n_general)."""
         total = self.outside(correct, observed)
         for testlet in range(len(self.testlets)):
             total += self.within(testlet, correct, observed).logsumexp(dim=2)
@@ -159,5 +156,4 @@ class CollapsedBifactor(CollapsedLogistic):
         general = draw(logits=self.nodes.log_general).sample(shape)
         specific = draw(logits=self.nodes.log_specific).sample((*shape, len(self.testlets) + 1))
         node = general[..., None] * self.nodes.n_specific + specific[..., self.testlets.of_item]
-        p = -torch.expm1(self.log_q)
-        return torch.bernoulli(p[torch.arange(len(p)), node]).to(torch.int8)
+        return self.drawn_at(node)

@@ -7,7 +7,7 @@ over items that were answered of log P_0: two matrix products, whatever the mode
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -257,6 +257,22 @@ class CollapsedCategories(CollapsedLogistic):
         """The same with another population, and items whose parameters differ by so much, (n_items, width)."""
         return CollapsedCategories(self.x + difference, self.items_given, nodes)
 
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Draw complete rows of categories 0, 1, ...: an ability from the nodes, then each response given it."""
+        shape = torch.Size(sample_shape) + self.batch_shape
+        node = torch.distributions.Categorical(logits=self.nodes.log_weights).sample(shape)
+        return self.drawn_at(node[..., None].expand(*shape, len(self.items_given)))
+
+    def drawn_at(self, node: Tensor) -> Tensor:
+        """Responses to each item at a node each, shape (..., n_items)."""
+        item = self.items_given.item_of_column
+        p = (self.log_odds + self.log_q[item]).exp()[torch.arange(len(item), device=item.device), node[..., item]]
+        chance, drawn = torch.rand(node.shape, dtype=p.dtype, device=p.device), torch.zeros_like(node)
+        for part in self.items_given.parts:
+            at_least = p[..., part.columns].flip(-1).cumsum(dim=-1)
+            drawn[..., part.items] = (chance[..., part.items, None] < at_least).sum(dim=-1)
+        return drawn.to(torch.int8)
+
 
 def category_model(
     rows: ResponseRows,
@@ -266,8 +282,9 @@ def category_model(
     priors: Priors,
     known: Tensor | None = None,
     difficulty: DifficultyPrior | None = None,
+    row: Callable[[Tensor, CategoryItems, NodeTensors], CollapsedCategories] = CollapsedCategories,
 ) -> None:
-    """Parameters of each role drawn from its prior, and rows of responses from `CollapsedCategories`.
+    """Parameters of each role drawn from its prior, and rows of responses from `CollapsedCategories`, or such.
 
     The sites are ``slope``, ``intercept``, ``gap`` (flat: of the distances of a graded item's intercepts),
     ``guessing_logit``, ``upper_logit`` and ``dispersion_logit``, whichever the items have, and ``difficulty`` of items
@@ -290,7 +307,7 @@ def category_model(
         b = pyro.sample("difficulty", difficulty.density.to_event(1), infer={FILLS: by_difficulty})
         x = x.masked_scatter(by_difficulty, intercept_of(x[difficulty.chosen, 0], b, by_theta=False))
     with pyro.plate("respondents", rows.n_respondents):
-        pyro.sample("responses", CollapsedCategories(x, items, nodes), obs=rows, infer={KNOWN: known})
+        pyro.sample("responses", row(x, items, nodes), obs=rows, infer={KNOWN: known})
 
 
 SITES: Mapping[Role, str] = {

@@ -20,7 +20,6 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
-from irtbench.models.pyro_model.bifactor_row import BifactorNodes, CollapsedBifactor, ItemGroups
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
@@ -139,7 +138,6 @@ def logistic_model(
     shared: SharedParameters | None = None,
     known: KnownLinear | None = None,
     difficulty: DifficultyPrior | None = None,
-    testlets: ItemGroups | None = None,
     learn_mean: bool = False,
     batch_size: int | None = None,
 ) -> None:
@@ -147,8 +145,7 @@ def logistic_model(
 
     The sites are ``slope`` (or ``log_slope``, if that has the prior) and ``intercept`` (``difficulty`` of the items
     whose difficulty has one), or ``log_slope_and_intercept`` under a hierarchy; ``guessing_logit`` where c is
-    estimated, and ``responses``; ``common_slope`` (Rasch, 1PL) or ``specific_slope`` (testlets) where items share
-    parameters.
+    estimated, and ``responses``; ``common_slope`` where items share one (Rasch, 1PL).
 
     Parameters
     ----------
@@ -173,9 +170,6 @@ def logistic_model(
     difficulty
         Items that have a prior of b, in place of one of the intercept; by z, or by theta where one slope is shared and
         slopes by theta are 1. None for none.
-    testlets
-        Items that share a specific ability, the second slope being that on it; None for none. Without guessing, on
-        nodes that are `BifactorNodes`.
     learn_mean
         Whether the mean of a hierarchy is a Pyro parameter, ``hierarchy_mean``, and not a number.
     batch_size
@@ -231,9 +225,6 @@ def logistic_model(
         log_guessing = log_guessing.masked_scatter(guessing_free, logsigmoid(logit))
     with pyro.plate("respondents", n_respondents, subsample_size=batch_size) as chosen:
         row = CollapsedLogistic(slope, intercept, log_guessing, nodes)
-        if testlets is not None:
-            assert isinstance(nodes, BifactorNodes)
-            row = CollapsedBifactor(slope, intercept, nodes, testlets)
         observed = rows if batch_size is None else rows[chosen]  # type: ignore[index]
         pyro.sample("responses", row, obs=observed, infer={FIXED_GUESSING: guessing_fixed, KNOWN: known})
 
@@ -260,14 +251,8 @@ def own_intercepts(
 
 def draw_shared(shared: SharedParameters, priors: Priors, like: Tensor) -> Tensor:
     """Draw the shared values."""
-    prior_of, shape = {COMMON_SLOPE: priors.slope}, (shared.n_values,) if shared.together else ()
-    drawn = {
-        name: pyro.sample(
-            name, normal_or_flat(prior_of.get(name), like.new_zeros(shape)).to_event(len(shape)), infer={SHARED: shared}
-        )
-        for name in shared.names
-    }
-    return shared.values_at(drawn)
+    density = normal_or_flat(priors.slope, like.new_zeros(()))
+    return shared.values_at({COMMON_SLOPE: pyro.sample(COMMON_SLOPE, density, infer={SHARED: shared})})
 
 
 def normal_or_flat(moments: tuple[float, float] | None, like: Tensor) -> dist.TorchDistribution:

@@ -1,4 +1,4 @@
-"""Parameters that are not an item's own: known ones, a common slope, a slope of all items of a testlet.
+"""Parameters that are not an item's own: known ones, and a common slope.
 
 Slope and intercept of item j are sum_k value_k design_kj where they are shared. With several abilities there is a
 column for each slope.
@@ -6,14 +6,14 @@ column for each slope.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-COMMON_SLOPE, SPECIFIC_SLOPE = "common_slope", "specific_slope"
+COMMON_SLOPE = "common_slope"
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,10 @@ class SharedParameters:
 
     Parameters
     ----------
-    names
-        The shared parameters: sites of the model, one number each, or one site of many numbers.
     design
         Derivatives of slopes and intercept by each shared value, shape (n_shared, n_items, n_factors + 1).
     own
         Where they are the item's own, shape (n_items, n_factors + 1); `design` is zero there.
-    together
-        Whether the shared parameters are all of one site.
     unit_slopes
         Whether slopes by theta are 1 where they are common (Rasch), and difficulties minus the intercepts.
     n_scales
@@ -53,10 +49,8 @@ class SharedParameters:
         that fill a scale up have a design of zero. None of one scale.
     """
 
-    names: tuple[str, ...]
     design: Tensor
     own: Tensor
-    together: bool = False
     unit_slopes: bool = False
     n_scales: int | None = None
 
@@ -75,27 +69,7 @@ class SharedParameters:
         own = torch.zeros_like(slopes, dtype=torch.bool)
         own[:, -1] = True
         n_scales = len(present) if present.dim() > 1 else None
-        return cls((COMMON_SLOPE,), slopes[None], own, unit_slopes=rasch, n_scales=n_scales)
-
-    @classmethod
-    def alike(cls, free: Tensor, column: int, groups: Sequence[Tensor]) -> SharedParameters:
-        """Items that have the same slope on an ability in groups, all else being their own.
-
-        Parameters
-        ----------
-        free
-            Where slopes are estimated, shape (n_items, n_factors).
-        column
-            Of the slope that is the same.
-        groups
-            Positions of each group's items.
-        """
-        own = torch.nn.functional.pad(free, (0, 1), value=True)
-        design = torch.zeros(len(groups), *own.shape, dtype=torch.float64, device=free.device)
-        for number, members in enumerate(groups):
-            own[members, column] = False
-            design[number, members, column] = 1.0
-        return cls((SPECIFIC_SLOPE,), design, own, together=True)
+        return cls(slopes[None], own, unit_slopes=rasch, n_scales=n_scales)
 
     @property
     def n_values(self) -> int:
@@ -104,11 +78,11 @@ class SharedParameters:
 
     def by_site(self, values: Tensor) -> dict[str, Tensor]:
         """Shared values, shape (n_shared,), as those of the model's sites."""
-        return {self.names[0]: values} if self.together else dict(zip(self.names, values, strict=True))
+        return {COMMON_SLOPE: values[0]}
 
     def values_at(self, sites: Mapping[str, Tensor]) -> Tensor:
         """What `by_site` takes apart."""
-        return sites[self.names[0]] if self.together else torch.stack([sites[name] for name in self.names])
+        return sites[COMMON_SLOPE][None]
 
     def in_parts(self, total: Tensor) -> Tensor:
         """What a shared value of each scale adds up to over items, as equal parts of these, shape (n_items,)."""

@@ -34,7 +34,7 @@ from irtbench.models.pyro_model.model import (
 )
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
-from irtbench.models.pyro_model.shared import COMMON_SLOPE, SPECIFIC_SLOPE, SharedParameters
+from irtbench.models.pyro_model.shared import COMMON_SLOPE, SharedParameters
 
 #: A Pyro model of items: a function of rows and nodes, perhaps with options such as those of `logistic_model`.
 ItemModel = Callable[..., Any]
@@ -317,7 +317,7 @@ def trace_model(
     drawn, trace = trace_sites(model, rows, nodes)
     observed = observed_site(trace)
     row, infer = observed["fn"], observed["infer"]
-    sites = (*COLUMNS, COMMON_SLOPE, SPECIFIC_SLOPE)
+    sites = (*COLUMNS, COMMON_SLOPE)
     unknown = set[str]() if row.on_logits else set(drawn) - set(sites)  # items in categories have sites of any names
     if (not drawn and infer.get(KNOWN) is None) or unknown:
         raise NotImplementedError(f"the model draws {', '.join(drawn)}; expected some of {', '.join(sites)} alone")

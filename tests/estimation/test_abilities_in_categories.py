@@ -1,0 +1,235 @@
+"""Several abilities and testlets of items in categories: the likelihood, its Hessian, two categories, recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from irtbench.data.input_error import InputError
+from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
+from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
+
+Fitted = FactorModel | BifactorModel
+TESTLETS = ["a", "a", "a", "b", "b", "b", None]
+STEPS = np.array([-1.0, 0.2, 1.1])
+
+
+def graded(z: NDArray[np.float64], rng: np.random.Generator, missing: float = 0.0) -> NDArray[np.float64]:
+    """Grades 0 to 3 of a graded response model with these slopes times abilities."""
+    grades = (z[:, :, None] + rng.logistic(size=(*z.shape, 1)) > STEPS).sum(axis=2).astype(float)
+    grades[rng.random(z.shape) < missing] = np.nan
+    return grades
+
+
+def of_testlets(n: int, *, seed: int, missing: float = 0.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Grades of seven items, and general abilities."""
+    rng = np.random.default_rng(seed)
+    theta, own = rng.normal(size=(n, 1)), rng.normal(size=(n, 2))
+    z = 1.4 * theta + 1.2 * np.column_stack([own[:, [0, 0, 0, 1, 1, 1]], np.zeros(n)])
+    return graded(z, rng, missing), theta[:, 0]
+
+
+def of_two_abilities(n: int, *, seed: int, missing: float = 0.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Grades of eight items, and slopes: three on each of two abilities, two on both."""
+    rng, slopes = np.random.default_rng(seed), np.zeros((8, 2))
+    slopes[:5, 0], slopes[3:, 1] = 1.5, 1.2
+    return graded(rng.normal(size=(n, 2)) @ slopes.T, rng, missing), slopes
+
+
+def probabilities(kind: str, z: Tensor, d: Tensor) -> Tensor:
+    """Of each category by its formula, at slopes times abilities of shape (n,); shape (n_categories, n)."""
+    if kind == "grm":
+        at_least = 1 / (1 + torch.exp(-(z + d[:, None])))
+        return -torch.cat([torch.ones_like(z)[None], at_least, torch.zeros_like(z)[None]]).diff(dim=0)
+    odds = torch.exp(torch.arange(len(d) + 1)[:, None] * z + torch.cat([torch.zeros(1), d])[:, None])
+    return odds / odds.sum(dim=0)
+
+
+def row_likelihoods(kind: str, grades: NDArray[np.float64], z: Tensor, d: Tensor) -> Tensor:
+    """Likelihood of some items' responses at nodes, (n_respondents, n_nodes), z of shape (n_nodes, n_items)."""
+    found = torch.ones(len(grades), len(z), dtype=torch.float64)
+    for j in range(grades.shape[1]):
+        of_category = torch.cat([probabilities(kind, z[:, j], d[j]), torch.ones(1, len(z))])  # the last: missing
+        found = found * of_category[np.nan_to_num(grades[:, j], nan=len(d[j]) + 1).astype(int)]
+    return found
+
+
+def by_hand(fitted: Fitted, kind: str, grades: NDArray[np.float64], x: Tensor) -> Tensor:
+    """The log-likelihood by a grid, at slopes and intercepts as they are read."""
+    axis = torch.linspace(-6.5, 6.5, 40, dtype=torch.float64)
+    weight = torch.softmax(-(axis**2) / 2, dim=0)
+    slopes, d, both = x[:, :2], x[:, 2:], torch.cartesian_prod(axis, axis)
+    if isinstance(fitted, FactorModel):
+        return (row_likelihoods(kind, grades, both @ slopes.T, d) @ torch.outer(weight, weight).flatten()).log().sum()
+    at_general = torch.ones(len(grades), len(axis), dtype=torch.float64)
+    for name in (*fitted.names, None):
+        mine = [j for j, own in enumerate(fitted.testlets) if own == name]
+        within = row_likelihoods(kind, grades[:, mine], both @ slopes[mine].T, d[mine])
+        at_general = at_general * (within.unflatten(1, (len(axis), len(axis))) @ weight)
+    return (at_general @ weight).log().sum()
+
+
+def pattern() -> NDArray[np.bool_]:
+    return of_two_abilities(10, seed=0)[1] == 0
+
+
+CASES: dict[str, tuple[str, Callable[..., Fitted], float]] = {
+    "two abilities, grm": ("grm", lambda x: fit_factors(x, 2, models="grm", zero_loadings=pattern()), 0.0),
+    "two abilities, gpcm, missing": ("gpcm", lambda x: fit_factors(x, 2, models="gpcm", zero_loadings=pattern()), 0.2),
+    "testlets, grm, missing": ("grm", lambda x: fit_bifactor(x, TESTLETS, models="grm"), 0.2),
+    "testlets, gpcm": ("gpcm", lambda x: fit_bifactor(x, TESTLETS, models="gpcm"), 0.0),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_likelihood_and_its_hessian_are_those_by_hand(case: str) -> None:
+    kind, fit, missing = CASES[case]
+    drawn = of_testlets if case.startswith("testlets") else of_two_abilities
+    grades = drawn(400, seed=1, missing=missing)[0]
+    grades = grades[~np.isnan(grades).all(axis=1)]
+    fitted = fit(grades)
+    assert fitted.converged
+    assert fitted.covariance is not None
+    x = torch.from_numpy(np.column_stack([fitted.slopes, fitted.intercepts]))
+    # nodes without mass are left out of a lattice, 1e-7 a response at most: the error that the fit reports
+    assert fitted.integration_error < 2e-7
+    error = 1.05 * fitted.integration_error * np.isfinite(grades).sum() + 1e-6
+    assert fitted.log_likelihood == pytest.approx(float(by_hand(fitted, kind, grades, x)), abs=error)
+    free = torch.ones_like(x, dtype=torch.bool)
+    free[:, :2] = x[:, :2] != 0
+
+    def at(values: Tensor) -> Tensor:
+        return by_hand(fitted, kind, grades, x.masked_scatter(free, values))
+
+    hessian = torch.autograd.functional.hessian(at, x[free])
+    variances = torch.linalg.inv(-hessian).diagonal()
+    found = torch.from_numpy(np.diagonal(fitted.covariance, axis1=1, axis2=2).copy())
+    # of several abilities standard errors are on nodes further apart than the log-likelihood
+    torch.testing.assert_close(found[free], variances, rtol=1e-4 if isinstance(fitted, BifactorModel) else 2e-3, atol=0)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("model", ["grm", "gpcm"])
+@pytest.mark.parametrize("testlets", [False, True])
+def test_two_categories_are_right_and_wrong(model: str, missing: float, testlets: bool) -> None:
+    grades = (of_testlets if testlets else of_two_abilities)(400, seed=2, missing=missing)[0]
+    right = np.where(np.isnan(grades), np.nan, grades > 1)
+    right = right[~np.isnan(right).all(axis=1)]
+    one: Fitted
+    other: Fitted
+    if testlets:
+        one, other = (
+            fit_bifactor(right, TESTLETS, models=kind, specific_slopes="equal", tolerance=1e-6)
+            for kind in ("2pl", model)
+        )
+    else:
+        one, other = (
+            fit_factors(right, 2, models=kind, zero_loadings=pattern(), tolerance=1e-6) for kind in ("2pl", model)
+        )
+    assert one.converged
+    assert other.converged
+    # nodes are placed where steps have led, and the integral is right to 1e-7 a response or so
+    assert other.log_likelihood == pytest.approx(one.log_likelihood, rel=2e-8)
+    assert one.covariance is not None
+    assert other.covariance is not None
+    # a step ends at a millionth of a standard error, of which there are .1 in these units
+    np.testing.assert_allclose(other.slopes, one.slopes, atol=1e-6)
+    np.testing.assert_allclose(other.intercept, one.intercept, atol=1e-6)
+    np.testing.assert_allclose(other.covariance, one.covariance, rtol=1e-4, atol=1e-6)
+    assert other.n_parameters == one.n_parameters
+
+
+def test_labels_long_tables_and_blocks_give_the_same_fit() -> None:
+    grades = of_two_abilities(300, seed=3, missing=0.1)[0]
+    table = pd.DataFrame(grades, columns=[f"i{j}" for j in range(8)], index=[f"p{i}" for i in range(300)])
+    words = ["poor", "fair", "good", "best"]
+    labels = table.apply(lambda column: column.map(lambda grade: None if np.isnan(grade) else words[int(grade)]))
+    long = table.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id")
+    long = long.dropna().rename(columns={"value": "response"})
+    zeros = np.zeros((8, 2), dtype=bool)
+    zeros[:4, 1], zeros[4:, 0] = True, True
+    fits = [
+        fit_factors(table, 2, models="grm", zero_loadings=zeros),
+        fit_factors(labels, 2, models="grm", levels=words, zero_loadings=zeros),
+        fit_factors(long, 2, models="grm", zero_loadings=zeros),
+    ]
+    scores = [factor_scores(fit, own) for fit, own in zip(fits, (table, labels, long), strict=True)]
+    for fit, own in zip(fits[1:], scores[1:], strict=True):
+        np.testing.assert_allclose(fit.slopes, fits[0].slopes, atol=1e-9)
+        places = own.set_index("respondent_id").loc[scores[0]["respondent_id"], ["theta_1", "se_2"]]
+        np.testing.assert_allclose(places, scores[0][["theta_1", "se_2"]], atol=1e-9)
+    assert fits[1].categories[0] == tuple(words)
+    assert fits[0].nodes.startswith("2 blocks")
+
+
+def test_the_table_has_steps_slopes_and_their_errors() -> None:
+    grades = of_testlets(400, seed=4)[0]
+    fitted = fit_bifactor(grades, TESTLETS, models={f"item{j + 1}": "gpcm" if j % 2 else "grm" for j in range(7)})
+    table = fitted.table()
+    assert list(table["model"][:2]) == ["grm", "gpcm"]
+    wanted = ["n_categories", "step_1", "step_3", "se_step_1", "n_responses", "testlet", "slope_specific"]
+    assert set(wanted) < set(table.columns)
+    # a step of a graded item on the general ability, at the mean of the testlet's own
+    np.testing.assert_allclose(table.loc[0, "step_2"], -fitted.intercepts[0, 1] / fitted.slopes[0, 0])
+    assert fitted.summary()["model"] == "bifactor"
+    assert fitted.summary()["models"] == ["gpcm", "grm"]
+    assert fitted.n_parameters == 7 + 21 + 6
+    scores = bifactor_scores(fitted, grades)
+    assert list(scores.columns[:4]) == ["respondent_id", "n_items", "n_correct", "accuracy"]
+    assert list(scores["n_correct"]) == list(grades.sum(axis=1))
+
+
+def test_models_of_one_ability_and_repeated_grades_are_refused() -> None:
+    grades = of_two_abilities(50, seed=5)[0]
+    with pytest.raises(InputError, match="nominal is of one ability"):
+        fit_factors(grades, 2, models="nominal")
+    with pytest.raises(InputError, match="3pl is of one ability"):
+        fit_factors(grades > 1, 2, models="3pl")
+    with pytest.raises(InputError, match="pcm is of one ability"):
+        fit_bifactor(grades, ["a"] * 4 + ["b"] * 4, models="pcm")
+    twice = pd.DataFrame({"respondent_id": [*range(20)] * 4, "item_id": ["i", "j"] * 40, "response": [0, 1, 2, 0] * 20})
+    with pytest.raises(InputError, match="several to an item by one respondent"):
+        fit_factors(twice, 1, models="grm")
+
+
+@pytest.mark.slow
+def test_graded_testlets_are_recovered_within_their_errors() -> None:
+    apart, inside = [], []
+    for seed in range(12):
+        grades, theta = of_testlets(800, seed=100 + seed)
+        fitted = fit_bifactor(grades, TESTLETS, models="grm")
+        assert fitted.converged
+        errors = fitted.standard_errors()
+        apart.append((fitted.slopes[:, 0] - 1.4) / errors["slope_general"])
+        apart.append((fitted.slopes[:6, 1] - 1.2) / errors["slope_specific"][:6])
+        apart.append((fitted.intercept + STEPS[0]) / errors["intercept"])
+        scores = bifactor_scores(fitted, grades)
+        inside.append(np.mean(np.abs(scores["theta"] - theta) < 1.96 * scores["se"]))
+    standard = np.concatenate(apart)
+    # 240 of them: their mean has a standard error of .065 or so, their standard deviation one of .05
+    assert abs(standard.mean()) < 0.2
+    assert standard.std() == pytest.approx(1.0, abs=0.15)
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.01)
+
+
+@pytest.mark.slow
+def test_slopes_of_grades_on_two_abilities_are_recovered_within_their_errors() -> None:
+    apart, slopes = [], of_two_abilities(10, seed=0)[1]
+    for seed in range(12):
+        grades = of_two_abilities(800, seed=200 + seed, missing=0.1)[0]
+        grades = grades[~np.isnan(grades).all(axis=1)]
+        fitted = fit_factors(grades, 2, models="grm", zero_loadings=slopes == 0)
+        assert fitted.converged
+        errors = fitted.standard_errors()
+        own = np.column_stack([errors["slope_1"], errors["slope_2"]])
+        apart.append(((fitted.slopes - slopes) / own)[slopes != 0])
+        apart.append((fitted.intercept + STEPS[0]) / errors["intercept"])
+    standard = np.concatenate(apart)
+    assert abs(standard.mean()) < 0.2
+    assert standard.std() == pytest.approx(1.0, abs=0.15)
