@@ -19,6 +19,7 @@ from irtbench.data.place import address_of, keep_credentials
 from irtbench.data.screening import ScreeningSettings
 from irtbench.estimation.settings import FitSettings
 from irtbench.evaluation.agreement import Agreement
+from irtbench.models.item_models.named import IN_CATEGORIES
 from irtbench.scoring.ability import Method
 from irtbench.scoring.item_error import ItemError
 from irtbench.scoring.percentiles import Norm
@@ -86,6 +87,8 @@ class DataSettings(Settings):
         for the answers and for the systems of ``[score]``.
     threshold
         For scores that are not 1 or 0: right where score >= threshold.
+    levels
+        Of grades that are labels: all in order, the lowest first.
     metric
         The score or question to take where a file has several; of a folder each file takes the first that it has.
     errored
@@ -112,6 +115,7 @@ class DataSettings(Settings):
     respondent_columns: dict[str, str] = field(default_factory=dict)
     trials: Literal["count", "error", "first", "last", "mean", "majority", "any"] = "count"
     threshold: float | None = None
+    levels: tuple[str, ...] = ()
     metric: tuple[str, ...] = ()
     errored: Literal["missing", "wrong"] = "missing"
     join: Literal["id", "hash"] | None = None
@@ -271,7 +275,10 @@ class OutputSettings(Settings):
 
 @dataclass(frozen=True)
 class StudyFile(Settings):
-    """A study file's settings, one field a table; paths are resolved against the file's folder."""
+    """A study file's settings, one field a table; paths are resolved against the file's folder.
+
+    Where ``[model] kind`` is one of items in categories it is ``grades``, and responses are grades.
+    """
 
     path: Path
     study: StudySettings
@@ -286,9 +293,14 @@ class StudyFile(Settings):
     output: OutputSettings
     forms: FormWishes | None = None
     card: DataCard | None = None
+    grades: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.grades is not None:
+            self._check_grades(self.grades)
+        elif self.data.levels:
+            raise InputError(f"{self.path}: data.levels: go with grades; expected model.kind grm, gpcm, pcm or rsm too")
         if self.model.priors.upper is not None:
             raise InputError(
                 f"{self.path}: model.kind: items with upper asymptotes go with fit, score and diagnose alone; expected "
@@ -299,6 +311,28 @@ class StudyFile(Settings):
                 f"{self.path}: score.item_error: {self.score.item_error} needs the items' standard errors; "
                 "expected model.standard_errors = true"
             )
+
+    def _check_grades(self, kind: str) -> None:
+        """Refuse what items in categories do not go with."""
+        usual = replace(
+            FitSettings(), prior=self.model.prior, device=self.model.device, n_nodes=self.model.n_nodes,
+            standard_errors=self.model.standard_errors,
+        )  # fmt: skip
+        for wrong, place, why in (
+            (kind == "nominal", "model.kind", "nominal: its categories have no order, which item statistics need; "
+             "expected grm, gpcm, pcm or rsm"),
+            (self.data.content != "responses", "data.content", 'answers have no grades; expected "responses"'),
+            (self.data.threshold is not None, "data.threshold", "makes grades right or wrong; expected none with them"),
+            (self.model.prior not in (None, "none", "weak"), "model.prior", "expected none or weak of grades"),
+            (self.model != usual, "model", f"kind {kind} goes with prior, n_nodes, standard_errors and device alone"),
+            (self.pruning.compare_factors, "pruning.compare_factors", "models of several abilities are of right and "
+             "wrong; expected false with grades"),
+            (self.study.screening_effect, "study.screening_effect", "is of right and wrong; expected false of grades"),
+            (self.screening.chance_level is not None, "screening.chance_level", "grades are not right by chance; "
+             "expected none"),
+        ):  # fmt: skip
+            if wrong:
+                raise InputError(f"{self.path}: {place}: {why}")
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -331,7 +365,7 @@ def read_study(path: Path) -> StudyFile:
 
 def study_from(tables: Mapping[str, Any], path: Path) -> StudyFile:
     """Check the tables of a study file, and find the files it names; see `read_study`."""
-    known = [f.name for f in fields(StudyFile) if f.name != "path"]
+    known = [f.name for f in fields(StudyFile) if f.name not in ("path", "grades")]
     for name, table in tables.items():
         if name not in known:
             raise InputError(f"{path}: [{name}]: unknown table; expected one of {', '.join(known)}")
@@ -343,6 +377,9 @@ def study_from(tables: Mapping[str, Any], path: Path) -> StudyFile:
     def section(cls: type[Section], name: str) -> Section:
         return read_section(path, name, tables.get(name, {}), cls)
 
+    model, grades = tables.get("model", {}), None
+    if model.get("kind") in IN_CATEGORIES:
+        grades, tables = model["kind"], {**tables, "model": {key: model[key] for key in model if key != "kind"}}
     data = section(DataSettings, "data")
     score = section(ScoreSettings, "score")
     output = section(OutputSettings, "output")
@@ -369,6 +406,7 @@ def study_from(tables: Mapping[str, Any], path: Path) -> StudyFile:
         output=OutputSettings(output.directory and folder / output.directory),
         forms=section(FormWishes, "forms") if "forms" in tables else None,
         card=_titled(section(DataCard, "card"), study) if "card" in tables else None,
+        grades=grades,
     )
 
 

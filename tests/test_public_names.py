@@ -81,7 +81,8 @@ INNER_FILES = {
     "building": "accuracy_form binary_program checkpoint form_program item_pool removals",
     "scoring": "modal part_scores",
     "evaluation": "",
-    "study": "biased_items diagnosis explained_items fitted_scale screened_crowd study_data study_template systems",
+    "study": "biased_items diagnosis explained_items fitted_scale screened_crowd study_data study_fit study_template "
+    "systems",
 }
 
 

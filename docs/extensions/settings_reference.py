@@ -16,13 +16,14 @@ from irtbench.building.prune_rules import PruneRules
 from irtbench.config import PRESETS, StudyFile
 from irtbench.data.checked_settings import Range, Settings
 
+NO_TABLES = ("path", "grades")  # the latter is [model] kind, of grades
 WORDS = {bool: "true or false", str: "text", int: "whole number", float: "number", Path: "path"}
 
 
 def tables() -> dict[str, type[Settings]]:
     """The tables of a study file and the settings that each is read into, in the order in which they are written."""
     hints = get_type_hints(StudyFile)
-    return {f.name: _settings_in(hints[f.name])[0] for f in fields(StudyFile) if f.name != "path"}
+    return {f.name: _settings_in(hints[f.name])[0] for f in fields(StudyFile) if f.name not in NO_TABLES}
 
 
 def inner_tables(cls: type[Settings], path: str) -> dict[str, type[Settings]]:

@@ -14,7 +14,13 @@ from irtbench.analysis.time_left import time_left
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.local_dependence import LocalDependence, expected_tables, observed_tables, pearson_x2
+from irtbench.diagnostics.local_dependence import (
+    LocalDependence,
+    expected_tables,
+    observed_tables,
+    pearson_x2,
+    tables_of_categories,
+)
 from irtbench.diagnostics.posterior_scores import Residuals, fine_enough
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
@@ -135,7 +141,7 @@ def with_bootstrap(
     >>> bool(found.p_bootstrap.min() >= 1 / 20)
     True
     """
-    responses, items = responses_and_items(responses, items)
+    responses, items = responses_and_items(responses, items, categories=True)
     if n_samples < FEWEST_SAMPLES:
         raise InputError(f"local dependence: bootstrap needs at least {FEWEST_SAMPLES} samples but got {n_samples}")
     population = normal_grid() if quadrature is None else quadrature
@@ -145,6 +151,8 @@ def with_bootstrap(
         return Residuals.of_items(of, fitted, fine_enough(population, fitted))
 
     def statistic(of: ResponseMatrix, fitted: ItemParameters) -> NDArray[np.float64]:
+        if of.observed.all() and fitted.categories is not None:
+            return tables_of_categories(of, fitted.categories, population).x2
         if of.is_complete:
             return pearson_x2(observed_tables(of), expected_tables(of, fitted, population))
         return np.where(found.n_respondents > 0, residuals(of, fitted).pairs()[first, second] ** 2, np.nan)

@@ -15,6 +15,8 @@ import pandas as pd
 
 from irtbench.data.place import read_sealed, write_sealed
 from irtbench.data.responses import ResponseMatrix, Responses, hash_of
+from irtbench.models.item_models.item_model import ItemModel
+from irtbench.models.item_models.named import MODELS
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +73,8 @@ def to_plain(value: Any) -> Any:
         return None
     if type(value) in PLAIN:
         return value
+    if isinstance(value, ItemModel):
+        return value.name
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, pd.DataFrame):
@@ -104,6 +108,8 @@ def from_plain(hint: Any, value: Any) -> Any:
         if value is None:
             return None
         hint = next(choice for choice in get_args(hint) if choice is not type(None))
+    if hint is ItemModel:
+        return MODELS[value]
     if hint is pd.DataFrame:
         return pd.DataFrame(value)
     if isinstance(hint, type) and issubclass(hint, Enum | Path):

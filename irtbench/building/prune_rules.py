@@ -52,7 +52,8 @@ class PruneRules(Settings):
         scales of fewer than 60 items with fewer than twenty to leave lose `at_once` a round. 0: never more than
         `at_once`.
     min_communality
-        Items with h2 = a^2 / (a^2 + 1.702^2) below this are dropped; .15 is a slope of .715.
+        Items with h2 = a^2 / (a^2 + 1.702^2) below this are dropped; .15 is a slope of .715. Of partial credit h2 is
+        the share of the score's variance that ability explains.
     drop_negative_slopes
         Whether items with a negative slope are dropped.
     max_share_runaway

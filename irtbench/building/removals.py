@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from irtbench.building.prune_rules import PruneRules
 from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.diagnostics.item_fit import ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence
 from irtbench.estimation.fitted import FittedModel
+from irtbench.models.item_models.partial_credit import PartialCredit
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.quadrature import normal_population
 
 Answered = TypeVar("Answered", bound=Responses)
 NORMAL_OGIVE = 1.702  # logistic slopes divided by this are those of the normal ogive
@@ -117,17 +120,16 @@ class Removable:
 def flat_or_reversed(
     items: ItemParameters, removable: Removable, *, sd: float = 1.0, beside_guessing: ItemParameters | None = None
 ) -> list[Removal]:
-    """Items with a negative slope or a communality h2 = a^2 / (a^2 + 1.702^2) under the limit, the worst first.
+    """Items with a negative slope or a communality under the limit, see `communalities`, the worst first.
 
-    ``sd`` is the population's standard deviation, in which the slope of the communality is expressed; with
-    ``beside_guessing``, the items of a 3PL, it is the slope of these.
+    ``sd`` is the population's standard deviation; with ``beside_guessing``, the items of a 3PL, the communality is
+    theirs.
     """
     removals, rules = [], removable.rules
-    slopes = dict(zip(items.item_ids, items.discrimination.tolist(), strict=True))
-    by = beside_guessing or items
-    steepness = dict(zip(by.item_ids, by.discrimination.tolist(), strict=True))
+    slopes, by = dict(zip(items.item_ids, items.discrimination.tolist(), strict=True)), beside_guessing or items
+    shares = dict(zip(by.item_ids, communalities(by, sd).tolist(), strict=True))
     for item, a in sorted(slopes.items(), key=lambda entry: entry[1]):
-        h2 = (sd * steepness[item]) ** 2 / ((sd * steepness[item]) ** 2 + NORMAL_OGIVE**2)
+        h2 = shares[item]
         if item not in removable:
             continue
         if rules.drop_negative_slopes and a < 0:
@@ -135,6 +137,22 @@ def flat_or_reversed(
         elif rules.min_communality is not None and h2 < rules.min_communality:
             removals.append(removable.take(item, "low_communality", "communality", h2))
     return removals
+
+
+def communalities(items: ItemParameters, sd: float) -> NDArray[np.float64]:
+    """Of each item h2 = a^2 / (a^2 + 1.702^2), the slope in standard deviations of ability.
+
+    The slope of partial credit is that from one category to the next, which says less the more categories there are: h2
+    is then the share of the score's variance that ability explains, var E(x | theta) / var(x).
+    """
+    h2 = (sd * items.discrimination) ** 2 / ((sd * items.discrimination) ** 2 + NORMAL_OGIVE**2)
+    if (own := items.categories) is None:
+        return h2
+    population = normal_population(0.0, sd)
+    mean, variance, _ = own.score_moments(population.nodes)
+    within, between = population.weights @ variance, population.weights @ (mean - population.weights @ mean) ** 2
+    partial = [isinstance(model, PartialCredit) for model in own.models]
+    return np.where(partial, between / (between + within), h2)
 
 
 def worst_fitting(fits: ItemFit, removable: Removable) -> list[Removal]:

@@ -11,7 +11,7 @@ from functools import partial
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 import typer
@@ -20,7 +20,7 @@ import irtbench
 from irtbench.cli.build_study import StudyToBuild
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.form import numbered
-from irtbench.cli.options import AllowAddress, Cache, SampleToPrune
+from irtbench.cli.options import AllowAddress, Cache, Levels, SampleToPrune, levels_of
 from irtbench.cli.output import Shown, Words, next_command
 from irtbench.cli.result_files import OF_STUDY, output_file, output_folder, unfinished_folder
 from irtbench.cli.score import scores_in_words
@@ -35,7 +35,9 @@ SCORED_NEXT = "average.csv"  # of the systems
 
 @command(*OF_STUDY, *CONTROL_FILES, output=None, fits=True)
 def build(
-    study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study's settings.")],
+    study_file: Annotated[
+        Path, typer.Argument(metavar="STUDY.toml", help="The study's settings, or a table of grades with --model.")
+    ],
     run: Run,
     output: Annotated[
         Path | None,
@@ -44,6 +46,11 @@ def build(
     sample: SampleToPrune = None,
     cache: Cache = None,
     allow_address: AllowAddress = [],  # noqa: B006 - typer copies it
+    model: Annotated[
+        Literal["grm", "gpcm", "pcm", "rsm"] | None,
+        typer.Option("--model", help="Of a table of grades in place of a study file: one scale of all items."),
+    ] = None,
+    levels: Levels = None,
     seed: Annotated[
         int | None, typer.Option("--seed", help="Instead of the study's own seed.", min=0, max=2**32 - 1)
     ] = None,
@@ -59,6 +66,10 @@ def build(
     Where the rules compare factors, checks.json too; with study.screening_effect, screening_effect.csv and
     items_effect.csv.
 
+    Grades, ratings and partial credit are built in their categories: ``[model] kind`` grm, gpcm, pcm or rsm in the
+    study file, or without one `irtbench build GRADES.csv --model grm -o DIR`, with the rest as a study file has it
+    unless it says otherwise.
+
     A run that was interrupted goes on from its last finished step when it is started again with the same data and
     settings.
 
@@ -71,7 +82,9 @@ def build(
     """
     # torch and matplotlib take seconds to import, and `irtbench --help` needs neither
 
-    settings = irtbench.read_study(study_file)
+    settings = grades_alone(study_file, model, levels) if model else irtbench.read_study(study_file)
+    if levels is not None and model is None:
+        raise InputError("--levels: go with --model; expected data.levels in a study file")
     if seed is not None:
         settings = replace(settings, study=replace(settings.study, seed=seed))
     target = output or settings.output.directory
@@ -84,6 +97,17 @@ def build(
         study.follow()
         return Outcome(json=None)
     return controlled(study, target, run) if control else built(study, target, run)
+
+
+def grades_alone(file: Path, model: str, levels: str | None) -> irtbench.StudyFile:
+    """The study of a table of grades whose settings are the usual ones."""
+    from irtbench.config import study_from
+
+    data = {"answers": str(file.resolve()), "content": "responses", "levels": list(levels_of(levels))}
+    return study_from(
+        {"study": {"title": file.name.split(".")[0]}, "data": data, "scales": {"by": "none"}, "model": {"kind": model}},
+        file,
+    )
 
 
 def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("NEW.csv")) -> Outcome:

@@ -15,12 +15,11 @@ from typer.core import TyperCommand
 import irtbench
 from irtbench.data.how_to_read import FormatName
 from irtbench.data.input_error import InputError
+from irtbench.models.item_models.named import IN_CATEGORIES as IN_CATEGORIES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-IN_CATEGORIES = ("grm", "gpcm", "pcm", "rsm", "nominal")  # models
 
 Responses = Annotated[
     Path,

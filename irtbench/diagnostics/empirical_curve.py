@@ -79,7 +79,8 @@ def empirical_curve(
     model's curve is there because the responses ask for it. lambda maximises the marginal likelihood of f; the band
     is f +- z sd from f's posterior, carried to the scale of shares.
 
-    Of several trials each is a response.
+    Of several trials each is a response. Of items in categories x is the share of the item's points, whose variance is
+    at most that of right and wrong: the band is at least as wide as it should be.
 
     Abilities estimated from the same responses hold a little of the item itself, more so where items are few.
 
@@ -118,7 +119,7 @@ def empirical_curve(
     1   0.00        0.67   0.59   0.75      0.61
     2   1.59        0.98   0.91   1.00      0.94
     """
-    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     check_items_agree(responses, items)
     theta = check_theta(theta, responses)
     if item_id not in items.item_ids:
@@ -126,6 +127,8 @@ def empirical_curve(
     demand_share("empirical curve: level", level)
     alone = responses.select_items([item_id])
     answers, trials = alone.correct[:, 0], alone.n_trials[:, 0]
+    if items.categories is not None:
+        answers, trials = alone.shares[:, 0], alone.observed[:, 0].astype(np.float64)
     answered = trials > 0
     abilities = theta[answered]
     if abilities.size == 0 or np.ptp(abilities) == 0:

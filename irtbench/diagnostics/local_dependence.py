@@ -170,7 +170,7 @@ def local_dependence(
     first, second = np.triu_indices(responses.n_items, 1)
     population = normal_grid() if quadrature is None else quadrature
     if items.categories is not None:
-        tables = _tables_of_categories(responses, items.categories, population)
+        tables = tables_of_categories(responses, items.categories, population)
     else:
         observed, expected = observed_tables(responses), expected_tables(responses, items, population)
         g2 = 2 * rel_entr(observed, expected).sum(axis=0)
@@ -218,7 +218,7 @@ class PairTables:
     fewer: NDArray[np.float64] | np.float64
 
 
-def _tables_of_categories(responses: ResponseMatrix, items: CategoryParameters, population: Quadrature) -> PairTables:
+def tables_of_categories(responses: ResponseMatrix, items: CategoryParameters, population: Quadrature) -> PairTables:
     """The tables of all categories of one item by all of another; associated by gamma."""
     pairs, chosen = np.triu_indices(items.n_items, 1), items.chosen(responses.correct)
     p, answered = np.exp(items.log_probabilities(population.nodes)), responses.observed.astype(np.float64)

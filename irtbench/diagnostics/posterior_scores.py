@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irtbench.data.responses import ResponseMatrix
+from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import information, log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, refine
@@ -45,6 +46,11 @@ class Residuals:
         Of the population at the nodes, shape (n_nodes,).
     mass
         Posterior, shape (n_respondents, n_nodes).
+    categories
+        Of items in categories 0, 1, ..., of which each response is one, ``correct`` is the category, n is 1 and P the
+        expected one; None for right and wrong.
+    nodes
+        Abilities at which these have expectations, shape (n_nodes,); None without.
     """
 
     correct: Array
@@ -53,6 +59,8 @@ class Residuals:
     log_q: Array
     log_weights: Array
     mass: Array
+    categories: CategoryParameters | None = None
+    nodes: Array | None = None
 
     @classmethod
     def of(cls, correct: Array, n: Array, log_p: Array, log_q: Array, log_weights: Array) -> Residuals:
@@ -63,18 +71,29 @@ class Residuals:
     @classmethod
     def of_items(cls, responses: ResponseMatrix, items: ItemParameters, grid: Quadrature) -> Residuals:
         """Of responses to items of one ability."""
+        if (own := items.categories) is not None:
+            mass = normalise(own.log_likelihood(responses.correct, grid.nodes) + grid.log_weights)[0]
+            values, asked = np.nan_to_num(responses.correct), responses.observed.astype(np.float64)
+            with np.errstate(divide="ignore"):
+                log_expected = np.log(own.expected_score(grid.nodes).T)
+            return cls(
+                values, asked, log_expected, np.zeros_like(log_expected), grid.log_weights, mass, own, grid.nodes
+            )
         log_p, log_q = log_icc(grid.nodes, items)
         return cls.of(np.nan_to_num(responses.correct), responses.n_trials, log_p.T, log_q.T, grid.log_weights)
 
     @cached_property
     def p(self) -> Array:
-        """Probability of a right response at the nodes, shape (n_items, n_nodes)."""
+        """Probability of a right response, or the expected category, at the nodes, shape (n_items, n_nodes)."""
         return np.exp(self.log_p)
 
     def draw(self, rng: np.random.Generator) -> Array:
-        """Numbers right of respondents with abilities from these posteriors who are asked the same."""
+        """Numbers right, or categories, of respondents with abilities from these posteriors who are asked the same."""
         node = (self.mass.cumsum(axis=1) < rng.random((len(self.mass), 1))).sum(axis=1)
-        p, asked = self.p.T[np.minimum(node, self.mass.shape[1] - 1)], self.n > 0
+        node = np.minimum(node, self.mass.shape[1] - 1)
+        if self.categories is not None and self.nodes is not None:
+            return every_category(self.categories, self.nodes[node], self.n > 0, rng)
+        p, asked = self.p.T[node], self.n > 0
         drawn = np.zeros(self.n.shape)
         if self.n.max(initial=0) <= 1:
             drawn[asked] = rng.random(int(asked.sum())) < p[asked]
@@ -122,6 +141,26 @@ class Residuals:
             n = self.n.T @ self.n
             mean = (self.n * (self.mass @ self.p.T)).T @ self.n / n
             return (product / n - mean * mean.T) / np.sqrt(mean * (1 - mean) * mean.T * (1 - mean.T))
+
+
+def every_category(
+    items: CategoryParameters, theta: Array, asked: NDArray[np.bool_], rng: np.random.Generator
+) -> Array:
+    """Categories drawn at these abilities; each is given once at least, as in the data, from which they are known.
+
+    One that nobody drew is that of a respondent who was asked, with chances as its probabilities.
+    """
+    drawn = items.draw(theta, rng=rng).astype(np.float64)
+    for j, p in enumerate(items.probabilities(theta)):
+        n = np.bincount(drawn[asked[:, j], j].astype(np.int64), minlength=p.shape[1])
+        for k in np.flatnonzero(n == 0):
+            free = asked[:, j] & (n[drawn[:, j].astype(np.int64)] > 1)
+            if free.any():
+                chosen = rng.choice(len(theta), p=p[:, k] * free / (p[:, k] * free).sum())
+                n[int(drawn[chosen, j])] -= 1
+                n[k] += 1
+                drawn[chosen, j] = k
+    return drawn
 
 
 Scores = Callable[[Residuals], Iterator[Array]]  # of some respondents at a time, shape (n_items, rows, n_scores)

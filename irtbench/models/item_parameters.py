@@ -251,7 +251,7 @@ class ItemParameters(Drawn):
 
     def table(self) -> pd.DataFrame:
         """One row an item: the parameters and their standard errors, as items.csv has them."""
-        if self.categories is not None:  # a nominal item has no slope and difficulty of its own
+        if self.categories is not None and self.n_items:  # a nominal item has no slope and difficulty of its own
             found = self.categories.table()
             for place, (name, values) in enumerate(
                 {"discrimination": self.discrimination, "difficulty": self.difficulty}.items(), start=4

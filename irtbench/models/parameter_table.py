@@ -188,9 +188,12 @@ def parameter_table(items: ParametersLike, responses: ResponsesLike | Responses)
     0   item1   2pl        -1.0            3            0.666667
     1   item2   2pl         1.0            2            0.500000
     """
-    items = as_parameters(items, upper_asymptotes=True)
+    items = as_parameters(items, upper_asymptotes=True, categories=True)
     data = as_any_responses(responses).select_items(items.item_ids)
-    return items.table().assign(n_responses=data.n_by_item, proportion_correct=data.proportion_correct())
+    n = data.n_by_item
+    if items.categories is not None and isinstance(data, ResponseMatrix):  # of which each is one, of several points
+        n = data.observed.sum(axis=0)
+    return items.table().assign(n_responses=n, proportion_correct=data.proportion_correct())
 
 
 def read_parameters(

@@ -125,12 +125,13 @@ def items_of_study(
 
 def _add_curves(drawn: dict[str, dict[str, Any]], fit: LastFit) -> None:
     observed = fit.observed
-    lower, upper = wilson_interval(observed.n_correct, observed.n)
+    top = 1 if fit.items.categories is None else fit.items.categories.top  # of which each response is one
+    lower, upper = wilson_interval(observed.n_correct / top, observed.n / top)
     theta = np.round(100 * observed.theta)
     shares = np.round(1000 * np.stack([observed.share, lower, upper]))
     curves = np.column_stack([fit.items.discrimination, fit.items.difficulty, fit.items.guessing])
     for j, item in enumerate(fit.items.item_ids):
-        if np.isfinite(curves[j]).all():
+        if fit.items.categories is None and np.isfinite(curves[j]).all():
             drawn[item]["curve"] = [float(f"{value:.4g}") for value in curves[j]]
         drawn[item]["groups"] = [
             [int(theta[g, j]), *(int(share) for share in shares[:, g, j])] for g in np.flatnonzero(observed.n[:, j])

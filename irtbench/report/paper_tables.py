@@ -203,7 +203,8 @@ def item_status_table(scales: Sequence[ScaleStudy], items: ItemTable) -> pd.Data
         fitted = [*removed_parameters(scale.pruning), remaining_parameters(scale)]
         parameters = pd.concat([scale.parameters(each) for each in fitted])
         table = pd.DataFrame({"item_id": scale.responses.item_ids}).merge(parameters, on="item_id", how="left")
-        table["guessing"] = table["guessing"].where(table["model"] != "2pl")
+        guessing = table.get("guessing", pd.Series(np.nan, table.index))
+        table["guessing"] = guessing.where(table["model"] == "3pl")
         if scale.of_all is None:
             table["n_responses"] = scale.responses.observed.sum(axis=0)
             table["proportion_correct"] = scale.responses.proportion_correct()

@@ -80,8 +80,8 @@ def method(settings: StudyFile) -> list[str]:
     return [
         words("grading", content=settings.data.content, rules=normal_forms, empty=grading.empty),
         words("rules_of_screening", asked=lines("asked_of_respondents", rules=settings.screening)),
-        words("model", model=settings.model),
-        rules(settings.pruning),
+        words("model", model=settings.model, grades=settings.grades),
+        rules(settings.pruning, settings.grades),
         words(
             "scores", scoring=scoring, weighted_by=[] if scoring.norm == "normal" else weighted_by,
             estimated=settings.model.population == "estimated" or settings.model.kind == "rasch",
@@ -116,11 +116,11 @@ def guessing(scales: Sequence[ScaleStudy]) -> str:
     return words("guessing", n_items=n_items, guessed=guessed) if tested else ""
 
 
-def rules(chosen: PruneRules) -> str:
+def rules(chosen: PruneRules, grades: str | None = None) -> str:
     """What the rules of pruning are."""
     h2 = chosen.min_communality or 0.0
     in_words = {
-        "slope": words("slope", rules=chosen, least_slope=NORMAL_OGIVE * (h2 / (1 - h2)) ** 0.5),
+        "slope": words("slope", rules=chosen, grades=grades, least_slope=NORMAL_OGIVE * (h2 / (1 - h2)) ** 0.5),
         "item_fit": words("item_fit_rule", rules=chosen),
         "local_dependence": words(
             "local_dependence_rule", rules=chosen, samples=chosen.bootstrap_samples or USUAL_SAMPLES

@@ -366,16 +366,12 @@ class InCategories(Fit):
 
     def with_prior_for(self, data: pd.DataFrame | StoredScores) -> tuple[Self, str]:
         """The same with the prior asked for, or that which suits so many responses, and why."""
-        if self.prior in ("none", "weak"):
-            return self, ""
-        if self.prior != "auto":
+        if self.prior not in ("auto", "none", "weak"):
             raise InputError(f"--prior {self.prior}: not of items in categories; expected auto, none or weak")
-        n = float(np.median(data.n_by_item if isinstance(data, StoredScores) else data.notna().sum()))
-        n_respondents, n_items = size_of(data)
+        n = data.n_by_item if isinstance(data, StoredScores) else data.notna().sum().to_numpy()
         alike = bool(self.equal) or self.more is not None or self.anchors is not None or self.model in ("pcm", "rsm")
-        if alike or n >= MANY_PER_ITEM or n_items > n_respondents:
-            return replace(self, prior="none"), ""
-        return replace(self, prior="weak"), f"{n:g} responses to the median item: it keeps slopes finite"
+        prior, why = prior_of_grades(self.prior, n, size_of(data), alike=alike)
+        return replace(self, prior=prior), why
 
     def items(self, data: pd.DataFrame | StoredScores) -> ItemParameters:
         """The items' parameters alone."""
@@ -446,6 +442,18 @@ class InCategories(Fit):
             if item in model_of:
                 model_of[item], categories_of[item] = model, categories
         return model_of, categories_of
+
+
+def prior_of_grades(
+    asked: str, n_by_item: NDArray[np.int64], size: tuple[int, int], *, alike: bool
+) -> tuple[Literal["none", "weak"], str]:
+    """The prior asked for, or with ``auto`` that which suits so many responses of respondents to items, and why."""
+    n = float(np.median(n_by_item))
+    if asked == "weak":
+        return "weak", ""
+    if asked == "none" or alike or n >= MANY_PER_ITEM or size[1] > size[0]:
+        return "none", ""
+    return "weak", f"{n:g} responses to the median item: it keeps slopes finite"
 
 
 def size_of(data: pd.DataFrame | StoredScores) -> tuple[int, int]:

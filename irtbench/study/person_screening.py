@@ -29,7 +29,8 @@ from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.item_error import abilities_of
-from irtbench.study.study_data import StudyData, divide
+from irtbench.study.study_data import StudyData, categories_left, divide, in_categories_of
+from irtbench.study.study_fit import fit_of_study, with_prior_of_grades
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,17 +105,18 @@ def fit_scales(
     1   item2             0.7        -1.4
     2   item3             3.8        -0.2
     """
-    responses = as_responses(responses)
-    parts = {}
-    for name, item_ids in scales.items():
-        part = without_constant(responses.select_items(item_ids))
-        if part.n_items >= 2 and part.n_respondents >= FEWEST_RESPONDENTS:
-            parts[name] = part
+    parts = estimable_parts(as_responses(responses), scales)
     fitted = fit_many(parts, settings, seed=seed)
     return [
         ScaleFit(name, part, fitted[name], abilities_of(fitted[name], part, item_error="none"))
         for name, part in parts.items()
     ]
+
+
+def estimable_parts(responses: ResponseMatrix, scales: Mapping[str, Sequence[str]]) -> dict[str, ResponseMatrix]:
+    """Responses to the items of each scale, without those that no fit can use; scales with too few are left out."""
+    parts = {name: without_constant(responses.select_items(item_ids)) for name, item_ids in scales.items()}
+    return {name: p for name, p in parts.items() if p.n_items >= 2 and p.n_respondents >= FEWEST_RESPONDENTS}
 
 
 def joint_person_fit(fits: Sequence[ScaleFit], respondent_ids: Sequence[str]) -> NDArray[np.float64]:
@@ -276,8 +278,17 @@ def screen_respondents(
     kept = data.responses.select_respondents(before.kept)
     drawn, some = some_respondents(kept, sample, settings.study.seed)
     progress(f"screening: person fit by a fit to {drawn.n} of {drawn.of} respondents")
-    model = replace(settings.model, standard_errors=False)
-    fits = fit_scales(some, divide(data.items, settings), model, seed=settings.study.seed)
+    model, scales = replace(settings.model, standard_errors=False), divide(data.items, settings)
+    if data.categories is None:
+        fits = fit_scales(some, scales, model, seed=settings.study.seed)
+    else:
+        left = categories_left(some, data.categories)
+        fit = fit_of_study(with_prior_of_grades(replace(settings, model=model), some), left)
+        parts = estimable_parts(in_categories_of(some, data.categories, left), scales)
+        fits = [
+            ScaleFit(name, part, one := fit(part), abilities_of(one, part, item_error="none"))
+            for name, part in parts.items()
+        ]
     return _screened(settings, data, fits, each, progress)
 
 
@@ -294,6 +305,9 @@ def screening_of(
     kept, own = responses.select_respondents(found.kept), []
     for fit in fits:
         here = kept.select_items(fit.responses.item_ids).answered()
+        if data.categories is not None and (known := fit.fitted.items.categories) is not None:
+            own_categories = dict(zip(known.item_ids, known.categories, strict=True))
+            here = in_categories_of(here, data.categories, own_categories).answered()
         if here.n_respondents:
             own.append(replace(fit, responses=here, abilities=abilities_of(fit.fitted, here, item_error="none")))
     return found.judged_by_fit(joint_person_fit(own, responses.respondent_ids))

@@ -19,6 +19,7 @@ from irtbench.bank.bank import NOT_ON_A_SCALE, ItemBank, on_no_scale
 from irtbench.bank.norms import norm_places
 from irtbench.bank.scale import Scale
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
+from irtbench.building.prune_rules import Exclusion
 from irtbench.building.pruned import Pruning
 from irtbench.building.pruning import prune
 from irtbench.building.removals import without_constant
@@ -28,12 +29,9 @@ from irtbench.data.place import file_hash
 from irtbench.data.response_blocks import some_respondents
 from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.data.screening import Screening
-from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel, software_versions
-from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import Device
 from irtbench.estimation.threads import threads_for
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.item_error import abilities_of
 from irtbench.scoring.scores import score_responses
 from irtbench.study.item_analysis import analyse_items
@@ -41,18 +39,20 @@ from irtbench.study.person_screening import agreement_of_kept, screen_respondent
 from irtbench.study.results import FittedToAll, ScaleStudy, Study, StudySample
 from irtbench.study.screening_effect import exclusions_by_ability, screening_effect
 from irtbench.study.study_data import (
+    Categories,
     StudyData,
+    categories_left,
     check_named_items,
     columns_of_norms,
     divide,
+    in_categories_of,
     norms_of,
     read_data,
 )
+from irtbench.study.study_fit import Fit, fit_of_study, refit_of_study, with_prior_of_grades
 from irtbench.study.systems import read_systems, score_systems, study_forms
 
 CHECKPOINT = "fit_of_all"
-
-Fit = Callable[[Any], FittedModel]  # of Responses
 
 
 def study_scale(
@@ -66,13 +66,14 @@ def study_scale(
     norm_columns: pd.DataFrame | None = None,
     everybody: Responses | None = None,
     fit: Fit | None = None,
+    categories: Categories | None = None,
 ) -> ScaleStudy:
     """Prune one scale on a sample of everybody, if there is one, fit what is left to them, and form its norms.
 
     Without `fit` the sample is all of them, and its fit is kept.
     """
     with threads_for(responses.n_respondents * max(responses.n_items, settings.model.n_nodes)):
-        pruning = prune_scale(name, responses, items, settings, checkpoint_folder, progress)
+        pruning = prune_scale(name, responses, items, settings, checkpoint_folder, progress, categories)
     of_all = None
     if everybody is not None:
         given = everybody.select_items(responses.item_ids)
@@ -114,29 +115,30 @@ def prune_scale(
     settings: StudyFile,
     checkpoint_folder: Path | None,
     progress: Callable[[str], None],
+    categories: Categories | None = None,
 ) -> Pruning:
     """The items of a scale that the rules keep."""
     here = set(responses.item_ids)
     rules = settings.pruning
+    exclude = [e for e in rules.exclude if e.item_id in here]
+    alike = [item for item in responses.item_ids if categories is not None and len(categories[item]) == 1]
+    named = {e.item_id for e in exclude}
+    exclude += [Exclusion(item, f"all scores are {(categories or {})[item][0]}") for item in alike if item not in named]
     rules = replace(
         rules,
-        exclude=tuple(e for e in rules.exclude if e.item_id in here),
+        exclude=tuple(exclude),
         protect=tuple(item for item in rules.protect if item in here),
     )
 
-    def fit(data: ResponseMatrix, start: ItemParameters | None = None) -> FittedModel:
-        return fit_model(data, settings.model, seed=settings.study.seed, start=start)
-
-    def refit_many(samples: Sequence[ResponseMatrix], items: ItemParameters) -> tuple[FittedModel | None, ...]:
-        return fit_many(samples, settings.model.for_samples(), seed=settings.study.seed, start=items).fits
-
     groups = {item: group for item, group in zip(items.item_ids, items.group, strict=True) if group is not None}
-    depends_on = (rules, settings.model, settings.study.seed, groups, software_versions())
+    depends_on: tuple[Any, ...] = (rules, settings.model, settings.study.seed, groups, software_versions())
+    if categories is not None:
+        depends_on += (settings.grades, categories)
     checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(responses, *depends_on))
     pruning = prune(
-        responses, fit, rules, refit_many=refit_many, groups=groups, seed=settings.study.seed,
+        responses, fit_of_study(settings, categories), rules, groups=groups, seed=settings.study.seed,
         device=settings.model.device, checkpoint=checkpoint,
-        progress=lambda message: progress(f"{name}: {message}"),
+        progress=lambda message: progress(f"{name}: {message}"), **refit_of_study(settings, categories),
     )  # fmt: skip
     progress(f"{name}: {pruning.rejected or f'{len(pruning.kept)} of {responses.n_items} items kept'}")
     return pruning
@@ -216,7 +218,8 @@ def carry_out(
     memory does not grow with the number of respondents but for some bytes of each.
     """
     began, seed, items = time.perf_counter(), settings.study.seed, data.items
-    if data.responses.trials is not None:
+    categories = data.categories
+    if data.responses.trials is not None and categories is None:
         progress(
             f"up to {int(data.responses.trials.max())} trials of an item: k right of n; M2 and the number of abilities "
             "are of one response each and left open, local dependence has the p of a bootstrap alone"
@@ -226,11 +229,18 @@ def carry_out(
     systems_read = read_systems(settings, items)
     screened = screen_respondents(settings, data, sample=sample, each=each, progress=progress)
     kept = data.responses.select_respondents(screened.kept)
+    if categories is not None:
+        chosen = kept.to_matrix()
+        categories = categories_left(chosen, categories)
+        kept = in_categories_of(chosen, data.categories or {}, categories)
     progress(f"screening: {kept.n_respondents} of {screened.outcomes.n} respondents kept")
     drawn, chosen = some_respondents(kept, sample, seed)
     if not drawn.is_all:
         progress(f"pruning on {drawn}")
-    if chosen.trials is not None or not chosen.is_complete:
+    if settings.grades is not None:
+        settings = with_prior_of_grades(settings, chosen)
+    complete = chosen.is_complete if chosen.trials is None else categories is not None and chosen.observed.all()
+    if not complete:
         settings = replace(settings, pruning=settings.pruning.by_bootstrap())
     norm_columns = columns_of_norms(settings, data.respondents, kept, progress)
     if control:
@@ -245,7 +255,7 @@ def carry_out(
     pruned_on_some = kept.on_disk or not drawn.is_all
     everybody = kept if pruned_on_some and not control else None
     if fit is None and not drawn.is_all:
-        fit = partial(fit_as_set, settings)
+        fit = fit_of_study(settings, categories)
     n_cells = chosen.n_respondents * max(chosen.n_items, settings.model.n_nodes)
     with threads_for(n_cells):
         dimensions, no_dimensions = None, ""
@@ -257,7 +267,9 @@ def carry_out(
     for name, item_ids in parts.items():
         part = chosen.select_items(item_ids).answered()
         folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
-        found = study_scale(name, part, items, settings, provenance, folder, progress, norm_columns, everybody, fit)
+        found = study_scale(
+            name, part, items, settings, provenance, folder, progress, norm_columns, everybody, fit, categories
+        )
         if found.scale is not None and found.abilities is not None:
             analysis = analyse_items(part, found.scale, found.abilities, data.answers, items, settings.grading)
             found = replace(found, analysis=analysis)
@@ -302,12 +314,6 @@ def carry_out(
         sample=StudySample(drawn, screened.outcomes) if pruned_on_some else None,
     )
     return study, kept
-
-
-def fit_as_set(settings: StudyFile, data: Responses) -> FittedModel:
-    """The fit that a study file asks for."""
-    with threads_for(data.n_respondents * max(data.n_items, settings.model.n_nodes)):
-        return fit_model(data, settings.model, seed=settings.study.seed)
 
 
 def bank_of(scales: Sequence[ScaleStudy], items: ItemTable, settings: StudyFile) -> ItemBank | None:
@@ -359,7 +365,7 @@ def describe_provenance(settings: StudyFile, answers: Mapping[str, str] | None =
             **(_hashes([data.answers]) if answers is None else answers),
             **_hashes(others),
         },
-        "model": asdict(settings.model),
+        "model": asdict(settings.model) | ({} if settings.grades is None else {"kind": settings.grades}),
         "pruning_rules": asdict(settings.pruning),
         "screening": asdict(settings.screening),
         "grading": asdict(settings.grading),

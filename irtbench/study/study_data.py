@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from irtbench.bank.norms import Norms, rake, raked_norms
-from irtbench.config import DataSettings, StudyFile
+from irtbench.config import StudyFile
 from irtbench.data.grading import grade
 from irtbench.data.how_to_read import ReadingOptions
 from irtbench.data.input_error import InputError
@@ -18,7 +20,13 @@ from irtbench.data.items import ItemTable
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.long_table import long_columns
-from irtbench.data.readers.recognise import holds_responses, is_outside, read_answers, read_responses
+from irtbench.data.readers.recognise import (
+    holds_responses,
+    is_outside,
+    read_answers,
+    read_responses,
+    read_score_table,
+)
 from irtbench.data.readers.respondents import (
     APPROVAL_COLUMNS,
     approval_column,
@@ -33,7 +41,10 @@ from irtbench.data.readers.table_blocks import ROWS_READ
 from irtbench.data.readers.trials import PAIR
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.estimation.fit import setting_in_memory
+from irtbench.models.coded_scores import MISSING, CodedScores
 from irtbench.scoring.ability import Abilities
+
+Categories = Mapping[str, tuple[Any, ...]]  # of each item, the lowest first
 
 if TYPE_CHECKING:
     from irtbench.data.readers.large_table import LargeTable
@@ -42,7 +53,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class StudyData:
-    """What the files of a study hold."""
+    """What the files of a study hold; of grades the responses are categories k of 0, ..., m as k right of m."""
 
     answers: pd.DataFrame | None
     responses: Responses
@@ -50,6 +61,7 @@ class StudyData:
     respondents: pd.DataFrame | None = None
     approval: pd.Series[float] | None = None
     named: Mapping[str, str] | None = None
+    categories: Categories | None = None
 
     @property
     def seconds(self) -> pd.DataFrame | None:
@@ -71,12 +83,13 @@ def read_data(
     data, items, answers = settings.data, read_items_given(settings), None
     if data.content == "answers" and items is None:
         raise InputError(f"{settings.path}: data.items: missing; answers are graded by the key of the items")
-    table = read_study_table(data) if source is None else of_respondents(settings, source)
+    table = read_study_table(settings) if source is None else of_respondents(settings, source)
     norms = read_columns_of_norms(settings, table)
     if items is not None and data.where and source is None:
         table = table[table["item_id"].isin(items.item_ids)]
     approval = read_approval(settings, table)
     responses: Responses
+    categories: Categories | None = None
     if stored is not None:
         items = items or ItemTable.plain(stored.item_ids)
         known = set(items.item_ids)
@@ -86,10 +99,52 @@ def read_data(
         responses = stored.with_items(items.item_ids)
     elif data.content == "answers" and items is not None:
         responses, answers = grade(table, items, settings.grading), table[~table.duplicated(PAIR)]
+    elif settings.grades is not None:
+        responses, categories = grades_of(table, items, data.levels)
     else:
         responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
     items = items or ItemTable.plain(responses.item_ids)
-    return StudyData(answers, responses, items, norms, approval, named)
+    return StudyData(answers, responses, items, norms, approval, named, categories)
+
+
+def grades_of(table: pd.DataFrame, items: ItemTable | None, levels: Sequence[str]) -> tuple[ResponseMatrix, Categories]:
+    """Responses of a long table of grades, as k right of m, and what the categories stand for."""
+    wide = pd.DataFrame(table.pivot(index="respondent_id", columns="item_id", values="response"))
+    wide = wide.reindex(index=pd.unique(table["respondent_id"]), columns=pd.unique(table["item_id"]))
+    if items is not None:
+        if unknown := [item for item in wide.columns if item not in set(items.item_ids)]:
+            raise InputError(f"responses: unknown item {name_first(unknown)}")
+        wide = wide.reindex(columns=list(items.item_ids))
+    coded = CodedScores.of(wide)
+    categories: Categories = dict(zip(coded.item_ids, coded.categories, strict=True))
+    if levels:
+        categories = {item: tuple(levels[int(k)] for k in own) for item, own in categories.items()}
+    values = np.where(coded.codes == MISSING, np.nan, coded.codes)
+    return right_of_top(values, coded.respondent_ids, categories), categories
+
+
+def right_of_top(
+    values: NDArray[np.float64], respondent_ids: tuple[str, ...], categories: Categories
+) -> ResponseMatrix:
+    """Categories 0, ..., m as k right of m, which is 1 of one category alone."""
+    top = np.array([max(len(own) - 1, 1) for own in categories.values()])
+    return ResponseMatrix(values, respondent_ids, tuple(categories), np.where(np.isnan(values), 0, top))
+
+
+def in_categories_of(responses: ResponseMatrix, before: Categories, after: Categories) -> ResponseMatrix:
+    """The same responses in other categories; those that are none are missing."""
+    values = np.full(responses.correct.shape, np.nan)
+    for j, item in enumerate(responses.item_ids):
+        place = {one: k for k, one in enumerate(after[item])}
+        of_code = np.array([*(place.get(one, np.nan) for one in before[item]), np.nan])
+        values[:, j] = of_code[np.where(responses.observed[:, j], responses.correct[:, j], -1).astype(np.int64)]
+    return right_of_top(values, responses.respondent_ids, {item: after[item] for item in responses.item_ids})
+
+
+def categories_left(responses: ResponseMatrix, before: Categories) -> Categories:
+    """Those that some of the respondents gave."""
+    given = [np.unique(column[~np.isnan(column)]).astype(np.int64) for column in responses.correct.T]
+    return {item: tuple(before[item][k] for k in own) for item, own in zip(responses.item_ids, given, strict=True)}
 
 
 def of_respondents(settings: StudyFile, source: LargeTable) -> pd.DataFrame:
@@ -111,6 +166,8 @@ def needs_memory(settings: StudyFile) -> str:
     table = settings.data.respondents
     if table is not None and is_prolific(look_at(table)):
         return "data.respondents"  # it says whose responses count
+    if settings.grades is not None:
+        return "model.kind"  # of grades
     of_model = setting_in_memory(settings.model)
     return of_model and f"model.{of_model.replace(' ', ' = ')}"
 
@@ -142,29 +199,39 @@ def read_approval(settings: StudyFile, table: pd.DataFrame) -> pd.Series[float] 
     return approval_rates(table, column, place=f"file {file}")
 
 
-def read_study_table(data: DataSettings) -> pd.DataFrame:
+def read_study_table(settings: StudyFile) -> pd.DataFrame:
     """The long table of a study's answers or responses, without submissions that Prolific does not count."""
+    data = settings.data
     participants = data.respondents if data.respondents is not None and is_prolific(look_at(data.respondents)) else None
-    return _read(data.answers, data, data.format, data.content == "answers", data.columns, participants)
+    return _read(data.answers, settings, data.format, data.content == "answers", data.columns, participants)
 
 
-def read_system_table(path: Path, data: DataSettings) -> pd.DataFrame:
+def read_system_table(path: Path, settings: StudyFile) -> pd.DataFrame:
     """The long table of a system's answers or responses; its format may be another than that of the study's answers."""
+    data = settings.data
     outside = is_outside(path)
     columns = {} if outside else data.columns
     answers = data.content == "answers" and not (outside and holds_responses(path, columns=columns))
-    return _read(path, data, "auto", answers, columns, None)
+    return _read(path, settings, "auto", answers, columns, None)
 
 
 def _read(
-    path: Path, data: DataSettings, format: str, answers: bool, columns: dict[str, str], participants: Path | None
+    path: Path,
+    settings: StudyFile,
+    format: str,
+    answers: bool,
+    columns: dict[str, str],
+    participants: Path | None,
 ) -> pd.DataFrame:
+    data = settings.data
     outside = is_outside(path)
     how = ReadingOptions(
         format=format, columns=columns, threshold=data.threshold, trials=data.trials, join=data.join,
         metric=data.metric if outside else (), errored=data.errored, items=data.item_pattern,
         exclude=data.exclude_columns, respondents=participants, respondent=data.respondent if outside else "model",
     )  # fmt: skip
+    if settings.grades is not None:
+        return read_score_table(path, levels=data.levels, **how).frame
     return (read_answers(path, **how) if answers else read_responses(path, **how)).frame
 
 

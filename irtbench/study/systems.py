@@ -20,12 +20,13 @@ from irtbench.data.grading import grade
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.item_table import read_items
+from irtbench.data.readers.recognise import labelled
 from irtbench.data.readers.table import read_table
 from irtbench.data.responses import ResponseMatrix
 from irtbench.evaluation.agreement_of_grades import numbers_of
 from irtbench.scoring.explanation import Explanation, explain_all
 from irtbench.scoring.more_columns import percentiles_by_group
-from irtbench.scoring.scores import score_responses
+from irtbench.scoring.scores import category_responses, in_categories, score_responses
 from irtbench.study.study_data import read_system_table
 
 log = logging.getLogger(__name__)
@@ -43,16 +44,19 @@ class SystemScores:
     group_percentiles: pd.DataFrame | None
 
 
-def read_systems(settings: StudyFile, items: ItemTable) -> list[tuple[Path, ResponseMatrix]]:
-    """Read and grade the systems that the study file names."""
+def read_systems(settings: StudyFile, items: ItemTable) -> list[tuple[Path, ResponseMatrix | pd.DataFrame]]:
+    """Read and grade the systems that the study file names; grades are a row a system and a column an item."""
     return [(path, _graded(path, settings, items)) for path in settings.score.systems]
 
 
-def _graded(path: Path, settings: StudyFile, items: ItemTable) -> ResponseMatrix:
-    table = read_system_table(path, settings.data)
+def _graded(path: Path, settings: StudyFile, items: ItemTable) -> ResponseMatrix | pd.DataFrame:
+    table = read_system_table(path, settings)
     own = table[table["item_id"].isin(items.scale_items)]
     if own.empty:
         raise InputError(f"file {path}: none of its items is one of the study's; expected such as {items.item_ids[0]}")
+    if settings.grades is not None:
+        wide = pd.DataFrame(own.pivot(index="respondent_id", columns="item_id", values="response"))
+        return wide if not settings.data.levels else labelled(wide, settings.data.levels)
     try:
         return grade(own, items, settings.grading) if "answer" in own.columns else ResponseMatrix.from_long(own)
     except InputError as error:
@@ -60,20 +64,23 @@ def _graded(path: Path, settings: StudyFile, items: ItemTable) -> ResponseMatrix
 
 
 def score_systems(
-    bank: ItemBank, settings: StudyFile, systems: Sequence[tuple[Path, ResponseMatrix]]
+    bank: ItemBank, settings: StudyFile, systems: Sequence[tuple[Path, ResponseMatrix | pd.DataFrame]]
 ) -> SystemScores | None:
     """Scores of the systems, and what they rest on; None without any on the items kept."""
     scoring, groups = settings.score.scoring(seed=settings.study.seed), settings.score.norm_columns
     kept = {item for scale in bank.scales for item in scale.items.item_ids}
     scores, explanations, in_groups = [], [], []
-    for path, graded in systems:
+    for path, given in systems:
+        graded = category_responses(bank, given) if isinstance(given, pd.DataFrame) else given
         answered = [item for item, n in zip(graded.item_ids, graded.n_by_item, strict=True) if n and item in kept]
         if not answered:
             log.warning("file %s: answers no item that is kept, and is not scored", path)
             continue
         own = graded.select_items(answered).answered()
         scores.append(score_responses(bank, own, scoring))
-        if own.trials is None:
+        if in_categories(bank):
+            pass  # surprises are of right and wrong
+        elif own.trials is None:
             explanations.append(explain_all(bank, own))
         else:
             log.warning("file %s: several trials of an item: surprises are of one response each", path)

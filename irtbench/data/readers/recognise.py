@@ -181,22 +181,31 @@ def read_scores(path: Paths, *, levels: Sequence[str] = (), **how: Unpack[Readin
     ann  good  poor
     bob  fair   NaN
     """
+    frame = read_score_table(path, levels=levels, **how).frame
+    respondents, items = (frame[name].drop_duplicates().tolist() for name in PAIR)
+    wide = pd.DataFrame(frame.pivot(index="respondent_id", columns="item_id", values="response"))
+    wide = wide.reindex(index=respondents, columns=items).rename_axis(index=None, columns=None)
+    return labelled(wide, levels) if levels else wide
+
+
+def labelled(places: pd.DataFrame, levels: Sequence[str]) -> pd.DataFrame:
+    """The labels at these places among the levels; None where missing."""
+    names = np.array([*levels, None], dtype=object)
+    return places.apply(lambda column: names[column.fillna(len(levels)).astype(int)])
+
+
+def read_score_table(path: Paths, *, levels: Sequence[str] = (), **how: Unpack[ReadingOptions]) -> LongTable:
+    """The same as a long table with numbers in ``response``: of labels their place among the levels."""
     asked = Wanted.of(how, raw=True, levels=tuple(levels))
     if asked.threshold is not None:
         raise InputError("threshold: makes scores right or wrong; expected none for scores in categories")
     if asked.trials not in ("error", "first", "last", "count"):
         raise InputError(f"trials: {asked.trials} goes with right and wrong; expected error, first or last of scores")
     asked = replace(asked, trials="error" if asked.trials == "count" else asked.trials)
-    frame = _Files(path, asked).long_table().frame
-    if not {"response"} <= {*frame.columns}:
+    table = _Files(path, asked).long_table()
+    if not {"response"} <= {*table.frame.columns}:
         raise InputError("scores: the table counts right responses; expected a column of scores")
-    respondents, items = (frame[name].drop_duplicates().tolist() for name in PAIR)
-    wide = pd.DataFrame(frame.pivot(index="respondent_id", columns="item_id", values="response"))
-    wide = wide.reindex(index=respondents, columns=items).rename_axis(index=None, columns=None)
-    if levels:
-        names = np.array([*levels, None], dtype=object)
-        wide = wide.apply(lambda column: names[column.fillna(len(levels)).astype(int)])
-    return wide
+    return table
 
 
 def read_answers(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:

@@ -1,0 +1,136 @@
+"""A study of grades: a table to a bank, with screening, pruning by the fit of categories, and systems scored."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from builders.command_line import refused, run
+from irtbench.bank.bank import load_bank
+from irtbench.config import read_study
+from irtbench.estimation.fit_categories import fit_categories
+from irtbench.scoring.scores import score_responses
+from irtbench.study.run import run_study
+
+LEVELS = ["poor", "fair", "good", "great"]
+N, N_ITEMS, N_CLICKERS = 300, 16, 12
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """300 people's labels on 19 items: q16 of no slope, q17 much like q00, q18 of one category; twelve clickers."""
+    folder, rng = tmp_path_factory.mktemp("grades"), np.random.default_rng(11)
+    theta, b = rng.normal(size=(N, 1, 1)), np.array([-1.2, 0.0, 1.1]) + rng.normal(0, 0.4, (N_ITEMS, 1))
+    codes = (2.2 * (theta - b) + rng.logistic(size=(N, N_ITEMS, 1)) > 0).sum(axis=2)
+    flat, again = rng.integers(0, 4, (N, 1)), np.where(rng.random((N, 1)) < 0.7, codes[:, :1], codes[:, 1:2])
+    codes = np.hstack([codes, flat, again, np.full((N, 1), 2)])
+    codes[-N_CLICKERS:, :N_ITEMS] = rng.integers(0, 4, (N_CLICKERS, N_ITEMS))
+    names = [f"q{j:02d}" for j in range(codes.shape[1])]
+    wide = pd.DataFrame(np.array(LEVELS)[codes], [f"r{i:03d}" for i in range(N)], names).rename_axis("respondent_id")
+    wide.to_csv(folder / "grades.csv")
+    wide.head(3).rename("system-{}".format).to_csv(folder / "systems.csv")
+    (folder / "study.toml").write_text(
+        '[data]\nanswers = "grades.csv"\ncontent = "responses"\nlevels = ["poor", "fair", "good", "great"]\n'
+        '[model]\nkind = "grm"\n[scales]\nby = "none"\n[screening]\nperson_fit_p = 0.01\n'
+        '[pruning]\nbootstrap_samples = 19\n[score]\nsystems = ["systems.csv"]\n'
+    )
+    run("build", folder / "study.toml", "-o", folder / "built")
+    return folder
+
+
+def test_planted_items_leave_for_their_reason(folder: Path) -> None:
+    removed = pd.read_csv(folder / "built/pruning.csv").set_index("item_id")
+    assert set(removed.index) == {"q16", "q18", *({"q00", "q17"} & set(removed.index))}
+    assert removed.loc["q16", "reason"] in ("low_communality", "negative_slope")
+    assert (removed.loc["q18", "reason"], removed.loc["q18", "note"]) == ("excluded", "all scores are good")
+    dependent = removed[removed["reason"] == "local_dependence"]
+    assert len(dependent) == 1
+    assert dependent["note"].iloc[0] in ("depends on q00", "depends on q17")
+
+
+def test_clickers_are_unlike_the_model_and_nearly_nobody_else(folder: Path) -> None:
+    people = pd.read_csv(folder / "built/respondents.csv")
+    left_out = people["reason"] == "unlike the model"
+    assert left_out[-N_CLICKERS:].sum() >= N_CLICKERS / 2
+    assert left_out[:-N_CLICKERS].sum() <= 8
+
+
+def test_the_bank_is_that_of_a_fit_to_those_kept(folder: Path) -> None:
+    bank = load_bank(folder / "built/bank.json", categories=True)
+    items, people = bank.scales[0].items, pd.read_csv(folder / "built/respondents.csv")
+    given = pd.read_csv(folder / "grades.csv", index_col=0).loc[people.loc[people["kept"], "respondent_id"]]
+    fitted = fit_categories(given[list(items.item_ids)], "grm", levels=LEVELS, prior="weak")
+    assert items.categories is not None
+    np.testing.assert_allclose(items.categories.parameters, fitted.parameters, atol=1e-9)
+    assert set(items.categories.categories) == {tuple(LEVELS)}
+    scores = pd.read_csv(folder / "built/scores.csv").set_index("respondent_id")
+    again = score_responses(bank, given[list(items.item_ids)]).set_index("respondent_id")
+    np.testing.assert_allclose(scores.loc[again.index, "theta"], again["theta"], atol=1e-9)
+    systems = scores[scores["role"] == "system"]
+    np.testing.assert_allclose(systems["theta"], again["theta"].iloc[:3], atol=1e-9)
+    items_csv = pd.read_csv(folder / "built/items.csv")
+    assert (items_csv["n_responses"] == len(given)).all()  # a grade is one response, of several points
+
+
+def test_the_page_and_the_methods_name_the_model_and_the_page_is_made_again(folder: Path) -> None:
+    methods, page = (folder / "built/methods.md").read_text(), (folder / "built/report.html").read_bytes()
+    assert "graded response model (Samejima, 1969)" in methods
+    assert "two-parameter" not in methods
+    run("report", folder / "built", "-o", folder / "again.html")
+    assert (folder / "again.html").read_bytes() == page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["gpcm", "pcm"])
+def test_a_table_of_grades_is_built_without_a_study_file(folder: Path, tmp_path: Path, model: str) -> None:
+    given = pd.read_csv(folder / "grades.csv", index_col=0).iloc[:-N_CLICKERS]
+    given.mask(np.random.default_rng(2).random(given.shape) < 0.1).to_csv(tmp_path / "grades.csv")
+    run("build", tmp_path / "grades.csv", "--model", model, "--levels", ",".join(LEVELS), "-o", tmp_path / "out")
+    found = json.loads((tmp_path / "out/summary.json").read_text())
+    removed = pd.read_csv(tmp_path / "out/pruning.csv").set_index("item_id")
+    assert found["title"] == "grades"
+    assert found["scales"][0]["rejected"] is None
+    assert {"q16", "q18"} < set(removed.index)  # the flat one of one common slope is dependent on others
+    assert {"q00", "q17"} & set(removed.index)
+    assert len(removed) <= 4
+    slopes = load_bank(tmp_path / "out/bank.json", categories=True).scales[0].items.discrimination
+    assert (np.ptp(slopes) < 1e-9) == (model == "pcm")
+
+
+def test_categories_that_screening_empties_are_none(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    codes = (
+        (1.5 * rng.normal(size=(200, 1, 1)) + rng.logistic(size=(200, 6, 1)) > [-1.0, 1.0]).sum(axis=2).astype(float)
+    )
+    codes[0] = [7.0] + [np.nan] * 5  # the one who gave a 7 answered nothing else
+    pd.DataFrame(codes, columns=list("abcdef")).rename_axis("respondent_id").to_csv(tmp_path / "grades.csv")
+    (tmp_path / "study.toml").write_text(
+        '[data]\nanswers = "grades.csv"\ncontent = "responses"\n[model]\nkind = "grm"\n[scales]\nby = "none"\n'
+        '[screening]\nmin_responses = 12\n[pruning]\npreset = "none"\n'
+    )
+    study = run_study(read_study(tmp_path / "study.toml"))
+    assert study.bank is not None
+    known = study.bank.scales[0].items.categories
+    assert known is not None
+    assert set(known.categories) == {(0, 1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ('[model]\nkind = "nominal"', "model.kind"),
+        ('[model]\nkind = "grm"\nguessing = 0.2', "model"),
+        ('[model]\nkind = "grm"\nprior = "hierarchical"', "model.prior"),
+        ('[model]\nkind = "grm"\n[pruning]\npreset = "lalor2016"', "compare_factors"),
+        ('[model]\nkind = "grm"\n[screening]\nchance_level = 0.25', "chance_level"),
+        ("", "data.levels"),
+    ],
+)
+def test_what_grades_do_not_go_with_is_refused(folder: Path, tmp_path: Path, tables: str, words: str) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(
+        f'[data]\nanswers = "{folder / "grades.csv"}"\ncontent = "responses"\nlevels = ["poor", "fair"]\n{tables}\n'
+    )
+    refused("build", study, "-o", tmp_path / "out", saying=words)
