@@ -339,8 +339,9 @@ def kind_asked(
         wrong = [f"--{name.removeprefix('n_').replace('_', '-')}" for name in of_items]
         if wrong := [*wrong, *options_given(single), *(["--dispersion"] if more.dispersion else [])]:
             raise InputError(f"{wrong[0]}: goes with models of right and wrong, without --constraints")
-        own = FitSettings(**both, prior=None if which.prior == "auto" or which.prior == "none" else which.prior)
-        demand_one_kind(own, single, people, more, kept, constraints=which.constraints is not None)
+        plain = all(value == getattr(FitSettings(), name) for name, value in both.items() if name != "device")
+        changed = not plain or which.prior not in ("auto", "none") or which.constraints is not None
+        demand_one_kind(single, people, more, kept, changed=changed)
         return InCategories(
             model=which.model, levels=levels_of(which.levels), prior=which.prior, settings=both, seed=seed,
             models=which.model if which.model in (*RIGHT_OR_WRONG, *IN_CATEGORIES) else read_model_names(which.model),
@@ -354,7 +355,7 @@ def kind_asked(
         kind=which.model, prior=None if which.prior == "auto" else which.prior,
         by_item={} if single.by_item is None else read_models(single.by_item),
     )  # fmt: skip
-    demand_one_kind(own, single, people, more, kept)
+    demand_one_kind(single, people, more, kept, changed=own != FitSettings(device=own.device))
     common: dict[str, Any] = {
         "settings": own, "anchors": people.scale(categories=False), "groups": people.groups,
         "reference": people.reference, "seed": seed,
@@ -376,13 +377,7 @@ def kind_asked(
 
 
 def demand_one_kind(
-    settings: FitSettings,
-    single: SingleItems,
-    people: People,
-    more: MoreThanOneAbility,
-    kept: Kept,
-    *,
-    constraints: bool = False,
+    single: SingleItems, people: People, more: MoreThanOneAbility, kept: Kept, *, changed: bool
 ) -> None:
     """Refuse more than one of several abilities, testlets, dispersion and groups, and options that these do not know.
 
@@ -395,7 +390,7 @@ def demand_one_kind(
     if not testlets and (more.item_table is not None or more.specific_slopes != "free"):
         raise InputError("--item-table and --specific-slopes are of testlets: expected --testlets COLUMN")
     anchors, card = people.anchors is not None, kept.card is not None
-    changed = anchors or constraints or settings != FitSettings(device=settings.device)
+    changed = changed or anchors
     refused = {
         "card: several abilities have no bank that it could go into": card and (several or testlets),
         "factors: several abilities go with 2pl, grm and gpcm, without prior, anchors or estimated population":

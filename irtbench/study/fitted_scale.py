@@ -428,8 +428,8 @@ class InCategories(Fit):
     def _beside(self, known: ItemParameters, models: Models, data: pd.DataFrame) -> Any:
         """The model and the categories of each item: the known items' own, whichever were given."""
         own = known.categories
-        if models in ("pcm", "rsm"):
-            raise InputError(f"--anchors: have slopes of their own, {models} has not; expected grm, gpcm or nominal")
+        if models == "rsm":
+            raise InputError("--anchors: not with rsm, whose distances between steps are all items'; expected pcm")
         if own is None:
             raise InputError("--anchors: the items are right or wrong; expected a bank of items in categories")
         model_of = {item: models[item] if isinstance(models, Mapping) else models for item in data.columns}
@@ -441,7 +441,7 @@ class InCategories(Fit):
         for item, model, categories in zip(own.item_ids, own.models, own.categories, strict=True):
             if item in model_of:
                 model_of[item], categories_of[item] = model, categories
-        return model_of, categories_of
+        return models if models == "pcm" else model_of, categories_of
 
 
 def prior_of_grades(

@@ -139,6 +139,25 @@ def test_diagnose_tests_items_pairs_and_people(grades: Path, reference: Path, tm
     )
 
 
+def test_partial_credit_next_to_items_of_a_bank(grades: Path, tmp_path: Path) -> None:
+    scores = pd.read_csv(grades / "scores.csv")
+    scores[scores["item_id"].isin(["p0", "p1", "p2"])].to_csv(tmp_path / "known.csv", index=False)
+    run("fit", tmp_path / "known.csv", "--model", "pcm", "-o", tmp_path / "known")
+    bank = tmp_path / "known" / "bank.json"
+    run("fit", grades / "scores.csv", "--model", "pcm", "--anchors", bank, "-o", tmp_path / "out")
+    known, items = (pd.read_csv(tmp_path / name / "items.csv").set_index("item_id") for name in ("known", "out"))
+    np.testing.assert_allclose(items.loc[known.index, "step_2"], known["step_2"], atol=1e-9)
+    assert (items["discrimination"] == 1).all()
+    wide = scores.pivot(index="respondent_id", columns="item_id", values="score")
+    expected = fit_categories(wide, "pcm", anchors=load_bank(bank, categories=True).scales[0])
+    found = json.loads((tmp_path / "out" / "fit.json").read_text())
+    assert found["n_parameters"] == 3 * 2 + 2
+    assert found["log_likelihood"] == pytest.approx(expected.log_likelihood, abs=1e-6)
+    assert expected.moments is not None
+    assert found["population_sd"] == pytest.approx(expected.moments.sd, abs=1e-6)
+    assert (items["se_step_1"] > 0).all()
+
+
 @pytest.mark.parametrize(("model", "folder"), [("grm", "science_grm"), ("gpcm", "science_gpcm"), ("nominal", "")])
 def test_items_shows_a_scale_and_writes_it_for_mirt(reference: Path, tmp_path: Path, model: str, folder: str) -> None:
     root = reference / "graded"
@@ -259,7 +278,10 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
     ("arguments", "saying"),
     [
         (["fit", "{scores}", "--model", "grn"], "'grn' is not one of 'rasch'"),
-        (["fit", "{scores}", "--model", "grm", "--factors", "2"], "--factors: goes with models of right and wrong"),
+        (
+            ["fit", "{scores}", "--model", "grm", "--dispersion", "item"],
+            "--dispersion: goes with models of right and wrong",
+        ),
         (["fit", "{scores}", "--model", "grm", "--prior", "hierarchical"], "expected auto, none or weak"),
         (["fit", "{scores}", "--model", "grm", "--threshold", "2"], "expected none for scores in categories"),
         (["fit", "{scores}", "--levels", "a,b"], "--levels: go with grades"),
@@ -284,7 +306,8 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
         (["extend", "{bank}", "{scores}", "--model", "2pl"], "the bank has items in categories; expected grm"),
         (["bias", "{scores}", "--bank", "{bank}"], "items in categories do not go with this"),
         (["score", "{naep}", "{scores}"], "the scaling constant D is not given"),
-        (["fit", "{scores}", "--model", "pcm", "--anchors", "{bank}"], "--anchors: have slopes of their own"),
+        (["fit", "{scores}", "--model", "rsm", "--anchors", "{bank}"], "--anchors: not with rsm, whose distances"),
+        (["fit", "{scores}", "--model", "pcm", "--anchors", "{bank}"], "anchor p0 is grm of 3 categories"),
     ],
 )
 def test_what_does_not_go_is_one_line(grades: Path, tmp_path: Path, arguments: list[str], saying: str) -> None:
