@@ -98,7 +98,7 @@ from irtbench.building.linking import link_scales as link_scales
 from irtbench.building.drift import find_drift as find_drift
 from irtbench.scoring.ability import Abilities as Abilities
 from irtbench.scoring.ability import estimate_ability as estimate_ability
-from irtbench.scoring.more_columns import plausible_values as plausible_values
+from irtbench.scoring.optional_columns import plausible_values as plausible_values
 from irtbench.scoring.percentiles import percentiles as percentiles
 from irtbench.scoring.sum_score_table import sum_score_table as sum_score_table
 from irtbench.scoring.scores import ScoringSettings as ScoringSettings

@@ -18,7 +18,7 @@ from irtbench.models.curves import share_moments
 
 Array = NDArray[np.float64]
 
-SHRINKAGE = 0.2  # taken off the covariances between items, which few systems tell badly
+SHRINKAGE = 0.2  # taken off the covariances between items, which few systems estimate badly
 LEVEL_VARIANCE = 0.25  # of a level common to all items: how able a system beyond is, nobody knows
 LEAST_CHANCE = 0.15  # variance of a response: an item that all known fail, a system beyond them may not
 NO_CHANCE = 1e-6  # an item that all known answer alike says nothing
@@ -42,8 +42,8 @@ class Systems:
     @cached_property
     def with_mean(self) -> Array:
         """Covariance of each response with the accuracy on all."""
-        beside = self.own - (1 - SHRINKAGE) * (self.rows**2).sum(axis=0)
-        found: Array = (1 - SHRINKAGE) * self.rows.T @ self.rows.mean(axis=1) + self.level + beside / len(self.own)
+        own_part = self.own - (1 - SHRINKAGE) * (self.rows**2).sum(axis=0)
+        found: Array = (1 - SHRINKAGE) * self.rows.T @ self.rows.mean(axis=1) + self.level + own_part / len(self.own)
         return found
 
     def left(self, form: Sequence[int]) -> tuple[float, Array]:
@@ -52,10 +52,10 @@ class Systems:
         The accuracy is expected linearly from the responses to the form.
         """
         across = self.columns(form)
-        told = np.linalg.solve(across[form], np.column_stack([across.T, self.with_mean[form]]))
-        left = float(self.with_mean.mean() - self.with_mean[form] @ told[:, -1])
-        own = np.maximum(self.own + self.level - (across.T * told[:, :-1]).sum(axis=0), NO_CHANCE)
-        others = left - (self.with_mean - across @ told[:, -1]) ** 2 / own
+        weights = np.linalg.solve(across[form], np.column_stack([across.T, self.with_mean[form]]))
+        left = float(self.with_mean.mean() - self.with_mean[form] @ weights[:, -1])
+        own = np.maximum(self.own + self.level - (across.T * weights[:, :-1]).sum(axis=0), NO_CHANCE)
+        others = left - (self.with_mean - across @ weights[:, -1]) ** 2 / own
         others[form] = np.inf
         return left, others
 
@@ -70,7 +70,7 @@ def accuracy_form(pool: ItemPool, wishes: FormWishes, known: ResponseMatrix | No
     """
     rows, own = _by_the_bank(pool) if known is None else _by_systems(pool, known)
     like_known = Systems(rows, np.maximum(own, NO_CHANCE), 0.0)
-    kinds = like_known, Systems(rows, np.maximum(own, LEAST_CHANCE * _beside_right_or_wrong(pool)), LEVEL_VARIANCE)
+    kinds = like_known, Systems(rows, np.maximum(own, LEAST_CHANCE * _relative_to_right_or_wrong(pool)), LEVEL_VARIANCE)
     closed = pool.positions(wishes.forbidden)
     assert wishes.length is not None
     n_free, required = pool.n_items - len(closed), list(dict.fromkeys(pool.positions(wishes.required).tolist()))
@@ -78,7 +78,7 @@ def accuracy_form(pool: ItemPool, wishes: FormWishes, known: ResponseMatrix | No
         raise InputError(f"form: {n_free} items are left and {len(required)} required, length {wishes.length}")
 
     def best(form: list[int]) -> tuple[float, int]:
-        """What is left with the item that lowers it most beside these."""
+        """What is left with the item that lowers it most next to these."""
         total = np.zeros(pool.n_items)
         for kind in kinds:
             total += np.log(np.maximum(kind.left(form)[1], np.finfo(np.float64).tiny))
@@ -103,12 +103,12 @@ def accuracy_form(pool: ItemPool, wishes: FormWishes, known: ResponseMatrix | No
 
 
 def least_missed(form: list[int], kinds: Sequence[Systems], required: Sequence[int]) -> list[int]:
-    """The few items of a form without which it would tell least less, of those that may be left out."""
+    """The few items of a form whose absence would cost least, of those that may be left out."""
     loss = np.zeros(len(form))
     for kind in kinds:
         inverse = np.linalg.inv(kind.columns(form)[form])
-        told = inverse @ kind.with_mean[form]
-        loss += np.log1p(told**2 / np.diag(inverse) / max(kind.left(form)[0], NO_CHANCE**2))
+        weights = inverse @ kind.with_mean[form]
+        loss += np.log1p(weights**2 / np.diag(inverse) / max(kind.left(form)[0], NO_CHANCE**2))
     order = [form[k] for k in np.argsort(loss, kind="stable")]
     return [item for item in order if item not in set(required)][:TRIED]
 
@@ -125,8 +125,8 @@ def _by_the_bank(pool: ItemPool) -> tuple[Array, Array]:
     return np.concatenate(rows), own
 
 
-def _beside_right_or_wrong(pool: ItemPool) -> Array:
-    """Variance by chance of each item's share of its score, beside a right or wrong one's, shape (n_items,)."""
+def _relative_to_right_or_wrong(pool: ItemPool) -> Array:
+    """Variance by chance of each item's share of its score, relative to a right or wrong one's, shape (n_items,)."""
     found = np.ones(pool.n_items)
     for scale in pool.scales:
         density = population_of(scale)

@@ -152,13 +152,13 @@ def extended_joint_error(old: Scale, found: Scale, added: Sequence[str]) -> Join
     anchors = [item for item in old.items.item_ids if item in fixed]
     in_old, in_found = ({item: k for k, item in enumerate(scale.items.item_ids)} for scale in (old, found))
     own = found.joint_error.select([in_found[item] for item in (*anchors, *added)]).covariance
-    n_new, n_held = 3 * len(added), 3 * len(anchors)
-    flat = own.reshape(n_held + n_new, -1)
+    n_new, n_anchors = 3 * len(added), 3 * len(anchors)
+    flat = own.reshape(n_anchors + n_new, -1)
     of_old = old.joint_error.covariance.reshape(3 * old.items.n_items, -1)
     rows = (3 * np.array([in_old[item] for item in anchors])[:, None] + np.arange(3)).flatten()
-    across = flat[n_held:, :n_held] @ np.linalg.pinv(of_old[np.ix_(rows, rows)], hermitian=True) @ of_old[rows]
+    across = flat[n_anchors:, :n_anchors] @ np.linalg.pinv(of_old[np.ix_(rows, rows)], hermitian=True) @ of_old[rows]
     n = old.items.n_items + len(added)
-    covariance = np.block([[of_old, across.T], [across, flat[n_held:, n_held:]]]).reshape(n, 3, n, 3)
+    covariance = np.block([[of_old, across.T], [across, flat[n_anchors:, n_anchors:]]]).reshape(n, 3, n, 3)
     return JointError(covariance, old.joint_error.location, old.joint_error.unit)
 
 

@@ -72,7 +72,7 @@ class ScaleChecks(Shown):
         return f"two abilities gain a likelihood ratio of {gain}, {counted(self.n_guessing, 'item')} guessed"
 
 
-def slopes_beside_guessing(
+def refit_with_guessing(
     responses: ResponseMatrix, fitted: FittedModel, known: float = 0.0
 ) -> tuple[ItemParameters, float] | None:
     """The items of a 3PL, and the guessing of all, where a 2PL without any was fitted and is significantly worse.

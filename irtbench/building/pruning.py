@@ -26,7 +26,7 @@ from irtbench.building.pruned import (
     ScaleChecks,
     check_scale,
     misfit_as_a_whole,
-    slopes_beside_guessing,
+    refit_with_guessing,
 )
 from irtbench.building.removals import (
     Removable,
@@ -234,7 +234,7 @@ class UnderWay:
                 sd = fitted.population["sd"]
                 found = flat_or_reversed(items, removable, sd=sd)
                 flat = any(removal.reason == "low_communality" for removal in found)
-                if flat and testable and (third := slopes_beside_guessing(data, fitted, guessing)) is not None:
+                if flat and testable and (third := refit_with_guessing(data, fitted, guessing)) is not None:
                     removable = Removable(number, items.item_ids, rules, self.groups)
                     by_third = flat_or_reversed(items, removable, beside_guessing=third[0], sd=sd)
                     if [removal.item_id for removal in by_third] != [removal.item_id for removal in found]:

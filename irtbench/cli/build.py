@@ -168,9 +168,9 @@ def until_written(target: Path) -> Iterator[Path | None]:
 
 def same_study(settings: irtbench.StudyFile, record: Path) -> bool:
     """Whether a record is that of an earlier build of this study: of its title, or of answers of that name."""
-    from irtbench.study.results import told_of
+    from irtbench.study.results import title_and_answers_of
 
-    title, answers = told_of(record)
+    title, answers = title_and_answers_of(record)
     return title == settings.study.title or answers == settings.data.answers.name
 
 

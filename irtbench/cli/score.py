@@ -33,7 +33,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
 from irtbench.data.readers.recognise import is_outside
 from irtbench.data.responses import name_first
-from irtbench.scoring.more_columns import percentiles_by_group, with_groups, with_plausible_values
+from irtbench.scoring.optional_columns import percentiles_by_group, with_groups, with_plausible_values
 from irtbench.scoring.percentiles import as_given, why_not_compared
 from irtbench.scoring.scores import ScoringSettings, grading_of, in_categories, score_responses
 

@@ -77,14 +77,14 @@ def longest_pattern(answers: AnswersLike) -> pd.Series[float]:
     codes = codes.where(answers["answer"].fillna("") != "", -1)
     return pd.Series(
         {
-            respondent: float(max(_foretold(rows.to_numpy(), period) for period in PERIODS))
+            respondent: float(max(_predicted_run(rows.to_numpy(), period) for period in PERIODS))
             for respondent, rows in codes.groupby(answers["respondent_id"], sort=False)
         },
         dtype=np.float64,
     )
 
 
-def _foretold(codes: NDArray[np.int64], period: int) -> int:
+def _predicted_run(codes: NDArray[np.int64], period: int) -> int:
     """Longest run of codes that equal the one a period before, of such as are not all the same; -1 equals nothing."""
     repeats = np.concatenate(([False], (codes[period:] == codes[:-period]) & (codes[period:] >= 0), [False]))
     ends = np.flatnonzero(np.diff(repeats.astype(np.int8)))

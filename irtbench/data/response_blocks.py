@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from irtbench.data.responses import ResponseMatrix, Responses
-
-if TYPE_CHECKING:
-    from irtbench.data.responses import ResponseMatrix, Responses
-
 
 ROWS = 2**15  # respondents of a block
 
@@ -28,8 +24,6 @@ class Blocks:
 
     Parameters
     ----------
-    item_ids
-        Items of the columns.
     pieces
         Each gives its blocks, in their order, as often as it is asked, and is one process's work at a time.
     n_respondents
@@ -40,7 +34,6 @@ class Blocks:
         Gives all that they depend on: plain JSON values.
     """
 
-    item_ids: Sequence[str]
     pieces: Sequence[Callable[[], Iterator[Unmade]]]
     n_respondents: int | None = None
     distinct: bool = True
@@ -54,7 +47,7 @@ def blocks_of(responses: Responses) -> Blocks:
     def block(start: int) -> Iterator[Unmade]:
         yield partial(responses.part, start, min(start + ROWS, n))
 
-    return Blocks(responses.item_ids, [partial(block, start) for start in range(0, n, ROWS)], n)
+    return Blocks([partial(block, start) for start in range(0, n, ROWS)], n)
 
 
 MOST_RESPONDENTS = 20_000  # of a table too large for memory, unless another number is given

@@ -2,7 +2,7 @@
 from irtbench.scoring.item_error import item_error_share as item_error_share
 from irtbench.scoring.item_error import with_item_error as with_item_error
 from irtbench.scoring.percentiles import Percentiles as Percentiles
-from irtbench.scoring.more_columns import percentiles_by_group as percentiles_by_group
+from irtbench.scoring.optional_columns import percentiles_by_group as percentiles_by_group
 from irtbench.scoring.sum_score_table import SumScoreTable as SumScoreTable
 from irtbench.scoring.scores import grading_of as grading_of
 from irtbench.scoring.bulk import score_file as score_file

@@ -58,7 +58,7 @@ class Finding(Figures):
 
 
 def observed(frame: pd.DataFrame) -> SparseResponses:
-    """Graded responses, one entry each: every trial, or the first of a pair that no trial tells apart.
+    """Graded responses, one entry each: every trial, or the first of a pair that no trial distinguishes.
 
     Of a long table ``respondent_id, item_id, response`` of 1, 0 and NaN, and perhaps ``trial``.
     """
@@ -257,7 +257,7 @@ def near_labels(answers: Mapping[str, int]) -> list[Finding]:
             long = min(len(common), len(rare)) > 3
             alike = long and SequenceMatcher(None, loose_form(common), loose_form(rare)).ratio() >= ALIKE
             if same or (alike and answers[rare] <= RARE * answers[common]):
-                pairs.append(f"'{rare}' ({answers[rare]}) beside '{common}' ({answers[common]})")
+                pairs.append(f"'{rare}' ({answers[rare]}) next to '{common}' ({answers[common]})")
     return found(
         "warning", "near_labels", pairs, "labels are nearly the same as others", "if one is meant, --map OLD=NEW"
     )

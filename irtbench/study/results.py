@@ -289,7 +289,7 @@ def save_study(study: Study, file: Path) -> None:
     file.write_text(escaped(text) + "\n", encoding="utf-8")
 
 
-def told_of(file: Path) -> tuple[str | None, str | None]:
+def title_and_answers_of(file: Path) -> tuple[str | None, str | None]:
     """Title and name of the answers of the study that a record is of; None where it does not say, or is damaged."""
     try:
         settings = json.loads(file.read_text(encoding="utf-8"))["study"]["settings"]

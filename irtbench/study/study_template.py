@@ -72,7 +72,7 @@ def study_text(template: Template, *, output: Path) -> str:
     tables += [
         ("scales", "label: one scale a label of the items; none: one for all", by),
         ("model", "", {"kind": "2pl", "prior": template.prior}),
-        ("pruning", "standard, lalor2016 or none; single rules beside it", {"preset": template.preset}),
+        ("pruning", "standard, lalor2016 or none; single rules next to it", {"preset": template.preset}),
         ("score", "systems to score at the end", {"systems": list(template.systems)}),
         ("output", "", {"directory": output.as_posix()}),
     ]

@@ -18,7 +18,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import Method, estimate_ability
 from irtbench.scoring.item_error import abilities_of, draw_items, integrated_log_icc, item_error_share, with_item_error
-from irtbench.scoring.more_columns import plausible_values
+from irtbench.scoring.optional_columns import plausible_values
 from irtbench.scoring.scores import ScoringSettings, score_responses
 
 

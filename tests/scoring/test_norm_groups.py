@@ -21,7 +21,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 from irtbench.report import prose
 from irtbench.report.html import render_report
-from irtbench.scoring.more_columns import percentiles_by_group
+from irtbench.scoring.optional_columns import percentiles_by_group
 from irtbench.scoring.scores import ScoringSettings, score_responses
 from irtbench.study.run import run_study
 

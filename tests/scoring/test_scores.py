@@ -248,7 +248,7 @@ def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> Non
 
 def test_scoring_imports_nothing_heavy() -> None:
     heavy = ("torch", "pyro", "statsmodels", "sklearn", "scipy.stats", "matplotlib")
-    rooms = ("scores", "bulk", "ability_comparison", "prediction", "more_columns", "ability", "percentiles")
+    rooms = ("scores", "bulk", "ability_comparison", "prediction", "optional_columns", "ability", "percentiles")
     modules = ", ".join(["irtbench.bank.bank", *(f"irtbench.scoring.{name}" for name in rooms)])
     code = f"import sys, {modules}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

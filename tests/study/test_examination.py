@@ -179,7 +179,7 @@ def test_labels_that_are_nearly_the_same(other: str, is_near: bool) -> None:
     finding = examine(table(frame), items=items()).finding("near_labels")
     assert (finding is not None) == is_near
     if finding is not None:
-        assert f"'{other}' (3) beside 'perhaps'" in finding.text
+        assert f"'{other}' (3) next to 'perhaps'" in finding.text
 
 
 SHAPE = Shape(n_respondents=1000, n_items=50, per_item=1000, graded=True, has_answers=False)

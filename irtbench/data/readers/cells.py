@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -143,7 +143,7 @@ class Grader:
         )
         return np.where(np.isnan(found), NOT_OBSERVED, found).astype(np.int8)
 
-    def demand_meant(self, answers: pa.Array) -> None:
+    def demand_meant(self, answers: Iterable[pa.Array]) -> None:
         """Refuse a table by its first cells; those of responses and scores are checked as they are read."""
 
     def matrix(self, coded: NDArray[np.int8], ids: tuple[str, ...], items: tuple[str, ...]) -> ResponseMatrix:
@@ -184,9 +184,10 @@ class Keys(Grader):
         ]
         return np.where(np.array(no_answer)[codes], NOT_OBSERVED, right).astype(np.int8)
 
-    def demand_meant(self, answers: pa.Array) -> None:
+    def demand_meant(self, answers: Iterable[pa.Array]) -> None:
         """Refuse answers that cannot be meant for these keys, see ``as_meant``."""
-        given = pd.Series(self._compared(answers.slice(0, FIRST_ANSWERS).to_pylist()), dtype=object)
+        first = pa.concat_arrays([part.cast(pa.string()) for part in answers]).slice(0, FIRST_ANSWERS)
+        given = pd.Series(self._compared(first.to_pylist()), dtype=object)
         as_meant(as_compared(given, self.rules), self.of_item, self.rules)
 
 

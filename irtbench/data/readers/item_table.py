@@ -278,7 +278,7 @@ def read_tags(
     item
         The column of item names.
     separator
-        Stands between several tags in one field, such as ``;``.
+        Separates several tags in one field, such as ``;``.
     where
         Keep only rows whose column has this value.
 

@@ -200,7 +200,7 @@ class LongFile:
                 values = _counts(response, part.cells(layout.n_trials))
             else:
                 if number == 0:
-                    self.grader.demand_meant(response.values.filter(pa.array(columns >= 0)))
+                    self.grader.demand_meant(cells.filter(pa.array(columns >= 0)) for cells in [response.values])
                 graded = self.grader.grade(response, columns, self.items)
                 values = (graded,)
                 if layout.trial:
@@ -251,12 +251,12 @@ def long_blocks(file: LongFile) -> Blocks:
         if seen.alike().size:
             raise RowsScattered
 
-    return Blocks(file.items, [lambda: _blocks(file, together())])
+    return Blocks([lambda: _blocks(file, together())])
 
 
 def ordered_blocks(file: LongFile, folder: Path | None = None) -> Blocks:
     """The respondents in the order of their names, or without a folder for the sorting in that of their first rows."""
-    return Blocks(file.items, [partial(_ordered, file, folder)])
+    return Blocks([partial(_ordered, file, folder)])
 
 
 def _ordered(file: LongFile, folder: Path | None) -> Iterator[Unmade]:
@@ -364,12 +364,11 @@ def wide_blocks(
         for k, part in enumerate(parts):
             if number == 0 and k == 0 and items:
                 few = max(1, FIRST_ANSWERS // len(items))
-                first = (part.batch.column(item).slice(0, few).cast(pa.string()) for item in items)
-                grader.demand_meant(pa.concat_arrays(list(first)))
+                grader.demand_meant(part.batch.column(item).slice(0, few) for item in items)
             yield partial(_wide_block, part, respondent, tuple(items), grader)
 
     pieces: list[Callable[[], Iterator[Unmade]]] = [partial(piece, number) for number in range(table.n_parts)]
-    return Blocks(items, pieces, table.n_rows, distinct=False)
+    return Blocks(pieces, table.n_rows, distinct=False)
 
 
 def _wide_block(part: Rows, respondent: str, items: tuple[str, ...], grader: Grader) -> ResponseMatrix:

@@ -70,10 +70,12 @@ def reduce_trials(
     counted, repeated = "n_trials" in frame.columns, frame.duplicated(PAIR)
     if trials == "all" or not (counted or repeated.any() or trials == "mean"):
         return frame
-    told_apart = "trial" in frame.columns and not frame.duplicated([*PAIR, "trial"]).any()
-    if repeated.any() and (not told_apart if counted or trials in ("keep", "count") else trials == "error"):
+    distinguished = "trial" in frame.columns and not frame.duplicated([*PAIR, "trial"]).any()
+    if repeated.any() and (not distinguished if counted or trials in ("keep", "count") else trials == "error"):
         what = (
-            "several trials of a pair" if told_apart else "duplicate (respondent, item) pairs that no trial tells apart"
+            "several trials of a pair"
+            if distinguished
+            else "duplicate (respondent, item) pairs that no trial distinguishes"
         )
         raise InputError(f"{place}: {what}: {_pairs(frame[repeated])}" + ("" if counted else f"; choose {CHOICES}"))
     counts = trial_counts(frame) if counted or (trials == "count" and "response" in frame.columns) else None
@@ -86,7 +88,7 @@ def reduce_trials(
         share = np.divide(k, n, out=np.full(len(n), np.nan), where=n > 0)
         first = counts.drop(columns=["n_correct", "n_trials"])
     elif trials in ("first", "last"):
-        numbers = pd.to_numeric(frame["trial"], errors="coerce") if told_apart else pd.Series(np.nan, frame.index)
+        numbers = pd.to_numeric(frame["trial"], errors="coerce") if distinguished else pd.Series(np.nan, frame.index)
         ordered = frame.iloc[np.argsort(numbers, kind="stable")] if numbers.notna().all() else frame
         kept = ordered[~ordered.duplicated(PAIR, keep=trials)].sort_index()
         return kept.drop(columns="trial", errors="ignore").reset_index(drop=True)

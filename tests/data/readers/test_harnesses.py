@@ -155,7 +155,7 @@ def test_irw_occasions_are_trials_and_without_one_a_repeated_pair_is_an_error(tm
     with pytest.raises(InputError, match=r"several trials of a pair: \(1, a\)"):
         read_responses(tmp_path / "irw.parquet")
     frame.drop(columns="wave").to_parquet(tmp_path / "irw.parquet", index=False)
-    with pytest.raises(InputError, match=r"duplicate \(respondent, item\) pairs that no trial tells apart: \(1, a\)"):
+    with pytest.raises(InputError, match=r"duplicate \(respondent, item\) pairs that no trial distinguishes: \(1, a\)"):
         read_responses(tmp_path / "irw.parquet", trials="keep")
 
 

@@ -54,10 +54,10 @@ def test_without_a_choice_the_first_five_pairs_are_named():
         {"respondent_id": ["r"] * 14, "item_id": [f"i{k}" for k in range(7)] * 2, "response": [1.0] * 14}
     )
     with pytest.raises(
-        InputError, match=r"no trial tells apart: \(r, i0\), \(r, i1\), \(r, i2\), \(r, i3\), \(r, i4\) and 2"
+        InputError, match=r"no trial distinguishes: \(r, i0\), \(r, i1\), \(r, i2\), \(r, i3\), \(r, i4\) and 2"
     ):
         reduce_trials(table, "error")
-    with pytest.raises(InputError, match="no trial tells apart"):
+    with pytest.raises(InputError, match="no trial distinguishes"):
         reduce_trials(table, "keep")
     told = table.assign(trial=["1"] * 7 + ["2"] * 7)
     assert len(reduce_trials(told, "keep")) == 14
