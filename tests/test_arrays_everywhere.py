@@ -11,11 +11,7 @@ import pytest
 import irtbench
 
 WANTED = {
-    "responses": (
-        "ResponsesLike",
-        "ResponsesLike | SparseResponses",
-        "ResponsesLike | Responses",
-    ),
+    "responses": ("ResponsesLike", "ResponsesLike | SparseResponses", "ResponsesLike | Responses"),
     "answers": ("AnswersLike", "pd.DataFrame | None"),  # the latter: of `screen`, beside the responses
 }
 RNG = np.random.default_rng(1)
@@ -47,6 +43,8 @@ OTHERS = [
 ]
 NAMES_ASIDE = [  # what says nothing of the items' names
     irtbench.tetrachoric,
+    irtbench.classical_statistics,
+    irtbench.internal_consistency,
     irtbench.fit_model,
     partial(irtbench.crowd_filter, k=100, n=150),
 ]

@@ -78,14 +78,12 @@ def test_over_the_group_it_is_the_integral_over_its_density() -> None:
 def test_the_covariance_of_free_items_is_that_of_the_items_of_each_group() -> None:
     grouped, _, _ = fitted({3: 0.8, 6: 0.5}, seed=1)
     joint = grouped.free_covariance
-    assert joint is not None
     assert joint.shape == (2, 5, 2, 5)
     for k, item in enumerate(grouped.free_items):
         own = joint[k, :, k, :]
         # (a, a_1, d_1, d, c): the focal slope is a + a_1, its intercept d + d_1
         to_focal = np.array([[1.0, 1, 0, 0, 0], [0, 0, 1, 1, 0]])
         focal = grouped.items[1].select([item]).covariance
-        assert focal is not None
         np.testing.assert_allclose(to_focal @ own @ to_focal.T, focal[0, :2, :2], rtol=1e-8)
     assert np.abs(joint[0, :, 1, :4]).max() > 0  # items share the error of the common scale
 

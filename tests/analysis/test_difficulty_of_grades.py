@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.commands_here import run_main
+from builders.command_line import run
 from irtbench.analysis.explained_difficulty import explain_difficulty
 from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
@@ -43,11 +43,9 @@ def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path) -> No
         "respondent_id", var_name="item_id", value_name="score"
     ).to_csv(tmp_path / "scores.csv", index=False)
     pd.DataFrame({"item_id": [*names, "new"], "length": [*length, 1.0]}).to_csv(tmp_path / "features.csv", index=False)
-    assert run_main("fit", tmp_path / "scores.csv", "--model", "gpcm", "-o", tmp_path / "fit", "-q").status == 0
+    run(f"fit {tmp_path}/scores.csv --model gpcm -o {tmp_path}/fit -q")
     for source in ("bank.json", "items.csv"):
-        done = run_main("difficulty", tmp_path / "fit" / source, "--features", tmp_path / "features.csv",
-                        "-o", tmp_path / "out")  # fmt: skip
-        assert done.status == 0, done.err
+        run(f"difficulty {tmp_path}/fit/{source} --features {tmp_path}/features.csv -o {tmp_path}/out")
         effects = pd.read_csv(tmp_path / "out/effects.csv").set_index("term")
         assert effects.loc["length", "effect"] == pytest.approx(found.effect[1], abs=1e-3)
 

@@ -79,7 +79,6 @@ def test_samples_are_of_the_model_and_miss_what_the_responses_miss() -> None:
     responses = responses.select_respondents(responses.n_by_respondent > 0)
     one = fit_factors(responses, 1)
     sample = draw_sample(responses, one, rng)
-    assert sample is not None
     np.testing.assert_array_equal(sample.observed, responses.observed)
     # a share of 14,000 has a standard error of .004; the slopes come back
     np.testing.assert_allclose(sample.proportion_correct(), responses.proportion_correct(), atol=0.025)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from builders.simulated import rearranged
 from irtbench.analysis.item_bias import comparable_items, item_bias
 from irtbench.analysis.linked_groups import LinkedGroups, link
 from irtbench.data.input_error import InputError
@@ -208,13 +209,8 @@ def test_order_of_respondents_and_items_is_no_matter(seed: int) -> None:
     responses, focal = two_groups(seed=21, n=(150, 150), n_items=6)
     rng = np.random.default_rng(seed)
     rows, columns = rng.permutation(300), rng.permutation(6)
-    shuffled = ResponseMatrix(
-        responses.values[np.ix_(rows, columns)],
-        tuple(responses.respondent_ids[i] for i in rows),
-        tuple(responses.item_ids[j] for j in columns),
-    )
     first = item_bias(responses, focal).table().set_index("item_id")
-    second = item_bias(shuffled, focal[rows]).table().set_index("item_id").loc[first.index]
+    second = item_bias(rearranged(responses, rows, columns), focal[rows]).table().set_index("item_id").loc[first.index]
     pd.testing.assert_series_equal(first["x2"], second["x2"], atol=0.01, rtol=0.01)
 
 

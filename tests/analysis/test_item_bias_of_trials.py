@@ -40,7 +40,6 @@ def test_the_statistic_is_that_of_two_fits_of_both_groups() -> None:
     assert found.delta[0] < -1.5  # a large difference, though an item of four biased draws the scale along
     # one response each knows less of it
     trials = responses.trials
-    assert trials is not None
     once = ResponseMatrix(
         np.where(trials > 0, responses.shares > 0.5, np.nan), responses.respondent_ids, responses.item_ids
     )
@@ -54,7 +53,6 @@ def test_likelihoods_of_the_groups_are_those_of_the_trials() -> None:
     responses, focal = drawn(seed=2, n=30)
     linked = link(responses, focal, freed=np.zeros(4, dtype=bool), settings=FitSettings())
     trials = responses.trials
-    assert trials is not None
     for group, members in enumerate((~focal, focal)):
         part = linked.groups[group]
         k, n = np.nan_to_num(responses.correct[members]), trials[members]
@@ -66,7 +64,6 @@ def test_likelihoods_of_the_groups_are_those_of_the_trials() -> None:
 
 def test_one_group_may_have_one_response_each() -> None:
     responses, focal = drawn(seed=3, n=80)
-    assert responses.trials is not None
     trials = np.where(focal[:, None], responses.trials, np.minimum(responses.trials, 1))
     correct = np.where(trials > 0, np.fmin(responses.correct, trials), np.nan)
     mixed = ResponseMatrix(correct, responses.respondent_ids, responses.item_ids, trials)

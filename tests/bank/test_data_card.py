@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.commands_here import run_main
+from builders.command_line import run
 from irtbench.config import read_card
 from irtbench.data.input_error import InputError
 
@@ -39,7 +39,7 @@ def test_a_bank_of_models_says_so_in_sentences_and_earlier_banks_are_as_they_wer
     irtbench.save_bank(bank, tmp_path / "bank.json")
     assert (bank.schema_version, irtbench.load_bank(tmp_path / "bank.json").respondents) == (5, "models")
     (tmp_path / "r.csv").write_text("respondent_id,item1,item2,item3,item4,item5\nx,1,1,0,1,1\n")
-    said = run_main("score", tmp_path / "bank.json", tmp_path / "r.csv").out
+    said = run(f"score {tmp_path}/bank.json {tmp_path}/r.csv").out
     assert "better than ... of the models" in said
     assert "0 is the mean of the models" in said
     assert "crowd" not in said
@@ -60,8 +60,7 @@ def test_banks_made_of_it_keep_it(tmp_path: Path) -> None:
     assert irtbench.with_norms(bank_of(CARD), people).card == CARD
     irtbench.save_bank(bank_of(CARD), tmp_path / "bank.json")
     irtbench.save_bank(bank_of(None), tmp_path / "new.json")
-    linked = run_main("link", tmp_path / "bank.json", "--items", tmp_path / "new.json", "-o", tmp_path / "linked", "-q")
-    assert linked.status == 0, linked.err
+    run(f"link {tmp_path}/bank.json --items {tmp_path}/new.json -o {tmp_path}/linked -q")
     assert irtbench.load_bank(tmp_path / "linked" / "bank.json").card == CARD
 
 
@@ -70,8 +69,7 @@ def test_a_fit_and_a_study_write_it(tmp_path: Path) -> None:
     drawn = irtbench.simulate_responses(rng.normal(size=600), ITEMS, rng=rng)
     drawn.to_long().to_csv(tmp_path / "r.csv", index=False)
     (tmp_path / "card.toml").write_text('title = "T"\ncollection = "a \\"platform\\""\n')
-    fitted = run_main("fit", tmp_path / "r.csv", "-o", tmp_path / "fit", "--card", tmp_path / "card.toml", "-q")
-    assert fitted.status == 0, fitted.err
+    run(f"fit {tmp_path}/r.csv -o {tmp_path}/fit --card {tmp_path}/card.toml -q")
     known = irtbench.load_bank(tmp_path / "fit" / "bank.json")
     assert known.card == irtbench.DataCard(title="T", collection='a "platform"')
     (tmp_path / "study.toml").write_text(
@@ -87,9 +85,9 @@ def test_a_fit_and_a_study_write_it(tmp_path: Path) -> None:
 
 def test_it_is_shown_with_the_items(tmp_path: Path) -> None:
     irtbench.save_bank(bank_of(CARD), tmp_path / "bank.json")
-    shown = run_main("items", "show", tmp_path / "bank.json")
+    shown = run(f"items show {tmp_path}/bank.json")
     assert shown.out.startswith("title: Entailment <b>\nlicense: CC-BY-4.0\npopulation: 1,000 workers\n")
-    found = json.loads(run_main("items", "show", tmp_path / "bank.json", "--json").out)
+    found = run(f"items show {tmp_path}/bank.json --json").json
     assert found["card"] == {"title": "Entailment <b>", "license": "CC-BY-4.0", "population": "1,000 workers"}
 
 

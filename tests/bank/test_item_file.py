@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run_here
+from builders.command_line import refused, run
 from irtbench.bank.bank import load_bank
 from irtbench.data.input_error import InputError
 from irtbench.models.curves import icc
@@ -37,12 +37,12 @@ def test_scores_by_a_table_are_those_by_its_items(tmp_path: Path) -> None:
     (scale,) = load_bank(tmp_path / "items.csv").scales
     assert (scale.name, scale.norms) == ("all", None)
     (tmp_path / "r.csv").write_text("respondent_id,item_id,response\ns,item1,1\ns,item2,1\ns,item3,0\n")
-    run_here("score", tmp_path / "items.csv", tmp_path / "r.csv", "-o", tmp_path / "scores.csv", "--quiet")
+    run(f"score {tmp_path}/items.csv {tmp_path}/r.csv -o {tmp_path}/scores.csv --quiet")
     found = pd.read_csv(tmp_path / "scores.csv")
     assert found["theta"][0] == pytest.approx(eap([[1, 1, 0]], items).theta[0])
     # and answers by its keys
     (tmp_path / "a.csv").write_text("respondent_id,item_id,answer\ns,item1,a\ns,item2,b\ns,item3,d\n")
-    run_here("score", tmp_path / "items.csv", tmp_path / "a.csv", "-o", tmp_path / "again.csv", "--quiet")
+    run(f"score {tmp_path}/items.csv {tmp_path}/a.csv -o {tmp_path}/again.csv --quiet")
     assert pd.read_csv(tmp_path / "again.csv")["theta"][0] == found["theta"][0]
 
 
@@ -61,13 +61,13 @@ def test_what_is_no_table_of_items_is_refused(tmp_path: Path) -> None:
 
 
 def test_py_irt_converted_scores_as_py_irt_itself_says(estimated: Path, tmp_path: Path) -> None:
-    run_here("convert", estimated, "-o", tmp_path / "items.csv")
+    run("convert", estimated, "-o", tmp_path / "items.csv")
     (scale,) = load_bank(tmp_path / "items.csv").scales
     theirs = 1 / (1 + np.exp(-np.array(THEIRS["disc"]) * (ABILITY[:, None] - np.array(THEIRS["diff"]))))
     np.testing.assert_allclose(icc((ABILITY - ABILITY.mean()) / ABILITY.std(), scale.items), theirs, rtol=1e-12)
     (tmp_path / "r.jsonl").write_text('{"subject_id": "m", "responses": {"q1": 1, "q3": 0}}\n')
     for number, bank in enumerate((estimated, tmp_path / "items.csv")):
-        run_here("score", bank, tmp_path / "r.jsonl", "-o", tmp_path / f"{number}.csv", "--quiet")
+        run(f"score {bank} {tmp_path}/r.jsonl -o {tmp_path}/{number}.csv --quiet")
     assert (tmp_path / "0.csv").read_text() == (tmp_path / "1.csv").read_text()
     assert pd.read_csv(tmp_path / "0.csv")["n_items"].tolist() == [2]
 
@@ -76,5 +76,5 @@ def test_py_irt_converted_scores_as_py_irt_itself_says(estimated: Path, tmp_path
 def test_what_needs_covariances_or_responses_says_so(estimated: Path, tmp_path: Path) -> None:
     lines = [f'{{"subject_id": "m{x}", "responses": {{"q1": 1, "q3": {x}}}}}\n' for x in (0, 1)]
     (tmp_path / "r.jsonl").write_text("".join(lines))
-    refused("compare", tmp_path / "r.jsonl", "--bank", estimated, "-o", tmp_path / "x", saying="--item-error none")
+    refused(f"compare {tmp_path}/r.jsonl --bank", estimated, "-o", tmp_path / "x", saying="--item-error none")
     refused("fit", estimated, "-o", tmp_path / "x", saying="items that py-irt estimated, no responses")

@@ -1,34 +1,54 @@
 """Commands as a user runs them: in this process, and in one of their own, with or without torch."""
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
-import typer
-
-from builders.commands_here import run_main
-from irtbench.cli.main import application, command_in
+from builders.commands_here import Ended, run_main
 
 PROGRESS_LINE = re.compile(r"\[ *\d+\.\d s\] ")
 
 
-def run(*arguments: object, cwd: Path | None = None, status: int | None = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command as `main` does, in this process; it must end with ``status`` (None: with any)."""
+class Run(Ended):
+    """How a command ended, and what it printed."""
+
+    @property
+    def json(self) -> Any:
+        """What was printed, read as JSON."""
+        return json.loads(self.out)
+
+
+def run(line: object, *words: object, cwd: Path | None = None, status: int | None = 0) -> Run:
+    """Run the command as `main` does, in this process; it must end with ``status`` (None: with any).
+
+    The line is split as a shell splits it, the words that follow are taken as they are.
+    """
     with warnings.catch_warnings(), patch.dict(os.environ, {"COLUMNS": "200"}):
         warnings.simplefilter("default")  # a user sees a line, where tests would end
         warnings.simplefilter("ignore", DeprecationWarning)
-        ended = run_main(*arguments, cwd=cwd)
+        ended = run_main(*shlex.split(str(line)), *words, cwd=cwd)
     assert status is None or ended.status == status, ended.err
-    return subprocess.CompletedProcess([*map(str, arguments)], ended.status, ended.out, ended.err)
+    return Run(ended.status, ended.out, ended.err)
 
 
-def printed_by(*arguments: object) -> str:
-    """What the command prints, once it has ended well."""
-    return run(*arguments).stdout
+def refused(line: object, *words: object, saying: str, cwd: Path | None = None) -> None:
+    """Status 2 and one line that says what is wrong (there may be warnings and lines of progress before it).
+
+    `` ... `` in ``saying`` is whatever is there.
+    """
+    done = run(line, *words, cwd=cwd, status=2)
+    assert len(done.lines) == 1, done.err
+    assert re.match(r"irtbench[a-z -]*: ", done.lines[0])
+    assert re.search(".*".join(map(re.escape, saying.split(" ... "))), done.lines[0]), done.lines[0]
+    assert "Traceback" not in done.err
+    assert done.out == ""
 
 
 def run_apart(*arguments: object, cwd: Path | None = None, status: int | None = 0) -> subprocess.CompletedProcess[str]:
@@ -47,17 +67,6 @@ def run_apart(*arguments: object, cwd: Path | None = None, status: int | None = 
     return done
 
 
-def refused(*arguments: object, saying: str, cwd: Path | None = None) -> None:
-    """Status 2 and one line that says what is wrong (a slow machine may print lines of progress before it)."""
-    done = run(*arguments, cwd=cwd, status=2)
-    lines = [line for line in done.stderr.strip().splitlines() if not PROGRESS_LINE.match(line)]
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("irtbench: ")
-    assert saying in lines[0], lines[0]
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-
-
 def run_without(modules: set[str], *arguments: object) -> str:
     """What the command prints, once it has ended well without having loaded any of ``modules``."""
     program = (
@@ -69,14 +78,3 @@ def run_without(modules: set[str], *arguments: object) -> str:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def run_without_torch(*arguments: object) -> str:
-    """What the command prints, once it has ended well without torch and pyro."""
-    return run_without({"torch", "pyro"}, *arguments)
-
-
-def run_here(*arguments: object) -> None:
-    """Run the command in this process, where its errors can be seen as they are raised."""
-    words = list(map(str, arguments))
-    typer.main.get_command(application(command_in(words)))(words, standalone_mode=False)

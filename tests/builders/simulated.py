@@ -23,6 +23,15 @@ def drawn(n: int, n_items: int, *, missing: float = 0.0) -> ResponseMatrix:
     return simulated(n, n_items, seed=7, missing=missing)[0]
 
 
+def rearranged(responses: ResponseMatrix, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> ResponseMatrix:
+    """The same responses in another order of respondents and items."""
+    return ResponseMatrix(
+        responses.values[np.ix_(rows, columns)],
+        tuple(responses.respondent_ids[i] for i in rows),
+        tuple(responses.item_ids[j] for j in columns),
+    )
+
+
 def with_a_constant_item() -> ResponseMatrix:
     """One item that all got right, and two respondents who answered that one alone, or none."""
     responses = drawn(240, 7, missing=0.2)

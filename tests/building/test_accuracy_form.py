@@ -91,12 +91,9 @@ def test_the_command_writes_the_same_form(tmp_path: Path) -> None:
     scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
     irtbench.save_bank(irtbench.ItemBank((scale,)), tmp_path / "bank.json")
     known.to_long().to_csv(tmp_path / "known.csv", index=False)
-    done = run("form", "assemble", tmp_path / "bank.json", "--for", "accuracy", "--length", 6, "--learn-from",
-               tmp_path / "known.csv", "-o", tmp_path / "form")  # fmt: skip
+    done = run("form assemble bank.json --for accuracy --length 6 --learn-from known.csv -o form", cwd=tmp_path)
     wanted = assemble_forms(scale, length=6, objective="accuracy", known=known)
     assert tuple(pd.read_csv(tmp_path / "form" / "form.csv")["item_id"]) == wanted.forms[0]
-    assert f"the accuracy on all items is known to a standard deviation of {wanted.objective:.3f}" in done.stdout
-    refused = run(
-        "form", "assemble", tmp_path / "bank.json", "--for", "accuracy", "--se", 0.4, "-o", tmp_path / "x", status=2
-    )
-    assert "for accuracy goes with length" in refused.stderr
+    assert f"the accuracy on all items is known to a standard deviation of {wanted.objective:.3f}" in done.out
+    refused = run(f"form assemble {tmp_path}/bank.json --for accuracy --se 0.4 -o {tmp_path}/x", status=2)
+    assert "for accuracy goes with length" in refused.err

@@ -109,12 +109,12 @@ def test_a_log_of_the_form_is_scored_by_its_bank(tmp_path: Path) -> None:
     """Forward to lm-evaluation-harness and back: the samples asked for are the items that come home."""
     scale, _ = crowd_scale(40, 300, "arc/{}")
     save_bank(ItemBank((scale,)), tmp_path / "bank.json")
-    run("form", "assemble", tmp_path / "bank.json", "--length", 8, "-o", tmp_path / "form", "-q")
+    run(f"form assemble {tmp_path}/bank.json --length 8 -o {tmp_path}/form -q")
     asked = json.loads((tmp_path / "form" / "lm_eval_samples.json").read_text())
     log = tmp_path / "model" / f"samples_arc_{DATE}.jsonl"
     log.parent.mkdir()
     log.write_text("\n".join(lm_eval_line(index, index % 3 > 0) for index in asked["arc"]) + "\n")
-    run("score", tmp_path / "form" / "bank.json", log.parent, "-o", tmp_path / "scores.csv", "-q")
+    run(f"score {tmp_path}/form/bank.json", log.parent, "-o", tmp_path / "scores.csv", "-q")
     scores = pd.read_csv(tmp_path / "scores.csv")
     assert scores["n_items"].tolist() == [8]
     right = np.array([[float(index % 3 > 0) for index in asked["arc"]]])
@@ -140,7 +140,7 @@ def test_logs_of_inspect_and_helm_come_home_too(tmp_path: Path) -> None:
         place = tmp_path / harness
         place.mkdir()
         save_bank(ItemBank((scale,)), place / "bank.json")
-        run("form", "assemble", place / "bank.json", "--length", 4, "--ids", harness, "-o", place / "form", "-q")
+        run(f"form assemble {place}/bank.json --length 4 --ids", harness, "-o", place / "form", "-q")
         assert len(list((place / "form").glob("*"))) == 4
         file = {"inspect": "inspect_sample_ids.json", "helm": "helm_instances.json"}[harness]
         ((task, ids),) = json.loads((place / "form" / file).read_text()).items()
@@ -158,7 +158,7 @@ def test_logs_of_inspect_and_helm_come_home_too(tmp_path: Path) -> None:
             log.write_text(json.dumps(stats))
             spec = {"name": "mmlu:subject=law,model=m", "adapter_spec": {"model": "m"}}
             (log.parent / "run_spec.json").write_text(json.dumps(spec))
-        run("score", place / "form" / "bank.json", log.parent, "-o", place / "scores.csv", "-q")
+        run(f"score {place}/form/bank.json", log.parent, "-o", place / "scores.csv", "-q")
         scores = pd.read_csv(place / "scores.csv")
         assert scores[["n_items", "n_correct"]].to_numpy().tolist() == [[4, 2]]
 
@@ -180,8 +180,7 @@ def test_the_files_are_those_of_the_contract(tmp_path: Path) -> None:
         "--limit",
         "topic=y:20%..",
     ]
-    done = run(*command, "--length", 8, "--enemies", tmp_path / "pairs.csv", "--json")
-    found = json.loads(done.stdout)
+    found = run(*command, "--length", 8, "--enemies", tmp_path / "pairs.csv", "--json").json
     assert json.loads((out / "form.json").read_text()) == found
     assert {"objective", "gap", "seconds", "optimal"} <= found.keys()
     assert found["gap"] == 0
@@ -193,7 +192,7 @@ def test_the_files_are_those_of_the_contract(tmp_path: Path) -> None:
     # beside it, two parallel forms that share nothing with it
     two = tmp_path / "two"
     more = ["--length", 6, "--forms", 2, "--seconds", 2, "--other-form", out / "form.csv", "--most-overlap", 0]
-    run("form", "assemble", tmp_path / "items.csv", "-o", two, *more, "-q")
+    run(f"form assemble {tmp_path}/items.csv -o", two, *more, "-q")
     assert {"bank_1.json", "bank_2.json", "item_ids_1.txt", "item_ids_2.txt"} <= {path.name for path in two.iterdir()}
     assert set(pd.read_csv(two / "form.csv")["item_id"]).isdisjoint(form["item_id"])
     assert load_bank(two / "bank_2.json").scales[0].items.n_items == 6

@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import printed_by, run_here
-from irtbench.data.input_error import InputError
+from builders.command_line import refused, run
 
 
 @pytest.fixture
@@ -27,8 +26,7 @@ def crowd(tmp_path: Path) -> Path:
 
 def test_tables_by_item_and_respondent_stand_beside_the_figures(crowd: Path) -> None:
     out = crowd / "out"
-    printed = printed_by("crowd", "agree", crowd / "answers.csv", "--items", crowd / "items.csv", "-o", out, "--json")
-    found = json.loads(printed)
+    found = run(f"crowd agree {crowd}/answers.csv --items {crowd}/items.csv -o {out} --json").json
     assert json.loads((out / "agreement.json").read_text()) == found
     assert found["contradicts_key"] == ["i0"]
     overall = found["overall"]
@@ -41,43 +39,33 @@ def test_tables_by_item_and_respondent_stand_beside_the_figures(crowd: Path) -> 
     assert (people["gold_share"] > people["key_share"]).all()
 
 
-def test_items_that_contradict_their_key_are_named(crowd: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_here("crowd", "agree", crowd / "answers.csv", "--items", crowd / "items.csv")
-    assert "the majority contradicts the key of item i0" in capsys.readouterr().out
-    run_here("crowd", "agree", crowd / "answers.csv")
-    assert "contradicts" not in capsys.readouterr().out
+def test_items_that_contradict_their_key_are_named(crowd: Path) -> None:
+    said = run("crowd agree answers.csv --items items.csv", cwd=crowd).out
+    assert "the majority contradicts the key of item i0" in said
+    assert "contradicts" not in run(f"crowd agree {crowd}/answers.csv").out
 
 
 def test_a_level_outside_its_range_is_refused_and_nothing_is_written(crowd: Path) -> None:
-    with pytest.raises(InputError, match="level must be between 0 and 1"):
-        run_here("crowd", "agree", crowd / "answers.csv", "--level", 2, "-o", crowd / "out")
+    refused(f"crowd agree {crowd}/answers.csv --level 2 -o {crowd}/out", saying="level must be between 0 and 1")
     assert not (crowd / "out").exists()
 
 
-def test_answers_are_mapped_to_one_vocabulary_and_others_refused(
-    crowd: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_here("crowd", "agree", crowd / "answers.csv", "--items", crowd / "items.csv", "--json")
-    expected = json.loads(capsys.readouterr().out)
+def test_answers_are_mapped_to_one_vocabulary_and_others_refused(crowd: Path) -> None:
+    expected = run(f"crowd agree {crowd}/answers.csv --items {crowd}/items.csv --json").json
     answers = pd.read_csv(crowd / "answers.csv")
     answers["answer"] = answers["answer"].map({"y": "1", "n": "0"})
     answers.loc[answers["respondent_id"] == "p0", "answer"] = answers["answer"].map({"1": "y", "0": "n"})  # as the key
     answers.to_csv(crowd / "coded.csv", index=False)
-    run_here("crowd", "agree", crowd / "coded.csv", "--items", crowd / "items.csv", "--map", "1=y,0=n", "--json")
-    assert json.loads(capsys.readouterr().out) == expected
-    with pytest.raises(InputError, match="nobody answered 7, which is mapped; expected some of"):
-        run_here("crowd", "agree", crowd / "coded.csv", "--map", "7=y")
-    with pytest.raises(InputError, match=r"answers: .* are 0, y, n; expected some of yes: map them too"):
-        run_here("crowd", "agree", crowd / "coded.csv", "--map", "1=yes")
+    assert run(f"crowd agree {crowd}/coded.csv --items {crowd}/items.csv --map 1=y,0=n --json").json == expected
+    refused(f"crowd agree {crowd}/coded.csv --map 7=y", saying="nobody answered 7, which is mapped; expected some of")
+    refused(f"crowd agree {crowd}/coded.csv --map 1=yes", saying="are 0, y, n; expected some of yes: map them too")
     # another vocabulary than the key's is refused, not taken for disagreement with it
     answers["answer"] = answers["answer"].replace({"y": "1", "n": "0"})
     answers.to_csv(crowd / "codes.csv", index=False)
-    with pytest.raises(InputError, match=r"no answer is the key of any item: 0, 1; .*--map OLD=NEW"):
-        run_here("crowd", "agree", crowd / "codes.csv", "--items", crowd / "items.csv")
-    run_here("crowd", "agree", crowd / "codes.csv", "--json")  # without a key any labels will do
-    capsys.readouterr()
-    run_here("crowd", "agree", crowd / "codes.csv", "--map", "1=y,0=n", "--json")
-    assert json.loads(capsys.readouterr().out)["overall"]["categories"] == ["n", "y"]
+    saying = "no answer is the key of any item: 0, 1; ... --map OLD=NEW"
+    refused("crowd agree codes.csv --items items.csv", saying=saying, cwd=crowd)
+    run(f"crowd agree {crowd}/codes.csv --json")  # without a key any labels will do
+    assert run(f"crowd agree {crowd}/codes.csv --map 1=y,0=n --json").json["overall"]["categories"] == ["n", "y"]
 
 
 def test_with_levels_grades_that_are_near_count_as_near(tmp_path: Path) -> None:
@@ -85,7 +73,7 @@ def test_with_levels_grades_that_are_near_count_as_near(tmp_path: Path) -> None:
     rows = [(f"i{j}", f"r{k}", min(max(q + rng.integers(-1, 2), 1), 5)) for j, q in enumerate(rng.integers(1, 6, 60))
             for k in range(3)]  # fmt: skip
     pd.DataFrame(rows, columns=["item_id", "respondent_id", "answer"]).to_csv(tmp_path / "grades.csv", index=False)
-    said = printed_by("agree", tmp_path / "grades.csv", "--levels", "1,2,3,4,5", "-o", tmp_path / "out")
+    said = run(f"agree {tmp_path}/grades.csv --levels 1,2,3,4,5 -o {tmp_path}/out").out
     found = json.loads((tmp_path / "out/agreement.json").read_text())
     assert found["ordered"]["weighted_kappa"] > found["overall"]["fleiss_kappa"] + 0.2
     assert found["ordered"]["icc"] == pytest.approx(found["ordered"]["krippendorff_interval"], abs=0.03)
@@ -94,7 +82,7 @@ def test_with_levels_grades_that_are_near_count_as_near(tmp_path: Path) -> None:
 
 def test_latent_classes_say_how_hard_items_are_and_whom_to_believe(crowd: Path) -> None:
     out = crowd / "out"
-    run_here("crowd", "agree", crowd / "answers.csv", "--gold", "latent-class", "-o", out)
+    run(f"crowd agree {crowd}/answers.csv --gold latent-class -o {out}")
     by_item = pd.read_csv(out / "item_agreement.csv")
     assert by_item["gold_probability"].between(0.5, 1).all()
     assert by_item["gold_difficulty"].notna().all()

@@ -34,9 +34,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("method", ["likelihood_ratio", "logistic"])
 def test_bias_writes_its_files_and_finds_the_item(study: Path, tmp_path: Path, method: str) -> None:
-    done = run("items", "bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out",
-               "--method", method, "--json")  # fmt: skip
-    found = json.loads(done.stdout)
+    found = run(
+        f"items bias {study}/responses.csv --groups {study}/groups.csv -o {tmp_path}/out --method {method} --json"
+    ).json
     assert found["flagged"] == ["item5"]
     assert (found["reference"], found["focal"]) == ("people", "machines")
     assert (found["n_reference"], found["n_focal"]) == (500, 200)
@@ -44,9 +44,13 @@ def test_bias_writes_its_files_and_finds_the_item(study: Path, tmp_path: Path, m
     table = pd.read_csv(tmp_path / "out" / "bias.csv").set_index("item_id", drop=False)
     assert list(table)[: len(COLUMNS)] == COLUMNS
     assert table.loc["item5", "delta"] < -1.5
-    turned = run("items", "bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "turned",
-                 "--focal", "people", "--json")  # fmt: skip
-    assert {row["item_id"]: row for row in json.loads(turned.stdout)["items"]}["item5"]["delta"] > 1.5
+    if method == "likelihood_ratio":
+        return
+    turned = run(
+        f"items bias responses.csv --groups groups.csv -o {tmp_path}/turned --focal people --method {method} --json",
+        cwd=study,
+    )
+    assert {row["item_id"]: row for row in turned.json["items"]}["item5"]["delta"] > 1.5
 
 
 @pytest.mark.parametrize("method", [pytest.param("likelihood", marks=pytest.mark.slow), "mantel-haenszel"])
@@ -55,8 +59,8 @@ def test_what_the_item_does_to_the_test_is_said_and_drawn(study: Path, tmp_path:
     done = run(
         *given, "-o", tmp_path / "out", "--figures", "--match", "score" if method == "mantel-haenszel" else "ability"
     )
-    assert "on the whole test, equally able machines score -0." in done.stdout
-    assert "without the items that differ, ability of machines changes by +0." in done.stdout
+    assert "on the whole test, equally able machines score -0." in done.out
+    assert "without the items that differ, ability of machines changes by +0." in done.out
     test = pd.read_csv(tmp_path / "out" / "test_bias.csv").set_index("over")
     assert list(test)[:6] == ["group", "signed", "se_signed", "signed_lower", "signed_upper", "p"]
     assert test.loc["group", "signed_upper"] < -0.2  # of one point that a single item is worth
@@ -78,7 +82,7 @@ def test_an_item_that_a_group_answers_all_alike_is_named(study: Path, tmp_path: 
     table.loc[table["respondent_id"].str.startswith("machines") & (table["item_id"] == "item5"), "response"] = 0
     table.to_csv(tmp_path / "responses.csv", index=False)
     given = ("bias", tmp_path / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out")
-    found = json.loads(run(*given, "--json").stdout)
+    found = run(*given, "--json").json
     assert found["flagged"] == ["item5"]
     assert found["test_not_available"] == "answered all alike by a group, and not in it: item5"
 
@@ -100,15 +104,7 @@ def test_groups_that_cannot_be_compared_are_refused(
 ) -> None:
     (tmp_path / "groups.csv").write_text(groups)
     refused(
-        "items",
-        "bias",
-        study / "responses.csv",
-        "--groups",
-        tmp_path / "groups.csv",
-        "-o",
-        tmp_path / "out",
-        *options,
-        saying=saying,
+        f"items bias {study}/responses.csv --groups {tmp_path}/groups.csv -o {tmp_path}/out", *options, saying=saying
     )
     assert [file.name for file in tmp_path.iterdir()] == ["groups.csv"]
 
@@ -117,22 +113,26 @@ def test_groups_that_cannot_be_compared_are_refused(
 def test_the_model_and_its_prior_are_chosen_and_reported(study: Path, tmp_path: Path) -> None:
     found = {}
     for model, prior in (("2pl", "none (marginal maximum likelihood)"), ("3pl", "c ~ Beta(4, 16)")):
-        done = run("items", "bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / model,
-                   "--model", model, "--options", "5", "--json")  # fmt: skip
-        found[model] = json.loads(done.stdout)
+        found[model] = run(
+            f"items bias responses.csv --groups groups.csv -o {tmp_path}/{model} --model {model} --options 5 --json",
+            cwd=study,
+        ).json
         assert found[model]["model"] == model
         assert prior in found[model]["prior"]
         assert found[model]["converged"]
         assert found[model]["flagged"] == ["item5"]
     assert found["2pl"]["focal_mean"] != found["3pl"]["focal_mean"]
-    refused("items", "bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out",
-            "--model", "3pl", "--method", "logistic", saying="logistic regression knows no guessing")  # fmt: skip
+    refused(
+        f"items bias responses.csv --groups groups.csv -o {tmp_path}/out --model 3pl --method logistic",
+        saying="logistic regression knows no guessing",
+        cwd=study,
+    )
 
 
 def test_mantel_haenszel_writes_the_columns_agreed_on(study: Path, tmp_path: Path) -> None:
-    done = run("items", "bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out",
-               "--method", "mantel-haenszel", "--json")  # fmt: skip
-    found = json.loads(done.stdout)
+    found = run(
+        f"items bias responses.csv --groups groups.csv -o {tmp_path}/out --method mantel-haenszel --json", cwd=study
+    ).json
     assert found["flagged"] == ["item5"]
     assert found["groups"] == {"people": 500, "machines": 200}
     table = pd.read_csv(tmp_path / "out" / "bias.csv").set_index("item_id", drop=False)
@@ -140,9 +140,11 @@ def test_mantel_haenszel_writes_the_columns_agreed_on(study: Path, tmp_path: Pat
     assert table.loc["item5", "ets_class"] == "C"
     assert table.loc["item5", "delta"] < -1.5
     assert not table.loc["item5", "anchor"]
-    kept = run("items", "bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "kept",
-               "--method", "mantel-haenszel", "--no-purify", "--json")  # fmt: skip
-    assert json.loads(kept.stdout)["rounds"] == 1
+    kept = run(
+        f"items bias responses.csv --groups groups.csv -o {tmp_path}/kept --method mantel-haenszel --no-purify --json",
+        cwd=study,
+    )
+    assert kept.json["rounds"] == 1
 
 
 @pytest.mark.parametrize("method", ["mantel-haenszel", "logistic"])
@@ -151,14 +153,13 @@ def test_three_groups_are_compared_at_the_same_score(study: Path, tmp_path: Path
     groups.loc[groups.index[:200], "group"] = "children"
     groups.to_csv(tmp_path / "groups.csv", index=False)
     given = ("bias", study / "responses.csv", "--groups", tmp_path / "groups.csv", "--method", method)
-    done = run(*given, "-o", tmp_path / "out", "--match", "score", "--reference", "people", "--json")
-    found = json.loads(done.stdout)
+    found = run(*given, "-o", tmp_path / "out", "--match", "score", "--reference", "people", "--json").json
     assert found["groups"] == {"people": 300, "children": 200, "machines": 200}
     assert found["flagged"] == ["item5"]
     assert set(pd.read_csv(tmp_path / "out" / "bias.csv")["df"]) == {2 if method == "mantel-haenszel" else 4}
     two = run(*given, "-o", tmp_path / "two", "--match", "score", "--reference", "people", "--focal", "machines")
-    assert "machines against people" in two.stdout
-    assert "clean items are flagged too often" in " ".join(two.stdout.split())
+    assert "machines against people" in two.out
+    assert "clean items are flagged too often" in " ".join(two.out.split())
     assert "confirm with --method likelihood" in found["caution"]
 
 
@@ -171,14 +172,4 @@ def test_three_groups_are_compared_at_the_same_score(study: Path, tmp_path: Path
     ],
 )
 def test_what_does_not_go_together_is_refused(study: Path, tmp_path: Path, options: list[str], saying: str) -> None:
-    refused(
-        "items",
-        "bias",
-        study / "responses.csv",
-        "--groups",
-        study / "groups.csv",
-        "-o",
-        tmp_path / "out",
-        *options,
-        saying=saying,
-    )
+    refused(f"items bias {study}/responses.csv --groups {study}/groups.csv -o {tmp_path}/out", *options, saying=saying)

@@ -32,12 +32,14 @@ def grades(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("options", [[], ["--method", "logistic"], ["--method", "logistic", "--match", "score"]])
 def test_the_prompt_graded_lower_is_found(grades: Path, tmp_path: Path, options: list[str]) -> None:
-    done = run("bias", grades / "labels.csv", "--groups", grades / "groups.csv", "--model", "grm",
-               "--levels", "poor,fair,good", "-o", tmp_path / "out", "--figures", tmp_path,
-               "--html", tmp_path / "page.html", *options)  # fmt: skip
+    done = run(
+        f"bias {grades}/labels.csv --groups {grades}/groups.csv --model grm --levels poor,fair,good "
+        f"-o {tmp_path}/out --figures {tmp_path} --html {tmp_path}/page.html",
+        *options,
+    )
     found, about = pd.read_csv(tmp_path / "out/bias.csv"), json.loads((tmp_path / "out/bias.json").read_text())
     assert about["flagged"] == ["p0"]
-    assert "of grades it is not known" in done.stdout
+    assert "of grades it is not known" in done.out
     assert found["p"].idxmin() == 0
 
 

@@ -33,7 +33,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_systems_against_the_people_of_a_bank(study: Path, tmp_path: Path) -> None:
     given = ("bias", study / "systems.csv", "--bank", study / "items.csv", "-o", tmp_path / "out")
-    found = json.loads(run(*given, "--json").stdout)
+    found = run(*given, "--json").json
     assert found["flagged"] == ["item3"]
     assert found["items_left_out"] == ["new"]
     assert (found["n_systems"], found["n_items"], found["method"]) == (20, 20, "random_effects")
@@ -48,22 +48,12 @@ def test_systems_against_the_people_of_a_bank(study: Path, tmp_path: Path) -> No
 @pytest.mark.slow
 def test_families_and_the_control_are_said(study: Path, tmp_path: Path) -> None:
     done = run(
-        "items",
-        "bias",
-        study / "systems.csv",
-        "--bank",
-        study / "items.csv",
-        "--families",
-        study / "families.csv",
-        "--control",
-        study / "people.csv",
-        "--permutations",
-        "3",
-        "-o",
-        tmp_path / "out",
+        "items bias systems.csv --bank items.csv --families families.csv --control people.csv --permutations 3 "
+        f"-o {tmp_path}/out",
+        cwd=study,
     )
-    assert "10 families: what a family's systems share" in done.stdout
-    assert "people in their place, 3 times" in done.stdout
+    assert "10 families: what a family's systems share" in done.out
+    assert "people in their place, 3 times" in done.out
     said = json.loads((tmp_path / "out" / "bias.json").read_text())
     assert said["n_families"] == 10
     assert said["control"]["n_groups"] == len(pd.read_csv(tmp_path / "out" / "control.csv")) == 3
@@ -74,30 +64,21 @@ def test_families_and_the_control_are_said(study: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "saying"),
     [
-        ([], "expected --groups G, or --bank BANK"),
-        (["--families", "{families}"], "--families: goes with --bank alone"),
-        (["--bank", "{items}", "--groups", "{families}"], "--groups does not go with it"),
-        (["--bank", "{items}", "--method", "logistic"], "--method does not go with it"),
-        (["--bank", "{items}", "--control", "{items}"], "item"),
+        ("", "expected --groups G, or --bank BANK"),
+        ("--families families.csv", "--families: goes with --bank alone"),
+        ("--bank items.csv --groups families.csv", "--groups does not go with it"),
+        ("--bank items.csv --method logistic", "--method does not go with it"),
+        ("--bank items.csv --control items.csv", "item"),
     ],
 )
-def test_what_does_not_go_together_is_refused(study: Path, tmp_path: Path, options: list[str], saying: str) -> None:
-    named = {"items": study / "items.csv", "families": study / "families.csv"}
-    refused(
-        "items",
-        "bias",
-        study / "systems.csv",
-        "-o",
-        tmp_path / "out",
-        *(option.format(**named) for option in options),
-        saying=saying,
-    )
+def test_what_does_not_go_together_is_refused(study: Path, tmp_path: Path, options: str, saying: str) -> None:
+    refused(f"items bias systems.csv -o {tmp_path}/out {options}", saying=saying, cwd=study)
 
 
 def test_several_trials_and_foreign_items_are_refused(study: Path, tmp_path: Path) -> None:
     table = pd.read_csv(study / "systems.csv")
     pd.concat([table.assign(trial=1), table.assign(trial=2)]).to_csv(tmp_path / "trials.csv", index=False)
     given = ("--bank", study / "items.csv", "-o", tmp_path / "out")
-    refused("items", "bias", tmp_path / "trials.csv", *given, saying="several trials of an item")
+    refused(f"items bias {tmp_path}/trials.csv", *given, saying="several trials of an item")
     table.assign(item_id="x" + table["item_id"]).to_csv(tmp_path / "foreign.csv", index=False)
-    refused("items", "bias", tmp_path / "foreign.csv", *given, saying="none of its items is among the responses")
+    refused(f"items bias {tmp_path}/foreign.csv", *given, saying="none of its items is among the responses")

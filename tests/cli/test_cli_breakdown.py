@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import printed_by, refused, run_here
+from builders.command_line import refused, run
 from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.bank.scale import Scale
-from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.models.item_parameters import ItemParameters
 
@@ -45,7 +44,7 @@ def arguments(study: Path, *more: object) -> list[object]:
 
 
 def test_it_writes_tables_a_json_and_figures(study: Path) -> None:
-    found = json.loads(printed_by(*arguments(study, "-o", study / "out", "--json")))
+    found = run(*arguments(study, "-o", study / "out", "--json")).json
     names = sorted(file.name for file in (study / "out").iterdir())
     assert [name for name in names if name.endswith(".csv")] == ["advantage.csv", "breakdown.csv", "types.csv"]
     assert [name for name in names if name.endswith(".svg")] == ["advantage_1.svg", "breakdown.svg"]
@@ -61,26 +60,18 @@ def test_it_writes_tables_a_json_and_figures(study: Path) -> None:
     assert (advantage["advantage"] > 0).all()
 
 
-def test_people_are_told_that_types_overlap_and_items_can_be_chosen(
-    study: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def found(*more: object) -> dict[str, list[dict[str, object]]]:
-        run_here(*arguments(study, *more, "--json"))
-        return json.loads(capsys.readouterr().out)
-
-    run_here(*arguments(study))
-    assert "share items and are not independent" in capsys.readouterr().out
-    part = found("--where", "set=a", "--system", "m")
-    assert part["n_items"] == 30
-    assert part["advantage"] is None
-    assert {(row["first"], row["second"]) for row in found("--against", "m")["advantage"]} == {("n", "m")}
+def test_types_that_overlap_are_named_and_items_can_be_chosen(study: Path) -> None:
+    assert "share items and are not independent" in run(*arguments(study)).out
+    part = run(*arguments(study, "--where", "set=a", "--system", "m", "--json")).json
+    assert (part["n_items"], part["advantage"]) == (30, None)
+    against = run(*arguments(study, "--against", "m", "--json")).json["advantage"]
+    assert {(row["first"], row["second"]) for row in against} == {("n", "m")}
 
 
-def test_a_bank_adds_difficulty_and_discrimination_by_type(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bank_adds_difficulty_and_discrimination_by_type(study: Path) -> None:
     parameters = ItemParameters.from_difficulty([1.0, 2.0, 1.5], [-1.0, 0.0, 2.0], item_ids=["i0", "i3", "i1"])
     save_bank(ItemBank((Scale("all", parameters, ItemTable.plain(parameters.item_ids)),)), study / "bank.json")
-    run_here(*arguments(study, "--bank", study / "bank.json", "--json"))
-    found = json.loads(capsys.readouterr().out)
+    found = run(*arguments(study, "--bank", study / "bank.json", "--json")).json
     mean = {(row["figure"], row["type"]): row["mean"] for row in found["parameters"]}
     assert mean["difficulty", "x"] == pytest.approx(-0.5)  # i0 and i3
     assert mean["discrimination", "y"] == pytest.approx(1.5)  # i1
@@ -98,8 +89,7 @@ def test_a_bank_adds_difficulty_and_discrimination_by_type(study: Path, capsys: 
     ],
 )
 def test_bad_input_is_refused_and_nothing_is_written(study: Path, more: list[str], saying: str) -> None:
-    with pytest.raises(InputError, match=saying):
-        run_here(*arguments(study, *more, "-o", study / "out"))
+    refused(*arguments(study, *more, "-o", study / "out"), saying=saying)
     assert not (study / "out").exists()
 
 

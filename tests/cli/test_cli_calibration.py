@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import printed_by, refused, run_here, run_without
-from irtbench.data.input_error import InputError
+from builders.command_line import refused, run
 
 COLUMNS = ["system", "bin", "n", "mean_predicted", "observed_share", "lower", "upper", "overconfidence"]
 
@@ -28,11 +27,8 @@ def predictions(tmp_path: Path) -> Path:
 
 def test_it_writes_a_table_a_json_and_a_figure(predictions: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    printed = printed_by(
-        "evaluate", "calibration", predictions, "--by", "system", "--item", "item", "--paired", "-o", out, "--json"
-    )
+    found = run(f"evaluate calibration {predictions} --by system --item item --paired -o {out} --json").json
     assert sorted(file.name for file in out.iterdir()) == ["calibration.json", "reliability.csv", "reliability.svg"]
-    found = json.loads(printed)
     assert json.loads((out / "calibration.json").read_text()) == found
     honest, sure = found["systems"]
     assert (honest["system"], honest["n_pairs"], honest["bin_size"]) == ("honest", 600, 60)
@@ -50,42 +46,36 @@ def test_it_writes_a_table_a_json_and_a_figure(predictions: Path, tmp_path: Path
     assert all(text in svg for text in ("honest", "sure", "stated probability"))
 
 
-def test_neither_scikit_learn_nor_matplotlib_is_needed_to_print(predictions: Path) -> None:
-    run_without({"torch", "pyro", "sklearn", "matplotlib", "statsmodels"}, "evaluate", "calibration", predictions)
-
-
-def test_classes_count_one_against_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_classes_count_one_against_the_rest(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("p_a,p_b,p_c,label\n.7,.2,.1,a\n.3,.3,.4,c\n.1,.8,.1,c\n")
-    run_here("evaluate", "calibration", tmp_path / "p.csv", "--class", "a=p_a", "--class", "b=p_b", "--class", "c=p_c",
-             "--bin-size", 9, "--json")  # fmt: skip
-    (found,) = json.loads(capsys.readouterr().out)["systems"]
+    (found,) = run(
+        f"evaluate calibration {tmp_path}/p.csv --class a=p_a --class b=p_b --class c=p_c --bin-size 9 --json"
+    ).json["systems"]
     assert found["n_pairs"] == 9
     # one bin: mean q = mean y = 1/3; Brier = (.09 + .04 + .01 + .09 + .09 + .36 + .01 + .64 + .81) / 9
     assert found["error"] == pytest.approx(0)
     assert found["brier"] == pytest.approx(2.14 / 9)
 
 
-def test_the_seed_decides_and_rows_may_stand_in_any_order(
-    predictions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_seed_decides_and_rows_may_stand_in_any_order(predictions: Path, tmp_path: Path) -> None:
     pd.read_csv(predictions).sample(frac=1, random_state=1).sort_values("system").to_csv(
         tmp_path / "q.csv", index=False
     )
-    found = []
-    for file in (predictions, tmp_path / "q.csv"):
-        run_here("evaluate", "calibration", file, "--by", "system", "--seed", 4, "--json")
-        found.append(json.loads(capsys.readouterr().out)["systems"])
-    assert found[0] == found[1]
+    one, other = (
+        run(f"evaluate calibration {file} --by system --seed 4 --json").json["systems"]
+        for file in (predictions, tmp_path / "q.csv")
+    )
+    assert one == other
 
 
 @pytest.mark.parametrize(
     ("content", "options", "saying"),
     [
-        ("probability,label\n1.5,1\n", [], "row 1 .*expected a probability in .0, 1. but got '1.5'"),
-        ("probability,label\n,1\n", [], "row 1 .*column probability"),
+        ("probability,label\n1.5,1\n", [], "row 1 ... expected a probability in [0, 1] but got '1.5'"),
+        ("probability,label\n,1\n", [], "row 1 ... column probability"),
         ("probability,label\nhigh,1\n", [], "'high'"),
-        ("probability,label\n.5,2\n", [], "row 1 .*expected the label 1 or 0 but got '2'"),
-        ("probability,label\n.5,\n", [], "row 1 .*expected the label"),
+        ("probability,label\n.5,2\n", [], "row 1 ... expected the label 1 or 0 but got '2'"),
+        ("probability,label\n.5,\n", [], "row 1 ... expected the label"),
         ("p,label\n.5,1\n", [], "column 'probability' missing"),
         ("probability,label\n.5,1\n", ["--level", "2"], "level must be between 0 and 1"),
         ("probability,label\n.5,1\n", ["--paired"], "expected --by"),
@@ -109,11 +99,10 @@ def test_what_is_wrong_is_refused_and_nothing_is_written(
     tmp_path: Path, content: str, options: list[str], saying: str
 ) -> None:
     (tmp_path / "p.csv").write_text(content)
-    with pytest.raises(InputError, match=saying):
-        run_here("evaluate", "calibration", tmp_path / "p.csv", *options, "-o", tmp_path / "out")
+    refused(f"evaluate calibration {tmp_path}/p.csv", *options, "-o", tmp_path / "out", saying=saying)
     assert [file.name for file in tmp_path.iterdir()] == ["p.csv"]
 
 
 def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("probability,label\n.5,1\n2,0\n")
-    refused("evaluate", "calibration", tmp_path / "p.csv", "-o", tmp_path / "out", saying="row 2 (line 3)")
+    refused(f"evaluate calibration {tmp_path}/p.csv -o {tmp_path}/out", saying="row 2 (line 3)")

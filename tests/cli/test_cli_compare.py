@@ -1,6 +1,5 @@
 """`irtbench compare` as a user meets it."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import run
+from builders.command_line import refused, run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
@@ -38,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_pairs_and_ranking(folder: Path, tmp_path: Path) -> None:
-    done = run("compare", folder / "responses.csv", "--bank", folder / "bank.json", "-o", tmp_path / "out")
+    done = run(f"compare {folder}/responses.csv --bank {folder}/bank.json -o {tmp_path}/out")
     pairs = pd.read_csv(tmp_path / "out" / "comparison.csv").set_index(["first", "second"])
     assert len(pairs) == 6
     wide = pd.read_csv(folder / "responses.csv").pivot(index="item_id", columns="respondent_id", values="response")
@@ -60,11 +59,11 @@ def test_pairs_and_ranking(folder: Path, tmp_path: Path) -> None:
     assert ranking.loc["middle", "indistinguishable_from"] == "twin"
     assert ranking.loc["twin", "indistinguishable_from"] == "middle"
     assert ranking["probability_best"].sum() == pytest.approx(1)
-    assert "indistinguishable from" in done.stdout
+    assert "indistinguishable from" in done.out
 
 
 def test_without_a_bank_accuracy_alone(folder: Path, tmp_path: Path) -> None:
-    found = json.loads(run("compare", folder / "responses.csv", "-o", tmp_path / "out", "--json").stdout)
+    found = run(f"compare {folder}/responses.csv -o {tmp_path}/out --json").json
     assert list(found) == ["comparison"]
     assert {row["scale"] for row in found["comparison"]} == {"all items"}
     assert "theta_p" not in found["comparison"][0]
@@ -73,7 +72,7 @@ def test_without_a_bank_accuracy_alone(folder: Path, tmp_path: Path) -> None:
 
 def test_answers_are_graded_by_the_bank_and_runs_repeat(folder: Path, tmp_path: Path) -> None:
     for name, file in (("one", "responses.csv"), ("two", "answers.csv")):
-        run("compare", folder / file, "--bank", folder / "bank.json", "-o", tmp_path / name, "--quiet", "--seed", 3)
+        run(f"compare {folder}/{file} --bank {folder}/bank.json -o {tmp_path}/{name} --quiet --seed 3")
     for file in ("comparison.csv", "ranking.csv"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
@@ -90,10 +89,7 @@ def test_answers_are_graded_by_the_bank_and_runs_repeat(folder: Path, tmp_path: 
 def test_bad_input_is_one_line(folder: Path, tmp_path: Path, content: str, options: list[str], saying: str) -> None:
     (tmp_path / "bad.csv").write_text(content)
     given = [*options, folder / "bank.json"] if options else []
-    done = run("compare", tmp_path / "bad.csv", *given, "-o", tmp_path / "out", status=2)
-    lines = done.stderr.strip().splitlines()
-    assert len(lines) == 1, done.stderr
-    assert saying in lines[0]
+    refused(f"compare {tmp_path}/bad.csv", *given, "-o", tmp_path / "out", saying=saying)
     assert not (tmp_path / "out").exists()
 
 
@@ -102,13 +98,13 @@ def test_of_many_systems_a_screenful_is_shown_and_all_is_written(folder: Path, t
     rng = np.random.default_rng(2)
     drawn = simulate_responses(np.linspace(-2, 2, 40), items, rng=rng)
     drawn.to_long().to_csv(tmp_path / "many.csv", index=False)
-    done = run("compare", tmp_path / "many.csv", "--bank", folder / "bank.json", "-o", tmp_path / "out")
+    done = run(f"compare {tmp_path}/many.csv --bank {folder}/bank.json -o {tmp_path}/out")
     assert len(pd.read_csv(tmp_path / "out" / "comparison.csv")) == 780
-    assert len(done.stdout.splitlines()) <= 60
-    assert "12 of 780 pairs" in done.stdout
-    assert f"all are in {tmp_path / 'out' / 'comparison.csv'}" in done.stdout
-    assert "12 of 40 rows" in done.stdout
+    assert len(done.out.splitlines()) <= 60
+    assert "12 of 780 pairs" in done.out
+    assert f"all are in {tmp_path / 'out' / 'comparison.csv'}" in done.out
+    assert "12 of 40 rows" in done.out
     ranking = pd.read_csv(tmp_path / "out" / "ranking.csv")
-    shown = [line for line in done.stdout.splitlines() if "[" in line and "best" not in line]
+    shown = [line for line in done.out.splitlines() if "[" in line and "best" not in line]
     assert any(ranking["respondent_id"].iloc[0] in line for line in shown)
     assert any(ranking["respondent_id"].iloc[-1] in line for line in shown)

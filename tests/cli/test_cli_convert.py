@@ -44,7 +44,7 @@ def test_the_command_line_knows_every_format() -> None:
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
 def test_responses_to_the_long_table(pyirt: Path, tmp_path: Path, ending: str) -> None:
     out = tmp_path / "new" / f"long.{ending}"
-    found = json.loads(run("convert", pyirt, "-o", out, "--json").stdout)
+    found = run(f"convert {pyirt} -o {out} --json").json
     assert {name: found[name] for name in ("format", "n_respondents", "n_items", "n_responses", "n_left_out")} == {
         "format": "py-irt", "n_respondents": 2, "n_items": 2, "n_responses": 3, "n_left_out": 0,
     }  # fmt: skip
@@ -55,29 +55,29 @@ def test_responses_to_the_long_table(pyirt: Path, tmp_path: Path, ending: str) -
     assert table["response"].tolist() == [1, 0, 1]
     if ending == "csv":
         assert out.read_text() == "respondent_id,item_id,response\nm1,q1,1\nm1,q2,0\nm2,q2,1\n"
-        again = run("convert", out, "-o", tmp_path / "again.csv", "--from", "long", "--json")  # the long table is ours
-        assert json.loads(again.stdout)["n_responses"] == 3
+        again = run(f"convert {out} -o {tmp_path}/again.csv --from long --json")  # the long table is ours
+        assert again.json["n_responses"] == 3
 
 
 def test_answers_and_what_is_said_of_them(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(ANSWERS)
-    shown = run("convert", tmp_path / "a.csv", "-o", tmp_path / "long.csv").stdout
+    shown = run(f"convert {tmp_path}/a.csv -o {tmp_path}/long.csv").out
     for text in ("long", "75.0% of the pairs", "yes (2), no (1)", f"written to {tmp_path / 'long.csv'}"):
         assert text in shown
     assert (tmp_path / "long.csv").read_text().splitlines()[0] == "respondent_id,item_id,answer"
-    assert run("convert", tmp_path / "a.csv", "-o", tmp_path / "long.csv", "--quiet").stdout == ""
+    assert run(f"convert {tmp_path}/a.csv -o {tmp_path}/long.csv --quiet").out == ""
 
 
 def test_trials_stay_as_they_are_or_are_reduced_as_asked(match: Path, tmp_path: Path) -> None:
     out = tmp_path / "long.csv"
-    found = json.loads(run("convert", match, "-o", out, "--json").stdout)
+    found = run(f"convert {match} -o {out} --json").json
     assert (found["n_trials"], found["n_responses"], found["density"]) == (2, 3, 1)
     assert pd.read_csv(out)[["item_id", "response", "trial"]].to_numpy().tolist() == [
         ["t/a", 1, 1], ["t/a", 0, 2], ["t/b", 1, 1]
     ]  # fmt: skip
-    run("convert", match, "-o", out, "--trials", "majority")
+    run(f"convert {match} -o {out} --trials majority")
     assert pd.read_csv(out)["response"].tolist() == [0, 1]
-    run("convert", match, "-o", out, "--trials", "mean", "--threshold", "0.5")
+    run(f"convert {match} -o {out} --trials mean --threshold 0.5")
     assert pd.read_csv(out)["response"].tolist() == [1, 1]
 
 
@@ -86,38 +86,36 @@ def test_what_was_left_out_is_counted_and_said(tmp_path: Path) -> None:
     folder.mkdir()
     lines(folder / "a.jsonl", {"subject_id": "m1", "responses": {"q1": 1, "q2": None}})
     (folder / "notes.txt").write_text("notes\n")
-    found = json.loads(run("convert", folder, "-o", tmp_path / "long.csv", "--json").stdout)
+    found = run(f"convert {folder} -o {tmp_path}/long.csv --json").json
     assert found["left_out"] == {"files of no known format": 1, "without a response": 1}
     assert found["n_left_out"] == 1  # a file is no response
-    assert "1: without a response" in run("convert", folder, "-o", tmp_path / "long.csv").stdout
+    assert "1: without a response" in run(f"convert {folder} -o {tmp_path}/long.csv").out
 
 
 def test_survey_columns_are_left_out_or_chosen(tmp_path: Path) -> None:
     (tmp_path / "wide.csv").write_text("who,age,q1,q2\nann,31,1,0\nbob,25,0,1\n")
-    done = run("convert", tmp_path / "wide.csv", "-o", tmp_path / "long.csv", "--json")
-    assert json.loads(done.stdout)["n_items"] == 2
-    assert "warning: " in done.stderr
-    assert "left out as no items: column age" in done.stderr
-    done = run("convert", tmp_path / "wide.csv", "-o", tmp_path / "long.csv", "--json", "--items", "q1")
-    assert json.loads(done.stdout)["n_items"] == 1
-    assert done.stderr == ""
-    done = run("convert", tmp_path / "wide.csv", "-o", tmp_path / "long.csv", "--json", "--exclude-columns", "age")
-    assert json.loads(done.stdout)["n_items"] == 2
-    assert done.stderr == ""
+    done = run(f"convert {tmp_path}/wide.csv -o {tmp_path}/long.csv --json")
+    assert done.json["n_items"] == 2
+    assert "warning: " in done.err
+    assert "left out as no items: column age" in done.err
+    done = run(f"convert {tmp_path}/wide.csv -o {tmp_path}/long.csv --json --items q1")
+    assert done.json["n_items"] == 1
+    assert done.err == ""
+    done = run(f"convert {tmp_path}/wide.csv -o {tmp_path}/long.csv --json --exclude-columns age")
+    assert done.json["n_items"] == 2
+    assert done.err == ""
 
 
 def test_wrong_input_is_one_line_and_writes_nothing(pyirt: Path, tmp_path: Path) -> None:
     out = tmp_path / "results" / "long.csv"
-    refused("convert", tmp_path / "absent.json", "-o", out, saying="no such file")
-    refused(
-        "convert", pyirt, "-o", tmp_path / "long.xlsx", saying="expected a name that ends in .csv, .csv.gz, .parquet"
-    )
-    refused("convert", pyirt, "-o", out, "--from", "helm", saying="does not look like the format helm")
+    refused(f"convert {tmp_path}/absent.json -o {out}", saying="no such file")
+    refused(f"convert {pyirt} -o {tmp_path}/long.xlsx", saying="expected a name that ends in .csv, .csv.gz, .parquet")
+    refused(f"convert {pyirt} -o {out} --from helm", saying="does not look like the format helm")
     (tmp_path / "x.json").write_text('{"a": 1}')
-    refused("convert", tmp_path / "x.json", "-o", out, saying="a JSON object with a: no format that is known")
+    refused(f"convert {tmp_path}/x.json -o {out}", saying="a JSON object with a: no format that is known")
     lines(pyirt, {"subject_id": "m1", "responses": {"q1": 0.5}})
     refused(
-        "convert", pyirt, "-o", out, saying="line 1: expected a score of 1, 0 or missing but got 0.5; name a threshold"
+        f"convert {pyirt} -o {out}", saying="line 1: expected a score of 1, 0 or missing but got 0.5; name a threshold"
     )
     assert not out.parent.exists()
 
@@ -126,20 +124,20 @@ def test_an_input_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "in" / "a.csv"
     path.parent.mkdir()
     path.write_text(ANSWERS)
-    refused("convert", path, "-o", path, saying="is an input of this command")
+    refused(f"convert {path} -o {path}", saying="is an input of this command")
     refused("convert", path.parent, "-o", path, saying="is an input of this command")
     assert path.read_text() == ANSWERS
 
 
 def test_other_commands_take_the_formats_and_refuse_trials_unless_told(match: Path, tmp_path: Path) -> None:
     saying = "several trials of a pair: (gpt, t/a); choose first, last, mean"
-    refused("fit", match, "-o", tmp_path / "fit", "--trials", "error", saying=saying)
+    refused(f"fit {match} -o {tmp_path}/fit --trials error", saying=saying)
     assert not (tmp_path / "fit").exists()
-    refused("dimensions", match, "-o", tmp_path / "fit", saying=saying)
-    refused("fit", match, "-o", tmp_path / "fit", saying="1 respondents; expected at least 10")  # k right of n
+    refused(f"dimensions {match} -o {tmp_path}/fit", saying=saying)
+    refused(f"fit {match} -o {tmp_path}/fit", saying="1 respondents; expected at least 10")  # k right of n
     # one respondent is too few to fit; the trials are no longer what is wrong
-    done = run("fit", match, "-o", tmp_path / "fit", "--trials", "first", status=None)
-    assert "trials" not in done.stderr
+    done = run(f"fit {match} -o {tmp_path}/fit --trials first", status=None)
+    assert "trials" not in done.err
 
 
 TABLE = "item_id,label_a,b,n\nq_1,x & y <b>,0.12345,10\nq_2,z,-1.5,\n"
@@ -148,7 +146,7 @@ TABLE = "item_id,label_a,b,n\nq_1,x & y <b>,0.12345,10\nq_2,z,-1.5,\n"
 def test_a_table_for_a_paper_has_the_columns_asked_for_rounded_and_escaped(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TABLE)
     for ending in ("tex", "html", "md"):
-        run("convert", tmp_path / "t.csv", "-o", tmp_path / f"o.{ending}", "--columns", "item_id,b,label_a", "-q")
+        run(f"convert {tmp_path}/t.csv -o {tmp_path}/o.{ending} --columns item_id,b,label_a -q")
     tex, html, md = ((tmp_path / f"o.{ending}").read_text() for ending in ("tex", "html", "md"))
     assert tex.splitlines() == [
         r"\begin{tabular}{lrl}", r"\toprule", r"item id & b & label a \\", r"\midrule", r"q\_1 & 0.12 & x \& y <b> \\",
@@ -157,7 +155,7 @@ def test_a_table_for_a_paper_has_the_columns_asked_for_rounded_and_escaped(tmp_p
     assert "x &amp; y &lt;b&gt;" in html
     assert "<b>" not in html
     assert md.splitlines()[1:3] == ["| --- | ---: | --- |", "| q_1 | 0.12 | x & y <b> |"]
-    run("convert", tmp_path / "t.csv", "-o", tmp_path / "all.md", "--digits", "1", "-q")
+    run(f"convert {tmp_path}/t.csv -o {tmp_path}/all.md --digits 1 -q")
     assert (tmp_path / "all.md").read_text().splitlines()[2:] == [
         "| q_1 | x & y <b> | 0.1 | 10 |",
         "| q_2 | z | -1.5 |  |",
@@ -166,8 +164,8 @@ def test_a_table_for_a_paper_has_the_columns_asked_for_rounded_and_escaped(tmp_p
 
 def test_a_table_for_a_paper_is_one_with_the_columns_named(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TABLE)
-    refused("convert", tmp_path / "t.csv", "-o", tmp_path / "o.tex", "--columns", "b,c", saying="column 'c' missing")
+    refused(f"convert {tmp_path}/t.csv -o {tmp_path}/o.tex --columns b,c", saying="column 'c' missing")
     two = [tmp_path / "t.csv", tmp_path / "t.csv"]
     refused("convert", *two, "-o", tmp_path / "o.tex", saying="made of one table but got 2 files")
-    refused("convert", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--columns", "b", saying="goes with a table for a")
+    refused(f"convert {tmp_path}/t.csv -o {tmp_path}/o.csv --columns b", saying="goes with a table for a")
     assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from builders.command_line import refused, run_here
+from builders.command_line import refused, run
 from builders.pretended_device import pretended_gpu
 
 KINDS: dict[str, list[object]] = {
@@ -35,9 +35,9 @@ def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("kind", ["one ability", *(pytest.param(k, marks=pytest.mark.slow) for k in list(KINDS)[1:])])
 def test_the_tables_are_the_same_on_another_device(kind: str, responses: Path, tmp_path: Path) -> None:
-    run_here("fit", responses, *KINDS[kind], "--device", "cpu", "-o", tmp_path / "here")
+    run(f"fit {responses}", *KINDS[kind], "--device", "cpu", "-o", tmp_path / "here")
     with pretended_gpu() as wanted:
-        run_here("fit", responses, *KINDS[kind], "--device", "cuda", "-o", tmp_path / "there")
+        run(f"fit {responses}", *KINDS[kind], "--device", "cuda", "-o", tmp_path / "there")
     assert set(wanted) == {"cuda"}
     for file in ("items.csv", "scores.csv"):
         here, there = (pd.read_csv(tmp_path / place / file) for place in ("here", "there"))
@@ -47,5 +47,5 @@ def test_the_tables_are_the_same_on_another_device(kind: str, responses: Path, t
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_gpu_that_is_not_there_is_said(kind: str, responses: Path, tmp_path: Path) -> None:
-    refused("fit", responses, *KINDS[kind], "--device", "cuda", "-o", tmp_path / "out", saying="torch sees no GPU")
+    refused(f"fit {responses}", *KINDS[kind], "--device", "cuda", "-o", tmp_path / "out", saying="torch sees no GPU")
     assert not (tmp_path / "out").exists()

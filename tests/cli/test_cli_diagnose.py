@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run, run_here
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 from irtbench.cli.items import FILES
 from irtbench.cli.main import BY_CTRL_C
 from irtbench.models.item_parameters import ItemParameters
@@ -31,19 +30,17 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
         '[data]\nanswers = "responses.csv"\ncontent = "responses"\n[scales]\nby = "none"\n'
         '[pruning]\npreset = "lalor2016"\n'
     )
-    run("fit", folder / "responses.csv", "-o", folder / "fit", "--quiet")
+    run(f"fit {folder}/responses.csv -o {folder}/fit --quiet")
     return folder
 
 
 def test_diagnose_gives_the_bootstraps_p(study: Path, tmp_path: Path) -> None:
-    run("items", "diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d",
-        "--bootstrap", 19, "--quiet")  # fmt: skip
+    run(f"items diagnose {study}/responses.csv --items {study}/fit/items.csv -o {tmp_path}/d --bootstrap 19 --quiet")
     pairs = pd.read_csv(tmp_path / "d" / "local_dependence.csv")
     least = pairs.loc[pairs["p_bootstrap_adjusted"].idxmin()]
     assert {least["item_1"], least["item_2"]} == {"item4", "item8"}
     assert least["p_bootstrap_adjusted"] == 1 / 20
-    run("items", "diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "n",
-        "--bootstrap", 0, "--quiet")  # fmt: skip
+    run(f"items diagnose {study}/responses.csv --items {study}/fit/items.csv -o {tmp_path}/n --bootstrap 0 --quiet")
     assert "p_bootstrap" not in pd.read_csv(tmp_path / "n" / "local_dependence.csv")
 
 
@@ -52,24 +49,18 @@ def test_a_bootstrap_that_cannot_be_is_refused(study: Path, tmp_path: Path) -> N
     items.loc[0, "model"] = "3pl"
     items.to_csv(tmp_path / "mixed.csv", index=False)
     refused(
-        "items",
-        "diagnose",
-        study / "responses.csv",
-        "--items",
-        tmp_path / "mixed.csv",
-        "-o",
-        tmp_path / "d",
-        "--quiet",
-        saying="several models",
+        f"items diagnose {study}/responses.csv --items mixed.csv -o d --quiet", saying="several models", cwd=tmp_path
     )
-    refused("items", "diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d",
-            "--bootstrap", 5, "--quiet", saying="at least 19 samples")  # fmt: skip
+    refused(
+        f"items diagnose responses.csv --items fit/items.csv -o {tmp_path}/d --bootstrap 5 --quiet",
+        saying="at least 19 samples",
+        cwd=study,
+    )
     assert not (tmp_path / "d").exists()
 
 
 def test_the_control_finds_no_scale_where_the_study_does(study: Path, tmp_path: Path) -> None:
-    done = run("build", study / "study.toml", "--control", "-o", tmp_path / "control", "--json")
-    found = json.loads(done.stdout)
+    found = run(f"build {study}/study.toml --control -o {tmp_path}/control --json").json
     assert found["n_scales_found"] == 0
     assert found["scales"][0]["n_items"] == 11
     assert not found["scales"][0]["retained"]
@@ -81,7 +72,7 @@ def test_a_scale_found_in_the_control_is_status_1(study: Path, tmp_path: Path) -
     text = (study / "study.toml").read_text().replace("lalor2016", "none")
     keep_all.write_text(text.replace("responses.csv", str(study / "responses.csv")))
     done = run("build", keep_all, "--control", "-o", tmp_path / "control", status=1)
-    assert "the rules find a scale where there is nothing" in done.stdout
+    assert "the rules find a scale where there is nothing" in done.out
     assert json.loads((tmp_path / "control" / "control.json").read_text())["n_scales_found"] == 1
 
 
@@ -95,7 +86,7 @@ def built(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("irtbench.report.html.study_page", interrupt)
-        assert run_main("build", study / "study.toml", "-o", folder / "out", "-q").status == BY_CTRL_C
+        run(f"build {study}/study.toml -o {folder}/out -q", status=BY_CTRL_C)
     assert [file.name for file in folder.iterdir()] == [".out.unfinished"]
     finished = {file.name for file in (folder / ".out.unfinished").rglob("*.json")}
     assert {"dimensions.json", "checks.json", "round_1.json"} <= finished
@@ -106,7 +97,7 @@ def built(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "study.run.fit_model",
         ):
             patched.setattr(f"irtbench.{done}", None)
-        run_here("build", study / "study.toml", "-o", folder / "out", "-q")
+        run(f"build {study}/study.toml -o {folder}/out -q")
     return folder / "out"
 
 
@@ -131,7 +122,7 @@ def test_build_keeps_every_round_and_what_was_checked_first(built: Path) -> None
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_statistic_that_cannot_be_had_is_named_and_the_others_stand(
-    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def singular(*arguments: object, **options: object) -> None:
         raise np.linalg.LinAlgError("Singular matrix")
@@ -142,7 +133,7 @@ def test_a_statistic_that_cannot_be_had_is_named_and_the_others_stand(
     monkeypatch.setattr("irtbench.study.diagnosis.item_fit", singular)
     monkeypatch.setattr("irtbench.study.diagnosis.with_bootstrap", failing)
     monkeypatch.setattr("irtbench.diagnostics.global_fit.dense_form", singular)
-    run_here("items", "diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d")
+    said = run(f"items diagnose {study}/responses.csv --items {study}/fit/items.csv -o {tmp_path}/d").out
     assert json.loads((tmp_path / "d" / "not_available.json").read_text()) == {
         "item_fit.csv": "Singular matrix",
         "p_bootstrap in local_dependence.csv": "the refit failed in 10 of 10 bootstrap samples",
@@ -152,7 +143,6 @@ def test_a_statistic_that_cannot_be_had_is_named_and_the_others_stand(
     assert written == set(FILES) - {"item_fit.csv"}
     assert "p_bootstrap" not in pd.read_csv(tmp_path / "d" / "local_dependence.csv")
     assert json.loads((tmp_path / "d" / "global_fit.json").read_text())["srmsr"] > 0
-    said = capsys.readouterr().out
     assert "item_fit.csv is not available: Singular matrix" in said
     assert "M2 is not available: Singular matrix" in said
     assert "Items as answered" in said
@@ -162,11 +152,10 @@ def test_of_many_items_the_worst_are_shown(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     items = ItemParameters.from_difficulty(rng.uniform(1, 2, 50), rng.normal(0, 0.7, 50))
     simulate_responses(rng.normal(size=150), items, rng=rng).to_long().to_csv(tmp_path / "r.csv", index=False)
-    run("fit", tmp_path / "r.csv", "-o", tmp_path / "fit", "--quiet")
-    done = run("items", "diagnose", tmp_path / "r.csv", "--items", tmp_path / "fit" / "items.csv", "-o", tmp_path / "d",
-               "--bootstrap", 0)  # fmt: skip
-    assert len(done.stdout.splitlines()) < 60
-    assert f"all 50 items are in {tmp_path / 'd' / 'item_fit.csv'}" in done.stdout
+    run(f"fit {tmp_path}/r.csv -o {tmp_path}/fit --quiet")
+    done = run(f"items diagnose {tmp_path}/r.csv --items {tmp_path}/fit/items.csv -o {tmp_path}/d --bootstrap 0")
+    assert len(done.out.splitlines()) < 60
+    assert f"all 50 items are in {tmp_path / 'd' / 'item_fit.csv'}" in done.out
     assert "not_available.json" not in {file.name for file in (tmp_path / "d").iterdir()}
 
 
@@ -182,15 +171,24 @@ def test_of_a_table_too_large_for_memory_a_stated_sample_is_analysed(
     wide = pd.DataFrame(values, columns=list(items.item_ids))
     wide.insert(0, "respondent_id", [f"r{i}" for i in range(1500)])
     wide.to_parquet(tmp_path / "large.parquet", index=False)
-    run("fit", tmp_path / "large.parquet", "-o", tmp_path / "fit", "--quiet")
+    run(f"fit {tmp_path}/large.parquet -o {tmp_path}/fit --quiet")
     options = ("--items", tmp_path / "fit" / "items.csv", "--bootstrap", 0)
     chosen = np.sort(np.random.default_rng(3).choice(1500, 1000, replace=False, shuffle=False))
     wide.iloc[chosen].to_parquet(tmp_path / "some.parquet", index=False)
-    run("items", "diagnose", tmp_path / "some.parquet", *options, "-o", tmp_path / "some", "--quiet")
+    run(f"items diagnose {tmp_path}/some.parquet", *options, "-o", tmp_path / "some", "--quiet")
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
-    said = run_main("items", "diagnose", tmp_path / "large.parquet", *options, "-o", tmp_path / "d", "--sample", 1000,
-                    "--seed", 3, "--cache", tmp_path / "cache")  # fmt: skip
-    assert said.status == 0
+    said = run(
+        f"items diagnose {tmp_path}/large.parquet",
+        *options,
+        "-o",
+        tmp_path / "d",
+        "--sample",
+        1000,
+        "--seed",
+        3,
+        "--cache",
+        tmp_path / "cache",
+    )
     assert "analysed: 1000 respondents, drawn at random of 1500 (seed 3)" in said.out
     for name in ("item_fit.csv", "local_dependence.csv", "person_fit.csv", "classical.csv"):
         found, expected = (pd.read_csv(tmp_path / folder / name) for folder in ("d", "some"))

@@ -9,7 +9,6 @@ import pytest
 
 import irtbench
 from builders.command_line import refused, run
-from builders.commands_here import run_main
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +18,12 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(3)
     length = rng.normal(size=22)
     items = irtbench.ItemParameters.from_difficulty(np.ones(20), 0.9 * length[:20] + rng.normal(0, 0.3, 20))
-    drawn = irtbench.simulate_responses(rng.normal(size=500), items, rng=rng)
+    drawn = irtbench.simulate_responses(rng.normal(size=250), items, rng=rng)
     drawn.to_long().astype({"response": int}).to_csv(folder / "responses.csv", index=False)
     names = [*items.item_ids, "new1", "new2"]
     kinds = ["art", "law"] * 11
     pd.DataFrame({"item_id": names, "length": length, "kind": kinds}).to_csv(folder / "features.csv", index=False)
-    assert run_main("fit", folder / "responses.csv", "-o", folder / "fit", "-q").status == 0
+    run(f"fit {folder}/responses.csv -o {folder}/fit -q")
     return folder
 
 
@@ -33,8 +32,8 @@ def test_a_bank_its_items_and_the_responses_say_the_same(study: Path, tmp_path: 
     said = []
     for k, source in enumerate(("fit/bank.json", "fit/items.csv", "responses.csv")):
         out = tmp_path / str(k)
-        done = run("items", "difficulty", study / source, "--features", study / "features.csv", "-o", out, "--json")
-        said.append(json.loads(done.stdout))
+        done = run(f"items difficulty {study}/{source} --features {study}/features.csv -o {out} --json")
+        said.append(done.json)
         files = ["difficulty.json", "effects.csv", "predictions.csv", "prior_items.csv"]
         assert sorted(path.name for path in out.iterdir()) == files
     assert [one["with_items"] for one in said] == [False, False, True]
@@ -55,20 +54,11 @@ def test_a_bank_its_items_and_the_responses_say_the_same(study: Path, tmp_path: 
 
 def test_rasch_adds_the_lltm_and_figures_the_predictions(study: Path, tmp_path: Path) -> None:
     done = run(
-        "items",
-        "difficulty",
-        study / "responses.csv",
-        "--features",
-        study / "features.csv",
-        "-o",
-        tmp_path / "out",
-        "--model",
-        "rasch",
-        "--feature",
-        "length",
+        f"items difficulty responses.csv --features features.csv -o {tmp_path}/out --model rasch --feature length "
         "--figures",
+        cwd=study,
     )
-    assert "exactly linear in the features (LLTM)" in done.stdout
+    assert "exactly linear in the features (LLTM)" in done.out
     assert pd.read_csv(tmp_path / "out" / "lltm.csv")["term"].tolist() == ["intercept", "length"]
     assert json.loads((tmp_path / "out" / "difficulty.json").read_text())["lltm"]["df"] == 18
     assert "<svg" in (tmp_path / "out" / "predicted_difficulty.svg").read_text()
@@ -86,28 +76,15 @@ def tasks(study: Path) -> Path:
 
 def test_horizons_of_systems_are_told_in_the_unit_of_the_column(tasks: Path, tmp_path: Path) -> None:
     done = run(
-        "items",
-        "difficulty",
-        tasks / "responses.csv",
-        "--features",
-        tasks / "tasks.csv",
-        "-o",
-        tmp_path / "out",
-        "--horizon",
-        "human_minutes",
-        "--feature",
-        "kind",
-        "--share",
-        "0.5,0.9",
-        "--model",
-        "rasch",
-        "--figures",
+        f"items difficulty responses.csv --features tasks.csv -o {tmp_path}/out --horizon human_minutes "
+        "--feature kind --share 0.5,0.9 --model rasch --figures",
+        cwd=tasks,
     )
-    assert "length of tasks solved so often, in minutes" in done.stdout
-    assert "lie beyond the longest task and are extrapolated" in done.stdout
+    assert "length of tasks solved so often, in minutes" in done.out
+    assert "lie beyond the longest task and are extrapolated" in done.out
     table = pd.read_csv(tmp_path / "out" / "horizon.csv")
     assert list(table.columns) == ["respondent_id", "share", "horizon", "lower", "upper", "flags"]
-    assert len(table) == 2 * 500
+    assert len(table) == 2 * 250
     assert set(table["share"]) == {0.5, 0.9}
     assert (table["lower"] <= table["horizon"]).all()
     assert pd.read_csv(tmp_path / "out" / "effects.csv")["term"].tolist() == [
@@ -131,17 +108,7 @@ def test_a_horizon_that_cannot_be_is_refused(tasks: Path, tmp_path: Path) -> Non
         ("responses.csv", tasks / "tasks.csv", ["--horizon", "human_minutes", "--share", "half"], "--share half"),
         ("responses.csv", tasks / "tasks.csv", ["--horizon", "human_minutes", "--share", "50"], "between 0 and 1"),
     ):
-        refused(
-            "items",
-            "difficulty",
-            tasks / source,
-            "--features",
-            features,
-            "-o",
-            tmp_path / "none",
-            *options,
-            saying=words,
-        )
+        refused(f"items difficulty {tasks}/{source} --features {features} -o {tmp_path}/none", *options, saying=words)
     assert not (tmp_path / "none").exists()
 
 
@@ -149,26 +116,12 @@ def test_a_horizon_that_cannot_be_is_refused(tasks: Path, tmp_path: Path) -> Non
 def test_items_without_a_row_are_left_out_and_said(study: Path, tmp_path: Path) -> None:
     table = pd.read_csv(study / "features.csv").iloc[3:]
     table.to_csv(tmp_path / "features.csv", index=False)
-    done = run(
-        "items",
-        "difficulty",
-        study / "fit/bank.json",
-        "--features",
-        tmp_path / "features.csv",
-        "-o",
-        tmp_path / "out",
-        "--json",
-    )
-    assert json.loads(done.stdout)["items_left_out"] == ["item1", "item2", "item3"]
+    done = run(f"items difficulty {study}/fit/bank.json --features {tmp_path}/features.csv -o {tmp_path}/out --json")
+    assert done.json["items_left_out"] == ["item1", "item2", "item3"]
     table.assign(item_id="x" + table["item_id"]).to_csv(tmp_path / "foreign.csv", index=False)
     refused(
-        "items",
-        "difficulty",
-        study / "fit/bank.json",
-        "--features",
-        tmp_path / "foreign.csv",
-        "-o",
-        tmp_path / "none",
+        f"items difficulty {study}/fit/bank.json --features foreign.csv -o none",
         saying="none of its items is among those",
+        cwd=tmp_path,
     )
     assert not (tmp_path / "none").exists()

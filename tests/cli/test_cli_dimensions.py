@@ -28,9 +28,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_dimensions_writes_its_files(study: Path, tmp_path: Path) -> None:
-    done = run("dimensions", study / "responses.csv", "--items", study / "items.csv", "--item-column", "label=kind",
-               "--factors", 2, "--samples", 5, "-o", tmp_path / "out", "--json")  # fmt: skip
-    found = json.loads(done.stdout)
+    found = run(
+        "dimensions responses.csv --items items.csv --item-column label=kind --factors 2 --samples 5 "
+        f"-o {tmp_path}/out --json",
+        cwd=study,
+    ).json
     assert json.loads((tmp_path / "out" / "dimensions.json").read_text()) == found
     assert found["n_abilities"] == 2
     assert found["items_left_out"] == {"easy": "all_correct"}
@@ -47,9 +49,9 @@ def test_dimensions_writes_its_files(study: Path, tmp_path: Path) -> None:
 
 
 def test_without_labels_nothing_is_turned(study: Path, tmp_path: Path) -> None:
-    done = run("dimensions", study / "responses.csv", "--factors", 0, "--samples", 3, "-o", tmp_path / "out")
-    assert "2 abilities by parallel analysis" in done.stdout
-    assert "left out: easy (all_correct)" in done.stdout
+    done = run(f"dimensions {study}/responses.csv --factors 0 --samples 3 -o {tmp_path}/out")
+    assert "2 abilities by parallel analysis" in done.out
+    assert "left out: easy (all_correct)" in done.out
     found = json.loads((tmp_path / "out" / "dimensions.json").read_text())
     assert found["models"] is None
     assert found["rotation"] is None
@@ -57,7 +59,7 @@ def test_without_labels_nothing_is_turned(study: Path, tmp_path: Path) -> None:
 
 
 def test_wrong_input_is_one_line(study: Path, tmp_path: Path) -> None:
-    refused("dimensions", study / "absent.csv", "-o", tmp_path / "out", saying="absent.csv")
-    refused("dimensions", study / "responses.csv", "--samples", 1, "-o", tmp_path / "out", saying="at least 2 samples")
-    refused("dimensions", study / "responses.csv", "--where", "set=x", "-o", tmp_path / "out", saying="--items")
+    refused(f"dimensions {study}/absent.csv -o {tmp_path}/out", saying="absent.csv")
+    refused(f"dimensions {study}/responses.csv --samples 1 -o {tmp_path}/out", saying="at least 2 samples")
+    refused(f"dimensions {study}/responses.csv --where set=x -o {tmp_path}/out", saying="--items")
     assert list(tmp_path.iterdir()) == []

@@ -1,14 +1,12 @@
 """`irtbench doctor` and `irtbench init` as a user meets them: a screenful, and a study file that build takes."""
 
-import json
 import tomllib
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from builders.command_line import run_apart, run_without_torch
-from builders.commands_here import run_main
+from builders.command_line import refused, run, run_apart
 from builders.valid_inputs import write_valid_inputs
 
 
@@ -21,10 +19,9 @@ def folder(tmp_path: Path) -> Path:
 def test_a_screenful_and_status_1_where_it_says_error(folder: Path) -> None:
     frame = pd.read_csv(folder / "responses.csv")
     pd.concat([frame, frame[:3]]).to_csv(folder / "twice.csv", index=False)
-    ended = run_main("doctor", "twice.csv", cwd=folder)
-    assert ended.status == 1
-    assert run_main("doctor", "responses.csv", "-q", cwd=folder).status == 0
-    assert run_main("doctor", "twice.csv", "--json", cwd=folder).status == 1
+    ended = run("doctor twice.csv", cwd=folder, status=1)
+    run("doctor responses.csv -q", cwd=folder)
+    run("doctor twice.csv --json", cwd=folder, status=1)
     lines = ended.out.splitlines()
     assert lines[0] == "twice.csv: long, 60 respondents x 8 items, 483 responses, 100.0% of all pairs"
     assert lines[3].startswith("error     3 pairs of respondent and item come more than once")
@@ -33,7 +30,7 @@ def test_a_screenful_and_status_1_where_it_says_error(folder: Path) -> None:
 
 
 def test_clean_data_and_the_whole_as_json(folder: Path) -> None:
-    found = json.loads(run_main("doctor", "answers.csv", "--items", "items.csv", "--json", cwd=folder).out)
+    found = run("doctor answers.csv --items items.csv --json", cwd=folder).json
     assert found["format"] == "long"
     assert found["n_respondents"] == 60
     assert {"findings", "prior", "prior_reason", "commands"} <= found.keys()
@@ -44,42 +41,34 @@ def test_a_wrong_vocabulary_and_its_map(folder: Path) -> None:
     frame = pd.read_csv(folder / "answers.csv")
     frame["answer"] = frame["answer"].map({"yes": "1", "no": "2"})
     frame.to_csv(folder / "codes.csv", index=False)
-    found = run_main("doctor", "codes.csv", "--items", "items.csv", cwd=folder).out
+    found = run("doctor codes.csv --items items.csv", cwd=folder, status=1).out
     assert "error     no answer is the key of any item: 1, 2" in found
-    mapped = run_main("doctor", "codes.csv", "--items", "items.csv", "--map", "1=yes,2=no", cwd=folder).out
+    mapped = run("doctor codes.csv --items items.csv --map 1=yes,2=no", cwd=folder).out
     assert "error" not in mapped
 
 
 def test_only_what_cannot_be_read_is_status_2(folder: Path) -> None:
     (folder / "empty.csv").write_text("")
     for arguments, saying in ((["empty.csv"], "the file is empty"), (["absent.csv"], "no such file")):
-        ended = run_main("doctor", *arguments, cwd=folder)
-        assert ended.status == 2
-        assert saying in ended.err
-
-
-def test_doctor_needs_no_torch(folder: Path) -> None:
-    run_without_torch("doctor", folder / "responses.csv")
+        refused("doctor", *arguments, cwd=folder, saying=saying)
 
 
 @pytest.mark.parametrize("arguments", [["answers.csv", "--items", "items.csv"], ["responses.csv"]])
 def test_build_takes_the_study_file_of_init_as_it_is(folder: Path, arguments: list[str]) -> None:
     options = ["--system", "systems.csv"] if "--items" in arguments else []
-    ended = run_main("init", *arguments, *options, "--preset", "none", "--yes", "-o", "mine.toml", cwd=folder)
-    assert ended.status == 0, ended.err
+    ended = run("init", *arguments, *options, "--preset", "none", "--yes", "-o", "mine.toml", cwd=folder)
     assert "build it: irtbench build mine.toml" in ended.out
     written = tomllib.loads((folder / "mine.toml").read_text())
     assert written["data"]["answers"] == arguments[0]
     assert written["model"]["prior"] == "weak"  # of 60 respondents
     assert written["screening"] == {}  # no rule that depends on ability
-    built = run_main("build", "mine.toml", "-q", cwd=folder)
-    assert built.status == 0, built.err
+    run("build mine.toml -q", cwd=folder)
     assert (folder / "results" / "mine" / "bank.json").exists()
 
 
 def test_paths_are_those_that_the_study_file_sees(folder: Path) -> None:
     (folder / "studies").mkdir()
-    run_main("init", "answers.csv", "--items", "items.csv", "--yes", "-o", "studies/mine.toml", cwd=folder)
+    run("init answers.csv --items items.csv --yes -o studies/mine.toml", cwd=folder)
     data = tomllib.loads((folder / "studies" / "mine.toml").read_text())["data"]
     assert (data["answers"], data["items"]) == ("../answers.csv", "../items.csv")
 
@@ -93,9 +82,7 @@ def test_no_study_file_where_none_can_be_built_or_one_is_there(folder: Path) -> 
         (["responses.csv", "--yes", "-o", "there.toml"], "is there already"),
         (["responses.csv", "--yes", "-o", "study.csv"], "ends in .toml"),
     ):
-        ended = run_main("init", *arguments, cwd=folder)
-        assert ended.status == 2, ended.out
-        assert saying in ended.err
+        refused("init", *arguments, cwd=folder, saying=saying)
     assert not (folder / "new.toml").exists()
     assert (folder / "there.toml").read_text() == "x = 1\n"
 
@@ -103,8 +90,7 @@ def test_no_study_file_where_none_can_be_built_or_one_is_there(folder: Path) -> 
 def test_questions_are_asked_unless_yes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = iter(["My title", "items.csv", "lalor2016"])
     monkeypatch.setattr("typer.prompt", lambda text, **options: next(given))
-    ended = run_main("init", "answers.csv", "-o", "asked.toml", cwd=folder)
-    assert ended.status == 0, ended.err
+    run("init answers.csv -o asked.toml", cwd=folder)
     written = tomllib.loads((folder / "asked.toml").read_text())
     assert written["study"]["title"] == "My title"
     assert written["pruning"]["preset"] == "lalor2016"
@@ -119,9 +105,7 @@ def test_without_a_terminal_a_question_is_refused_in_a_line(folder: Path) -> Non
 
 def test_what_init_writes_is_checked_as_build_checks_it(folder: Path) -> None:
     pairs = ["--map", "YES=yes,Yes=yes"]  # one answer twice, once capitals make no difference
-    ended = run_main("init", "answers.csv", "--items", "items.csv", *pairs, "--yes", "-o", "new.toml", cwd=folder)
-    assert ended.status == 2
-    assert "map" in ended.err
+    refused("init answers.csv --items items.csv", *pairs, "--yes", "-o", "new.toml", cwd=folder, saying="map")
     assert not (folder / "new.toml").exists()
 
 
@@ -129,10 +113,9 @@ def test_capitals_that_the_study_file_makes_one_keep_no_study_from_being_built(f
     answers = pd.read_csv(folder / "answers.csv")
     answers.loc[::3, "answer"] = answers["answer"].str.capitalize()
     answers.to_csv(folder / "capitals.csv", index=False)
-    ended = run_main("init", "capitals.csv", "--items", "items.csv", "--yes", "-o", "new.toml", cwd=folder)
-    assert ended.status == 0, ended.err
+    ended = run("init capitals.csv --items items.csv --yes -o new.toml", cwd=folder)
     assert "nearly the same" not in ended.out
-    assert "nearly the same" in run_main("doctor", "capitals.csv", "--items", "items.csv", cwd=folder).out
+    assert "nearly the same" in run("doctor capitals.csv --items items.csv", cwd=folder, status=1).out
 
 
 @pytest.mark.slow
@@ -146,14 +129,12 @@ def test_columns_may_say_what_the_items_are(folder: Path, content: str) -> None:
     )
     columns = ["--column", "label=benchmark", *(["--column", "key=right"] if content == "answers" else [])]
     asked = ("init", "all.csv", *columns, "--content", content, "--preset", "none", "--yes", "-o", "mine.toml")
-    ended = run_main(*asked, cwd=folder)
-    assert ended.status == 0, ended.err
+    run(*asked, cwd=folder)
     items = pd.read_csv(folder / "mine_items.csv")
     assert set(items["item_id"]) == set(frame["item_id"])
     assert items.loc[items["label"] == "a", "item_id"].tolist() == ["item1", "item2", "item3", "item4"]
     assert tomllib.loads((folder / "mine.toml").read_text())["data"]["items"] == "mine_items.csv"
-    built = run_main("build", "mine.toml", "-q", "--allow-unconverged", cwd=folder)
-    assert built.status == 0, built.err
+    run("build mine.toml -q --allow-unconverged", cwd=folder)
 
 
 @pytest.mark.parametrize(
@@ -165,9 +146,7 @@ def test_columns_may_say_what_the_items_are(folder: Path, content: str) -> None:
     ],
 )
 def test_columns_that_cannot_be_of_the_items_are_refused(folder: Path, options: list[str], saying: str) -> None:
-    ended = run_main("init", "responses.csv", *options, "--yes", "-o", "mine.toml", cwd=folder)
-    assert ended.status == 2
-    assert saying in ended.err
+    refused("init responses.csv", *options, "--yes", "-o", "mine.toml", cwd=folder, saying=saying)
     assert not (folder / "mine.toml").exists()
 
 
@@ -175,8 +154,6 @@ def test_counted_trials_are_looked_at_one_by_one(tmp_path: Path) -> None:
     rows = [(f"r{k}", f"i{j}", (k + j) % 4, 3) for k in range(12) for j in range(4)]
     table = pd.DataFrame(rows, columns=["respondent_id", "item_id", "n_correct", "n_trials"])
     table.to_csv(tmp_path / "counts.csv", index=False)
-    ended = run_main("doctor", tmp_path / "counts.csv", "--json")
-    assert ended.status == 0, ended.err
-    found = json.loads(ended.out)
+    found = run(f"doctor {tmp_path}/counts.csv --json").json
     assert found["n_responses"] == 12 * 4 * 3
     assert "trials" in [finding["code"] for finding in found["findings"]]

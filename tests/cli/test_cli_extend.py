@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 
 
 def long_table(source: Path, target: Path) -> None:
@@ -23,8 +23,7 @@ def test_new_items_and_people_are_those_of_mirt(reference: Path, tmp_path: Path)
     items = irtbench.ItemParameters.from_difficulty(old["a"], old["b"], item_ids=list(old["item"]))
     items.table().to_csv(tmp_path / "old.csv", index=False)
     long_table(folder / "a2pl_data_Y.csv", tmp_path / "new.csv")
-    done = run_main("link", "--extend", tmp_path / "old.csv", tmp_path / "new.csv", "-o", tmp_path / "out", "-q")
-    assert done.status == 0, done.err
+    run(f"link --extend {tmp_path}/old.csv {tmp_path}/new.csv -o {tmp_path}/out -q")
     found = json.loads((tmp_path / "out" / "extend.json").read_text())
     (group,) = pd.read_csv(folder / "a2pl_fixed_group.csv").itertuples()
     assert found["released"] == []
@@ -52,8 +51,7 @@ def test_an_item_that_drifted_is_no_anchor_and_stays_in_the_bank(tmp_path: Path)
     drawn = irtbench.simulate_responses(rng.normal(0.5, 1.2, size=1500), true, rng=rng)
     drawn.to_long().astype({"response": int}).to_csv(tmp_path / "new.csv", index=False)
     for name, more in (("out", []), ("kept", ["--drift", "keep"])):
-        done = run_main("link", "--extend", tmp_path / "old.csv", tmp_path / "new.csv", "-o", tmp_path / name, *more)
-        assert done.status == 0, done.err
+        run(f"link --extend {tmp_path}/old.csv {tmp_path}/new.csv -o {tmp_path}/{name}", *more)
     found, kept = (json.loads((tmp_path / name / "extend.json").read_text()) for name in ("out", "kept"))
     assert "item3" in found["released"]
     assert kept["released"] == []
@@ -64,9 +62,7 @@ def test_an_item_that_drifted_is_no_anchor_and_stays_in_the_bank(tmp_path: Path)
     assert scale.items.select(["item3"]).difficulty[0] == pytest.approx(b[2])
     error = scale.items.select(names[10:]).difficulty - b[10:]
     assert np.abs(error).max() < 0.25
-    done = run_main("link", "--extend", tmp_path / "out" / "bank.json", tmp_path / "new.csv", "-o", tmp_path / "again")
-    assert done.status == 2
-    assert "extend: no item is new" in done.lines[0]
+    refused("link --extend out/bank.json new.csv -o again", saying="extend: no item is new", cwd=tmp_path)
 
 
 def test_a_small_banks_own_error_is_in_what_rests_on_it(tmp_path: Path) -> None:
@@ -77,29 +73,24 @@ def test_a_small_banks_own_error_is_in_what_rests_on_it(tmp_path: Path) -> None:
     new = irtbench.simulate_responses(rng.normal(0.5, 1.1, size=600), true.select(true.item_ids[2:]), rng=rng)
     for name, drawn in (("old", old), ("new", new)):
         drawn.to_long().astype({"response": int}).to_csv(tmp_path / f"{name}.csv", index=False)
-    done = run_main("fit", tmp_path / "old.csv", "-o", tmp_path / "bank")
-    assert done.status == 0, done.err
+    done = run(f"fit {tmp_path}/old.csv -o {tmp_path}/bank")
     assert "few people answered the items" in done.out
     found = json.loads((tmp_path / "bank" / "fit.json").read_text())
     assert found["item_error"] == "integrate"
     assert found["item_error_share"] > 0.015
     said, errors = {}, {}
     for anchors in ("bank.json", "items.csv"):
-        done = run_main("fit", tmp_path / "new.csv", "--anchors", tmp_path / "bank" / anchors, "-o", tmp_path / "fit")
-        assert done.status == 0, done.err
+        done = run(f"fit {tmp_path}/new.csv --anchors {tmp_path}/bank/{anchors} -o {tmp_path}/fit")
         found = json.loads((tmp_path / "fit" / "fit.json").read_text())
         said[anchors], errors[anchors] = found["anchor_error"], found["population_se_mean"]
     assert said == {"bank.json": "joint", "items.csv": "taken as known"}
     assert "the anchors are taken as known" in done.out
     assert errors["bank.json"] > 1.5 * errors["items.csv"]
-    done = run_main("link", "--extend", tmp_path / "bank" / "bank.json", tmp_path / "new.csv", "-o", tmp_path / "out")
-    assert done.status == 0, done.err
+    run(f"link --extend {tmp_path}/bank/bank.json {tmp_path}/new.csv -o {tmp_path}/out")
     found = json.loads((tmp_path / "out" / "extend.json").read_text())
     assert found["anchor_error"] == "joint"
     assert found["group_se_mean"] == pytest.approx(errors["bank.json"], rel=1e-6)
     (before,), (after,) = (irtbench.load_bank(tmp_path / name / "bank.json").scales for name in ("bank", "out"))
-    assert before.joint_error is not None
-    assert after.joint_error is not None
     np.testing.assert_allclose(after.joint_error.covariance[:8, :, :8], before.joint_error.covariance, rtol=1e-5)
     flat = after.joint_error.covariance.reshape(33, 33)
     free = np.arange(33) % 3 < 2

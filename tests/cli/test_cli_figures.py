@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 from builders.valid_inputs import COMMANDS_READING, write_valid_inputs
 from irtbench.cli.main import COMMANDS
 
@@ -39,15 +39,8 @@ DRAWN = {
     "evaluate human-bound": {"crowd_filter", "human_bound"},
     "evaluate artifacts": {"artifacts"},
 }  # fmt: skip
-WITHOUT = {
-    "convert",
-    "doctor",
-    "init",
-    "crowd sample",
-    "simulate",
-    "report",
-    "quickstart",
-}  # nothing to draw, or the figures are there
+#: Nothing to draw, or the figures are there.
+WITHOUT = {"convert", "doctor", "init", "crowd sample", "simulate", "report", "quickstart"}
 FIRST = ("fit", "items show", "score", "evaluate power")  # the others are drawn by the same few lines
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -71,9 +64,7 @@ def test_figures_are_svg_and_png_and_say_what_they_show(inputs: Path, tmp_path: 
     arguments = ["evaluate", "power", "-n", "100"] if command == "evaluate power" else COMMANDS_READING[command][0]
     words = [str(tmp_path / word) if word.startswith("out") else word for word in arguments]
     folder = tmp_path / "figures"
-    ended = run_main(*words, "--figures", folder, "--json", cwd=inputs)
-    assert ended.status == 0, ended.err
-    json.loads(ended.out)
+    assert run(*words, "--figures", folder, "--json", cwd=inputs).json
     listed = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
     names = {figure["name"] for figure in listed}
     assert names >= DRAWN[command]
@@ -98,10 +89,10 @@ def test_figures_are_svg_and_png_and_say_what_they_show(inputs: Path, tmp_path: 
 @pytest.mark.slow
 def test_the_figures_of_the_last_run_make_way_and_other_files_stay(inputs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "figures"
-    assert run_main("evaluate", "power", "-n", "100", "-n", "200", "--figures", folder, "-q").status == 0
+    run(f"evaluate power -n 100 -n 200 --figures {folder} -q")
     (folder / "notes.txt").write_text("mine")
     before = [(folder / f"power_100.{ending}").read_bytes() for ending in ("svg", "png", "pdf")]
-    assert run_main("evaluate", "power", "-n", "100", "--figures", folder, "-q").status == 0
+    run(f"evaluate power -n 100 --figures {folder} -q")
     assert sorted(path.name for path in folder.iterdir()) == [
         "figures.json", "notes.txt", "power_100.pdf", "power_100.png", "power_100.svg",
     ]  # fmt: skip
@@ -110,8 +101,7 @@ def test_the_figures_of_the_last_run_make_way_and_other_files_stay(inputs: Path,
 
 @pytest.mark.parametrize(("width", "inches"), [("3.3in", 3.3), ("6.9", 6.9), ("84mm", 84 / 25.4)])
 def test_figures_are_as_wide_as_a_journal_asks(tmp_path: Path, width: str, inches: float) -> None:
-    ended = run_main("evaluate", "power", "-n", "100", "--figures", tmp_path, "--figure-width", width, "-q")
-    assert ended.status == 0, ended.err
+    run(f"evaluate power -n 100 --figures {tmp_path} --figure-width", width, "-q")
     drawn = ET.parse(tmp_path / "power_100.svg").getroot()
     assert float(drawn.attrib["width"].removesuffix("pt")) == pytest.approx(72 * inches, abs=0.1)
     png = (tmp_path / "power_100.png").read_bytes()
@@ -127,46 +117,39 @@ def test_a_list_of_figures_removes_nothing_else(tmp_path: Path) -> None:
     folder.mkdir()
     (tmp_path / "kept.svg").write_text("mine")
     (folder / "figures.json").write_text(json.dumps([{"name": "../kept"}, {"name": 3}]))
-    assert run_main("evaluate", "power", "-n", "100", "--figures", folder, "-q").status == 0
+    run("evaluate", "power", "-n", "100", "--figures", folder, "-q")
     assert (tmp_path / "kept.svg").read_text() == "mine"
 
 
-@pytest.mark.parametrize("where", ["last", "before an option", "before what is read"])
-def test_where_the_option_was_a_flag_it_still_is_one(inputs: Path, tmp_path: Path, where: str) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        "items show bank.json -o {} --figures",
+        "items show bank.json --figures -o {}",
+        "items show -o {} --figures bank.json",
+    ],
+)
+def test_where_the_option_was_a_flag_it_still_is_one(inputs: Path, tmp_path: Path, words: str) -> None:
     out = tmp_path / "out"
-    words = {
-        "last": ["bank.json", "-o", out, "--figures"],
-        "before an option": ["bank.json", "--figures", "-o", out],
-        "before what is read": ["-o", out, "--figures", "bank.json"],
-    }[where]
-    ended = run_main("items", "show", *words, "-q", cwd=inputs)
-    assert ended.status == 0, ended.err
+    run(words.format(out), "-q", cwd=inputs)
     names = ["items.csv", "score_table.csv", "test_information.csv", "test_information.svg", "wright_map.svg"]
     assert sorted(path.name for path in out.iterdir()) == names
-    assert run_main("items", "show", "bank.json", "-o", out, "-q", cwd=inputs).status == 0
+    run(f"items show bank.json -o {out} -q", cwd=inputs)
     assert sorted(path.name for path in out.iterdir()) == names[:3]
 
 
 @pytest.mark.parametrize(
     ("words", "saying"),
     [
-        (["evaluate", "power", "-n", "100", "--figure-width", "3in"], "--figure-width: expected the figures too"),
-        (
-            ["items", "show", "bank.json", "--figures", "{out}", "--figure-width", "wide"],
-            "such as 3.3in or 84mm, but got 'wide'",
-        ),
-        (["items", "show", "bank.json", "--figures", "{out}", "--figure-width", "90in"], "expected 2 to 40 inches"),
-        (["fit", "responses.csv", "-o", "out", "--figures"], "--figures"),
-        (["items", "show", "bank.json", "--figures"], "--figures: expected a folder for them, --figures DIR or -o DIR"),
-        (["fit", "responses.csv", "-o", "{out}", "--figures", "bank.json"], "bank.json: is not a folder"),
-        (["build", "study.toml", "-o", "{out}", "--control", "--figures", "{out}/f"], "--figures: a control has none"),
+        ("evaluate power -n 100 --figure-width 3in", "--figure-width: expected the figures too"),
+        ("items show bank.json --figures {out} --figure-width wide", "such as 3.3in or 84mm, but got 'wide'"),
+        ("items show bank.json --figures {out} --figure-width 90in", "expected 2 to 40 inches"),
+        ("fit responses.csv -o out --figures", "--figures"),
+        ("items show bank.json --figures", "--figures: expected a folder for them, --figures DIR or -o DIR"),
+        ("fit responses.csv -o {out} --figures bank.json", "bank.json: is not a folder"),
+        ("build study.toml -o {out} --control --figures {out}/f", "--figures: a control has none"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_is_written(
-    inputs: Path, tmp_path: Path, words: list[str], saying: str
-) -> None:
-    ended = run_main(*(word.format(out=tmp_path / "out") for word in words), cwd=inputs)
-    assert ended.status == 2
-    assert saying in ended.err
-    assert len(ended.err.strip().splitlines()) == 1
+def test_what_is_wrong_is_said_and_nothing_is_written(inputs: Path, tmp_path: Path, words: str, saying: str) -> None:
+    refused(words.format(out=tmp_path / "out"), saying=saying, cwd=inputs)
     assert not list(tmp_path.iterdir())

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 
 SETTINGS = {"a2pl": [], "a3pl": ["--model", "3pl", "--prior", "none", "--prior-guessing", "normal:-1.5,0.5"]}
 
@@ -31,11 +31,7 @@ def test_items_and_groups_are_those_of_mirt(reference: Path, tmp_path: Path, stu
     """mirt 1.45.1, multipleGroup: reference/next/05_linking. mirt stops early: mean and variance good to 3e-4."""
     folder = reference / "next" / "05_linking"
     two_forms(folder, study, tmp_path)
-    done = run_main(
-        "fit", tmp_path / "both.csv", "--groups", tmp_path / "groups.csv", "--reference", "X", *SETTINGS[study],
-        "-o", tmp_path / "out",
-    )  # fmt: skip
-    assert done.status == 0, done.err
+    done = run("fit both.csv --groups groups.csv --reference X -o out", *SETTINGS[study], cwd=tmp_path)
     found = json.loads((tmp_path / "out" / "fit.json").read_text())
     (expected,) = pd.read_csv(folder / f"{study}_concurrent_group.csv").itertuples()
     first, other = found["groups"]
@@ -71,18 +67,14 @@ def test_the_bank_has_the_reference_groups_norms_and_links_with_its_errors(tmp_p
         groups += [(f"{name}r{k + 1}", name) for k in range(len(theta))]
     pd.concat(tables).astype({"response": int}).to_csv(tmp_path / "all.csv", index=False)
     pd.DataFrame(groups, columns=["respondent_id", "group"]).to_csv(tmp_path / "groups.csv", index=False)
-    done = run_main("fit", tmp_path / "all.csv", "--groups", tmp_path / "groups.csv", "-o", tmp_path / "out")
-    assert done.status == 0, done.err
+    run(f"fit {tmp_path}/all.csv --groups {tmp_path}/groups.csv -o {tmp_path}/out")
     found = json.loads((tmp_path / "out" / "fit.json").read_text())
     assert [group["n_respondents"] for group in found["groups"]] == [400, 300, 200]
     for group, (mean, sd) in zip(found["groups"][1:], ((0.8, 1.3), (-0.5, 0.8)), strict=True):
         assert group["mean"] == pytest.approx(mean, abs=3 * group["se_mean"])
         assert group["sd"] == pytest.approx(sd, abs=3 * group["se_sd"])
     (scale,) = irtbench.load_bank(tmp_path / "out" / "bank.json").scales
-    assert scale.norms is not None
     assert scale.norms.n == 400  # of the largest group, the reference
-    assert scale.joint_error is not None
-    assert scale.items.covariance is not None
     each = np.arange(20)
     np.testing.assert_allclose(scale.joint_error.covariance[each, :, each, :], scale.items.covariance, rtol=1e-5)
     assert scale.joint_error.location == pytest.approx(1 / 400)
@@ -97,11 +89,9 @@ def test_the_bank_has_the_reference_groups_norms_and_links_with_its_errors(tmp_p
     assert inside.mean() > 0.92
     means = scores.groupby("group")["theta"].mean()
     assert means["second"] == pytest.approx(found["groups"][1]["mean"], abs=0.05)  # EAPs under the group's own density
-    one = run_main("fit", tmp_path / "all.csv", "-o", tmp_path / "one", "-q")
-    assert one.status == 0
-    linked = run_main("link", tmp_path / "out" / "bank.json", "--items", tmp_path / "one" / "bank.json", "-o",
-                      tmp_path / "linked", "-q", "--json")  # fmt: skip
-    assert json.loads(linked.out)["errors"] == "joint"
+    run(f"fit {tmp_path}/all.csv -o {tmp_path}/one -q")
+    linked = run("link out/bank.json --items one/bank.json -o linked -q --json", cwd=tmp_path)
+    assert linked.json["errors"] == "joint"
 
 
 @pytest.mark.parametrize(
@@ -120,12 +110,9 @@ def test_what_does_not_go_with_groups_is_one_line(tmp_path: Path, more: list[str
     irtbench.simulate_responses(rng.normal(size=40), truth, rng=rng).table().to_csv(tmp_path / "r.csv", index=False)
     groups = pd.DataFrame({"respondent_id": [f"r{k + 1}" for k in range(40)], "group": ["a", "b"] * 20})
     groups.to_csv(tmp_path / "g.csv", index=False)
-    done = run_main("fit", "r.csv", "--groups", "g.csv", *more, "-o", tmp_path / "out", cwd=tmp_path)
-    assert (done.status, len(done.lines)) == (2, 1), done.err
-    assert said in done.lines[0]
+    refused("fit r.csv --groups g.csv -o out", *more, saying=said, cwd=tmp_path)
     groups[3:].to_csv(tmp_path / "g.csv", index=False)
-    done = run_main("fit", "r.csv", "--groups", "g.csv", "-o", tmp_path / "out", cwd=tmp_path)
-    assert "g.csv: no group of respondent r1, r2, r3; expected one of each who answered" in done.lines[0]
-    done = run_main("fit", "r.csv", "--reference", "a", "-o", tmp_path / "out", cwd=tmp_path)
-    assert "--reference: expected --groups with it" in done.lines[0]
+    saying = "g.csv: no group of respondent r1, r2, r3; expected one of each who answered"
+    refused("fit r.csv --groups g.csv -o out", saying=saying, cwd=tmp_path)
+    refused("fit r.csv --reference a -o out", saying="--reference: expected --groups with it", cwd=tmp_path)
     assert not (tmp_path / "out").exists()

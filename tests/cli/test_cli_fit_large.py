@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 from builders.parquet_folder import long_frame, wide_frame, write_parts
 from builders.simulated import drawn, with_a_constant_item
 from irtbench.bank import norms
@@ -33,7 +33,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fit(place: object, output: Path, *options: object) -> dict[str, object]:
-    ended = run_main("fit", place, "-o", output, "--quiet", *options)
+    ended = run(f"fit {place} -o {output} --quiet", *options, status=None)
     assert (ended.status, ended.err) == (0, "")
     found: dict[str, object] = json.loads((output / "fit.json").read_text())
     return found
@@ -95,8 +95,6 @@ def test_grades_are_fitted_and_scored_as_in_memory(
     norms_here, norms_there = (
         load_bank(tmp_path / name / "bank.json", categories=True).scales[0].norms for name in ("disk", "memory")
     )
-    assert norms_here is not None
-    assert norms_there is not None
     np.testing.assert_allclose(np.sort(norms_here.theta), np.sort(norms_there.theta), atol=1e-9)
 
 
@@ -133,7 +131,6 @@ def test_many_respondents_have_the_scores_of_the_same_scorer(
     pd.testing.assert_frame_equal(found, expected, rtol=1e-4, atol=1e-4)
     for name in ("large", "memory"):
         sample = load_bank(tmp_path / name / "bank.json").scales[0].norms
-        assert sample is not None
         assert sample.n == 80
 
 
@@ -157,9 +154,7 @@ def test_a_cache_is_kept_used_again_and_removed(
     assert again["log_likelihood"] == first["log_likelihood"]
     assert list(cache.iterdir()) == []
     (tmp_path / "file").touch()
-    ended = run_main("fit", place, "-o", tmp_path / "c", "--cache", tmp_path / "file")
-    assert ended.status == 2
-    assert "is not a folder" in ended.err
+    refused(f"fit {place} -o {tmp_path}/c --cache {tmp_path}/file", saying="is not a folder")
 
 
 def test_without_a_cache_nothing_is_left(
@@ -172,8 +167,7 @@ def test_without_a_cache_nothing_is_left(
     frame = wide_frame(drawn(120, 5))
     frame.loc[100, "item2"] = 2
     wrong = write_parts(frame, tmp_path / "wrong")
-    ended = run_main("fit", wrong, "-o", tmp_path / "failed", "--quiet")
-    assert ended.status == 2
+    ended = run(f"fit {wrong} -o {tmp_path}/failed --quiet", status=2)
     (line,) = ended.lines
     assert "row 21, column item2: expected 1, 0 or missing but got 2" in line
     assert not (tmp_path / "failed").exists()
@@ -189,9 +183,11 @@ def test_an_address_is_read_whatever_its_size(tmp_path: Path) -> None:
     fit(folder, tmp_path / "memory")
     assert_same_results(tmp_path / "out", tmp_path / "memory")
     assert list(load_bank(tmp_path / "out" / "bank.json").scales[0].provenance["data"]) == ["memory://studies/two"]
-    ended = run_main("fit", "memory://studies/two", "-o", tmp_path / "no", "--posterior", "normal", "--prior", "weak")
-    assert ended.status == 2
-    assert "memory://studies/two: --posterior goes with a table on this machine" in ended.err
+    refused(
+        "fit memory://studies/two -o no --posterior normal --prior weak",
+        saying="memory://studies/two: --posterior goes with a table on this machine",
+        cwd=tmp_path,
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,8 +201,7 @@ def test_what_needs_all_responses_has_them_in_memory(
     place = tmp_path / "one.parquet"
     wide_frame(drawn(80, 6)).to_parquet(place)
     monkeypatch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("read as a large table"))
-    ended = run_main("fit", place, "-o", tmp_path / "out", "--quiet", "--allow-unconverged", *options)
-    assert ended.status == 0
+    run(f"fit {place} -o {tmp_path}/out --quiet --allow-unconverged", *options)
 
 
 def test_two_runs_do_not_share_a_cache(everything_is_large: None, tmp_path: Path) -> None:
@@ -215,7 +210,5 @@ def test_two_runs_do_not_share_a_cache(everything_is_large: None, tmp_path: Path
     (folder,) = cache.iterdir()
     with locked(folder, large.RUNNING):
         for options in ((), ("--remove-cache",)):
-            ended = run_main("fit", place, "-o", tmp_path / "b", "--cache", cache, *options)
-            assert ended.status == 2
-            assert "another run works in it" in ended.err
+            refused(f"fit {place} -o {tmp_path}/b --cache {cache}", *options, saying="another run works in it")
         assert (folder / RESPONSES).exists()

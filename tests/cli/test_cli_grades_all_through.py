@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five-category scores of 400 systems on 16 prompts, their bank, and ten systems' scores of half the prompts."""
     folder = tmp_path_factory.mktemp("graded")
-    run_main("simulate", "-o", folder, "--respondents", 400, "--items", 16, "--model", "grm", "--seed", 3, "-q")
-    run_main("fit", folder / "responses.csv", "--model", "grm", "-o", folder / "fit", "-q")
+    run(f"simulate -o {folder} --respondents 400 --items 16 --model grm --seed 3 -q")
+    run(f"fit {folder}/responses.csv --model grm -o {folder}/fit -q")
     scores = pd.read_csv(folder / "responses.csv")
     some = scores[scores["respondent_id"].isin(scores["respondent_id"].unique()[:10])]
     some.to_csv(folder / "ten.csv", index=False)
@@ -23,36 +23,24 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def done(*arguments: object) -> str:
-    """What a command that ends well prints."""
-    ended = run_main(*arguments)
-    assert ended.status == 0, ended.err
-    return ended.out
-
-
 @pytest.mark.parametrize("source", ["bank.json", "items.csv"])
-@pytest.mark.parametrize("wish", [("--length", 5), ("--reliability", 0.8), ("--length", 5, "--for", "accuracy")])
-def test_a_short_form_is_a_bank_that_scores(
-    graded: Path, tmp_path: Path, source: str, wish: tuple[object, ...]
-) -> None:
-    done("assemble", graded / "fit" / source, *wish, "-o", tmp_path / "form", "--figures", tmp_path, "--html",
-         tmp_path / "form.html")  # fmt: skip
+@pytest.mark.parametrize("wish", ["--length 5", "--reliability 0.8", "--length 5 --for accuracy"])
+def test_a_short_form_is_a_bank_that_scores(graded: Path, tmp_path: Path, source: str, wish: str) -> None:
+    run(f"assemble {graded}/fit/{source} {wish} -o form --figures . --html form.html", cwd=tmp_path)
     form = pd.read_csv(tmp_path / "form/form.csv")
     assert set(form["item_id"]) < {f"item{j:02d}" for j in range(1, 17)}
-    done("score", tmp_path / "form/bank.json", graded / "ten.csv", "-o", tmp_path / "s.csv", "--item-error", "none",
-         "--unknown-items", "ignore")  # fmt: skip
+    run(f"score form/bank.json {graded}/ten.csv -o s.csv --item-error none --unknown-items ignore", cwd=tmp_path)
     assert (pd.read_csv(tmp_path / "s.csv")["n_items"] == len(form)).all()
 
 
 def test_known_systems_scores_choose_a_form(graded: Path, tmp_path: Path) -> None:
-    done("assemble", graded / "fit/bank.json", "--length", 4, "--for", "accuracy", "--learn-from",
-         graded / "responses.csv", "-o", tmp_path / "form")  # fmt: skip
+    run(f"assemble fit/bank.json --length 4 --for accuracy --learn-from responses.csv -o {tmp_path}/form", cwd=graded)
     assert json.loads((tmp_path / "form/form.json").read_text())["n_items"] == 4
 
 
 def test_tests_are_replayed_and_simulated(graded: Path, tmp_path: Path) -> None:
-    for source, how in (("bank.json", ("--replay", graded / "ten.csv")), ("items.csv", ("--simulate", 10))):
-        done("adapt", graded / "fit" / source, *how, "--se", 0.35, "-o", tmp_path / "path.csv", "--figures", tmp_path)
+    for source, how in (("bank.json", "--replay ten.csv"), ("items.csv", "--simulate 10")):
+        run(f"adapt fit/{source} {how} --se 0.35 -o {tmp_path}/path.csv --figures {tmp_path}", cwd=graded)
         path = pd.read_csv(tmp_path / "path.csv")
         assert set(path["response"]) <= set(range(5))
         assert (path.groupby("respondent_id")["step"].max() < 16).any()
@@ -60,18 +48,14 @@ def test_tests_are_replayed_and_simulated(graded: Path, tmp_path: Path) -> None:
 
 def test_points_on_all_items_are_predicted(graded: Path, tmp_path: Path) -> None:
     truth = pd.read_csv(graded / "ten.csv").groupby("respondent_id")["score"].mean() / 4
-    for learnt in ([], ["--learn-from", graded / "responses.csv"]):
-        done("predict", graded / "fit/bank.json", graded / "half.csv", "-o", tmp_path / "p.csv", *learnt)
+    for learnt in ("", "--learn-from responses.csv"):
+        run(f"predict fit/bank.json half.csv -o {tmp_path}/p.csv {learnt}", cwd=graded)
         found = pd.read_csv(tmp_path / "p.csv").set_index("respondent_id")
         assert np.corrcoef(found["predicted_accuracy"], truth[found.index])[0, 1] > 0.9
         assert (found["predicted_upper"] - found["predicted_lower"]).between(0.02, 0.6).all()
 
 
 def test_what_does_not_take_grades_says_so_in_one_line(graded: Path, tmp_path: Path) -> None:
-    for command in (
-        ("extend", graded / "fit/bank.json", graded / "ten.csv", "-o", tmp_path / "x"),
-        ("bias", graded / "ten.csv", "--bank", graded / "fit/bank.json", "-o", tmp_path / "x"),
-    ):
-        ended = run_main(*command)
-        assert (ended.status, len(ended.lines)) == (2, 1), ended.err
+    for command in ("extend fit/bank.json ten.csv", "bias ten.csv --bank fit/bank.json"):
+        refused(f"{command} -o {tmp_path}/x", saying="", cwd=graded)
         assert not (tmp_path / "x").exists()

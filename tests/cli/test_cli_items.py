@@ -1,6 +1,5 @@
 """``irtbench items``: a bank, or what `fit` alone left behind, as a thing to read."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +7,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.command_line import printed_by
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 
 SCORE_TABLE = [
     "score", "theta", "se", "theta_lower", "theta_upper", "percentile", "percentile_lower", "percentile_upper",
@@ -23,19 +21,17 @@ def fitted(tmp_path: Path) -> Path:
     items = irtbench.ItemParameters.from_difficulty(rng.uniform(0.8, 2, 12), np.linspace(-2, 2, 12))
     drawn = irtbench.simulate_responses(rng.normal(size=400), items, rng=rng)
     drawn.to_long().astype({"response": int}).to_csv(tmp_path / "responses.csv", index=False)
-    assert run_main("fit", tmp_path / "responses.csv", "-o", tmp_path / "fit", "-q").status == 0
+    run(f"fit {tmp_path}/responses.csv -o {tmp_path}/fit -q")
     return tmp_path
 
 
 def test_a_fit_alone_leaves_a_bank_that_scores(fitted: Path) -> None:
     (scale,) = irtbench.load_bank(fitted / "fit" / "bank.json").scales
     own = pd.read_csv(fitted / "fit" / "scores.csv")
-    assert scale.norms is not None
     np.testing.assert_allclose(scale.norms.theta, own["theta"], atol=1e-4)
     assert scale.provenance["converged"] is True
     assert "responses.csv" in scale.provenance["data"]
-    done = run_main("score", fitted / "fit" / "bank.json", fitted / "responses.csv", "-o", fitted / "again.csv", "-q")
-    assert done.status == 0, done.err
+    run(f"score {fitted}/fit/bank.json {fitted}/responses.csv -o {fitted}/again.csv -q")
     pd.testing.assert_series_equal(pd.read_csv(fitted / "again.csv")["theta"], own["theta"])
     pd.testing.assert_series_equal(
         pd.read_csv(fitted / "again.csv")["percentile_empirical"], own["percentile_empirical"]
@@ -44,7 +40,7 @@ def test_a_fit_alone_leaves_a_bank_that_scores(fitted: Path) -> None:
 
 def test_items_of_a_bank_are_shown_and_written(fitted: Path) -> None:
     bank = fitted / "fit" / "bank.json"
-    shown = printed_by("items", "show", bank, "-o", fitted / "out", "--figures")
+    shown = run(f"items show {bank} -o {fitted}/out --figures").out
     for words in ("hardest", "easiest", "most informative", "least discriminating", "raw score", "percentile"):
         assert words in shown
     out = fitted / "out"
@@ -66,17 +62,12 @@ def test_a_table_of_items_with_texts_from_another(fitted: Path) -> None:
     names = pd.read_csv(fitted / "fit" / "items.csv")["item_id"]
     texts = pd.DataFrame({"item_id": names, "question": [f"what is {name}?" for name in names]})
     texts.to_csv(fitted / "texts.csv", index=False)
-    done = run_main("items", "show", fitted / "fit" / "items.csv", "--items", fitted / "texts.csv", "--item-column",
-                    "text=question", "--json")  # fmt: skip
-    assert done.status == 0, done.err
-    found = json.loads(done.out)
+    found = run("items show fit/items.csv --items texts.csv --item-column text=question --json", cwd=fitted).json
     assert found["items"][0]["text"] == f"what is {found['items'][0]['item_id']}?"
     assert [row["score"] for row in found["score_table"]] == list(range(13))
     texts.iloc[1:].to_csv(fitted / "texts.csv", index=False)
-    done = run_main("items", "show", fitted / "fit" / "items.csv", "--items", fitted / "texts.csv",
-                    "--item-column", "text=question")  # fmt: skip
-    assert done.status == 2
-    assert "no row for item item1 of the bank" in done.lines[0]
+    refused("items show fit/items.csv --items texts.csv --item-column text=question",
+            saying="no row for item item1 of the bank", cwd=fitted)  # fmt: skip
 
 
 def test_several_scales_and_a_scale_too_long_for_a_table(tmp_path: Path) -> None:
@@ -85,8 +76,7 @@ def test_several_scales_and_a_scale_too_long_for_a_table(tmp_path: Path) -> None
     scales = [irtbench.Scale(name, items, irtbench.ItemTable.plain(items.item_ids))
               for name, items in (("x", short), ("y", long))]  # fmt: skip
     irtbench.save_bank(irtbench.ItemBank(tuple(scales)), tmp_path / "bank.json")
-    done = run_main("items", "show", tmp_path / "bank.json", "-o", tmp_path / "out", "--figures")
-    assert done.status == 0, done.err
+    done = run(f"items show {tmp_path}/bank.json -o {tmp_path}/out --figures")
     assert "no score table: 1001 items" in done.out
     assert sorted(file.name for file in (tmp_path / "out").glob("*.svg")) == [
         "test_information.svg", "wright_map_1.svg", "wright_map_2.svg",
@@ -104,6 +94,4 @@ def test_several_scales_and_a_scale_too_long_for_a_table(tmp_path: Path) -> None
     ],
 )
 def test_wrong_options_are_said_in_a_line(fitted: Path, more: list[str], said: str) -> None:
-    done = run_main("items", "show", fitted / "fit" / "items.csv", *more)
-    assert (done.status, done.out) == (2, "")
-    assert said in done.lines[0]
+    refused(f"items show {fitted}/fit/items.csv", *more, saying=said)

@@ -1,6 +1,5 @@
 """``irtbench crowd keys``: from raw answers and keys to a list of suspicious keys."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +29,8 @@ def write_crowd(folder: Path) -> None:
 
 def test_the_wrong_key_is_put_forward(tmp_path: Path) -> None:
     write_crowd(tmp_path)
-    done = run("crowd", "keys", tmp_path / "answers.csv", "--items", tmp_path / "items.csv", "-o", tmp_path / "out")
-    assert "1 of 12 keys look wrong" in " ".join(done.stdout.split())
+    done = run(f"crowd keys {tmp_path}/answers.csv --items {tmp_path}/items.csv -o {tmp_path}/out")
+    assert "1 of 12 keys look wrong" in " ".join(done.out.split())
     ranked = pd.read_csv(tmp_path / "out" / "keys.csv")
     assert list(ranked)[: len(KEYS)] == KEYS
     assert ranked.loc[0, ["item_id", "key", "proposed"]].tolist() == ["q4", "no", "yes"]
@@ -39,26 +38,13 @@ def test_the_wrong_key_is_put_forward(tmp_path: Path) -> None:
     options = pd.read_csv(tmp_path / "out" / "distractors.csv")
     assert list(options)[: len(DISTRACTORS)] == DISTRACTORS
     assert len(options) == 36
-    said = run(
-        "crowd",
-        "keys",
-        tmp_path / "answers.csv",
-        "--items",
-        tmp_path / "items.csv",
-        "-o",
-        tmp_path / "again",
-        "--json",
-        "-q",
-    )
-    assert json.loads(said.stdout)["keys"][0]["item_id"] == "q4"
+    said = run(f"crowd keys {tmp_path}/answers.csv --items {tmp_path}/items.csv -o {tmp_path}/again --json -q")
+    assert said.json["keys"][0]["item_id"] == "q4"
     assert (tmp_path / "again" / "keys.csv").read_bytes() == (tmp_path / "out" / "keys.csv").read_bytes()
 
 
 def test_items_without_keys_are_refused(tmp_path: Path) -> None:
     write_crowd(tmp_path)
     pd.read_csv(tmp_path / "items.csv").drop(columns="key").to_csv(tmp_path / "bare.csv", index=False)
-    refused(
-        "crowd", "keys", tmp_path / "answers.csv", "--items", tmp_path / "bare.csv", "-o", tmp_path / "out", "-q",
-        saying="no key for item",
-    )  # fmt: skip
+    refused("crowd keys answers.csv --items bare.csv -o out -q", saying="no key for item", cwd=tmp_path)
     assert not (tmp_path / "out").exists()

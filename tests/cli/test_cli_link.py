@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 
 MEAN, SD = 0.6, 1.3
 COLUMNS = [
@@ -27,14 +27,13 @@ def years(tmp_path_factory: pytest.TempPathFactory) -> Path:
         known = irtbench.ItemParameters.from_difficulty(a[items], (b + drift)[items], item_ids=names)
         drawn = irtbench.simulate_responses(rng.normal(mean, sd, size=1200), known, rng=rng)
         drawn.to_long().astype({"response": int}).to_csv(folder / f"{year}.csv", index=False)
-        assert run_main("fit", folder / f"{year}.csv", "-o", folder / year, "-q").status == 0
+        run(f"fit {folder}/{year}.csv -o {folder}/{year} -q")
     return folder
 
 
 def test_responses_come_to_the_old_scale_and_the_drifted_item_is_released(years: Path, tmp_path: Path) -> None:
     bank = years / "old" / "bank.json"
-    done = run_main("link", bank, years / "new.csv", "-o", tmp_path / "out")
-    assert done.status == 0, done.err
+    done = run(f"link {bank} {years}/new.csv -o {tmp_path}/out")
     assert "drifted and left out of the link: item7" in done.err + done.out
     assert "the standard errors take that for certain" in done.err + done.out
     found = json.loads((tmp_path / "out" / "link.json").read_text())
@@ -48,12 +47,9 @@ def test_responses_come_to_the_old_scale_and_the_drifted_item_is_released(years:
     (scale,) = irtbench.load_bank(tmp_path / "out" / "bank.json").scales
     (old,) = irtbench.load_bank(bank).scales
     assert scale.items.n_items == 16
-    assert scale.norms is not None
-    assert old.norms is not None
     np.testing.assert_array_equal(scale.norms.theta, old.norms.theta)
     assert scale.provenance["link"]["slope"] == found["slope"]
     assert found["errors"] == "joint"
-    assert scale.line is not None
     assert found["covariance_of_scores"] == scale.line.upper()
     assert scale.line.generation == 1
     assert 0 < scale.line.covariance[1, 1] < found["se_intercept"] ** 2
@@ -70,85 +66,71 @@ def test_fitted_items_give_the_same_line_and_the_same_bank_twice(years: Path, tm
     bank, new = years / "old" / "bank.json", years / "new"
     lines = []
     for name, given in (("a", ["--items", new / "bank.json"]), ("b", [years / "new.csv"])):
-        done = run_main("link", bank, *given, "-o", tmp_path / name, "--method", "haebara", "--json", "-q")
-        assert done.status == 0, done.err
-        lines.append(json.loads(done.out))
+        lines.append(run(f"link {bank}", *given, "-o", tmp_path / name, "--method", "haebara", "--json", "-q").json)
     for figure in ("slope", "intercept", "se_slope", "se_intercept", "group_mean", "group_sd"):
         assert lines[0][figure] == pytest.approx(lines[1][figure], rel=1e-6)
-    run_main("link", bank, "--items", new / "bank.json", "-o", tmp_path / "c", "--method", "haebara", "-q")
+    run(f"link {bank} --items {new}/bank.json -o {tmp_path}/c --method haebara -q")
     assert (tmp_path / "a" / "bank.json").read_bytes() == (tmp_path / "c" / "bank.json").read_bytes()
 
 
 def test_a_linked_bank_is_linked_again_with_all_its_errors(years: Path, tmp_path: Path) -> None:
     """Old items to new people's bank and back: the crowds are those of before, and all errors of items cancel."""
     old, new = (years / year / "bank.json" for year in ("old", "new"))
-    assert run_main("link", old, "--items", new, "-o", tmp_path / "one", "-q").status == 0
-    done = run_main("link", tmp_path / "one" / "bank.json", "--items", old, "-o", tmp_path / "two")
-    assert done.status == 0, done.err
+    run(f"link {old} --items {new} -o {tmp_path}/one -q")
+    done = run(f"link {tmp_path}/one/bank.json --items {old} -o {tmp_path}/two")
     assert "2 links back to the first scale, whose errors are in these" in done.err + done.out
     found = json.loads((tmp_path / "two" / "link.json").read_text())
     assert len(found["ancestry"]) == 2
     assert found["ancestry"][0]["bank"]["bank.json"] != found["ancestry"][1]["bank"]["bank.json"]
     (scale,) = irtbench.load_bank(tmp_path / "two" / "bank.json").scales
-    assert scale.line is not None
     assert scale.line.generation == 2
-    lines = run_main("score", tmp_path / "two" / "bank.json", years / "old.csv")
+    lines = run(f"score {tmp_path}/two/bank.json {years}/old.csv")
     assert "all lies on its base scale by 2 links, whose error is in these intervals: standard error" in lines.out
 
 
 def test_a_table_of_items_has_no_covariances_and_that_is_said(years: Path, tmp_path: Path) -> None:
-    tables = years / "old" / "items.csv", years / "new" / "items.csv"
-    done = run_main("link", tables[0], "--items", tables[1], "-o", tmp_path / "out")
-    assert done.status == 0, done.err
+    done = run(f"link old/items.csv --items new/items.csv -o {tmp_path}/out", cwd=years)
     assert "standard errors unknown" in done.err + done.out
     found = json.loads((tmp_path / "out" / "link.json").read_text())
     assert found["se_slope"] is None
     assert (found["errors"], found["covariance_of_scores"]) == ("independent", None)
     assert found["released"] == ["item7"]
-    kept = run_main("link", tables[0], "--items", tables[1], "-o", tmp_path / "kept", "--drift", "keep", "--json", "-q")
-    assert json.loads(kept.out)["n_items"] == 10
-    assert abs(json.loads(kept.out)["intercept"] - found["intercept"]) > 0.05
+    kept = run(f"link old/items.csv --items new/items.csv -o {tmp_path}/kept --drift keep --json -q", cwd=years).json
+    assert kept["n_items"] == 10
+    assert abs(kept["intercept"] - found["intercept"]) > 0.05
     irtbench.load_bank(tmp_path / "out" / "bank.json")
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "expected either RESPONSES or --items NEW"),
-        (["new.csv", "--items", "new/items.csv"], "expected either RESPONSES or --items NEW"),
-        (["--items", "new/items.csv", "--scale", "some"], "old/bank.json: no scale some; expected --scale with one of"),
-        (["--items", "other.csv"], "link: 0 common items; expected at least 2 of the same item_id"),
+        ("", "expected either RESPONSES or --items NEW"),
+        ("new.csv --items new/items.csv", "expected either RESPONSES or --items NEW"),
+        ("--items new/items.csv --scale some", "old/bank.json: no scale some; expected --scale with one of"),
+        ("--items other.csv", "link: 0 common items; expected at least 2 of the same item_id"),
     ],
 )
 def test_what_cannot_be_linked_is_one_line_and_writes_nothing(
-    years: Path, tmp_path: Path, arguments: list[str], said: str
+    years: Path, tmp_path: Path, arguments: str, said: str
 ) -> None:
     (years / "other.csv").write_text("item_id,discrimination,intercept\nx1,1,0\nx2,1,1\n")
-    done = run_main("link", "old/bank.json", *arguments, "-o", tmp_path / "out", cwd=years)
-    assert done.status == 2
-    assert len(done.lines) == 1, done.err
-    assert said in done.lines[0]
+    refused(f"link old/bank.json {arguments} -o {tmp_path}/out", saying=said, cwd=years)
     assert not (tmp_path / "out").exists()
 
 
 def test_grades_of_new_people_come_to_the_old_scale_in_the_banks_words(tmp_path: Path) -> None:
-    run_main("simulate", "-o", tmp_path / "one", "--respondents", 700, "--items", 8, "--categories", 3,
-             "--model", "gpcm", "-q")  # fmt: skip
+    run(f"simulate -o {tmp_path}/one --respondents 700 --items 8 --categories 3 --model gpcm -q")
     names = {0: "poor", 1: "fair", 2: "good"}
     scores = pd.read_csv(tmp_path / "one/responses.csv")
     people = pd.read_csv(tmp_path / "one/respondents.csv").set_index("respondent_id")["theta"]
     able = scores["respondent_id"].map(people) + np.random.default_rng(1).normal(0, 0.7, len(scores)) > 0
     for name, part in (("old", scores[~able]), ("new", scores[able])):
         part.assign(score=part["score"].map(names)).to_csv(tmp_path / f"{name}.csv", index=False)
-    run_main("fit", tmp_path / "old.csv", "--model", "gpcm", "--levels", "poor,fair,good", "-o", tmp_path / "fit", "-q")
-    done = run_main("link", tmp_path / "fit/bank.json", tmp_path / "new.csv", "-o", tmp_path / "out")
-    assert done.status == 0, done.err
+    run(f"fit {tmp_path}/old.csv --model gpcm --levels poor,fair,good -o {tmp_path}/fit -q")
+    run(f"link {tmp_path}/fit/bank.json {tmp_path}/new.csv -o {tmp_path}/out")
     found = json.loads((tmp_path / "out/link.json").read_text())
     assert found["group_mean"] > 0.5
-    assert run_main("score", tmp_path / "out/bank.json", tmp_path / "new.csv", "-o", tmp_path / "s.csv").status == 0
-    again = run_main("link", tmp_path / "fit/bank.json", "--items", tmp_path / "fit/items.csv", "-o", tmp_path / "two")
-    assert again.status == 0, again.err
+    run(f"score {tmp_path}/out/bank.json {tmp_path}/new.csv -o {tmp_path}/s.csv")
+    run(f"link {tmp_path}/fit/bank.json --items {tmp_path}/fit/items.csv -o {tmp_path}/two")
     assert json.loads((tmp_path / "two/link.json").read_text())["slope"] == pytest.approx(1, abs=1e-6)
-    refused = run_main("extend", tmp_path / "fit/bank.json", tmp_path / "new.csv", "-o", tmp_path / "x")
-    assert refused.status == 2
-    assert len(refused.lines) == 1
+    refused("extend fit/bank.json new.csv -o x", saying="", cwd=tmp_path)

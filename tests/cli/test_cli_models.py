@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 
 
 @pytest.fixture(scope="module")
@@ -25,15 +25,9 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-def well(*arguments: object) -> str:
-    done = run_main(*arguments)
-    assert done.status == 0, done.err
-    return done.out
-
-
 def test_rasch_from_fit_to_score(folder: Path) -> None:
     out = folder / "rasch"
-    said = well("fit", folder / "responses.csv", "-o", out, "--model", "rasch")
+    said = run(f"fit {folder}/responses.csv -o {out} --model rasch").out
     assert "ability of these respondents: mean 0.000 (0.000), standard deviation 1." in said
     found = json.loads((out / "fit.json").read_text())
     assert (found["model"], found["n_parameters"]) == ("rasch", 15)
@@ -47,11 +41,11 @@ def test_rasch_from_fit_to_score(folder: Path) -> None:
         found["population_sd"], rel=0.03
     )
     assert scores["percentile"].mean() == pytest.approx(50, abs=2)
-    said = well("score", out / "bank.json", folder / "responses.csv", "-o", folder / "again.csv")
+    said = run(f"score {out}/bank.json {folder}/responses.csv -o {folder}/again.csv").out
     assert "mean and standard deviation of the crowd are 0.00 and 1." in said
     np.testing.assert_allclose(pd.read_csv(folder / "again.csv")["theta"], scores["theta"])
     for given in (out / "bank.json", out / "items.csv"):
-        well("items", given, "-o", folder / "read", "-q")
+        run(f"items {given} -o {folder}/read -q")
         table = pd.read_csv(folder / "read" / "score_table.csv")
         # the number right is sufficient in a Rasch model: the same ability as by the responses
         by_score = scores.groupby("n_correct")["theta"].mean()
@@ -61,9 +55,8 @@ def test_rasch_from_fit_to_score(folder: Path) -> None:
 def test_diagnose_reads_the_population_beside_the_items(folder: Path) -> None:
     reports = {}
     for model in ("rasch", "1pl"):
-        well("fit", folder / "responses.csv", "-o", folder / f"fit_{model}", "--model", model, "-q")
-        well("diagnose", folder / "responses.csv", "--items", folder / f"fit_{model}" / "items.csv",
-             "-o", folder / f"d_{model}", "--bootstrap", 19, "-q")  # fmt: skip
+        run(f"fit responses.csv -o fit_{model} --model {model} -q", cwd=folder)
+        run(f"diagnose responses.csv --items fit_{model}/items.csv -o d_{model} --bootstrap 19 -q", cwd=folder)
         out = folder / f"d_{model}"
         reports[model] = (
             json.loads((out / "global_fit.json").read_text()),
@@ -87,7 +80,7 @@ def test_diagnose_reads_the_population_beside_the_items(folder: Path) -> None:
 
 def test_anchors_keep_their_parameters_and_bring_their_scale(folder: Path) -> None:
     out = folder / "anchored"
-    said = well("fit", folder / "responses.csv", "-o", out, "--anchors", folder / "known.csv")
+    said = run(f"fit {folder}/responses.csv -o {out} --anchors {folder}/known.csv").out
     assert "ability of these respondents: mean 0." in said
     found = json.loads((out / "fit.json").read_text())
     assert abs(found["population_mean"] - 0.5) < 4 * found["population_se_mean"]
@@ -98,11 +91,10 @@ def test_anchors_keep_their_parameters_and_bring_their_scale(folder: Path) -> No
     np.testing.assert_array_equal(items["difficulty"][:5], known["difficulty"])
     z = (items["difficulty"][5:] - np.linspace(-2, 2, 14)[5:]) / items["se_difficulty"][5:]
     assert np.abs(z).max() < 4
-    well("diagnose", folder / "responses.csv", "--items", out / "items.csv", "-o", folder / "d", "--bootstrap", 0, "-q")
+    run("diagnose responses.csv --items anchored/items.csv -o d --bootstrap 0 -q", cwd=folder)
     assert json.loads((folder / "d" / "global_fit.json").read_text())["df"] == 105 - 20
-    done = run_main("items", "diagnose", folder / "responses.csv", "--items", out / "items.csv", "-o", folder / "d2")
-    assert done.status == 2
-    assert "items fitted with anchors are not refitted" in done.lines[0]
+    refused("items diagnose responses.csv --items anchored/items.csv -o d2",
+            saying="items fitted with anchors are not refitted", cwd=folder)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -116,9 +108,7 @@ def test_anchors_keep_their_parameters_and_bring_their_scale(folder: Path) -> No
     ],
 )
 def test_what_does_not_go_together_is_one_line(folder: Path, arguments: list[str], said: str) -> None:
-    done = run_main("fit", "responses.csv", "-o", "none", *arguments, cwd=folder)
-    assert (done.status, len(done.lines)) == (2, 1), done.err
-    assert said in done.lines[0]
+    refused("fit responses.csv -o none", *arguments, saying=said, cwd=folder)
     assert not (folder / "none").exists()
 
 
@@ -133,7 +123,7 @@ def test_a_study_of_a_common_slope(folder: Path, kind: str) -> None:
     study.write_text(
         f'[study]\ntitle = "x"\n[data]\nanswers = "answers.csv"\nitems = "items.csv"\n[model]\nkind = "{kind}"\n'
     )
-    well("build", study, "-o", folder / f"built_{kind}", "-q")
+    run(f"build {study} -o {folder}/built_{kind} -q")
     (scale,) = irtbench.load_bank(folder / f"built_{kind}" / "bank.json").scales
     assert set(scale.items.model) == {kind}
     assert (scale.population is not None) == (kind == "rasch")
@@ -156,10 +146,10 @@ def test_fit_takes_the_prior_that_suits_and_says_why(
     irtbench.simulate_responses(rng.normal(size=n_respondents), items, rng=rng).to_long().to_csv(
         tmp_path / "r.csv", index=False
     )
-    said = well("fit", tmp_path / "r.csv", "-o", tmp_path / "out")
+    said = run(f"fit {tmp_path}/r.csv -o {tmp_path}/out").out
     assert json.loads((tmp_path / "out" / "fit.json").read_text())["prior"].startswith(prior)
     assert why in " ".join(said.split())
     assert ("--prior says otherwise" in said) == bool(why)
     assert "discrimination (se)" in said
-    own = well("fit", tmp_path / "r.csv", "-o", tmp_path / "own", "--prior", prior)
+    own = run(f"fit {tmp_path}/r.csv -o {tmp_path}/own --prior {prior}").out
     assert "says otherwise" not in own

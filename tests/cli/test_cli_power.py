@@ -6,17 +6,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from builders.command_line import printed_by, refused, run_here
-from irtbench.data.input_error import InputError
+from builders.command_line import refused, run
 
 
 def test_it_writes_a_table_a_json_and_a_figure_for_each_size(tmp_path: Path) -> None:
-    printed = printed_by(
-        "evaluate", "power", "-n", 100, "-n", 273, "--hurt", 0, "--hurt", 0.02, "-o", tmp_path / "out", "--json"
-    )
+    found = run(f"evaluate power -n 100 -n 273 --hurt 0 --hurt 0.02 -o {tmp_path}/out --json").json
     names = sorted(file.name for file in (tmp_path / "out").iterdir())
     assert names == ["power.csv", "power.json", "power_100.svg", "power_273.svg"]
-    found = json.loads(printed)
     assert json.loads((tmp_path / "out" / "power.json").read_text()) == found
     table = pd.read_csv(tmp_path / "out" / "power.csv")
     assert list(table) == ["n_items", "hurt", "effect", "p"]
@@ -27,9 +23,8 @@ def test_it_writes_a_table_a_json_and_a_figure_for_each_size(tmp_path: Path) -> 
     assert "100 items" in (tmp_path / "out" / "power_100.svg").read_text()
 
 
-def test_a_wanted_effect_gives_power_and_the_size_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    run_here("evaluate", "power", "-n", 500, "--hurt", 0.05, "--effect", 0.02, "--json")
-    found = json.loads(capsys.readouterr().out)
+def test_a_wanted_effect_gives_power_and_the_size_needed() -> None:
+    found = run("evaluate power -n 500 --hurt 0.05 --effect 0.02 --json").json
     needed = found["size_needed"][0]
     assert needed["n_expected"] < needed["n_powered"]
     assert 0 < found["power"][0]["power"] < 0.8  # 500 items are too few
@@ -47,10 +42,5 @@ def test_a_wanted_effect_gives_power_and_the_size_needed(capsys: pytest.CaptureF
     ],
 )
 def test_bad_settings_are_refused_and_nothing_is_written(tmp_path: Path, arguments: list[str], saying: str) -> None:
-    with pytest.raises(InputError, match=saying):
-        run_here("evaluate", "power", *arguments, "-o", tmp_path / "out")
+    refused("evaluate power", *arguments, "-o", tmp_path / "out", saying=saying)
     assert not (tmp_path / "out").exists()
-
-
-def test_what_is_wrong_is_one_line() -> None:
-    refused("evaluate", "power", "--alpha", 2, saying="--alpha")

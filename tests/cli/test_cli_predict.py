@@ -1,13 +1,12 @@
 """`irtbench predict` as a user meets it: the columns, the words, the correction, one line for what is wrong."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import run
+from builders.command_line import refused, run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
@@ -46,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_file_holds_what_the_function_says(folder: Path, tmp_path: Path) -> None:
-    run("predict", folder / "bank.json", folder / "form.csv", "-o", tmp_path / "prediction.csv", "--quiet")
+    run(f"predict {folder}/bank.json {folder}/form.csv -o {tmp_path}/prediction.csv --quiet")
     found = pd.read_csv(tmp_path / "prediction.csv")
     assert list(found) == COLUMNS
     responses = ResponseMatrix.from_long(pd.read_csv(folder / "form.csv"))
@@ -59,15 +58,12 @@ def test_the_file_holds_what_the_function_says(folder: Path, tmp_path: Path) -> 
     assert found["accuracy"].tolist() == pytest.approx(np.nanmean(responses.values, axis=1).tolist())
     assert set(found["method"]) == {"model"}
     # raw answers are graded by the bank's key
-    as_json = json.loads(run("predict", folder / "bank.json", folder / "answers.csv", "--json").stdout)
+    as_json = run(f"predict {folder}/bank.json {folder}/answers.csv --json").json
     assert [row["predicted_accuracy"] for row in as_json] == pytest.approx(wanted.accuracy.tolist())
 
 
 def test_a_correction_is_learnt_from_other_systems(folder: Path) -> None:
-    found = json.loads(
-        run("predict", folder / "bank.json", folder / "form.csv", "--learn-from", folder / "others.csv", "--level",
-            0.9, "--json").stdout
-    )  # fmt: skip
+    found = run("predict bank.json form.csv --learn-from others.csv --level 0.9 --json", cwd=folder).json
     scales = load_bank(folder / "bank.json").scales
     form = ResponseMatrix.from_long(pd.read_csv(folder / "form.csv"))
     others = ResponseMatrix.from_long(pd.read_csv(folder / "others.csv"))
@@ -81,12 +77,12 @@ def test_the_terminal_speaks_in_words(folder: Path) -> None:
     wanted = predict_accuracy(
         load_bank(folder / "bank.json").scales, ResponseMatrix.from_long(pd.read_csv(folder / "form.csv"))
     )
-    text = run("predict", folder / "bank.json", folder / "form.csv").stdout
+    text = run(f"predict {folder}/bank.json {folder}/form.csv").out
     assert "% right of all 50 items, expected" in text
     interval = f"{100 * wanted.accuracy[0]:.1f} [{100 * wanted.lower[0]:.1f}, {100 * wanted.upper[0]:.1f}]"
     assert interval in text
     assert "Expected by each system's own answers and by the bank. In brackets 95% intervals, by its own" in text
-    corrected = run("predict", folder / "bank.json", folder / "form.csv", "--learn-from", folder / "others.csv").stdout
+    corrected = run(f"predict {folder}/bank.json {folder}/form.csv --learn-from {folder}/others.csv").out
     assert "own answers and by the bank and 60 systems whose responses are known. In brackets 95%" in corrected
 
 
@@ -94,25 +90,25 @@ def test_systems_beyond_the_known_are_told(folder: Path, tmp_path: Path) -> None
     # all right on the form: more than the bank expects of nearly anybody
     strong = pd.read_csv(folder / "form.csv").assign(response=1)
     strong.to_csv(tmp_path / "strong.csv", index=False)
-    done = run("predict", folder / "bank.json", tmp_path / "strong.csv", "-o", tmp_path / "p.csv")
-    line = done.stderr.strip().splitlines()[-1]
+    done = run(f"predict {folder}/bank.json {tmp_path}/strong.csv -o {tmp_path}/p.csv")
+    line = done.err.strip().splitlines()[-1]
     assert line.startswith("irtbench: 2 of 2 systems beyond all known ones (2 above): r1, r2; ")
     found = pd.read_csv(tmp_path / "p.csv")
     assert found["beyond_known"].tolist() == ["above", "above"]
     # nothing is said of systems like those known
-    assert "beyond" not in run("predict", folder / "bank.json", folder / "form.csv").stderr
+    assert "beyond" not in run(f"predict {folder}/bank.json {folder}/form.csv").err
 
 
 def test_scoring_a_form_on_the_whole_bank_says_the_accuracy_on_all_items(folder: Path, tmp_path: Path) -> None:
     wanted = predict_accuracy(
         load_bank(folder / "bank.json").scales, ResponseMatrix.from_long(pd.read_csv(folder / "form.csv")), level=0.9
     )
-    text = run("score", folder / "bank.json", folder / "form.csv", "--level", 0.9).stdout
+    text = run(f"score {folder}/bank.json {folder}/form.csv --level 0.9").out
     first = f"{100 * wanted.accuracy[0]:.1f}% right of all 50 items of the bank is expected"
     assert f"{wanted.respondent_ids[0]}: {first} [{100 * wanted.lower[0]:.1f}, {100 * wanted.upper[0]:.1f}]" in text
     whole = pd.read_csv(folder / "others.csv")
     whole[whole["respondent_id"] == "r3"].to_csv(tmp_path / "whole.csv", index=False)
-    assert "of all 50 items" not in run("score", folder / "bank.json", tmp_path / "whole.csv").stdout
+    assert "of all 50 items" not in run(f"score {folder}/bank.json {tmp_path}/whole.csv").out
 
 
 def test_what_does_not_fit_is_one_line(folder: Path, tmp_path: Path) -> None:
@@ -127,8 +123,5 @@ def test_what_does_not_fit_is_one_line(folder: Path, tmp_path: Path) -> None:
         (folder / "form.csv", ["--learn-from", tmp_path / "absent.csv"], "absent.csv: no such file"),
         (tmp_path / "strange.csv", [], "items unknown to the bank: adverb"),
     ):
-        done = run("predict", folder / "bank.json", responses, "-o", tmp_path / "o" / "p.csv", *options, status=2)
-        assert saying in done.stderr
-        assert len(done.stderr.strip().splitlines()) == 1
-        assert done.stdout == ""
+        refused(f"predict {folder}/bank.json {responses} -o {tmp_path}/o/p.csv", *options, saying=saying)
     assert not (tmp_path / "o").exists()

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 from builders.valid_inputs import write_ratings
 
 WORDS = ["poor", "fair", "good"]
@@ -24,8 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_raters_items_and_fair_scores_are_written(folder: Path) -> None:
-    done = run_main("crowd", "raters", "ratings.csv", "-o", "out", "--figures", "--html", "page.html", cwd=folder)
-    assert done.status == 0
+    done = run("crowd raters ratings.csv -o out --figures --html page.html", cwd=folder)
     assert "most severe first" in done.out
     raters, scores = pd.read_csv(folder / "out" / "raters.csv"), pd.read_csv(folder / "out" / "scores.csv")
     assert list(raters.columns[:5]) == ["rater_id", "n", "mean_score", "severity", "se"]
@@ -45,25 +44,10 @@ def test_words_names_of_columns_and_groups(folder: Path) -> None:
     table["grade"] = np.array(WORDS)[table.pop("score")]
     table = table.rename(columns={"respondent_id": "model", "item_id": "prompt", "rater_id": "who"})
     table.assign(family=table["model"].str[-1]).to_csv(folder / "words.csv", index=False)
-    done = run_main(
-        "crowd",
-        "raters",
-        "words.csv",
-        "--column",
-        "rater_id=who",
-        "--levels",
-        "poor,fair,good",
-        "--by",
-        "family",
-        "--model",
-        "grm",
-        "--json",
-        "-o",
-        "words",
+    found = run(
+        "crowd raters words.csv --column rater_id=who --levels poor,fair,good --by family --model grm --json -o words",
         cwd=folder,
-    )
-    assert done.status == 0
-    found = json.loads(done.out)
+    ).json
     assert {row["rater_id"] for row in found["raters"]} == {"judge0", "judge1", "judge2"}
     groups = pd.read_csv(folder / "words" / "interactions.csv")
     assert list(groups.columns[:4]) == ["rater_id", "family", "n", "severity"]
@@ -82,8 +66,5 @@ def test_words_names_of_columns_and_groups(folder: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(folder: Path, words: list[str], saying: str) -> None:
-    done = run_main("crowd", "raters", "ratings.csv", "-o", "wrong", *words, cwd=folder)
-    assert done.status == 2
-    assert saying in done.err
-    assert done.err.strip().count("\n") == 0
+    refused("crowd raters ratings.csv -o wrong", *words, saying=saying, cwd=folder)
     assert not (folder / "wrong").exists()

@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import printed_by, run_here
-from irtbench.data.input_error import InputError
+from builders.command_line import refused, run
 
 
 @pytest.fixture
@@ -34,8 +33,7 @@ def test_items_are_chosen_and_sheets_written(corpus: Path) -> None:
         "4/5", "--agreement", "5/5", "--per-label", 3, "--text", "{premise} / {claim}", "--checks",
         corpus / "checks.csv", "--sheets", "mturk", "--booklets", 4, "--each", 6, "--checks-each", 1, "--seed", 7,
     )  # fmt: skip
-    printed = printed_by(*arguments, "-o", out, "--json")
-    found = json.loads(printed)
+    found = run(*arguments, "-o", out, "--json").json
     assert json.loads((out / "sample.json").read_text()) == found
     assert (found["n_items"], found["n_attention"], found["n_places"]) == (12, 2, 7)
     items = pd.read_csv(out / "items.csv")
@@ -49,23 +47,12 @@ def test_items_are_chosen_and_sheets_written(corpus: Path) -> None:
         "booklets.csv", "items.csv", "mturk.csv", "mturk.html", "sample.json",
     ]  # fmt: skip
     again = corpus / "again"
-    printed_by(*arguments, "-o", again, "--quiet")
+    run(*arguments, "-o", again, "--quiet")
     assert {f.name: f.read_bytes() for f in out.iterdir()} == {f.name: f.read_bytes() for f in again.iterdir()}
 
 
 def test_all_items_are_taken_where_no_annotations_are_named(corpus: Path) -> None:
-    run_here(
-        "crowd",
-        "sample",
-        corpus / "checks.csv",
-        "--sheets",
-        "label-studio",
-        "--booklets",
-        2,
-        "-o",
-        corpus / "out",
-        "-q",
-    )
+    run(f"crowd sample {corpus}/checks.csv --sheets label-studio --booklets 2 -o {corpus}/out -q")
     assert len(pd.read_csv(corpus / "out" / "items.csv")) == 2
     assert (corpus / "out" / "label_studio_0002.json").exists()
 
@@ -73,7 +60,7 @@ def test_all_items_are_taken_where_no_annotations_are_named(corpus: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "saying"),
     [
-        (("--annotations", "vote*"), r"no column like vote\*"),
+        (("--annotations", "vote*"), "no column like vote*"),
         (("--annotations", "label?", "--agreement", "4"), "expected two numbers such as 4/5"),
         (("--annotations", "label?", "--per-label", "50"), "expected at least 50"),
         (("--text", "{nothing}"), "has no column 'nothing'"),
@@ -85,33 +72,21 @@ def test_all_items_are_taken_where_no_annotations_are_named(corpus: Path) -> Non
 def test_what_cannot_be_done_is_refused_and_nothing_is_written(
     corpus: Path, arguments: tuple[str, ...], saying: str
 ) -> None:
-    with pytest.raises(InputError, match=saying):
-        run_here(
-            "crowd",
-            "sample",
-            corpus / "corpus.csv",
-            "--item-column",
-            "item_id=pairID",
-            *arguments,
-            "-o",
-            corpus / "out",
-        )
+    refused("crowd sample corpus.csv --item-column item_id=pairID -o out", *arguments, saying=saying, cwd=corpus)
     assert not (corpus / "out").exists()
 
 
 @pytest.mark.slow
 def test_a_plan_is_printed_and_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    printed = printed_by("crowd", "plan", "--items", 20, "--se-difficulty", 0.3, "--each", 10, "-o", out, "--json")
-    found = json.loads(printed)
+    found = run(f"crowd plan --items 20 --se-difficulty 0.3 --each 10 -o {out} --json").json
     assert json.loads((out / "plan.json").read_text()) == found
     assert found["se_difficulty"] == pytest.approx(0.3, rel=0.01)
     by_item = pd.read_csv(out / "items.csv")
     assert len(by_item) == 20
     # nine tenths of the items reach what was wanted
     assert (by_item["se_difficulty"] <= 0.3 * 1.01).sum() >= 18
-    pilot = printed_by("crowd", "plan", "--pilot", out / "items.csv", "--respondents", 300, "--json")
-    assert json.loads(pilot)["n_each"] == 20
+    assert run(f"crowd plan --pilot {out}/items.csv --respondents 300 --json").json["n_each"] == 20
 
 
 @pytest.mark.parametrize(
@@ -124,5 +99,4 @@ def test_a_plan_is_printed_and_written(tmp_path: Path) -> None:
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(arguments: tuple[str, ...], saying: str) -> None:
-    with pytest.raises(InputError, match=saying):
-        run_here("crowd", "plan", *arguments)
+    refused("crowd plan", *arguments, saying=saying)

@@ -54,7 +54,7 @@ def test_files_by_their_suffix_hold_the_same_scores(folder: Path, tmp_path: Path
     wanted = expected(folder, method="wle", item_error="delta", norm="empirical", level=0.9)
     options = ["--method", "wle", "--item-error", "delta", "--norm", "empirical", "--level", 0.9, "--quiet"]
     for suffix in ("csv", "parquet", "json", "md"):
-        run("score", folder / "bank.json", folder / "answers.csv", "-o", tmp_path / f"s.{suffix}", *options)
+        run(f"score {folder}/bank.json {folder}/answers.csv -o {tmp_path}/s.{suffix}", *options)
     csv = pd.read_csv(tmp_path / "s.csv", keep_default_na=False)
     assert csv["theta"].tolist() == pytest.approx(wanted["theta"].tolist())
     assert csv["percentile_upper"].tolist() == pytest.approx(wanted["percentile_upper"].tolist())
@@ -71,7 +71,7 @@ def test_the_terminal_speaks_in_words(folder: Path, tmp_path: Path) -> None:
         "\n".join((folder / "answers.csv").read_text().splitlines()[:31])  # one system, one scale
     )
     wanted = expected(folder).iloc[0]
-    text = run("score", folder / "bank.json", tmp_path / "one.csv").stdout
+    text = run(f"score {folder}/bank.json {tmp_path}/one.csv").out
     sentence = (
         f"able on verbs: better than {wanted['percentile']:.0f}% of the crowd "
         f"[{wanted['percentile_lower']:.0f}, {wanted['percentile_upper']:.0f}]"
@@ -85,22 +85,17 @@ def test_the_terminal_speaks_in_words(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_norm_group_and_another_norm_sample(folder: Path, tmp_path: Path) -> None:
-    grouped = json.loads(
-        run("score", folder / "bank.json", folder / "responses.csv", "--norm-group", "language=en", "--json").stdout
-    )
+    grouped = run(f"score {folder}/bank.json {folder}/responses.csv --norm-group language=en --json").json
     wanted = expected(folder, norm="smoothed", norm_group=("language", "en"))
     assert [row["percentile"] for row in grouped] == pytest.approx(wanted["percentile"].tolist())
     norms = tmp_path / "norms.csv"
     norms.write_text("scale,theta\nverbs,-1\nverbs,3\nnouns,-3\nnouns,-2\n")
-    other = json.loads(
-        run("score", folder / "bank.json", folder / "responses.csv", "--norms", norms, "--norm", "empirical",
-            "--json").stdout
-    )  # fmt: skip
+    other = run(f"score {folder}/bank.json {folder}/responses.csv --norms", norms, "--norm", "empirical", "--json").json
     assert [row["percentile"] for row in other] == pytest.approx([50, 100, 50, 100])
 
 
 def test_explain_writes_what_differs_from_people(folder: Path, tmp_path: Path) -> None:
-    done = run("score", folder / "bank.json", folder / "responses.csv", "--explain", tmp_path / "why")
+    done = run(f"score {folder}/bank.json {folder}/responses.csv --explain {tmp_path}/why")
     levels = pd.read_csv(tmp_path / "why" / "difficulty.csv")
     assert levels.groupby(["respondent_id", "scale"])["n_items"].sum().tolist() == [30] * 4
     surprises = pd.read_csv(tmp_path / "why" / "surprises.csv")
@@ -108,7 +103,7 @@ def test_explain_writes_what_differs_from_people(folder: Path, tmp_path: Path) -
         "respondent_id", "scale", "item_id", "difficulty", "response", "expected", "surprise", "chance",
     ]  # fmt: skip
     assert (surprises["chance"] < 0.1).all()
-    assert "Accuracy by difficulty" in done.stdout
+    assert "Accuracy by difficulty" in done.out
     for row in surprises.itertuples():
         assert row.surprise == ("right" if row.response else "missed")
 
@@ -132,8 +127,8 @@ def test_a_large_long_parquet_file_goes_part_by_part_too(folder: Path, tmp_path:
     graded = pd.read_csv(folder / "responses.csv")
     people = [graded.assign(respondent_id=[f"{name}{k}" for name in graded["respondent_id"]]) for k in range(8_500)]
     pd.concat(people).to_parquet(tmp_path / "long.parquet", index=False)  # 1,020,000 rows
-    done = run("score", folder / "bank.json", tmp_path / "long.parquet", "-o", tmp_path / "o.parquet")
-    assert "17000 respondents scored" in done.stdout
+    done = run(f"score {folder}/bank.json {tmp_path}/long.parquet -o {tmp_path}/o.parquet")
+    assert "17000 respondents scored" in done.out
     found = pd.read_parquet(tmp_path / "o.parquet")
     wanted = expected(folder)
     assert found["respondent_id"][:4].tolist() == ["able0", "able0", "other0", "other0"]
@@ -162,8 +157,7 @@ def test_a_large_long_parquet_file_goes_part_by_part_too(folder: Path, tmp_path:
     ],
 )
 def test_what_does_not_fit_is_one_line(folder: Path, tmp_path: Path, options: list[object], saying: str) -> None:
-    refused("score", folder / "bank.json", folder / "responses.csv", "-o", tmp_path / "o" / "s.csv", *options,
-            saying=saying)  # fmt: skip
+    refused(f"score {folder}/bank.json {folder}/responses.csv -o {tmp_path}/o/s.csv", *options, saying=saying)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -171,12 +165,15 @@ def test_items_without_covariance_have_no_item_error(folder: Path, tmp_path: Pat
     bank = load_bank(folder / "bank.json")
     bare = tuple(replace(scale, items=replace(scale.items, covariance=None)) for scale in bank.scales)
     save_bank(ItemBank(bare), tmp_path / "bare.json")
-    refused("score", tmp_path / "bare.json", folder / "responses.csv", "--item-error", "delta",
-            saying="no covariance is known for item verbs0")  # fmt: skip
+    refused(
+        f"score bare.json {folder}/responses.csv --item-error delta",
+        saying="no covariance is known for item verbs0",
+        cwd=tmp_path,
+    )
 
 
 def test_plausible_values_are_draws_from_each_posterior(folder: Path, tmp_path: Path) -> None:
-    run("score", folder / "bank.json", folder / "responses.csv", "-o", tmp_path / "s.csv", "--plausible", 400, "-q")
+    run(f"score {folder}/bank.json {folder}/responses.csv -o {tmp_path}/s.csv --plausible 400 -q")
     scores = pd.read_csv(tmp_path / "s.csv")
     draws = scores[[f"pv{k}" for k in range(1, 401)]]
     answered = scores["n_items"] > 0
@@ -185,5 +182,5 @@ def test_plausible_values_are_draws_from_each_posterior(folder: Path, tmp_path: 
     assert z.abs().max() < 4.5
     assert (draws.std(axis=1) / scores["se"])[answered].between(0.85, 1.15).all()
     plain = tmp_path / "plain.csv"
-    run("score", folder / "bank.json", folder / "responses.csv", "-o", plain, "-q")
+    run(f"score {folder}/bank.json {folder}/responses.csv -o", plain, "-q")
     pd.testing.assert_frame_equal(scores[pd.read_csv(plain).columns], pd.read_csv(plain))

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.command_line import printed_by, run_here
-from irtbench.data.input_error import InputError
+from builders.command_line import refused, run
 
 CROWD = Path(irtbench.__file__).parents[1] / "data" / "crowd_study"
 SHIPPED = (CROWD / "answers.csv.gz", "--items", CROWD / "items.csv", "--item-column", "label=gold")
@@ -16,10 +15,9 @@ SHIPPED = (CROWD / "answers.csv.gz", "--items", CROWD / "items.csv", "--item-col
 
 def test_rules_without_a_fit_need_no_torch(tmp_path: Path) -> None:
     rules = ("--attention-share", 1, "--fast-quantile", 0.01, "--max-straight-line", 12, "--max-pattern", 12)
-    printed = printed_by(
-        "crowd", "screen", *SHIPPED, *rules, "--min-effort", 0.9, "--rapid", "missing", "-o", tmp_path / "out", "--json"
-    )
-    found = json.loads(printed)
+    found = run(
+        "crowd screen", *SHIPPED, *rules, "--min-effort", 0.9, "--rapid", "missing", "-o", tmp_path / "out", "--json"
+    ).json
     out = tmp_path / "out"
     assert json.loads((out / "screening.json").read_text()) == found
     names = {"respondents.csv", "answers.csv", "screening.json", "item_times.csv"}
@@ -52,26 +50,12 @@ def small(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_a_fit_can_say_is_written_on_request(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_fit_can_say_is_written_on_request(small: Path) -> None:
     out = small / "out"
-    run_here(
-        "crowd",
-        "screen",
-        small / "answers.csv",
-        "--items",
-        small / "items.csv",
-        "--min-approval",
-        0.97,
-        "--person-fit-p",
-        1e-6,
-        "--similar",
-        0.5,
-        "--effect",
-        "-o",
-        out,
-        "--json",
-    )
-    found = json.loads(capsys.readouterr().out)
+    found = run(
+        f"crowd screen {small}/answers.csv --items {small}/items.csv --min-approval 0.97 --person-fit-p 1e-06 "
+        f"--similar 0.5 --effect -o {out} --json"
+    ).json
     assert found["reasons"] == {"kept": 29, "low approval rate": 1}
     effect = pd.read_csv(out / "screening_effect.csv")
     assert effect["stage"].tolist() == ["before", "after"]
@@ -98,9 +82,7 @@ def test_what_a_fit_can_say_is_written_on_request(small: Path, capsys: pytest.Ca
     ],
 )
 def test_what_cannot_be_done_is_refused_and_nothing_is_written(
-    small: Path, arguments: tuple[object, ...], saying: str, monkeypatch: pytest.MonkeyPatch
+    small: Path, arguments: tuple[object, ...], saying: str
 ) -> None:
-    monkeypatch.chdir(small)
-    with pytest.raises(InputError, match=saying):
-        run_here("crowd", "screen", "answers.csv", "--items", "items.csv", *arguments, "-o", "out")
+    refused("crowd screen answers.csv --items items.csv -o out", *arguments, saying=saying, cwd=small)
     assert not (small / "out").exists()

@@ -11,9 +11,8 @@ from builders.command_line import refused, run
 
 @pytest.mark.parametrize("model", ["grm", "gpcm", "pcm", "rsm"])
 def test_a_fit_recovers_what_was_simulated_within_its_errors(tmp_path: Path, model: str) -> None:
-    run("simulate", "-o", tmp_path, "--respondents", 1500, "--items", 10, "--categories", 4, "--model", model,
-        "--missing", 0.1, "--seed", 3)  # fmt: skip
-    run("fit", tmp_path / "responses.csv", "--model", model, "-o", tmp_path / "fit")
+    run(f"simulate -o {tmp_path} --respondents 1500 --items 10 --categories 4 --model {model} --missing 0.1 --seed 3")
+    run(f"fit {tmp_path}/responses.csv --model {model} -o {tmp_path}/fit")
     truth, found = (
         pd.read_csv(path).set_index("item_id") for path in (tmp_path / "items.csv", tmp_path / "fit/items.csv")
     )
@@ -29,8 +28,8 @@ def test_a_fit_recovers_what_was_simulated_within_its_errors(tmp_path: Path, mod
 
 
 def test_of_no_order_the_scores_of_each_category_are_drawn(tmp_path: Path) -> None:
-    run("simulate", "-o", tmp_path, "--respondents", 3000, "--items", 4, "--categories", 3, "--model", "nominal")
-    run("fit", tmp_path / "responses.csv", "--model", "nominal", "-o", tmp_path / "fit")
+    run(f"simulate -o {tmp_path} --respondents 3000 --items 4 --categories 3 --model nominal")
+    run(f"fit {tmp_path}/responses.csv --model nominal -o {tmp_path}/fit")
     truth, found = (
         pd.read_csv(path).set_index("item_id") for path in (tmp_path / "items.csv", tmp_path / "fit/items.csv")
     )
@@ -38,13 +37,13 @@ def test_of_no_order_the_scores_of_each_category_are_drawn(tmp_path: Path) -> No
 
 
 def test_the_items_of_a_bank_are_answered_in_its_words_by_its_population(tmp_path: Path) -> None:
-    run("simulate", "-o", tmp_path / "one", "--respondents", 400, "--items", 6, "--model", "pcm", "--categories", 3)
+    run(f"simulate -o {tmp_path}/one --respondents 400 --items 6 --model pcm --categories 3")
     scores = pd.read_csv(tmp_path / "one/responses.csv")
     scores.assign(score=scores["score"].map({0: "poor", 1: "fair", 2: "good"})).to_csv(
         tmp_path / "words.csv", index=False
     )
-    run("fit", tmp_path / "words.csv", "--model", "pcm", "--levels", "poor,fair,good", "-o", tmp_path / "fit")
-    run("simulate", "--bank", tmp_path / "fit/bank.json", "-o", tmp_path / "two", "--respondents", 2000)
+    run(f"fit {tmp_path}/words.csv --model pcm --levels poor,fair,good -o {tmp_path}/fit")
+    run(f"simulate --bank {tmp_path}/fit/bank.json -o {tmp_path}/two --respondents 2000")
     drawn, sd = pd.read_csv(tmp_path / "two/responses.csv"), pd.read_csv(tmp_path / "fit/items.csv")["population_sd"][0]
     assert set(drawn["score"]) == {"poor", "fair", "good"}
     assert pd.read_csv(tmp_path / "two/respondents.csv")["theta"].std() == pytest.approx(sd, rel=0.05)
@@ -63,4 +62,4 @@ def test_the_items_of_a_bank_are_answered_in_its_words_by_its_population(tmp_pat
     ],
 )
 def test_what_does_not_go_together_is_refused(tmp_path: Path, options: tuple[object, ...], words: str) -> None:
-    refused("simulate", "-o", tmp_path / "out", *options, saying=words)
+    refused(f"simulate -o {tmp_path}/out", *options, saying=words)

@@ -35,11 +35,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_testlets_of_a_long_table_and_of_a_table_of_items_are_the_same(folder: Path, tmp_path: Path) -> None:
-    done = run("fit", folder / "long.csv", "--testlets", "passage", "-o", tmp_path / "long")
-    assert "model preferred: bifactor" in done.stdout
-    assert "any effect of testlets (equal slopes against none): likelihood ratio" in done.stdout
-    assert "omega_h" in done.stdout
-    assert "as if there were none" in done.stdout
+    done = run(f"fit {folder}/long.csv --testlets passage -o {tmp_path}/long")
+    assert "model preferred: bifactor" in done.out
+    assert "any effect of testlets (equal slopes against none): likelihood ratio" in done.out
+    assert "omega_h" in done.out
+    assert "as if there were none" in done.out
     items = pd.read_csv(tmp_path / "long" / "items.csv", keep_default_na=False)
     assert list(items["testlet"]) == ["A"] * 4 + ["B"] * 4 + [""] * 2
     assert (items["model"] == "bifactor").all()
@@ -56,22 +56,20 @@ def test_testlets_of_a_long_table_and_of_a_table_of_items_are_the_same(folder: P
     assert len(scores) == 400
     assert not (tmp_path / "long" / "bank.json").exists()
     arguments = ("--testlets", "passage", "--item-table", folder / "items.csv", "--json")
-    other = json.loads(run("fit", folder / "wide.csv", *arguments, "-o", tmp_path / "wide").stdout)
+    other = run(f"fit {folder}/wide.csv", *arguments, "-o", tmp_path / "wide").json
     assert other["log_likelihood"] == pytest.approx(found["log_likelihood"], abs=1e-6)
     refused(
-        "items", "diagnose", folder / "wide.csv", "--items", tmp_path / "long" / "items.csv", "-o", tmp_path / "no",
+        f"items diagnose {folder}/wide.csv --items long/items.csv -o no",
         saying="column slope_specific: items of several abilities; expected one ability",
-    )  # fmt: skip
-    refused(
-        "score", tmp_path / "long" / "items.csv", folder / "wide.csv", "-o", tmp_path / "scores.csv",
-        saying="items of several abilities",
-    )  # fmt: skip
+        cwd=tmp_path,
+    )
+    refused(f"score long/items.csv {folder}/wide.csv -o scores.csv", saying="items of several abilities", cwd=tmp_path)
 
 
 def test_twins_are_testlets_of_two_and_their_slopes_equal(folder: Path, tmp_path: Path) -> None:
     arguments = ("--testlets", "twin_of", "--item-table", folder / "items.csv")
-    done = run("fit", folder / "wide.csv", *arguments, "-o", tmp_path / "twins", status=None)
-    assert "one specific slope for both items of q0, q2, q4, q6, whose product alone could be known" in done.stdout
+    done = run(f"fit {folder}/wide.csv", *arguments, "-o", tmp_path / "twins")
+    assert "one specific slope for both items of q0, q2, q4, q6, whose product alone could be known" in done.out
     items = pd.read_csv(tmp_path / "twins" / "items.csv")
     np.testing.assert_allclose(items["slope_specific"][0:8:2], items["slope_specific"][1:8:2])
 
@@ -79,14 +77,12 @@ def test_twins_are_testlets_of_two_and_their_slopes_equal(folder: Path, tmp_path
 def test_what_is_no_column_of_testlets_is_refused(folder: Path, tmp_path: Path) -> None:
     wide, items = folder / "wide.csv", folder / "items.csv"
     no = ("-o", tmp_path / "no")
-    refused("fit", wide, "--testlets", "passage", *no, saying="--item-table")
-    refused("fit", wide, "--testlets", "none", "--item-table", items, *no, saying="none")
-    refused("fit", wide, "--item-table", items, *no, saying="expected --testlets COLUMN")
-    refused("fit", wide, "--specific-slopes", "equal", *no, saying="expected --testlets COLUMN")
+    refused(f"fit {wide} --testlets passage", *no, saying="--item-table")
+    refused(f"fit {wide} --testlets none --item-table {items}", *no, saying="none")
+    refused(f"fit {wide} --item-table {items}", *no, saying="expected --testlets COLUMN")
+    refused(f"fit {wide} --specific-slopes equal", *no, saying="expected --testlets COLUMN")
     for other in (("--model", "3pl"), ("--factors", "2"), ("--prior", "weak"), ("--guessing", "0.2")):
-        refused(
-            "fit", wide, "--testlets", "passage", "--item-table", items, *other, *no, saying="--testlets: goes with"
-        )
+        refused(f"fit {wide} --testlets passage --item-table {items}", *other, *no, saying="--testlets: goes with")
     assert not (tmp_path / "no").exists()
 
 

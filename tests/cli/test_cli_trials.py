@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run_here
+from builders.command_line import refused, run
 from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
@@ -17,7 +17,7 @@ from irtbench.models.parameter_table import read_parameters
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trials") / "sim"
-    run_here("simulate", "-o", folder, "--respondents", 40, "--items", 15, "--trials", 4, "--missing", 0.1, "--quiet")
+    run(f"simulate -o {folder} --respondents 40 --items 15 --trials 4 --missing 0.1 --quiet")
     return folder
 
 
@@ -34,9 +34,9 @@ def test_simulated_trials_have_the_shares_of_the_truth(simulated: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fit_and_score_and_power(simulated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fit_and_score_and_power(simulated: Path, tmp_path: Path) -> None:
     responses = simulated / "responses.csv"
-    run_here("fit", responses, "-o", tmp_path / "fit", "--prior", "hierarchical", "--quiet")
+    run(f"fit {responses} -o {tmp_path}/fit --prior hierarchical --quiet")
     found = json.loads((tmp_path / "fit" / "fit.json").read_text())
     table = pd.read_csv(responses)
     assert found["n_responses"] == table["n_trials"].sum()
@@ -51,48 +51,38 @@ def test_fit_and_score_and_power(simulated: Path, tmp_path: Path, capsys: pytest
     save_bank(ItemBank((Scale("all", items, ItemTable.plain(items.item_ids)),)), tmp_path / "bank.json")
     errors = {}
     for trials in ("count", "majority"):
-        run_here("score", tmp_path / "bank.json", responses, "-o", tmp_path / f"{trials}.csv", "--trials", trials, "-q")
+        run(f"score {tmp_path}/bank.json {responses} -o {tmp_path}/{trials}.csv --trials", trials, "-q")
         scored = pd.read_csv(tmp_path / f"{trials}.csv")
         errors[trials] = scored["se"].mean()
         assert ("n_trials" in scored) == (trials == "count")
     assert errors["count"] < 0.75 * errors["majority"]
-    capsys.readouterr()
-    run_here("score", tmp_path / "bank.json", responses)
-    assert " of 6" in capsys.readouterr().out  # right of all trials
-    run_here("evaluate", "power", "-n", 15, "--responses", responses, "-o", tmp_path / "power", "--json")
-    found = json.loads(capsys.readouterr().out)
+    assert " of 6" in run(f"score {tmp_path}/bank.json {responses}").out  # right of all trials
+    found = run(f"evaluate power -n 15 --responses {responses} -o {tmp_path}/power --json").json
     assert 0.5 < found["trial_variance"]["agreement"] < 1
     assert list(pd.read_csv(tmp_path / "power" / "trials.csv")["n_trials"]) == [1, 2, 5, 10]
-    run_here("evaluate", "power", "-n", 15, "--bank", tmp_path / "bank.json", "--trials", 2, "--json")
-    (row,) = json.loads(capsys.readouterr().out)["trials"]
+    (row,) = run(f"evaluate power -n 15 --bank {tmp_path}/bank.json --trials 2 --json").json["trials"]
     assert row["se_theta_with_trial"] < row["se_theta_with_item"] < row["se_theta"]
 
 
 def test_convert_counts_and_keeps(simulated: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("respondent_id,item_id,trial,response\ns,a,1,1\ns,a,2,0\ns,b,1,1\n")
-    run_here("convert", rows, "-o", tmp_path / "counts.csv", "--trials", "count", "--quiet")
+    run(f"convert {rows} -o {tmp_path}/counts.csv --trials count --quiet")
     assert (tmp_path / "counts.csv").read_text() == ("respondent_id,item_id,n_correct,n_trials\ns,a,1,2\ns,b,1,1\n")
-    run_here("convert", simulated / "responses.csv", "-o", tmp_path / "again.csv", "--quiet")
+    run(f"convert {simulated}/responses.csv -o {tmp_path}/again.csv --quiet")
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "again.csv"), pd.read_csv(simulated / "responses.csv"))
 
 
 def test_what_is_not_available_says_so_in_one_line(simulated: Path, tmp_path: Path) -> None:
     responses = simulated / "responses.csv"
+    refused(f"dimensions {responses} -o {tmp_path}/x", saying="several trials of a pair, counted without their order")
     refused(
-        "dimensions", responses, "-o", tmp_path / "x", saying="several trials of a pair, counted without their order"
-    )
-    refused(
-        "evaluate",
-        "power",
-        "--accuracy",
-        0.7,
-        saying="expected one of --accuracy with --agreement, --responses, and --bank",
+        "evaluate power --accuracy 0.7", saying="expected one of --accuracy with --agreement, --responses, and --bank"
     )
 
 
 def test_several_abilities(simulated: Path, tmp_path: Path) -> None:
-    run_here("fit", simulated / "responses.csv", "-o", tmp_path / "two", "--factors", 2, "--quiet")
+    run(f"fit {simulated}/responses.csv -o {tmp_path}/two --factors 2 --quiet")
     scores = pd.read_csv(tmp_path / "two" / "scores.csv")
     assert {"theta_1", "theta_2", "n_trials"} <= set(scores)
 
@@ -110,13 +100,13 @@ def test_compare_by_shares_and_by_the_binomial_likelihood(simulated: Path, bank:
     few = table["respondent_id"].unique()[:3]
     table[table["respondent_id"].isin(few)].to_csv(tmp_path / "few.csv", index=False)
     out = tmp_path / "compared"
-    run_here("compare", tmp_path / "few.csv", "--bank", bank, "--item-error", "none", "-o", out, "--quiet")
+    run(f"compare {tmp_path}/few.csv --bank {bank} --item-error none -o {out} --quiet")
     pairs = pd.read_csv(out / "comparison.csv")
     assert len(pairs) == 3
     shares = table.assign(share=table["n_correct"] / table["n_trials"]).pivot(
         index="item_id", columns="respondent_id", values="share"
     )
-    run_here("score", bank, tmp_path / "few.csv", "-o", tmp_path / "scores.csv", "--quiet")
+    run(f"score {bank} {tmp_path}/few.csv -o {tmp_path}/scores.csv --quiet")
     theta = pd.read_csv(tmp_path / "scores.csv").set_index("respondent_id")["theta"]
     for _, row in pairs.iterrows():
         both = shares[[row["first"], row["second"]]].dropna()
@@ -127,7 +117,7 @@ def test_compare_by_shares_and_by_the_binomial_likelihood(simulated: Path, bank:
 def test_predict_counts_trials(simulated: Path, bank: Path, tmp_path: Path) -> None:
     table = pd.read_csv(simulated / "responses.csv")
     table[table["item_id"].isin(sorted(table["item_id"].unique())[:6])].to_csv(tmp_path / "form.csv", index=False)
-    run_here("predict", bank, tmp_path / "form.csv", "-o", tmp_path / "prediction.csv", "--quiet")
+    run(f"predict {bank} {tmp_path}/form.csv -o {tmp_path}/prediction.csv --quiet")
     found = pd.read_csv(tmp_path / "prediction.csv")
     assert list(found)[-2:] == ["method", "n_trials"]
     assert (found["n_trials"] == 4 * found["n_seen"]).all()
@@ -138,7 +128,7 @@ def test_predict_counts_trials(simulated: Path, bank: Path, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_study_of_trials(tmp_path: Path) -> None:
-    run_here("simulate", "-o", tmp_path / "s", "--respondents", 150, "--items", 8, "--trials", 3, "--seed", 2, "-q")
+    run(f"simulate -o {tmp_path}/s --respondents 150 --items 8 --trials 3 --seed 2 -q")
     study = """
     [data]
     answers = "s/responses.csv"
@@ -155,7 +145,7 @@ def test_a_study_of_trials(tmp_path: Path) -> None:
     systems.replace({"respondent_id": r"^"}, {"respondent_id": "s"}, regex=True).to_csv(
         tmp_path / "systems.csv", index=False
     )
-    run_here("build", tmp_path / "study.toml", "-o", tmp_path / "built", "--quiet")
+    run(f"build {tmp_path}/study.toml -o {tmp_path}/built --quiet")
     summary = json.loads((tmp_path / "built" / "summary.json").read_text())
     (scale,) = summary["scales"]
     assert scale["rejected"] is None  # M2 is not known and rejects nothing
@@ -173,5 +163,5 @@ def test_a_study_of_trials(tmp_path: Path) -> None:
     rows = table.loc[table.index.repeat(3)].assign(trial=np.tile([1, 2, 3], len(table)))
     rows["response"] = (rows["trial"] <= rows["n_correct"]).astype(int)
     rows.drop(columns=["n_correct", "n_trials"]).to_csv(tmp_path / "s" / "responses.csv", index=False)
-    run_here("build", tmp_path / "study.toml", "-o", tmp_path / "again", "--quiet")
+    run(f"build {tmp_path}/study.toml -o {tmp_path}/again --quiet")
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "again" / "items.csv"), items)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 from builders.simulated import simulated
 from builders.valid_inputs import write_valid_inputs
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
@@ -116,13 +116,10 @@ def test_a_folder_of_logs_is_read_by(study: tuple[str, Path], command: str, tmp_
     format, folder = study
     words = [word.replace("out", str(tmp_path / "out")) if word.startswith("out") else word
              for word in COMMANDS[command].split()]  # fmt: skip
-    ended = run_main(*words, *WRITERS[format][1], "-q", cwd=folder)
-    assert ended.status == 0, ended.err
+    run(*words, *WRITERS[format][1], "-q", cwd=folder)
     if command == "init":
         assert '[card]  # what the bank says of itself\nrespondents = "models"' in (tmp_path / "out.toml").read_text()
 
 
 def test_a_choice_that_is_not_made_is_named(study: tuple[str, Path], tmp_path: Path) -> None:
-    ended = run_main("evaluate", "human-bound", "runs", "--other-counts", "share", "-o", tmp_path / "o", cwd=study[1])
-    assert ended.status == 2
-    assert "--metric" in ended.err
+    refused(f"evaluate human-bound runs --other-counts share -o {tmp_path}/o", cwd=study[1], saying="--metric")

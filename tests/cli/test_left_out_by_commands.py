@@ -1,13 +1,12 @@
 """`score`, `compare` and `predict` leave out what the bank's study left out: one line, and in the JSON."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 from builders.valid_inputs import write_valid_inputs
 from irtbench.bank.bank import NOT_ON_A_SCALE, ItemBank, load_bank, save_bank
 
@@ -35,11 +34,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_scores_are_those_without_them(folder: Path) -> None:
-    ended, alone = (run_main("score", "bank.json", name, "--json", cwd=folder) for name in ("more.csv", "systems.csv"))
-    assert ended.status == 0
+    ended, alone = (run(f"score bank.json {name} --json", cwd=folder) for name in ("more.csv", "systems.csv"))
     assert LINE in ended.err.splitlines()
     assert alone.err == ""
-    rows, wanted = json.loads(ended.out), json.loads(alone.out)
+    rows, wanted = ended.json, alone.json
     left_out = [
         {"item_id": "removed", "reason": "negative_slope"},
         {"item_id": "check", "reason": "attention_check"},
@@ -53,53 +51,49 @@ def test_scores_are_those_without_them(folder: Path) -> None:
 def test_the_same_of_other_commands(folder: Path, tmp_path: Path, command: str) -> None:
     compared: list[object] = ["more.csv", "--bank", "bank.json", "--item-error", "none", "-o", tmp_path / "out"]
     arguments = compared if command == "compare" else ["bank.json", "more.csv"]
-    ended = run_main(command, *arguments, "--json", cwd=folder)
-    assert ended.status == 0, ended.err
+    ended = run(command, *arguments, "--json", cwd=folder)
     assert LINE in ended.err.splitlines()
-    found = json.loads(ended.out)
+    found = ended.json
     left_out = found["items_left_out"] if command == "compare" else found[0]["items_left_out"]
     assert [item["item_id"] for item in left_out] == ["removed", "check"]
 
 
 def test_a_large_file_says_the_same(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("irtbench.cli.score.LARGE_TEXT", 1)
-    ended = run_main("score", "bank.json", "more.csv", "-o", tmp_path / "s.csv", "--json", cwd=folder)
-    assert ended.status == 0, ended.err
-    assert {item["item_id"] for item in json.loads(ended.out)["items_left_out"]} == {"check", "removed"}
+    ended = run(f"score bank.json more.csv -o {tmp_path}/s.csv --json", cwd=folder)
+    assert {item["item_id"] for item in ended.json["items_left_out"]} == {"check", "removed"}
     assert "2 items left out, as in the bank's own study" in ended.err
 
 
 def test_items_of_a_rejected_scale_are_listed(folder: Path) -> None:
     frame = pd.read_csv(folder / "more.csv").replace({"check": "lost"})
     frame.to_csv(folder / "lost.csv", index=False)
-    rows = json.loads(run_main("score", "bank.json", "lost.csv", "--json", cwd=folder).out)
+    rows = run("score bank.json lost.csv --json", cwd=folder).json
     assert {"item_id": "lost", "reason": "scale_rejected"} in rows[0]["items_left_out"]
 
 
 def test_what_neither_the_bank_nor_its_study_had_is_an_error_that_names_the_option(folder: Path) -> None:
     frame = pd.read_csv(folder / "more.csv").replace({"check": "stranger"})
     frame.to_csv(folder / "strange.csv", index=False)
-    ended = run_main("score", "bank.json", "strange.csv", cwd=folder)
-    assert ended.status == 2
-    assert "items unknown to the bank: stranger; expected its own items, or --unknown-items ignore" in ended.err
+    refused(
+        "score bank.json strange.csv",
+        cwd=folder,
+        saying="items unknown to the bank: stranger; expected its own items, or --unknown-items ignore",
+    )
 
 
 def test_labels_of_another_vocabulary_are_refused_and_mapped(folder: Path) -> None:
     frame = pd.read_csv(folder / "systems.csv")
     frame["answer"] = frame["answer"].map({"yes": "2", "no": "1"})
     frame.to_csv(folder / "codes.csv", index=False)
-    refused = run_main("score", "bank.json", "codes.csv", cwd=folder)
-    assert refused.status == 2
-    assert "no answer is the key of any item: 1, 2" in refused.err
-    assert "--map OLD=NEW" in refused.err
+    refused("score bank.json codes.csv", saying="no answer is the key of any item: 1, 2; ... --map OLD=NEW", cwd=folder)
     mapped, wanted = (
-        json.loads(run_main("score", "bank.json", *arguments, "--json", cwd=folder).out)
+        run("score bank.json", *arguments, "--json", cwd=folder).json
         for arguments in (["codes.csv", "--map", "2=yes,1=no"], ["systems.csv"])
     )
     assert mapped == wanted
     for options, saying in ((["--map", "2=maybe"], "maybe is no item's key"), (["--map", "2"], "expected NAME=VALUE")):
-        ended = run_main("score", "bank.json", "codes.csv", *options, cwd=folder)
-        assert ended.status == 2
-        assert saying in ended.err
-    graded = run_main("score", "bank.json", "wide.csv", "--map", "1=yes", cwd=folder)
-    assert "holds graded responses; expected answers for --map" in graded.err
+        refused("score bank.json codes.csv", *options, cwd=folder, saying=saying)
+    refused(
+        "score bank.json wide.csv --map 1=yes", saying="holds graded responses; expected answers for --map", cwd=folder
+    )

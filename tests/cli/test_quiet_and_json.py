@@ -1,11 +1,10 @@
 """Of every command: quiet, nothing is on standard output; with --json one document, and nothing else."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from builders.commands_here import run_main
+from builders.command_line import run
 from builders.valid_inputs import COMMANDS_READING, write_valid_inputs
 from irtbench.cli.main import COMMANDS
 
@@ -37,17 +36,15 @@ def test_every_command_is_thought_of() -> None:
 )
 def test_nothing_or_one_document_on_standard_output(folder: Path, tmp_path: Path, command: str) -> None:
     if command == "report":
-        assert run_main("build", "study.toml", "-o", folder / "built", "-q", cwd=folder).status == 0
+        run(f"build study.toml -o {folder}/built -q", cwd=folder)
     words = ARGUMENTS[command]
     for k, option in enumerate(("-q", "--quiet", "--json")):
         place = tmp_path / str(k)
         place.mkdir()
         given = [str(place / word) if word.startswith("out") else word for word in words]
-        ended = run_main(*given, option, cwd=folder)
-        assert ended.status == 0, ended.err
+        ended = run(*given, option, cwd=folder)
         if option == "--json":
-            document = json.loads(ended.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-            assert document
+            assert ended.json
         else:
             assert ended.out == ""
             assert all(line.startswith("irtbench: ") for line in ended.err.splitlines())

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from builders.commands_here import run_main
-from builders.valid_inputs import write_valid_inputs
 from irtbench.cli import result_files
 from irtbench.cli.result_files import output_file, output_folder
 
@@ -116,26 +114,3 @@ def test_a_file_of_results(tmp_path: Path, old: bool) -> None:
             break
     assert not vanished
     assert step > 3
-
-
-@pytest.mark.slow
-def test_convert(tmp_path: Path) -> None:
-    write_valid_inputs(tmp_path)
-    arguments = ("convert", "answers.csv", "-o", "out/long.csv", "-q")
-    assert run_main(*arguments, cwd=tmp_path).status == 0
-    whole = (tmp_path / "out" / "long.csv").read_bytes()
-    for step in range(1, 1_000):
-        (tmp_path / "out" / "long.csv").write_text("old")
-        vanished = ends_at_step(partial(demand_done, *arguments, cwd=tmp_path), step)
-        assert (tmp_path / "out" / "long.csv").read_bytes() in (b"old", whole)
-        demand_done(*arguments, cwd=tmp_path)
-        assert (tmp_path / "out" / "long.csv").read_bytes() == whole
-        assert os.listdir(tmp_path / "out") == ["long.csv"]
-        if not vanished:
-            break
-    assert not vanished
-    assert step > 3
-
-
-def demand_done(*arguments: str, cwd: Path) -> None:
-    assert run_main(*arguments, cwd=cwd).status == 0

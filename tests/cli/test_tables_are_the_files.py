@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.command_line import run_here
+from builders.command_line import run
 
 ITEMS = irtbench.ItemParameters.from_difficulty([1.2, 1.5, 0.9, 1.1, 1.4], [-1.0, -0.5, 0.0, 0.5, 1.0])
 
@@ -33,18 +33,18 @@ def same(file: Path, table: pd.DataFrame) -> None:
 
 
 def test_items_of_a_fit(responses: Path, tmp_path: Path) -> None:
-    run_here("fit", responses, "-o", tmp_path / "out", "--prior", "none", "--quiet")
+    run(f"fit {responses} -o {tmp_path}/out --prior none --quiet")
     same(tmp_path / "out" / "items.csv", irtbench.fit_model(irtbench.read(responses)).table())
 
 
 @pytest.mark.slow
 def test_items_of_several_abilities(responses: Path, tmp_path: Path) -> None:
-    run_here("fit", responses, "--factors", "2", "-o", tmp_path / "out", "--quiet", "--allow-unconverged")
+    run(f"fit {responses} --factors 2 -o {tmp_path}/out --quiet --allow-unconverged")
     same(tmp_path / "out" / "items.csv", irtbench.fit_factors(irtbench.read(responses), 2).table())
 
 
 def test_scores_begin_with_the_table_of_abilities(responses: Path, bank: Path, tmp_path: Path) -> None:
-    run_here("score", bank, responses, "-o", tmp_path / "scores.csv", "--quiet")
+    run(f"score {bank} {responses} -o {tmp_path}/scores.csv --quiet")
     scores = pd.read_csv(tmp_path / "scores.csv")
     abilities = irtbench.estimate_ability(irtbench.read(responses), ITEMS)
     places = irtbench.percentiles(abilities)
@@ -53,11 +53,11 @@ def test_scores_begin_with_the_table_of_abilities(responses: Path, bank: Path, t
 
 
 def test_predictions(responses: Path, bank: Path, tmp_path: Path) -> None:
-    run_here("predict", bank, responses, "-o", tmp_path / "prediction.csv", "--quiet")
+    run(f"predict {bank} {responses} -o {tmp_path}/prediction.csv --quiet")
     predicted = irtbench.predict_accuracy(irtbench.load_bank(bank), irtbench.read(responses))
     same(tmp_path / "prediction.csv", predicted.table().assign(method="model"))
 
 
 def test_long_tables(responses: Path, tmp_path: Path) -> None:
-    run_here("convert", responses, "-o", tmp_path / "long.csv", "--quiet")
+    run(f"convert {responses} -o {tmp_path}/long.csv --quiet")
     same(tmp_path / "long.csv", irtbench.read(responses).table())

@@ -62,20 +62,6 @@ def test_the_scale_agrees_with_psych(name: str, real_data: Path, reference: Path
     assert found.omega > found.alpha
 
 
-def test_arrays_and_frames_give_what_the_matrix_gives() -> None:
-    values = np.random.default_rng(1).integers(0, 2, (50, 4)).astype(float)
-    values[3, 2] = np.nan
-    responses = matrix(values)
-    for function in (classical_statistics, internal_consistency):
-        expected = function(responses).table()
-        for form in (responses.table(), responses.to_long()):
-            pd.testing.assert_frame_equal(function(form).table(), expected)
-        of_array = function(values.tolist()).table()
-        pd.testing.assert_frame_equal(
-            of_array.drop(columns="item_id", errors="ignore"), expected.drop(columns="item_id", errors="ignore")
-        )
-
-
 def test_figures_that_can_be_counted() -> None:
     # Guttman's triangle: sum scores 3, 2, 1, 0. The rest score of the first item is 2, 1, 0, 0.
     found = classical_statistics(matrix(np.array([[1.0, 1, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0]])))

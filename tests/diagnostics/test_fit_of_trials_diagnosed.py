@@ -117,7 +117,6 @@ def test_items_that_share_more_than_ability_are_found() -> None:
         local_dependence(responses, items), responses, items,
         lambda sample: fit_model(sample, standard_errors=False).items, rng=rng, n_samples=39,
     )  # fmt: skip
-    assert found.p_bootstrap_adjusted is not None
     assert found.p_bootstrap_adjusted[0] <= 0.05
     assert (found.p_bootstrap_adjusted[1:] > 0.05).mean() > 0.95
 

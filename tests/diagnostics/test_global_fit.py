@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 from scipy.stats import ncx2
 
@@ -300,27 +298,6 @@ def test_an_item_all_get_right_and_one_of_extreme_ease_leave_a_finite_m2() -> No
     fit = global_fit(responses, items)
     assert 0 < fit.m2 < 50
     assert np.isfinite([fit.tli, fit.cfi, fit.srmsr]).all()
-
-
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10_000))
-def test_order_of_respondents_and_items_is_no_matter(seed: int) -> None:
-    responses, items, _ = simulated(200, 7, seed=33)
-    rng = np.random.default_rng(seed)
-    rows, columns = rng.permutation(200), rng.permutation(7)
-    ids = tuple(items.item_ids[j] for j in columns)
-    shuffled = ResponseMatrix(
-        responses.values[np.ix_(rows, columns)], tuple(responses.respondent_ids[i] for i in rows), ids
-    )
-    fit, again = global_fit(responses, items), global_fit(shuffled, items.select(ids))
-    for name in ("m2", "srmsr", "tli", "cfi"):
-        assert getattr(again, name) == pytest.approx(getattr(fit, name), rel=1e-8)
-
-
-def test_wrong_input_is_named() -> None:
-    responses, items, _ = simulated(20, 4, seed=0)
-    with pytest.raises(InputError, match="column 1 is item1 in the responses but item4"):
-        global_fit(responses, items.select(items.item_ids[::-1]))
 
 
 def test_one_factor_of_the_factor_model_is_the_ordinary_model() -> None:

@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from builders.mirt_figures import lsat6, papers_scale
 from builders.simulated import simulated
@@ -288,34 +286,6 @@ def test_many_steep_items_need_finer_nodes_and_get_them() -> None:
     responses = simulate_responses(rng.normal(size=2000), items, rng=rng)
     fit, exact = item_fit(responses, items), item_fit(responses, items, quadrature=normal_grid(241))
     np.testing.assert_allclose(fit.s_x2, exact.s_x2, rtol=1e-3)
-
-
-@settings(max_examples=10, deadline=None)
-@given(seed=st.integers(0, 10_000))
-def test_order_of_respondents_and_items_is_no_matter(seed: int) -> None:
-    responses, items, theta = simulated(200, 6, seed=17)
-    rng = np.random.default_rng(seed)
-    rows, columns = rng.permutation(200), rng.permutation(6)
-    ids = [items.item_ids[j] for j in columns]
-    shuffled = ResponseMatrix(
-        responses.values[np.ix_(rows, columns)], tuple(responses.respondent_ids[i] for i in rows), tuple(ids)
-    )
-    fit = item_fit(responses, items, theta=theta)
-    again = item_fit(shuffled, items.select(ids), theta=theta[rows])
-    for name in ("s_x2", "df", "p_adjusted", "infit", "outfit"):
-        np.testing.assert_allclose(getattr(again, name), getattr(fit, name)[columns], rtol=1e-9)
-
-
-def test_wrong_input_is_named() -> None:
-    responses, items, theta = simulated(50, 5, seed=0)
-    with pytest.raises(InputError, match="column 1 is item1 in the responses but item5 in the item parameters"):
-        item_fit(responses, items.select(items.item_ids[::-1]))
-    with pytest.raises(InputError, match="5 items in the responses but 4 parameters"):
-        item_fit(responses, items.select(items.item_ids[:4]))
-    with pytest.raises(InputError, match=r"theta has shape \(49,\) for 50 respondents"):
-        item_fit(responses, items, theta=theta[1:])
-    with pytest.raises(InputError, match="theta of respondent r3 must be finite but is inf"):
-        item_fit(responses, items, theta=np.where(np.arange(50) == 2, np.inf, theta))
 
 
 def test_holm_by_hand() -> None:

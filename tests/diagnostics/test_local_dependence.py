@@ -5,12 +5,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from builders.mirt_figures import lsat6, papers_scale
 from builders.simulated import simulated
-from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.local_dependence import local_dependence
@@ -160,27 +157,6 @@ def test_cells_the_model_leaves_empty() -> None:
     assert somebody.p[0] == 0
 
 
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10_000))
-def test_order_of_respondents_and_items_is_no_matter(seed: int) -> None:
-    responses, items, theta = simulated(150, 5, seed=33)
-    rng = np.random.default_rng(seed)
-    rows, columns = rng.permutation(150), rng.permutation(5)
-    ids = tuple(items.item_ids[j] for j in columns)
-    shuffled = ResponseMatrix(
-        responses.values[np.ix_(rows, columns)], tuple(responses.respondent_ids[i] for i in rows), ids
-    )
-
-    def by_pair(responses: ResponseMatrix, items: ItemParameters, theta: np.ndarray) -> pd.DataFrame:
-        table = local_dependence(responses, items, theta=theta).table()
-        table.index = pd.Index([" ".join(sorted(pair)) for pair in zip(table["item_1"], table["item_2"], strict=True)])
-        return table.drop(columns=["item_1", "item_2"]).sort_index()
-
-    pd.testing.assert_frame_equal(
-        by_pair(shuffled, items.select(ids), theta[rows]), by_pair(responses, items, theta), rtol=1e-9
-    )
-
-
 def test_pairwise_correlation_is_that_of_the_rows_both_have() -> None:
     rng = np.random.default_rng(12)
     values = rng.normal(5, 2, (50, 3))
@@ -190,14 +166,6 @@ def test_pairwise_correlation_is_that_of_the_rows_both_have() -> None:
     correlation = pairwise_correlation(values)
     assert correlation[0, 1] == pytest.approx(np.corrcoef(values[both, :2].T)[0, 1])
     assert np.isnan(correlation[0, 2])
-
-
-def test_wrong_input_is_named() -> None:
-    responses, items, _ = simulated(20, 3, seed=0)
-    with pytest.raises(InputError, match="column 1 is item1 in the responses but item3"):
-        local_dependence(responses, items.select(["item3", "item2", "item1"]))
-    with pytest.raises(InputError, match=r"theta has shape \(3,\) for 20 respondents"):
-        local_dependence(responses, items, theta=np.zeros(3))
 
 
 def test_mirts_eap_is_the_posterior_mean_on_the_grid(real_data: Path, reference: Path) -> None:

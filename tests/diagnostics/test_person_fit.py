@@ -5,11 +5,8 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.models.curves import icc
@@ -136,33 +133,6 @@ def test_what_theta_explains_altogether_is_nan_with_a_warning() -> None:
     assert np.isfinite([fit.lz[0], fit.infit[0], fit.outfit[0]]).all()
     assert np.isnan([fit.lz[1], fit.infit[1], fit.outfit[1]]).all()
     assert fit.n_items.tolist() == [5, 0]
-
-
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10_000))
-def test_order_of_respondents_and_items_is_no_matter(seed: int) -> None:
-    rng = np.random.default_rng(11)
-    items = draw_items(8, rng)
-    theta = rng.normal(size=30)
-    responses = simulate_responses(theta, items, rng=rng)
-    shuffle = np.random.default_rng(seed)
-    rows, columns = shuffle.permutation(30), shuffle.permutation(8)
-    ids = tuple(items.item_ids[j] for j in columns)
-    shuffled = ResponseMatrix(
-        responses.values[np.ix_(rows, columns)], tuple(responses.respondent_ids[i] for i in rows), ids
-    )
-    fit, again = person_fit(responses, items, theta), person_fit(shuffled, items.select(ids), theta[rows])
-    for name in ("lz", "lz_star", "infit", "outfit"):
-        np.testing.assert_allclose(getattr(again, name), getattr(fit, name)[rows], rtol=1e-9)
-
-
-def test_wrong_input_is_named() -> None:
-    items = draw_items(4, np.random.default_rng(0))
-    responses = named(np.ones((3, 4)), items)
-    with pytest.raises(InputError, match="column 1 is item1 in the responses but item4"):
-        person_fit(responses, items.select(items.item_ids[::-1]), np.zeros(3))
-    with pytest.raises(InputError, match="theta of respondent r2 must be finite but is -inf"):
-        person_fit(responses, items, np.array([0.0, -np.inf, 0.0]))
 
 
 def test_scoring_can_import_it_lightly() -> None:

@@ -179,15 +179,6 @@ def fitted(engine: Engine) -> Estimates:
     return engine.fit(engine.crowd()[0], 0)
 
 
-def rearranged(responses: ResponseMatrix, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> ResponseMatrix:
-    """The same responses in another order of respondents and items."""
-    return ResponseMatrix(
-        responses.values[np.ix_(rows, columns)],
-        tuple(responses.respondent_ids[i] for i in rows),
-        tuple(responses.item_ids[j] for j in columns),
-    )
-
-
 def twice(responses: ResponseMatrix) -> ResponseMatrix:
     """Every respondent a second time, right behind the first."""
     ids = tuple(f"{name}{copy}" for name in responses.respondent_ids for copy in ("", " again"))

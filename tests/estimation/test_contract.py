@@ -6,7 +6,6 @@ from estimation.engine_contract import (
     ENGINES,
     SLOW_ENGINES,
     fitted,
-    rearranged,
     root_mean_square,
     side_by_side,
     twice,
@@ -14,6 +13,7 @@ from estimation.engine_contract import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.simulated import rearranged
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 

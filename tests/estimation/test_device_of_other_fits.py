@@ -114,7 +114,6 @@ def many_scales(device: Device, *, missing: float = 0.0, **keywords: Any) -> Num
     fitted = fit_many(scales, device=device, **keywords)
     found = {}
     for name, one in zip(fitted.names, fitted.fits, strict=True):
-        assert one is not None
         assert one.converged
         found[f"{name} intercept"] = one.items.intercept
         if one.items.covariance is not None:
@@ -212,7 +211,7 @@ def test_sums_in_float32_lead_to_the_same_numbers(route: str) -> None:
 
 def of_few(device: Device) -> FittedModel:
     """Items outnumber respondents and are guessed: abilities and items are integrated out together."""
-    return fit_model(drawn(n=20, n_items=40), kind="3pl", prior="hierarchical", device=device)
+    return fit_model(drawn(n=12, n_items=16), kind="3pl", prior="hierarchical", device=device)
 
 
 @pytest.mark.parametrize(
@@ -227,8 +226,6 @@ def test_few_respondents_are_the_same_on_another_device(device: str) -> None:
     else:
         with pretended_gpu():
             there, near = of_few("cuda"), 1e-9
-    assert here.abilities is not None
-    assert there.abilities is not None
     np.testing.assert_allclose(there.abilities.theta, here.abilities.theta, rtol=near, atol=near)
     np.testing.assert_allclose(there.items.guessing, here.items.guessing, rtol=near, atol=near)
 

@@ -95,7 +95,7 @@ def test_items_have_dispersions_of_their_own() -> None:
 def test_from_the_command_line(tmp_path: Path) -> None:
     theta, data = drawn(np.random.default_rng(4), 300, 8, 0.25, np.array(5))
     data.to_long().to_csv(tmp_path / "runs.csv", index=False)
-    said = run("fit", tmp_path / "runs.csv", "--dispersion", "scale", "-o", tmp_path / "out").stdout
+    said = run(f"fit {tmp_path}/runs.csv --dispersion scale -o {tmp_path}/out").out
     assert "dispersion 0." in said
     found = json.loads((tmp_path / "out/fit.json").read_text())
     assert found["p_dispersion"] < 1e-6
@@ -112,7 +112,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
         (["runs.csv", "--dispersion", "item", "--model", "3pl"], "--dispersion: goes with the 2pl"),
     ):
         ended = run("fit", *arguments, "-o", tmp_path / "none", cwd=tmp_path, status=2)
-        assert saying in ended.stderr
+        assert saying in ended.err
 
 
 def test_too_many_trials_are_one_line() -> None:

@@ -41,8 +41,8 @@ def test_a_crowd_with_some_reversed_items_is_not_doubted(missing: float) -> None
 
 def test_the_command_says_so(tmp_path: Path) -> None:
     two_camps().to_long().to_csv(tmp_path / "camps.csv", index=False)
-    done = run("fit", tmp_path / "camps.csv", "-o", tmp_path / "out", "--quiet")
-    assert "warning: 50% of the slopes are negative: this is not a scale of ability" in done.stderr
+    done = run(f"fit {tmp_path}/camps.csv -o {tmp_path}/out --quiet")
+    assert "warning: 50% of the slopes are negative: this is not a scale of ability" in done.err
     assert pd.read_json(tmp_path / "out" / "fit.json", typ="series")["doubts"]
 
 

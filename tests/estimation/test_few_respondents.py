@@ -32,7 +32,6 @@ def few(n_respondents: int, n_items: int, *, seed: int) -> tuple[FittedModel, di
     mean, deviation = theta.mean(), theta.std()
     a, b, theta = a * deviation, (b - mean) / deviation, (theta - mean) / deviation
     abilities = abilities_of(fitted, responses)
-    assert fitted.abilities is not None
     np.testing.assert_array_equal(abilities.theta, fitted.abilities.theta)
     assert abilities.method == "joint"
     with pytest.raises(InputError, match="carry their error already"):
@@ -60,7 +59,6 @@ def test_a_hundred_systems_and_a_thousand_items() -> None:
     assert found["theta_covered"] > 0.88
     assert 0.91 < found["a_covered"] < 0.99
     hierarchy = fitted.priors.hierarchy
-    assert hierarchy is not None
     # log a has the standard deviation .3 in truth; a joint mode would say nearly nothing
     assert 0.2 < hierarchy.deviation[0] < 0.4
 
@@ -159,9 +157,7 @@ def test_the_scores_of_a_fit_to_few_are_its_own_abilities_without_person_fit() -
     responses = simulate_responses(rng.normal(size=20), items, rng=rng)
     settings = FitSettings(prior="hierarchical")
     scores = RightOrWrong(settings=settings).fit(responses).scores
-    assert scores is not None
     fitted = fit_model(responses, settings)
-    assert fitted.abilities is not None
     np.testing.assert_array_equal(scores["theta"], fitted.abilities.theta)
     assert scores["person_fit"].isna().all()
     assert (scores["method"] == "joint").all()

@@ -47,7 +47,6 @@ def scales_of(sizes: list[tuple[int, int]], *, missing: float = 0.0, guessing: f
 
 def alike(one: FittedModel | None, other: FittedModel) -> None:
     """The same estimates, errors and verdicts."""
-    assert one is not None
     assert one.items.item_ids == other.items.item_ids
     errors = other.items.standard_errors()
     for name in ("discrimination", "intercept", "guessing"):
@@ -64,9 +63,6 @@ def alike(one: FittedModel | None, other: FittedModel) -> None:
     if other.items.covariance is None:
         assert one.items.covariance is None
         return
-    assert one.items.covariance is not None
-    assert one.joint_error is not None
-    assert other.joint_error is not None
     joint = [np.diagonal(fit.joint_error.covariance.reshape(3 * fit.items.n_items, -1)) for fit in (one, other)]
     known = joint[1] > 0
     in_errors = np.sqrt(joint[1][known])  # a parameter known to 200 is compared by 200
@@ -81,16 +77,24 @@ def alike(one: FittedModel | None, other: FittedModel) -> None:
     np.testing.assert_allclose(one.items.covariance, other.items.covariance, rtol=1e-4, atol=1e-9)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("prior", ["none", "weak"])
-@pytest.mark.parametrize(
-    ("sizes", "missing"),
-    [([(250, 8)] * 3, 0.0), ([(300, 9), (211, 5), (180, 11)], 0.25), ([(200, 3), (220, 2), (190, 3)], 0.0)],
-    ids=["alike", "uneven", "tiny"],
-)
-def test_estimates_and_errors_are_those_of_single_fits(
-    sizes: list[tuple[int, int]], missing: float, prior: str, model: str
-) -> None:
+#: Respondents and items of each scale, and the share of missing responses.
+SIZES = {
+    "alike": ([(250, 8)] * 3, 0.0),
+    "uneven": ([(300, 9), (211, 5), (180, 11)], 0.25),
+    "tiny": ([(200, 3), (220, 2), (190, 3)], 0.0),
+}
+#: All; those that are not slow have every pair of two of them.
+CASES = [
+    pytest.param(size, prior, model, marks=pytest.mark.slow if (i + j + k) % 2 else ())
+    for i, size in enumerate(SIZES)
+    for j, prior in enumerate(("none", "weak"))
+    for k, model in enumerate(MODELS)
+]
+
+
+@pytest.mark.parametrize(("size", "prior", "model"), CASES)
+def test_estimates_and_errors_are_those_of_single_fits(size: str, prior: str, model: str) -> None:
+    sizes, missing = SIZES[size]
     with_guessing = model not in ("rasch", "1pl", "2pl")  # slopes are then hardly determined, least by two items
     if model == "2pl" and prior == "none":  # two items have three frequencies for four parameters
         sizes = [(n, max(n_items, 3)) for n, n_items in sizes]
@@ -104,7 +108,6 @@ def test_estimates_and_errors_are_those_of_single_fits(
         if other.converged:
             alike(one, other)
         else:
-            assert one is not None
             assert one.status.stop is other.status.stop
 
 
@@ -156,7 +159,6 @@ def test_a_scale_that_cannot_be_estimated_from_noise_ends_as_it_does_alone(model
     alone = [fit_model(scale, **MODELS[model]) for scale in scales]
     assert 0 < sum(fitted.converged for fitted in alone) < 10
     for one, other in zip(found.fits, alone, strict=True):
-        assert one is not None
         assert one.status.stop is other.status.stop
         assert one.doubts == other.doubts
 
@@ -169,7 +171,6 @@ def test_scales_that_need_nodes_of_their_own_or_another_model_are_fitted_alone()
     few = scales_of([(200, 6)] * 3)
     for keywords in ({"model": "rasch", "guessing": 0.2}, {"model": "3pl", "prior": "none"}, {"prior": "hierarchical"}):
         for one, responses in zip(fit_many(few, **keywords).fits, few, strict=True):
-            assert one is not None
             other = fit_model(responses, **keywords)
             np.testing.assert_array_equal(one.items.intercept, other.items.intercept)
             assert one.nodes == other.nodes
@@ -220,8 +221,6 @@ def test_order_is_kept_and_figures_are_the_same_again() -> None:
     first, again = fit_many(scales), fit_many(scales)
     assert first.names[:2] == ("scale1", "scale2")
     for one, same, (n, n_items) in zip(first.fits, again.fits, sizes, strict=True):
-        assert one is not None
-        assert same is not None
         assert (one.n_respondents, one.items.n_items) == (n, n_items)
         np.testing.assert_array_equal(one.items.discrimination, same.items.discrimination)
         assert one.log_likelihood == same.log_likelihood
@@ -251,8 +250,6 @@ def test_a_start_of_the_same_items_saves_steps_and_one_of_others_is_refused(mode
     near = fit_model(scales[0], **MODELS[model]).items
     far, found = fit_many([scales[0]] * 4, **MODELS[model]), fit_many([scales[0]] * 4, start=near, **MODELS[model])
     for fitted, without in zip(found.fits, far.fits, strict=True):
-        assert fitted is not None
-        assert without is not None
         # the slopes of a Rasch model are told as 1, whatever the population
         assert fitted.steps < without.steps if model == "rasch" else fitted.steps <= 3
     with pytest.raises(InputError, match="start is of other items than scale scale1"):

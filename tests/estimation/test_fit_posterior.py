@@ -26,7 +26,6 @@ def responses() -> ResponseMatrix:
 def test_means_and_covariances_of_the_posterior_are_the_estimates(responses: ResponseMatrix) -> None:
     fitted = fit_model(responses, FitSettings(prior="weak", posterior="normal"), seed=3)
     posterior = fitted.posterior
-    assert posterior is not None
     assert posterior.kind == "normal"
     assert posterior.seed == 3
     assert fitted.converged

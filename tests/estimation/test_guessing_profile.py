@@ -126,7 +126,6 @@ def test_the_cut_off_is_that_of_a_normal_estimate_with_a_bound() -> None:
 @pytest.mark.slow
 def test_ends_are_where_a_refit_says_so(responses: ResponseMatrix, fitted: FittedModel) -> None:
     # with c fixed at an end and everything else estimated anew, twice the log-likelihood is so much lower
-    assert fitted.likelihood_intervals is not None
     lower, upper = fitted.likelihood_intervals[:, :, 2]
     errors = np.nan_to_num(fitted.items.standard_errors()["guessing"])
     for j in range(N_ITEMS):
@@ -182,7 +181,6 @@ def test_errors_that_items_share_are_added_in_squares(responses: ResponseMatrix,
     # a variance V in place of the item's own adds 3.84 (V - own) to the square of either half; 4 V adds 3.84 * 3 V more
     problem = make_problem(responses, free=list(fitted.items.guessing_estimated))
     wanted = np.ones(N_ITEMS, dtype=bool)
-    assert fitted.items.covariance is not None
     wider = replace(fitted.items, covariance=4 * fitted.items.covariance)
     before, after = (guessing_intervals(problem, items, wanted) for items in (fitted.items, wider))
     errors = fitted.items.standard_errors()
@@ -261,9 +259,7 @@ def test_scales_fitted_together_have_these_intervals(responses: ResponseMatrix) 
     other = simulated(400, N_ITEMS, seed=2, guessing=0.2)[0]
     together = fit_many([responses, other], kind="3pl")
     for one, alone in zip(together.fits, (responses, other), strict=True):
-        assert one is not None
         expected = fit_model(alone, kind="3pl").likelihood_intervals
-        assert one.likelihood_intervals is not None
         np.testing.assert_allclose(one.likelihood_intervals, expected, rtol=1e-3, atol=1e-3)
 
 

@@ -43,7 +43,6 @@ def items_at(values: torch.Tensor) -> ItemTensors:
 
 def own_log_posterior(problem: Problem, values: torch.Tensor, counts: Counts, priors: Priors) -> torch.Tensor:
     """Of all items at given counts, written down as it is defined."""
-    assert counts.r is not None
     c = values[:, 2:]
     p = c + (1 - c) * torch.sigmoid(values[:, :2] @ problem.nodes.basis.T)
     total = (counts.r * p.log() + (counts.n - counts.r) * (1 - p).log()).sum()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
+from builders.simulated import rearranged
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.few_respondents.item_grid import ItemGrid
 from irtbench.estimation.few_respondents.learnt_prior import (
@@ -49,7 +50,6 @@ def test_slopes_of_sixty_items_and_forty_respondents_are_held() -> None:
         assert "items and abilities integrated out" in fitted.estimator
         error = fitted.items.discrimination - items.discrimination * theta.std()
         held.append(np.abs(error) < 1.96 * fitted.items.standard_errors()["discrimination"])
-        assert fitted.priors.hierarchy is not None
         learnt.append(fitted.priors.hierarchy.deviation[0])
         assert "uncertain by a factor of" in fitted.priors.describe()
     # 180 slopes: a standard error of .016 were they independent; information as if theta were seen held .74
@@ -61,12 +61,7 @@ def test_the_order_of_rows_and_columns_changes_nothing() -> None:
     _, _, responses = simulated(40, 60, seed=3)  # one item goes with the score neither up nor down
     rng = np.random.default_rng(0)
     rows, columns = rng.permutation(40), rng.permutation(60)
-    shuffled = ResponseMatrix(
-        responses.values[rows][:, columns],
-        tuple(responses.respondent_ids[i] for i in rows),
-        tuple(responses.item_ids[j] for j in columns),
-    )
-    one, other = fit_model(responses, HIERARCHICAL), fit_model(shuffled, HIERARCHICAL)
+    one, other = (fit_model(given, HIERARCHICAL) for given in (responses, rearranged(responses, rows, columns)))
     assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=1e-3)
     np.testing.assert_allclose(other.items.discrimination, one.items.discrimination[columns], atol=1e-3)
     assert (one.items.discrimination > 0).all()
@@ -123,11 +118,9 @@ def test_the_learnt_densities_are_the_likeliest(guessed: bool) -> None:
     for place in (0, 1, 2, 4, 5, *([3] if guessed else [])):
         for by in (-0.02, 0.02):
             assert worth(best + by * np.eye(7)[place]) < worth(best)
-    assert priors.hierarchy is not None
     assert priors.hierarchy.mean == pytest.approx((0.1, 0.2), abs=0.2)
     assert priors.hierarchy.deviation == pytest.approx((0.3, 1.1), abs=0.1)
     if guessed:
-        assert priors.guessing is not None
         assert priors.guessing.first + priors.guessing.second == pytest.approx(20)
         assert priors.guessing.first / 20 == pytest.approx(0.2, abs=0.02)
 
@@ -138,7 +131,6 @@ def test_items_that_are_known_say_how_well_the_scale_of_slopes_is_known() -> Non
         grid, replace(START, guessing=None, hierarchy=Hierarchy((0.1, 0.2), (0.3, 1.1), of="difficulty")), START
     )
     known, weighted = over_densities(grid, priors, START)
-    assert known.hierarchy is not None
     # 50 values known to .1, and two as good as known: 1 / sqrt(2 * (50 * .9^2 + 2))
     assert known.hierarchy.uncertainty == pytest.approx(0.108, rel=0.15)
     assert sum(weight for weight, _ in weighted) == pytest.approx(1)
@@ -153,8 +145,6 @@ START_WITH = replace(START, hierarchy=Hierarchy((0.1, 0.2), (0.3, 1.1), of="diff
 def test_another_scale_of_log_a_keeps_the_regression_of_the_difficulty() -> None:
     prior = Hierarchy((0.0, 0.0), (0.3, 1.2), 0.4, of="difficulty")
     other = moved(replace(START, hierarchy=prior), 20.0, np.log(2), 0.5)
-    assert other.hierarchy is not None
-    assert other.guessing is not None
     (xx, xy), (_, yy) = prior.covariance
     (uu, uv), (_, vv) = other.hierarchy.covariance
     assert uu == pytest.approx(4 * xx)
@@ -165,8 +155,6 @@ def test_another_scale_of_log_a_keeps_the_regression_of_the_difficulty() -> None
 
 def test_numbers_of_a_mixture_and_back() -> None:
     again = unpacked(packed(replace(START, hierarchy=TAIL), 20.0), replace(START, hierarchy=TAIL), 20.0)
-    assert again.hierarchy is not None
-    assert again.guessing is not None
     assert again.guessing.first == pytest.approx(5)
     for (weight, part), (expected_weight, expected) in zip(again.hierarchy.parts, TAIL.parts, strict=True):
         assert weight == pytest.approx(expected_weight)
@@ -188,7 +176,6 @@ def test_moments_and_density_of_a_mixture() -> None:
 def test_the_heaviest_component_is_split() -> None:
     grid = known_items(5, guessed=False).with_components([0, 0])
     found, priors = split(grid, replace(START, hierarchy=TAIL))
-    assert priors.hierarchy is not None
     parts = priors.hierarchy.parts
     assert [weight for weight, _ in parts] == pytest.approx([0.3, 0.35, 0.35])
     assert parts[1][1].mean[1] < OTHERS.mean[1] < parts[2][1].mean[1]
@@ -281,7 +268,6 @@ def test_the_mean_of_guessing_is_learnt_with_the_rest() -> None:
     responses = simulate_responses(rng.normal(size=150), truth, rng=rng)
     fitted = fit_model(responses, FitSettings(kind="3pl", prior="hierarchical"))
     assert fitted.converged
-    assert fitted.priors.guessing is not None
     assert fitted.priors.guessing.first + fitted.priors.guessing.second == pytest.approx(20)
     assert 0.05 < fitted.priors.guessing.first / 20 < 0.18  # .10 in truth, .25 before anything was learnt
     columns = fitted.quantile_columns()

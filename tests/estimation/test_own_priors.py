@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import irtbench
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 from irtbench.data.input_error import InputError
 from irtbench.models.theta_posterior import STANDARD_NORMAL
 
@@ -73,10 +73,7 @@ def test_with_more_items_than_people_a_prior_of_slopes_would_set_the_scale() -> 
 
 def test_from_the_command_line(responses: irtbench.ResponseMatrix, tmp_path: Path) -> None:
     responses.to_long().to_csv(tmp_path / "r.csv", index=False)
-    own = ("--prior-slope", "normal:1.2,0.2", "--prior-intercept", "normal:0.5,0.4")
-    done = run_main("fit", tmp_path / "r.csv", "-o", tmp_path / "out", *own)
-    assert done.status == 0, done.err
+    done = run("fit r.csv -o out --prior-slope normal:1.2,0.2 --prior-intercept normal:0.5,0.4", cwd=tmp_path)
     assert "prior own: a ~ Normal(1.2, 0.2), d ~ Normal(0.5, 0.4)" in done.out
-    wrong = run_main("fit", tmp_path / "r.csv", "-o", tmp_path / "no", "--prior-slope", "normal:1")
-    assert (wrong.status, "prior_slope: expected normal:MEAN,SD" in wrong.err) == (2, True)
+    refused("fit r.csv -o no --prior-slope normal:1", saying="prior_slope: expected normal:MEAN,SD", cwd=tmp_path)
     assert not (tmp_path / "no").exists()

@@ -35,7 +35,6 @@ def test_what_a_table_says_of_a_respondent_is_his_posterior(tables: None) -> Non
     problem, items = problem_at_start(drawn(200, 25))
     row = problem.row(items)
     table = PosteriorTable.of(problem.rows, row)
-    assert table is not None
     theta = problem.nodes.theta[:, 0]
     (batch,) = problem.batches()
     posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
@@ -59,7 +58,6 @@ def test_sums_over_products_of_means_are_those_of_the_respondents(tables: None) 
     problem, items = problem_at_start(drawn(150, 10))
     row, theta = problem.row(items), problem.nodes.theta[:, 0]
     table = PosteriorTable.of(problem.rows, row)
-    assert table is not None
     functions = torch.stack([theta, theta**2, torch.sigmoid(theta)])
     (batch,) = problem.batches()
     posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)

@@ -1,6 +1,5 @@
 """A prior of guessing of the user's choice: R mirt's figures, a maximisation by SciPy, and what is refused."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import optimize, special, stats
 
-from builders.commands_here import run_main
+from builders.command_line import run
 from builders.mirt_figures import lsat6
 from builders.simulated import drawn
 from irtbench.config import read_study
@@ -102,7 +101,6 @@ def test_a_tight_prior_holds_guessing_and_groups_know_it_too(guessed: ResponseMa
 def test_a_normal_prior_is_enough_for_a_posterior(guessed: ResponseMatrix) -> None:
     settings = FitSettings(kind="3pl", prior="weak", prior_guessing="normal:-1.4,0.2", posterior="normal")
     posterior = fit_model(guessed, settings).posterior
-    assert posterior is not None
     c = posterior.mean[:, 2]
     assert np.abs(special.logit(c) + 1.4).max() < 0.3
 
@@ -141,12 +139,10 @@ def test_command_line_and_study_file(tmp_path: Path, guessed: ResponseMatrix) ->
     table = tmp_path / "responses.csv"
     guessed.to_long().to_csv(table, index=False)
     arguments = ["fit", table, "-o", tmp_path / "out", "--model", "3pl", "--prior-guessing"]
-    ended = run_main(*arguments, "normal:-1.1,0.5", "--json")
-    assert ended.status == 0
-    assert json.loads(ended.out)["settings"]["prior_guessing"] == "normal:-1.1,0.5"
-    assert "logit c ~ Normal(-1.1, 0.5)" in json.loads(ended.out)["prior"]
-    ended = run_main(*arguments, "normal:a")
-    assert ended.status == 2
+    ended = run(*arguments, "normal:-1.1,0.5", "--json")
+    assert ended.json["settings"]["prior_guessing"] == "normal:-1.1,0.5"
+    assert "logit c ~ Normal(-1.1, 0.5)" in ended.json["prior"]
+    ended = run(*arguments, "normal:a", status=2)
     assert "prior_guessing: expected normal:MEAN,SD" in ended.err
     study = tmp_path / "study.toml"
     words = '[data]\nanswers = "responses.csv"\n[model]\nkind = "3pl"\nprior_guessing = "{}"\n'

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import irtbench
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 from irtbench.data.input_error import InputError
 from irtbench.estimation.fit import problem_of
 from irtbench.estimation.marginal.problem import Problem
@@ -279,8 +279,7 @@ def test_from_the_command_line(responses: irtbench.ResponseMatrix, tmp_path: Pat
     responses.to_long().to_csv(tmp_path / "r.csv", index=False)
     good = pd.DataFrame({"item_id": ["item2", "item5", "later"], "mean": [-0.6, 0.9, 0.0], "sd": [0.3, 0.5, 1.0]})
     good.to_csv(tmp_path / "good.csv", index=False)
-    done = run_main("fit", tmp_path / "r.csv", "-o", tmp_path / "out", "--prior-items", tmp_path / "good.csv")
-    assert done.status == 0, done.err
+    done = run(f"fit {tmp_path}/r.csv -o {tmp_path}/out --prior-items {tmp_path}/good.csv")
     assert "b ~ Normal of its own for 2 items" in done.out
     expected = irtbench.fit_model(responses, prior_items=EXPECTED).items.difficulty
     found = pd.read_csv(tmp_path / "out" / "items.csv").set_index("item_id")["difficulty"]
@@ -294,12 +293,10 @@ def test_from_the_command_line(responses: irtbench.ResponseMatrix, tmp_path: Pat
         (good.assign(item_id=["p", "q", "later"]), "none of its items is among those of the responses"),
     ):
         wrong.to_csv(tmp_path / "wrong.csv", index=False)
-        done = run_main("fit", tmp_path / "r.csv", "-o", tmp_path / "no", "--prior-items", tmp_path / "wrong.csv")
-        assert (done.status, saying in done.err) == (2, True), done.err
+        refused("fit r.csv -o no --prior-items wrong.csv", saying=saying, cwd=tmp_path)
         assert not (tmp_path / "no").exists()
-    done = run_main("fit", tmp_path / "r.csv", "-o", tmp_path / "no", "--prior-items", tmp_path / "good.csv",
-                    "--posterior", "normal")  # fmt: skip
-    assert (done.status, "they do not with a posterior" in done.err) == (2, True)
+    command = "fit r.csv -o no --prior-items good.csv --posterior normal"
+    refused(command, saying="they do not with a posterior", cwd=tmp_path)
 
 
 @pytest.mark.slow
@@ -316,19 +313,15 @@ def test_predictions_of_new_items_extend_a_bank(tmp_path: Path) -> None:
     new = irtbench.as_responses(values, item_ids=items.item_ids)
     new.to_long().dropna().astype({"response": int}).to_csv(tmp_path / "new.csv", index=False)
     pd.DataFrame({"item_id": items.item_ids, "x": x}).to_csv(tmp_path / "f.csv", index=False)
-    assert run_main("fit", tmp_path / "old.csv", "-o", tmp_path / "fit", "-q").status == 0
+    run(f"fit {tmp_path}/old.csv -o {tmp_path}/fit -q")
     bank = tmp_path / "fit" / "bank.json"
-    assert (
-        run_main("items", "difficulty", bank, "--features", tmp_path / "f.csv", "-o", tmp_path / "d", "-q").status == 0
-    )
+    run(f"items difficulty {bank} --features {tmp_path}/f.csv -o {tmp_path}/d -q")
     table = pd.read_csv(tmp_path / "d" / "prior_items.csv")
     assert table["item_id"].tolist() == list(items.item_ids[40:])
     predictions = pd.read_csv(tmp_path / "d" / "predictions.csv").iloc[40:]
     np.testing.assert_allclose(table["mean"], predictions["predicted"])
     np.testing.assert_allclose(table["mean"] + 1.959964 * table["sd"], predictions["predicted_upper"])
-    done = run_main("link", "--extend", bank, tmp_path / "new.csv", "-o", tmp_path / "e", "-q",
-                    "--prior-items", tmp_path / "d" / "prior_items.csv")  # fmt: skip
-    assert done.status == 0, done.err
+    run(f"link --extend {bank} new.csv -o e -q --prior-items d/prior_items.csv", cwd=tmp_path)
     found = json.loads((tmp_path / "e" / "extend.json").read_text())
     assert sorted(found["items"]) == sorted(items.item_ids[40:])
     assert "b ~ Normal of its own for 10 items" in found["prior"]
@@ -340,7 +333,6 @@ def test_predictions_of_new_items_extend_a_bank(tmp_path: Path) -> None:
     assert np.sqrt((error[others] ** 2).mean()) < 0.5
     assert added.difficulty[1] < table["mean"][1]
     table.assign(item_id="x" + table["item_id"]).to_csv(tmp_path / "foreign.csv", index=False)
-    done = run_main("link", "--extend", bank, tmp_path / "new.csv", "-o", tmp_path / "no", "--prior-items",
-                    tmp_path / "foreign.csv")  # fmt: skip
-    assert (done.status, "none of its items is among those of the responses" in done.err) == (2, True)
+    saying = "none of its items is among those of the responses"
+    refused(f"link --extend {bank} new.csv -o no --prior-items foreign.csv", saying=saying, cwd=tmp_path)
     assert not (tmp_path / "no").exists()

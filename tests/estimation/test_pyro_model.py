@@ -184,9 +184,9 @@ def by_adam(rows_and_nodes: tuple[Tensor, NodeTensors]) -> Mapping[str, Tensor]:
     """Pyro alone: its guide, its optimiser, its loss."""
     with pyro.get_param_store().scope():
         guide = AutoDelta(three_pl, init_loc_fn=init_to_value(values=START))
-        adam = ClippedAdam({"lr": 0.1, "lrd": 0.01 ** (1 / 600), "clip_norm": 1e9})
+        adam = ClippedAdam({"lr": 0.1, "lrd": 0.01 ** (1 / 450), "clip_norm": 1e9})
         svi = SVI(three_pl, guide, adam, Trace_ELBO())
-        for _ in range(600):
+        for _ in range(450):
             svi.step(*rows_and_nodes)
         return {name: value.detach().clone() for name, value in guide.median().items()}
 
@@ -201,7 +201,6 @@ def test_fisher_scoring_goes_with_any_delta_guide_in_a_bare_loop(
         optimiser = FisherScoring(loss)
         svi = SVI(three_pl, guide, optimiser, loss)
         losses = [svi.step(*rows_and_nodes) for _ in range(30)]
-        assert optimiser.status is not None
         assert optimiser.status.stop is Stop.CONVERGED
         assert optimiser.status.steps < 20
         found = {name: pyro.param(f"{name}_point") for name in START} if whose == "ours" else guide.median()
@@ -441,7 +440,6 @@ def test_two_fits_step_by_step_in_turn_do_not_meet() -> None:
                 svi.step(problems[k].rows, problems[k].nodes)
             parameters[k] = kept
     for (_, loss, _), mode in zip(running, alone, strict=True):
-        assert loss.current is not None
         assert torch.equal(loss.current.items.matrix, mode.items.matrix)
 
 

@@ -282,11 +282,10 @@ def test_the_likelihood_of_raters_learnt_is_that_with_them_integrated_out() -> N
 
 
 def test_a_judge_that_favours_its_own_family_is_named_and_no_other() -> None:
-    rng, p = np.random.default_rng(8), []
+    rng, p = np.random.default_rng(8), list[float]()
     table, _, _ = simulate(rng, 240, 4, 4, 2, own=1.0)
     found = irtbench.fit_raters(table.assign(family=table["respondent_id"] % 4), model="grm", interaction="family")
     rows = found.interactions
-    assert rows is not None
     own = rows["rater_id"].str[1:] == rows["family"]
     assert (rows["severity"][own] < -0.4).all()
     assert (rows["p_adjusted"][own] < 0.01).all()
@@ -295,7 +294,6 @@ def test_a_judge_that_favours_its_own_family_is_named_and_no_other() -> None:
         table, _, _ = simulate(rng, 120, 3, 4, 1)
         table = table.assign(family=table["respondent_id"] % 4)
         rows = irtbench.fit_raters(table, model="grm", interaction="family").interactions
-        assert rows is not None
         p += rows["p"].tolist()
     assert 0.01 < (np.array(p) < 0.05).mean() < 0.11  # of 192, not independent
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from builders.commands_here import run_main
+from builders.command_line import run
 from builders.parquet_folder import long_frame, wide_frame, write_parts
 from builders.simulated import drawn, with_a_constant_item
 from builders.torchrun import torchrun
@@ -18,7 +18,7 @@ SAME = ("n_respondents", "n_items", "n_responses", "n_parameters", "converged", 
 def fit_alone(place: Path, output: Path, *options: object) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large, "MOST_FIELDS", 0)
-        ended = run_main("fit", place, "-o", output, "--quiet", *options)
+        ended = run(f"fit {place} -o {output} --quiet", *options, status=None)
     assert (ended.status, ended.err) == (0, "")
 
 

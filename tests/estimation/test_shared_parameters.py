@@ -219,7 +219,6 @@ def test_standard_errors_carry_the_anchors_own(simulated, guesses: bool) -> None
     table = fitted.table()
     np.testing.assert_allclose(table["se_discrimination"][known:], expected[2::2], rtol=1e-4)
     np.testing.assert_allclose(table["se_intercept"][known:], expected[3::2], rtol=1e-4)
-    assert fitted.joint_error is not None
     found = fitted.joint_error.covariance
     np.testing.assert_allclose(found[:known, :, :known], joint.covariance, atol=1e-12)
     np.testing.assert_allclose(
@@ -268,8 +267,6 @@ def test_a_population_estimated_beside_a_common_slope(simulated) -> None:
     rasch = irtbench.fit_model(simulated, model="rasch", population="estimated")
     assert one.converged
     assert one.n_parameters == rasch.n_parameters == 12 + 1  # one normal density is enough for these
-    assert rasch.estimated_population is not None
-    assert one.estimated_population is not None
     assert one.estimated_population.deviation == pytest.approx(1, abs=1e-3)
     assert rasch.estimated_population.deviation == pytest.approx(one.items.discrimination[0], rel=1e-3)
     np.testing.assert_allclose(rasch.items.intercept, one.items.intercept, atol=1e-6)
@@ -392,6 +389,5 @@ def test_a_4pl_has_items_of_other_models_beside_it(simulated) -> None:
     fitted = irtbench.fit_model(simulated, model="4pl", by_item={"item1": "2pl", "item2": "3pl", "item3": 0.1})
     assert fitted.items.model[:4] == ("2pl", "3pl", "2pl_fixed_guessing", "4pl")
     assert fitted.n_parameters == 12 * 4 - 2 - 1 - 2
-    assert fitted.items.upper_asymptote is not None
     np.testing.assert_array_equal(fitted.items.upper_asymptote[:3], 1.0)
     assert fitted.items.guessing[[0, 2]] == pytest.approx([0.0, 0.1], abs=1e-12)

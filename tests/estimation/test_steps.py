@@ -39,7 +39,6 @@ def at_the_mode(problem: Problem) -> ItemDerivatives:
 
 def whole(derivatives: ItemDerivatives) -> torch.Tensor:
     """The items' information less what is missing of it."""
-    assert derivatives.missing is not None
     missing = derivatives.missing.flatten(0, 1)
     return torch.block_diag(*derivatives.information) - missing @ missing.T
 

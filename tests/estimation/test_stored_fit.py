@@ -1,4 +1,4 @@
-"""A fit to responses on disk is the fit to the same responses in memory."""
+"""A fit to responses on disk is the fit to the same responses in memory (`test_stored_scores`: to grades)."""
 
 from pathlib import Path
 
@@ -37,6 +37,7 @@ def assert_same_fit(given: StoredResponses, responses: ResponseMatrix, **setting
         ({"model": "rasch"}, 0.0),
         ({"model": "1pl"}, 0.3),
         ({"model": "3pl", "tolerance": 1e-3}, 0.0),
+        ({"model": "4pl", "tolerance": 1e-3}, 0.3),
         ({"guessing": 0.1, "prior": "weak"}, 0.0),
         ({"prior": "weak"}, 0.0),
         ({"population": "estimated", "tolerance": 1e-3}, 0.0),

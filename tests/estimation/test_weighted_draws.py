@@ -51,7 +51,6 @@ class SkewedTarget:
 def test_moments_are_those_of_the_target_and_not_of_the_guide() -> None:
     target = SkewedTarget()
     found = weighted_draws(target, seed=1)  # type: ignore[arg-type]
-    assert found is not None
     assert found.effective > 1000
     mean, covariance = found.moments(found.values)
     s = SkewedTarget.SIGMA
@@ -67,8 +66,6 @@ def test_moments_are_those_of_the_target_and_not_of_the_guide() -> None:
 @pytest.mark.slow
 def test_a_seed_gives_the_same_draws() -> None:
     first, again = (weighted_draws(SkewedTarget(), seed=3) for _ in range(2))  # type: ignore[arg-type]
-    assert first is not None
-    assert again is not None
     assert torch.equal(first.log_ratios, again.log_ratios)
 
 

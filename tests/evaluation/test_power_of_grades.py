@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_rel
 
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 from irtbench.data.input_error import InputError
 from irtbench.evaluation.power import score_power
 from irtbench.models.category_parameters import CategoryParameters
@@ -47,12 +47,9 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
 
 def test_the_command_tells_two_abilities_apart_by_graded_items(tmp_path) -> None:
     a_bank(60).table().to_csv(tmp_path / "items.csv", index=False)
-    done = run_main("power", "--bank", tmp_path / "items.csv", "--theta", 0.5, "--against", 0, "-n", 50, "-n", 200,
-                    "-o", tmp_path / "out")  # fmt: skip
-    assert done.status == 0, done.err
+    run(f"power --bank {tmp_path}/items.csv --theta 0.5 --against 0 -n 50 -n 200 -o {tmp_path}/out")
     rows = json.loads((tmp_path / "out/power.json").read_text())["systems_apart"]
     assert rows[0]["power"] < rows[1]["power"]
     assert pd.read_csv(tmp_path / "out/trials.csv")["se_theta"].notna().all()
-    for options in (["--against", 0], ["--bank", tmp_path / "items.csv", "--against", 1]):
-        refused = run_main("power", *options)
-        assert (refused.status, len(refused.lines)) == (2, 1)
+    for options in ("--against 0", "--bank items.csv --against 1"):
+        refused(f"power {options}", saying="", cwd=tmp_path)

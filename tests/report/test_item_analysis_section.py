@@ -50,7 +50,6 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> irtbench.Study:
 def test_its_figures_are_those_of_the_functions(study: irtbench.Study) -> None:
     (scale,) = study.scales
     assert scale.analysis is not None
-    assert scale.scale is not None
     classical = irtbench.classical_statistics(scale.responses)
     table = item_details.classical_table(study.scales).set_index("item_id")
     assert table["item_rest"].is_monotonic_increasing
@@ -99,7 +98,6 @@ def test_options_of_removed_items_are_shown_where_their_row_is_opened(tmp_path: 
     (tmp_path / "study.toml").write_text(text)
     found = irtbench.run_study(irtbench.read_study(tmp_path / "study.toml"))
     analysis = found.scales[0].analysis
-    assert analysis is not None
     assert set(analysis.options["item_id"]) == {f"i{k}" for k in range(9)}
     assert set(analysis.removed_options["item_id"]) == {"i9"}
     table, details = items_of_study(found.scales, found.items, set(found.items.item_ids))

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.commands_here import run_main
+from builders.command_line import run
 from irtbench.report.methods_text import PROCEDURE, REFERENCES
 
 
@@ -24,7 +24,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "s.toml").write_text(
         '[study]\nseed = 7\n[data]\nanswers = "r.csv"\ncontent = "responses"\n[screening]\nmin_responses = 2\n'
     )
-    assert run_main("build", folder / "s.toml", "-o", folder / "out", "-q").status == 0
+    run(f"build {folder}/s.toml -o {folder}/out -q")
     return folder / "out"
 
 

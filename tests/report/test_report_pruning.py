@@ -79,8 +79,6 @@ def test_one_ability_and_two_stand_beside_each_other_with_the_test_of_guessing(s
     table = table_of(paper_tables.two_abilities_table, study)
     assert table["model"].tolist() == ["one ability", "two abilities"] * 2
     right = study.scales[1].pruning
-    assert right.checks is not None
-    assert right.fit_before is not None
     assert table.loc[2, "cfi"] == right.fit_before.cfi
     assert table.loc[3, "likelihood_ratio"] == right.checks.two_against_one.statistic
     guessing = table_of(paper_tables.guessing_table, study).set_index("scale")
@@ -183,10 +181,8 @@ def small(*, two_booklets: bool = False) -> ResponseMatrix:
 def test_abilities_are_counted_for_any_number_of_scales_or_it_is_said_why_not() -> None:
     ids = small().item_ids
     one, none_said = study_dimensions(small(), {"all": ids}, 0, None, print, 3)
-    assert one is not None
     assert (one.analysis.n_abilities, one.rotated, none_said) == (1, None, "")
     four, _ = study_dimensions(small(), {str(k): ids[2 * k : 2 * k + 2] for k in range(4)}, 0, None, print, 3)
-    assert four is not None
     assert four.rotated is None  # more scales than factors
     assert four.models is not None
     for responses, why in (

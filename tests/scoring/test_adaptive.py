@@ -1,6 +1,5 @@
 """Adaptive tests: the items, abilities and errors of catR step by step; what always holds; policies; the command."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -246,7 +245,7 @@ def bank(tmp_path: Path) -> Path:
 
 
 def test_the_command_replays_and_simulates(bank: Path, tmp_path: Path) -> None:
-    run("form", "adapt", bank, "--replay", tmp_path / "responses.csv", "--length", 4, "-o", tmp_path / "path.csv", "-q")
+    run(f"form adapt {bank} --replay {tmp_path}/responses.csv --length 4 -o {tmp_path}/path.csv -q")
     path = pd.read_csv(tmp_path / "path.csv")
     assert list(path)[:6] == ["respondent_id", "step", "item_id", "response", "theta", "se"]
     responses = pd.read_csv(tmp_path / "responses.csv")
@@ -255,7 +254,7 @@ def test_the_command_replays_and_simulates(bank: Path, tmp_path: Path) -> None:
     assert path["theta"].tolist() == pytest.approx(wanted.paths["theta"].tolist())
     assert path["stopped"].dropna().tolist() == ["length"] * 3
     shares = ["--share", "x=50%", "--share", "y=.5", "--length", 4]
-    found = json.loads(run("form", "adapt", bank, "--simulate", 5, "--theta", 1, *shares, "--json").stdout)
+    found = run(f"form adapt {bank} --simulate 5 --theta 1", *shares, "--json").json
     assert len(found["ends"]) == 5
     labels = dict(zip(ITEMS.item_ids, ("x", "y", "z") * 3, strict=True))
     assert {labels[row["item_id"]] for row in found["paths"]} == {"x", "y"}
@@ -284,5 +283,5 @@ def test_the_command_says_what_is_wrong(bank: Path, tmp_path: Path) -> None:
         (["--simulate", 3, "--scale", "verbs"], "the bank has no such scale; it has: all"),
         (["--simulate", 3, "--share", "x=.5", "--by", "topic"], "no column topic of the items"),
     ):
-        refused("form", "adapt", bank, *more, "-o", tmp_path / "path.csv", saying=said)
+        refused(f"form adapt {bank}", *more, "-o", tmp_path / "path.csv", saying=said)
     assert not (tmp_path / "path.csv").exists()

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.commands_here import run_main
+from builders.command_line import run
 from irtbench.scoring.percentiles import percentile_flags, reliability
 
 RNG = np.random.default_rng(1)
@@ -64,8 +64,7 @@ def test_the_command_refuses_the_sentence_and_says_why(tmp_path: Path) -> None:
     for name, values in rows.items():
         frame = pd.DataFrame([values], columns=list(ITEMS.item_ids), index=pd.Index([name], name="respondent_id"))
         frame.to_csv(tmp_path / "r.csv")
-        done = run_main("score", tmp_path / "bank.json", tmp_path / "r.csv", "-o", tmp_path / "s.csv")
-        assert done.status == 0, done.err
+        done = run(f"score {tmp_path}/bank.json {tmp_path}/r.csv -o {tmp_path}/s.csv")
         said[name] = " ".join(done.out.split())
         assert np.isfinite(pd.read_csv(tmp_path / "s.csv")["percentile"]).all()
     assert "person on all: better than" in said["person"]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.commands_here import run_main
+from builders.command_line import run
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.estimation.fit_categories import fit_categories
@@ -78,19 +78,18 @@ def test_the_command_compares_shares_of_points_with_a_bank_and_without(tmp_path)
     two.to_csv(tmp_path / "two.csv", index=False)
     words = dict(enumerate(["bad", "poor", "fair", "good"]))
     two.assign(score=two["score"].map(words)).to_csv(tmp_path / "words.csv", index=False)
-    assert run_main("fit", tmp_path / "all.csv", "--model", "gpcm", "-o", tmp_path / "fit", "-q").status == 0
+    run(f"fit {tmp_path}/all.csv --model gpcm -o {tmp_path}/fit -q")
     tables = []
     for name, options in (
         ("two", ["--levels", "0,1,2,3"]), ("words", ["--levels", "bad,poor,fair,good"]),
         ("two", ["--bank", tmp_path / "fit/bank.json"]),
     ):  # fmt: skip
-        done = run_main("compare", tmp_path / f"{name}.csv", "-o", tmp_path / "out", *options)
-        assert done.status == 0, done.err
+        run(f"compare {tmp_path}/{name}.csv -o {tmp_path}/out", *options)
         tables.append(pd.read_csv(tmp_path / "out/comparison.csv"))
     share = scores.loc["large"].mean() / 3
     for table in tables:
         np.testing.assert_allclose(table["accuracy_first"], share)
         assert table["accuracy_p"][0] < 0.05
     assert tables[2]["theta_difference"][0] > 0.5
-    refused = run_main("compare", tmp_path / "words.csv", "-o", tmp_path / "x", "--levels", "poor,fair,good")
+    refused = run(f"compare {tmp_path}/words.csv -o {tmp_path}/x --levels poor,fair,good", status=None)
     assert (refused.status, len(refused.lines)) == (2, 1)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.commands_here import run_main
+from builders.command_line import run
 from irtbench.bank.scale import ScaleLine
 
 LINE = ScaleLine(1.2, 0.5, np.array([[0.04, 0.01], [0.01, 0.09]]))
@@ -71,7 +71,7 @@ def test_it_is_said_in_a_line(tmp_path: Path) -> None:
     ANSWERS.table().to_csv(tmp_path / "answers.csv", index=False)
     for name, scale in (("plain", PLAIN), ("linked", LINKED), ("unknown", replace(PLAIN, provenance={"link": {}}))):
         irtbench.save_bank(irtbench.ItemBank((scale,)), tmp_path / f"{name}.json")
-    said = {name: run_main("score", tmp_path / f"{name}.json", tmp_path / "answers.csv").out
+    said = {name: run(f"score {tmp_path}/{name}.json {tmp_path}/answers.csv").out
             for name in ("plain", "linked", "unknown")}  # fmt: skip
     assert "link" not in said["plain"]
     assert (

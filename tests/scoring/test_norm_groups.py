@@ -207,11 +207,11 @@ def test_the_page_says_how_abilities_were_estimated(study) -> None:
 
 def test_build_tells_the_scores_in_words_and_writes_the_groups(folder: Path, tmp_path: Path) -> None:
     study_of(folder, data=WORKERS, score='norm_groups = ["group"]\nmethod = "map"')
-    done = run("build", folder / "study.toml", "-o", tmp_path / "out")
+    done = run(f"build {folder}/study.toml -o {tmp_path}/out")
     (score,) = pd.read_csv(tmp_path / "out" / "scores.csv").query("role == 'system'").to_dict("records")
     assert score["method"] == "map"
     place = f"[{score['percentile_lower']:.0f}, {score['percentile_upper']:.0f}]"
-    assert f"sys<b> on all: better than {score['percentile']:.0f}% of the crowd {place}" in done.stdout
+    assert f"sys<b> on all: better than {score['percentile']:.0f}% of the crowd {place}" in done.out
     groups = pd.read_csv(tmp_path / "out" / "group_percentiles.csv")
     assert groups["value"].tolist() == ["<i>other", "able"]
     provenance = load_bank(tmp_path / "out" / "bank.json").scales[0].provenance

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from builders.answered_banks import make_scale, wide_responses
-from builders.commands_here import run_main
+from builders.command_line import run
 from builders.parquet_folder import write_parts
 from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.data import response_blocks
@@ -113,10 +113,12 @@ def test_what_comes_with_scores_comes_part_by_part_too(layout: str, frame: pd.Da
         place.mkdir()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("irtbench.cli.large.MOST_FIELDS", 0)
-            ended = run_main(
-                "score", tmp_path / "bank.json", file, "-o", place / "scores.csv", "--explain", place / "why",
-                "--plausible", 3, "--html", place / "page.html", "--figures", place / "drawn", "--quiet",
-            )  # fmt: skip
+            ended = run(
+                f"score bank.json {file} -o {place}/scores.csv --explain {place}/why --plausible 3 "
+                f"--html {place}/page.html --figures {place}/drawn --quiet",
+                status=None,
+                cwd=tmp_path,
+            )
         assert (ended.status, ended.err) == (0, "")
     found, whole = (pd.read_csv(tmp_path / name / "scores.csv").set_index(["respondent_id", "scale"]) for name in NAMES)
     assert list(found.columns) == list(whole.columns)
@@ -156,15 +158,14 @@ def test_the_command_scores_a_table_at_an_address(
     frame: pd.DataFrame, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_bank(BANK, tmp_path / "bank.json")
-    ended = run_main("score", tmp_path / "bank.json", address, "-o", tmp_path / "found.csv", "--quiet")
+    ended = run(f"score {tmp_path}/bank.json", address, "-o", tmp_path / "found.csv", "--quiet", status=None)
     assert (ended.status, ended.err) == (0, "")
     frame.to_parquet(tmp_path / "one.parquet", index=False)
     score_file(BANK, tmp_path / "one.parquet", tmp_path / "one.csv")
     found, expected = pd.read_csv(tmp_path / "found.csv"), pd.read_csv(tmp_path / "one.csv")
     pd.testing.assert_frame_equal(found, expected, rtol=1e-5, atol=1e-5)
     for options in ((), ("-o", tmp_path / "o.json"), ("-o", tmp_path / "o.csv", "--trials", "first")):
-        ended = run_main("score", tmp_path / "bank.json", address, *options)
-        assert ended.status == 2
+        ended = run(f"score {tmp_path}/bank.json", address, *options, status=2)
         assert "memory://studies/scored: a table at an address is scored part by part into a CSV" in ended.err
     assert not (tmp_path / "o.csv").exists()
 
@@ -173,7 +174,7 @@ def test_the_command_scores_a_table_at_an_address(
 
     with monkeypatch.context() as patch:
         patch.setattr(type(fsspec.filesystem("memory")), "info", fail)
-        ended = run_main("score", tmp_path / "bank.json", address, "-o", tmp_path / "o.csv")
+        ended = run(f"score {tmp_path}/bank.json", address, "-o", tmp_path / "o.csv", status=None)
     assert (ended.status, ended.err) == (
         2, "irtbench: memory://studies/scored: cannot be read (the server does not answer)\n",
     )  # fmt: skip

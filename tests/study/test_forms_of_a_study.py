@@ -41,7 +41,7 @@ def test_forms_are_those_of_the_bank(folder: Path) -> None:
     (folder / "study.toml").write_text(
         f'{STUDY}length = 4\nlimits = [{{ column = "topic", value = "x", at_least = 2 }}]\n'
     )
-    run("build", folder / "study.toml", "-o", folder / "out", "-q")
+    run(f"build {folder}/study.toml -o {folder}/out -q")
     form = pd.read_csv(folder / "out" / "form.csv")
     assert (form["topic"] == "x").sum() >= 2
     bank = load_bank(folder / "out" / "bank.json")
@@ -54,8 +54,8 @@ def test_forms_are_those_of_the_bank(folder: Path) -> None:
 
 def test_a_wish_that_cannot_be_met_leaves_the_rest(folder: Path) -> None:
     (folder / "long.toml").write_text(f"{STUDY}length = 40\n")
-    done = run("build", folder / "long.toml", "-o", folder / "long", "-q")
-    assert "no form: no form of the bank's 12 items meets all wishes; this has to give way: length 40" in done.stderr
+    done = run(f"build {folder}/long.toml -o {folder}/long -q")
+    assert "no form: no form of the bank's 12 items meets all wishes; this has to give way: length 40" in done.err
     assert (folder / "long" / "bank.json").exists()
     assert not (folder / "long" / "form.csv").exists()
 
@@ -71,4 +71,4 @@ def test_a_wish_that_cannot_be_met_leaves_the_rest(folder: Path) -> None:
 )
 def test_a_wrong_key_is_named(folder: Path, text: str, said: str) -> None:
     (folder / "wrong.toml").write_text(f"{STUDY}{text.replace('= .', '= 0.')}\n")
-    refused("build", folder / "wrong.toml", "-o", folder / "wrong", saying=said)
+    refused(f"build {folder}/wrong.toml -o {folder}/wrong", saying=said)

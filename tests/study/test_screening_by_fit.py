@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import run_here
+from builders.command_line import run
 from irtbench.config import read_study
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
@@ -194,7 +194,7 @@ def test_a_study_shows_what_screening_changes_where_it_is_asked_to(crowd, tmp_pa
         '[study]\nscreening_effect = true\n[data]\nanswers = "answers.csv"\nitems = "items.csv"\n'
         '[screening]\nperson_fit_p = 0.01\n[pruning]\npreset = "none"\n'
     )
-    run_here("build", tmp_path / "study.toml", "-o", tmp_path / "out", "-q", "--allow-unconverged")
+    run(f"build {tmp_path}/study.toml -o {tmp_path}/out -q --allow-unconverged")
     scales = pd.read_csv(tmp_path / "out" / "screening_effect.csv")
     assert scales["stage"].tolist() == ["before"] * 3 + ["after"] * 3
     assert len(pd.read_csv(tmp_path / "out" / "items_effect.csv")) == 2 * HALF

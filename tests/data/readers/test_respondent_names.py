@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.commands_here import run_main
+from builders.command_line import refused, run
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import read_answers, read_responses
 from irtbench.data.readers.recognise import holds_models
@@ -77,8 +77,7 @@ def test_the_study_file_keeps_the_choice(runs: Path, tmp_path: Path) -> None:
         folder.mkdir()
         log = json.loads((runs / f"agent{k % 4}" / "log.json").read_text())
         (folder / "log.json").write_text(json.dumps(log))
-    ended = run_main("init", runs, "--respondent", "folder", "--yes", "-o", tmp_path / "s.toml")
-    assert ended.status == 0, ended.err
+    run("init", runs, "--respondent", "folder", "--yes", "-o", tmp_path / "s.toml")
     assert 'respondent = "folder"' in (tmp_path / "s.toml").read_text()
 
 
@@ -99,9 +98,9 @@ def test_a_bank_of_logs_says_that_its_respondents_are_models(tmp_path: Path) -> 
         (tmp_path / "runs").mkdir(exist_ok=True)
         log = {"version": 2, "status": "success", "eval": spec, "samples": samples}
         (tmp_path / "runs" / f"log{k}.json").write_text(json.dumps(log))
-    assert run_main("fit", "runs", "-o", "fit", "-q", "--allow-unconverged", cwd=tmp_path).status == 0
+    run("fit runs -o fit -q --allow-unconverged", cwd=tmp_path)
     assert json.loads((tmp_path / "fit" / "bank.json").read_text())["card"]["respondents"] == "models"
-    scored = run_main("score", "fit/bank.json", "runs", "-o", "scores.csv", cwd=tmp_path)
+    scored = run("score fit/bank.json runs -o scores.csv", cwd=tmp_path)
     assert "of the models" in scored.out
     assert "crowd" not in scored.out
 
@@ -121,8 +120,8 @@ def test_a_column_of_models_says_so(tmp_path: Path, header: str, models: bool) -
 
 
 def test_a_format_is_called_by_its_name(runs: Path, tmp_path: Path) -> None:
-    ended = run_main("convert", str(runs), "--column", "answer=x", "-o", "x.csv", cwd=tmp_path)
-    assert "cannot be named for logs of inspect_ai (" in ended.err
+    saying = "cannot be named for logs of inspect_ai ("
+    refused(f"convert {runs} --column answer=x -o x.csv", saying=saying, cwd=tmp_path)
 
 
 ROWS = "respondent_id,item_id,response,age\na,q1,1,30\na,q2,0,30\nb,q1,1,40\n"

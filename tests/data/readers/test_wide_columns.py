@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.commands_here import run_main
+from builders.command_line import refused
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import holds_responses, read_answers, read_responses
 from irtbench.data.readers.item_table import read_features, read_items, read_testlets
@@ -150,9 +150,11 @@ def test_what_was_taken_is_said_as_options(tmp_path: Path, caplog: pytest.LogCap
 
 def test_the_error_has_the_line_that_is_missing(tmp_path: Path) -> None:
     (tmp_path / "raw.csv").write_text("WorkerId,HITId,zz\nann,h1,1\nann,h2,0\n")
-    ended = run_main("doctor", tmp_path / "raw.csv")
-    assert ended.status == 2
-    assert "--column respondent_id=WorkerId --column item_id=HITId --column answer=NAME" in ended.err
+    refused(
+        "doctor raw.csv",
+        saying="--column respondent_id=WorkerId --column item_id=HITId --column answer=NAME",
+        cwd=tmp_path,
+    )
     (tmp_path / "raw.csv").write_text("who,HITId,zz\nann,h1,1\nann,h2,0\n")
     with pytest.raises(InputError, match="--column respondent_id=NAME --column item_id=HITId"):
         read_responses(tmp_path / "raw.csv", format="long")

@@ -1,0 +1,68 @@
+"""What M2, item fit, local dependence and person fit have in common: order is no matter, and wrong input is named."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from builders.simulated import rearranged, simulated
+from irtbench import InputError, ItemParameters, ResponseMatrix, global_fit, item_fit, local_dependence, person_fit
+
+RESPONSES, ITEMS, THETA = simulated(200, 7, seed=33)
+Statistic = Callable[[ResponseMatrix, ItemParameters, NDArray[np.float64]], pd.DataFrame]
+
+
+def of_pairs(responses: ResponseMatrix, items: ItemParameters, theta: NDArray[np.float64]) -> pd.DataFrame:
+    table = local_dependence(responses, items, theta=theta).table()
+    pairs = [" ".join(sorted(pair)) for pair in zip(table.pop("item_1"), table.pop("item_2"), strict=True)]
+    return table.set_index(pd.Index(pairs))
+
+
+STATISTICS: dict[str, Statistic] = {
+    "global fit": lambda responses, items, theta: global_fit(responses, items).table(),
+    "item fit": lambda responses, items, theta: item_fit(responses, items, theta=theta).table().set_index("item_id"),
+    "local dependence": of_pairs,
+    "person fit": lambda responses, items, theta: (
+        person_fit(responses, items, theta).table().set_index("respondent_id")
+    ),
+}
+every = pytest.mark.parametrize("statistic", STATISTICS)
+
+
+@every
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10_000))
+def test_order_of_respondents_and_items_is_no_matter(statistic: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.permutation(200), rng.permutation(7)
+    moved = rearranged(RESPONSES, rows, columns)
+    found = STATISTICS[statistic](moved, ITEMS.select(moved.item_ids), THETA[rows])
+    expected = STATISTICS[statistic](RESPONSES, ITEMS, THETA)
+    pd.testing.assert_frame_equal(found.loc[expected.index], expected, rtol=1e-8)
+
+
+@every
+def test_items_in_another_order_than_the_responses_are_named(statistic: str) -> None:
+    with pytest.raises(InputError, match="column 1 is item1 in the responses but item7"):
+        STATISTICS[statistic](RESPONSES, ITEMS.select(ITEMS.item_ids[::-1]), THETA)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "items", "theta", "saying"),
+    [
+        ("item fit", ITEMS.select(ITEMS.item_ids[:6]), THETA, "7 items in the responses but 6 parameters"),
+        ("item fit", ITEMS, THETA[1:], r"theta has shape \(199,\) for 200 respondents"),
+        ("local dependence", ITEMS, THETA[1:], r"theta has shape \(199,\) for 200 respondents"),
+        ("item fit", ITEMS, np.r_[0.0, 0.0, np.inf, THETA[3:]], "theta of respondent r3 must be finite but is inf"),
+        ("person fit", ITEMS, np.r_[0.0, -np.inf, THETA[2:]], "theta of respondent r2 must be finite but is -inf"),
+    ],
+)
+def test_wrong_items_and_abilities_are_named(
+    statistic: str, items: ItemParameters, theta: NDArray[np.float64], saying: str
+) -> None:
+    with pytest.raises(InputError, match=saying):
+        STATISTICS[statistic](RESPONSES, items, theta)
