@@ -80,7 +80,7 @@ def test_grades_of_testlets_and_of_several_abilities(tmp_path: Path) -> None:
     given = (tmp_path / "labels.csv", "--levels", ",".join(LEVELS), "--model", "grm")
     testlets = ("--testlets", "passage", "--item-table", tmp_path / "items.csv")
     done = run("fit", *given, *testlets, "-o", tmp_path / "testlets")
-    assert "model preferred: bifactor" in done.stdout
+    assert "model preferred: bifactor" in done.out
     expected, out = fit_bifactor(table, ["A"] * 4 + ["B"] * 4, models="grm"), tmp_path / "testlets"
     found = json.loads((out / "fit.json").read_text())
     items, scores = (pd.read_csv(out / f"{name}.csv") for name in ("items", "scores"))

@@ -14,15 +14,15 @@ EIGENVALUES = ["number", "eigenvalue", "chance_mean", "chance_limit", "ability"]
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two abilities with six items each, and an item that everybody got right."""
+    """Two abilities with four items each, and an item that everybody got right."""
     folder = tmp_path_factory.mktemp("dimensions")
     rng = np.random.default_rng(3)
-    abilities = np.repeat(rng.normal(size=(250, 2)), 6, axis=1)
-    values = (rng.random((250, 12)) < 1 / (1 + np.exp(-1.7 * abilities))).astype(int)
-    wide = pd.DataFrame(values, columns=[f"i{j}" for j in range(12)]).assign(easy=1)
+    abilities = np.repeat(rng.normal(size=(250, 2)), 4, axis=1)
+    values = (rng.random((250, 8)) < 1 / (1 + np.exp(-1.7 * abilities))).astype(int)
+    wide = pd.DataFrame(values, columns=[f"i{j}" for j in range(8)]).assign(easy=1)
     wide.insert(0, "respondent_id", [f"r{i}" for i in range(250)])
     wide.to_csv(folder / "responses.csv", index=False)
-    items = pd.DataFrame({"item_id": wide.columns[1:], "kind": ["left"] * 6 + ["right"] * 7})
+    items = pd.DataFrame({"item_id": wide.columns[1:], "kind": ["left"] * 4 + ["right"] * 5})
     items.to_csv(folder / "items.csv", index=False)
     return folder
 
@@ -44,7 +44,7 @@ def test_dimensions_writes_its_files(study: Path, tmp_path: Path) -> None:
     assert test["statistic"] > 60
     assert found["rotation"]["share_following"] == 1
     assert list(pd.read_csv(tmp_path / "out" / "eigenvalues.csv")) == EIGENVALUES
-    assert len(pd.read_csv(tmp_path / "out" / "loadings.csv")) == 12
+    assert len(pd.read_csv(tmp_path / "out" / "loadings.csv")) == 8
     assert (tmp_path / "out" / "scree.png").read_bytes().startswith(b"\x89PNG")
 
 

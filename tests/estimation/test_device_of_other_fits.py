@@ -215,10 +215,14 @@ def of_few(device: Device) -> FittedModel:
 
 
 @pytest.mark.parametrize(
-    "device", ["pretended", pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(
-        not torch.cuda.is_available(), reason="no GPU"
-    )])]
-)  # fmt: skip
+    "device",
+    [
+        pytest.param("pretended", marks=pytest.mark.slow),
+        pytest.param(
+            "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
+        ),
+    ],
+)
 def test_few_respondents_are_the_same_on_another_device(device: str) -> None:
     here = of_few("cpu")
     if device == "cuda":
