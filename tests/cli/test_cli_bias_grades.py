@@ -12,14 +12,14 @@ from builders.command_line import refused, run
 
 @pytest.fixture(scope="module")
 def grades(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Labels of 200 people and 200 machines on six prompts; the machines' first is graded lower."""
+    """Labels of 300 people and 300 machines on six prompts; the machines' first is graded lower."""
     folder, rng = tmp_path_factory.mktemp("grades"), np.random.default_rng(5)
-    theta, machine = rng.normal(size=(400, 1, 1)), np.arange(400) >= 200
+    theta, machine = rng.normal(size=(600, 1, 1)), np.arange(600) >= 300
     steps = (
         np.array([-0.8, 0.6]) + rng.normal(0, 0.5, (6, 1)) + 0.8 * machine[:, None, None] * (np.arange(6) == 0)[:, None]
     )
-    score = (1.4 * (theta - steps) + rng.logistic(size=(400, 6, 1)) > 0).sum(axis=2)
-    names = [f"r{k}" for k in range(400)]
+    score = (1.4 * (theta - steps) + rng.logistic(size=(600, 6, 1)) > 0).sum(axis=2)
+    names = [f"r{k}" for k in range(600)]
     wide = pd.DataFrame(np.array(["poor", "fair", "good"])[score], columns=[f"p{k}" for k in range(6)])
     wide.assign(respondent_id=names).melt("respondent_id", var_name="item_id", value_name="score").to_csv(
         folder / "labels.csv", index=False
