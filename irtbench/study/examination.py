@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from irtbench.building.prune_rules import FEWEST_ITEMS
 from irtbench.data.given import AnswersLike, ItemsLike, ResponsesLike, as_answers, as_items, as_responses
@@ -29,9 +30,11 @@ from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
 from irtbench.study.findings import (
     FEW_RESPONSES,
+    OF_GRADES,
     OF_RESPONSES,
     SEVERITIES,
     Finding,
+    few_grades,
     finer_scores,
     found,
     left_out,
@@ -45,6 +48,7 @@ from irtbench.study.findings import (
 FEW_PER_ITEM = 50  # responses to the median item, below which a prior is learnt from the items
 SOME_PER_ITEM = 200  # the same, below which a weak prior is taken
 MANY_PER_ITEM = 1_000  # the same, from which items that outnumber respondents need no prior learnt from them
+MANY_GRADES = 300  # the same of grades, from which on maximum likelihood needs no prior
 START = 5.0  # seconds until torch and Pyro are there
 PER_CELL = {"none": 5e-7, "weak": 5e-7, "hierarchical": 1.5e-4}  # seconds of a 2PL for each respondent and item
 ROUNDS = 3  # of pruning
@@ -66,6 +70,7 @@ class Shape:
     has_answers: bool
     n_scales: int = 1
     some_apart: bool = False
+    in_categories: bool = False
 
     @property
     def cells(self) -> int:
@@ -103,6 +108,18 @@ def choose_prior(shape: Shape) -> tuple[Prior, str]:
     return "none", f"{shape.per_item:g} responses to the median item suffice for maximum likelihood"
 
 
+def prior_of_grades(
+    asked: str, n_by_item: NDArray[np.int64], size: tuple[int, int], *, alike: bool
+) -> tuple[Literal["none", "weak"], str]:
+    """The prior asked for, or with ``auto`` that which suits so many responses of respondents to items, and why."""
+    n = float(np.median(n_by_item))
+    if asked == "weak":
+        return "weak", ""
+    if asked == "none" or alike or n >= MANY_GRADES or size[1] > size[0]:
+        return "none", ""
+    return "weak", f"{n:g} responses to the median item: it keeps slopes finite"
+
+
 def prior_for(responses: Responses) -> tuple[Prior, str]:
     """The prior of `fit` that suits these responses, and why."""
     n, right = responses.n_by_item, responses.proportion_correct() * responses.n_by_item
@@ -128,6 +145,8 @@ def advise(shape: Shape, prior: Prior, obstacles: tuple[str, ...]) -> tuple[Comm
     built += ROUNDS * PER_CELL[prior] * shape.cells
     stop = _obstacle(shape, obstacles)
     fits = stop == ""
+    if shape.in_categories:
+        return advise_on_grades(shape, megabytes)
     of_responses = "takes graded responses; build grades answers by their key" if shape.has_answers else stop
     alone = of_responses == ""
     too_few = ""
@@ -155,6 +174,21 @@ def advise(shape: Shape, prior: Prior, obstacles: tuple[str, ...]) -> tuple[Comm
         ),
         CommandAdvice("score", True, "with a bank of these items"),
     )  # fmt: skip
+
+
+def advise_on_grades(shape: Shape, megabytes: float) -> tuple[CommandAdvice, ...]:
+    """The same where responses are grades."""
+    stop, maybe = _obstacle(replace(shape, graded=True), ()), "if they are grades: " * shape.has_answers
+    few = stop or (f"{shape.n_items} items; expected more than {FEWEST_ITEMS}" if shape.n_items <= FEWEST_ITEMS else "")
+    return (
+        CommandAdvice("fit", not stop, stop or f"{maybe}--model grm (or gpcm, pcm, rsm)", None, megabytes),
+        CommandAdvice("items diagnose", not stop, stop or "after fit, on its items.csv"),
+        CommandAdvice("build", not few, few or f"{maybe}FILE --model grm -o DIR", None, megabytes),
+        CommandAdvice("compare", shape.n_respondents > 1, "--levels LOWEST,...,HIGHEST"),
+        CommandAdvice("crowd agree", True, "--levels LOWEST,...,HIGHEST"),
+        CommandAdvice("crowd raters", True, "if several raters grade an answer: a column rater_id"),
+        CommandAdvice("score", True, "with a bank of these items"),
+    )
 
 
 def _obstacle(shape: Shape, obstacles: tuple[str, ...]) -> str:
@@ -299,19 +333,38 @@ def examine(
             "columns taken for items are named unlike all the others", "if they are none: --exclude-columns",
         )  # fmt: skip
     given = frame.groupby("item_id").size()
+    are_grades = threshold is None and few_grades(numbers_of(frame, unkeyed="no_key" in {one.code for one in findings}))
     shape = Shape(
         int(frame["respondent_id"].nunique()), len(given), float(given.median()), graded=graded is not None,
-        has_answers=has_answers,
+        has_answers=has_answers, in_categories=are_grades,
     )  # fmt: skip
     if graded is not None:
         data = observed(graded)
-        for ask in OF_RESPONSES:
+        for ask in OF_GRADES if are_grades else OF_RESPONSES:
             findings += ask(data)
         shape = _shape(data, shape, items, findings)
     worst_first = tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))
     prior, reason = choose_prior(shape)
+    if are_grades:
+        n: NDArray[np.int64] = np.asarray(given, dtype=np.int64)
+        prior, reason = prior_of_grades("auto", n, (shape.n_respondents, len(given)), alike=False)
+        reason = reason or "maximum likelihood"
     obstacles = tuple(words for code, words in OBSTACLES.items() if any(f.code == code for f in worst_first))
-    return Examination(summarise(_as_summarised(table)), worst_first, prior, reason, advise(shape, prior, obstacles))
+    if are_grades and "response" in frame.columns:
+        summary = replace(summarise(table), proportion_correct=None)
+    else:
+        summary = summarise(_as_summarised(table))
+    return Examination(summary, worst_first, prior, reason, advise(shape, prior, obstacles))
+
+
+def numbers_of(frame: pd.DataFrame, *, unkeyed: bool) -> NDArray[np.float64]:
+    """The scores of a table, or its answers where no key is known and all are numbers; else none."""
+    if "response" in frame.columns:
+        return frame["response"].to_numpy(dtype=np.float64)
+    if not unkeyed:
+        return np.empty(0)
+    numbers = pd.to_numeric(frame["answer"], errors="coerce").to_numpy(dtype=np.float64)
+    return np.empty(0) if (np.isnan(numbers) & frame["answer"].notna().to_numpy()).any() else numbers
 
 
 def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
@@ -389,7 +442,11 @@ def _graded(
     if known is None:
         findings.append(
             Finding(
-                "note", "no_key", "answers without a key: --items ITEMS, a table of item_id and key, grades them", 1
+                "note",
+                "no_key",
+                "answers without a key: --items ITEMS, a table of item_id and key, grades them; "
+                "grades need none, but --model grm, and of labels --levels LOWEST,...,HIGHEST",
+                1,
             )
         )
         return None

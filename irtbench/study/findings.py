@@ -30,6 +30,8 @@ SURE = 2.5  # standard errors below zero, from which on an item-rest correlation
 FEWEST_ALIKE = 10  # right, and as many wrong, responses that agree, from which on two are hardly alike by chance
 MOST_CELLS = 20_000_000  # of a table of respondents and items, up to which copies are sought
 
+MOST_GRADES = 11  # distinct whole numbers, up to which scores are taken for grades
+
 
 @dataclass(frozen=True)
 class Finding(Figures):
@@ -280,15 +282,22 @@ def repeated_pairs(frame: pd.DataFrame) -> list[Finding]:
 
 
 def finer_scores(scores: NDArray[np.float64]) -> list[Finding]:
-    """Scores that are neither 1 nor 0."""
+    """Scores that are neither 1 nor 0: grades, where they are a few whole numbers."""
     other = scores[~(np.isnan(scores) | (scores == 0) | (scores == 1))]
     if not other.size:
         return []
-    text = (
-        f"{other.size} scores are neither 1 nor 0, from {other.min():g} to {other.max():g}; say from which on one is "
-        "right: --threshold"
-    )
+    text = f"{other.size} scores are neither 1 nor 0, from {other.min():g} to {other.max():g}"
+    if few_grades(scores):
+        text += ": grades, of --model grm, gpcm or pcm; or say from which on one is right: --threshold"
+        return [Finding("note", "grades", text, int(other.size))]
+    text += "; say from which on one is right: --threshold"
     return [Finding("error", "finer_scores", text, int(other.size))]
+
+
+def few_grades(values: NDArray[np.float64]) -> bool:
+    """Whether values are whole numbers, of which there are several but few."""
+    distinct = np.unique(values[~np.isnan(values)])
+    return 2 < distinct.size <= MOST_GRADES and bool((distinct == np.round(distinct)).all())
 
 
 def left_out(reasons: Mapping[str, int]) -> list[Finding]:
@@ -302,6 +311,10 @@ def left_out(reasons: Mapping[str, int]) -> list[Finding]:
 OF_RESPONSES: tuple[Callable[[SparseResponses], list[Finding]], ...] = (
     few_respondents, blocks, dead_items, thin_items, lonely_items, reversed_items, copies, idle_respondents, same_score,
 )  # fmt: skip
+
+
+#: The same of grades, which are neither right nor wrong.
+OF_GRADES = (few_respondents, blocks, idle_respondents)
 
 
 def _varied_enough(right: NDArray[np.int64], wrong: NDArray[np.int64]) -> list[int]:

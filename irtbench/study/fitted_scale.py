@@ -25,7 +25,7 @@ from irtbench.scoring.ability import Abilities
 from irtbench.scoring.bulk import score_matrix
 from irtbench.scoring.item_error import abilities_of, automatic_item_error, item_error_share
 from irtbench.scoring.scores import ScoringSettings, score_abilities, score_responses, score_table, with_person_fit
-from irtbench.study.examination import prior_for
+from irtbench.study.examination import prior_for, prior_of_grades
 
 if TYPE_CHECKING:  # torch takes seconds to import, and is loaded while the responses are read
     from irtbench.estimation.distributed.ranks import Ranks
@@ -35,7 +35,6 @@ if TYPE_CHECKING:  # torch takes seconds to import, and is loaded while the resp
     from irtbench.models.item_parameters import JointError
 
 MANY_RESPONDENTS = 20_000  # from which on scores are written block by block
-MANY_PER_ITEM = 300  # responses in categories, from which on maximum likelihood needs no prior
 
 Given = TypeVar("Given", bound="Responses | pd.DataFrame")
 Progress = Callable[[str], None]
@@ -442,18 +441,6 @@ class InCategories(Fit):
             if item in model_of:
                 model_of[item], categories_of[item] = model, categories
         return models if models == "pcm" else model_of, categories_of
-
-
-def prior_of_grades(
-    asked: str, n_by_item: NDArray[np.int64], size: tuple[int, int], *, alike: bool
-) -> tuple[Literal["none", "weak"], str]:
-    """The prior asked for, or with ``auto`` that which suits so many responses of respondents to items, and why."""
-    n = float(np.median(n_by_item))
-    if asked == "weak":
-        return "weak", ""
-    if asked == "none" or alike or n >= MANY_PER_ITEM or size[1] > size[0]:
-        return "none", ""
-    return "weak", f"{n:g} responses to the median item: it keeps slopes finite"
 
 
 def size_of(data: pd.DataFrame | StoredScores) -> tuple[int, int]:

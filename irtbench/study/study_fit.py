@@ -20,7 +20,7 @@ from irtbench.estimation.threads import threads_for
 from irtbench.models.coded_scores import MISSING, CodedScores
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
-from irtbench.study.fitted_scale import prior_of_grades
+from irtbench.study.examination import prior_of_grades
 from irtbench.study.study_data import Categories
 
 Fit = Callable[..., FittedModel]  # of Responses, and of items from which it starts, ``start``

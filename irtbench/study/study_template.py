@@ -44,6 +44,7 @@ class Template:
     n_options: int | None = None
     by_label: bool = False
     answers_mapped: Mapping[str, str] = field(default_factory=dict)
+    kind: str = "2pl"
     prior: str | None = None
     preset: Preset = "standard"
     systems: Sequence[str] = ()
@@ -71,7 +72,7 @@ def study_text(template: Template, *, output: Path) -> str:
     by = {"by": "label" if template.by_label else "none"}
     tables += [
         ("scales", "label: one scale a label of the items; none: one for all", by),
-        ("model", "", {"kind": "2pl", "prior": template.prior}),
+        ("model", "", {"kind": template.kind, "prior": template.prior}),
         ("pruning", "standard, lalor2016 or none; single rules next to it", {"preset": template.preset}),
         ("score", "systems to score at the end", {"systems": list(template.systems)}),
         ("output", "", {"directory": output.as_posix()}),
@@ -141,6 +142,7 @@ def propose(template: Template, examination: Examination, items: ItemTable | Non
         attention=items is not None and bool(items.attention_items),
         n_options=n_options if guessed else None,
         by_label=items is not None and _has_scales(items),
+        kind="2pl" if examination.finding("grades") is None else "grm",
         prior=None if examination.prior == "none" else examination.prior,
     )
 

@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from builders.command_line import run
 from builders.simulated import simulated
+from irtbench.config import read_study
 from irtbench.data.given import as_responses
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
@@ -294,3 +296,32 @@ def test_a_column_named_unlike_the_items_is_named(tmp_path: Path) -> None:
     assert found.examples == ("left",)
     assert odd(names[:-1]) is None
     assert odd(["q0", "q1", "left"]) is None  # too few to be the rule
+
+
+@pytest.mark.parametrize("n", [40, 400])
+def test_a_few_whole_numbers_are_grades_and_what_takes_them_is_named(n: int) -> None:
+    scores = pd.DataFrame(np.random.default_rng(1).integers(1, 6, (n, 6)), columns=list("abcdef"))
+    long = (
+        scores.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id", value_name="score")
+    )
+    found = examine(long)
+    assert [finding.code for finding in found.findings] == ["grades"]
+    works = {advice.command: (advice.works, advice.why) for advice in found.commands}
+    assert works["fit"] == (True, "--model grm (or gpcm, pcm, rsm)")
+    assert works["build"][0]
+    assert found.prior == ("weak" if n == 40 else "none")
+    assert found.summary.proportion_correct is None
+    assert examine(long, threshold=3).finding("grades") is None
+    assert examine(long.assign(score=long["score"] / 2)).finding("finer_scores") is not None
+    as_answers = examine(long.rename(columns={"score": "answer"}))
+    assert {advice.command: advice.why for advice in as_answers.commands}["fit"].startswith("if they are grades")
+
+
+def test_a_study_file_of_grades_has_their_model(tmp_path: Path) -> None:
+    scores = pd.DataFrame(np.random.default_rng(1).integers(0, 4, (60, 5)), columns=list("abcde"))
+    long = (
+        scores.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id", value_name="score")
+    )
+    long.to_csv(tmp_path / "grades.csv", index=False)
+    run("init", tmp_path / "grades.csv", "--yes", "-o", tmp_path / "study.toml")
+    assert read_study(tmp_path / "study.toml").grades == "grm"
