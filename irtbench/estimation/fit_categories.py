@@ -439,7 +439,10 @@ def settings_of(models: Sequence[ItemModel], settings: FitSettings | None, keywo
         )
     found = fit_settings(given, words)
     if found.prior == "hierarchical":
-        raise InputError("fit: prior hierarchical goes with right and wrong; expected none or weak of categories")
+        raise InputError(
+            "fit: prior hierarchical goes with right and wrong: learnt from graded items it makes intervals of slopes "
+            "too short; expected none or weak"
+        )
     for name, usual in (("guessing", 0.0), ("by_item", {}), ("posterior", None), ("prior_items", {})):
         if getattr(found, name) != usual:
             raise InputError(f"fit: {name} goes with right and wrong; expected none of it with items in categories")
