@@ -18,7 +18,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(3)
     length = rng.normal(size=22)
     items = irtbench.ItemParameters.from_difficulty(np.ones(20), 0.9 * length[:20] + rng.normal(0, 0.3, 20))
-    drawn = irtbench.simulate_responses(rng.normal(size=250), items, rng=rng)
+    drawn = irtbench.simulate_responses(rng.normal(size=500), items, rng=rng)
     drawn.to_long().astype({"response": int}).to_csv(folder / "responses.csv", index=False)
     names = [*items.item_ids, "new1", "new2"]
     kinds = ["art", "law"] * 11
@@ -84,7 +84,7 @@ def test_horizons_of_systems_are_told_in_the_unit_of_the_column(tasks: Path, tmp
     assert "lie beyond the longest task and are extrapolated" in done.out
     table = pd.read_csv(tmp_path / "out" / "horizon.csv")
     assert list(table.columns) == ["respondent_id", "share", "horizon", "lower", "upper", "flags"]
-    assert len(table) == 2 * 250
+    assert len(table) == 2 * 500
     assert set(table["share"]) == {0.5, 0.9}
     assert (table["lower"] <= table["horizon"]).all()
     assert pd.read_csv(tmp_path / "out" / "effects.csv")["term"].tolist() == [
