@@ -28,7 +28,6 @@ N_FEATURES = 8  # of the items, from the bank's curves and as many from known sy
 FEATURES_VARIANCE = 3.0  # that they give the logit of an item's share right, a priori
 LEVEL_SD = 2.5  # of the logit common to all items, a priori: nearly nothing is known
 NEWTON_STEPS, LONGEST_STEP, NEWTON_END = 50, 2.0, 1e-8
-LEAST_GAIN = 0.25  # share of the regression's variance that the known systems can take away, at least
 OUTLIER = 3.0  # standard errors between what a system's answers say and what is expected, from which it stands alone
 CHANCE = 2.0  # standard deviations of the responses seen, by which a system beyond those known is at least
 CONTRADICTED = 1.5  # a correction, where the answers are so many times as far off it as they usually are
@@ -99,7 +98,11 @@ class PredictedAccuracy(
 
 @dataclass(frozen=True)
 class Fairness:
-    """How fair a sample of all items a form is, by the responses of systems to all."""
+    """How fair a sample of all items a form is, by the responses of systems to all.
+
+    The variance of the logit of the share not seen that the regression across items leaves out, less two standard
+    errors; and the mean squared distance between that regression and what is known, over the sum of their variances.
+    """
 
     variance: float
     contradiction: float
@@ -169,11 +172,10 @@ def predict_accuracy(
 
     For a system like those known K is the better, for one beyond them it is biased, and the answers say which:
 
-        s = R' + (K - R') / max(1, r / r0)^2,    r = sum of (K - R)^2 / sum of (e^2 - v) over the systems,
+        s = R' + (K - R') / max(1, r / r0)^2,    r = mean of (K - R)^2 / (e^2 + v) over the systems,
 
-    r0 at least 1 and the same r of systems drawn from the bank, or of those learnt from: where the form is no fair
-    sample, R contradicts K for systems like those known too. One whose K is more than 3 sqrt(e^2 + v) off R has an r of
-    its own, (K - R)^2 / (e^2 + v), so that it is not drawn to the others. R' is R, of four systems or more drawn to
+    r0 the same r of systems drawn from the bank, or of those learnt from if that is more. One whose own r / max(1, r0)
+    is above 3^2 counts with that, so that it is not drawn to the others. R' is R, of four systems or more drawn to
     their mean M as far as their spread is error (Efron & Morris, 1973), and by .75 e at most:
 
         R' = R + (M - R) g / (g + t),    t = sum of (R - M)^2 / (n - 3) - mean of g, or 0,    g = e^2 / 2,
@@ -231,19 +233,22 @@ def predict_accuracy(
     seen = responses.select_items([item for item in responses.item_ids if item in members])
     n_trials, weights = _trials_a_response(pool, seen), _weights(pool)
     expected = [_by_model(pool, seen, n_trials)]
-    if correction is None:
-        known, features = _known_range(pool), _bank_features(pool)
-        fairness = _fairness_by_the_bank(pool, seen, features)
-    else:
+    known, features = _known_range(pool), _bank_features(pool)
+    if correction is not None:
         _demand_form(seen, correction)
         expected.insert(0, _by_correction(seen, correction))
-        known, features, fairness = correction.known, correction.features, correction.fairness
+        known, features = correction.known, correction.features
+    fairness = [_fairness_by_the_bank(pool, seen, features)]
+    if correction is not None:
+        fairness.insert(0, correction.fairness)
     own, sd = _across_items(seen, features, weights, _mean_logit(pool), n_trials)
-    sd = np.sqrt(sd**2 + fairness.variance * (own * (1 - own)) ** 2)
+    sd = np.sqrt(sd**2 + fairness[0].variance * (own * (1 - own)) ** 2)
     n_seen = seen.n_items_by_respondent
     rest = len(ids) - n_seen
     judged = (n_seen > 0) & (rest > 0)
-    share, off = _drawn_to_known(own, sd, expected, judged, fairness.contradiction)
+    usual = [form.contradiction for form in fairness]
+    usual[0] = max(usual)  # a form chosen for the systems learnt from is seldom contradicted by them
+    share, off = _drawn_to_known(own, sd, expected, judged, usual)
     right = np.nansum(seen.shares, axis=1)
     reach = ndtri((1 + level) / 2) * sd / (own * (1 - own))
     lower, upper = expit(logit(own) - reach), expit(logit(own) + reach)
@@ -305,7 +310,7 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     >>> correction = irtbench.learn_correction(scale, responses, form)
     >>> new = responses.select_items(form)
     >>> irtbench.predict_accuracy(scale, new, correction=correction)
-    <PredictedAccuracy: 300 systems, 6 items, predicted accuracy 0.08 to 0.81>
+    <PredictedAccuracy: 300 systems, 6 items, predicted accuracy 0.09 to 0.81>
     """
     pool = _as_scales(scales)
     ids = _items_of(pool)
@@ -428,10 +433,10 @@ def _across_items(
 def _fairness(share: Array, own: Array, sd: Array, expected: Array, variance: Array | float) -> Fairness:
     """Of a form, from the shares that systems like those known had on the other items, and what was expected."""
     beyond = (share - own) ** 2 - sd**2
-    told = max(0.0, float(beyond.mean() - 2 * beyond.std() / np.sqrt(len(own))))
-    more = told / float(((own * (1 - own)) ** 2).mean())
-    gain = _gain(np.sqrt(sd**2 + more * (own * (1 - own)) ** 2), variance)
-    return Fairness(more, max(1.0, float(((expected - own) ** 2).sum() / gain.sum())))
+    more = max(0.0, float(beyond.mean() - 2 * beyond.std() / np.sqrt(len(own))))
+    more /= float(((own * (1 - own)) ** 2).mean())
+    variances = sd**2 + more * (own * (1 - own)) ** 2 + variance
+    return Fairness(more, float(((expected - own) ** 2 / variances).mean()))
 
 
 def _fairness_by_the_bank(scales: Sequence[Scale], responses: ResponseMatrix, features: Array) -> Fairness:
@@ -463,32 +468,30 @@ def _fairness_by_the_bank(scales: Sequence[Scale], responses: ResponseMatrix, fe
     return _fairness(share, own, sd, *_by_model(scales, seen, once))
 
 
-def _gain(sd: Array, variance: Array | float) -> Array:
-    """Variance that the regression across items has beyond that of what is expected, and some at least."""
-    return np.maximum(sd**2 - variance, LEAST_GAIN * sd**2)
-
-
 def _drawn_to_known(
-    own: Array, sd: Array, expected: Sequence[tuple[Array, Array]], judged: NDArray[np.bool_], usual: float
+    own: Array,
+    sd: Array,
+    expected: Sequence[tuple[Array, Array]],
+    judged: NDArray[np.bool_],
+    usual: Sequence[float],
 ) -> tuple[Array, Array]:
     """The share of the items not seen, drawn to what is expected of systems like those known; and how far that is off.
 
     ``expected`` are shares and their variances, of which the first count unless they are contradicted, and more than
-    the second; the second array is their squared distance over the sum of variances.
+    the second, both by what is ``usual`` for systems like those known; how far is by the squared distance over the
+    variances.
     """
-    best: tuple[float, Array, Array] | None = None
-    for share, variance in expected:
-        error = (sd**2 + variance) * usual
+    offs, together = [], []
+    for (share, variance), known in zip(expected, usual, strict=True):
+        error = sd**2 + variance
         off = np.divide((share - own) ** 2, error, out=np.zeros_like(own), where=error > 0)
-        gain = usual * _gain(sd, variance)[judged].sum()
-        together = float(((share - own) ** 2)[judged].sum() / gain) if judged.any() else 0.0
-        if best is None or CONTRADICTED < best[0] > together:
-            best = together, share, off
-    assert best is not None
-    together, share, off = best
-    alone = np.where(judged & (off > OUTLIER**2), off, 0.0)
+        together.append(float(off[judged].mean()) / known if judged.any() else 0.0)
+        offs.append(off / max(1.0, known))
+    best = int(CONTRADICTED < together[0] > together[-1])
+    share, off = expected[best][0], offs[best]
+    alone = np.where(judged & (off > OUTLIER**2), off, 1.0)
     own = _drawn_together(own, sd, judged)
-    return own + (share - own) / np.maximum(np.maximum(together, alone), 1.0) ** 2, off
+    return own + (share - own) / np.maximum(together[best], alone) ** 2, off
 
 
 def _drawn_together(own: Array, sd: Array, judged: NDArray[np.bool_]) -> Array:

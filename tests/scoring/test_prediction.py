@@ -41,10 +41,10 @@ def test_two_items_by_hand() -> None:
     level = 1.3188306641906098
     s = 1 / (1 + np.exp(-level))
     assert 1 - s == pytest.approx(level / 2.5**2, abs=1e-5)
-    # it contradicts the bank by (s - .586758)^2 = .041, no more than a quarter of its variance, .062: as a system like
-    # those known would, so that the bank's expectation stands
+    # it contradicts the bank by (s - .586758)^2 = .041, less than its variance, .25: as one of those known would,
+    # so that the bank's expectation is kept
     variance = (s * (1 - s)) ** 2 / (s * (1 - s) + 1 / 2.5**2) + s * (1 - s)
-    assert (s - 0.586758) ** 2 < 0.25 * variance
+    assert (s - 0.586758) ** 2 < variance
     np.testing.assert_allclose(found.accuracy, [(1 + 0.586758) / 2, 0.5], atol=1e-5)
     assert found.standard_error[0] == pytest.approx(np.sqrt(variance) / 2, abs=1e-5)
     assert found.n_seen.tolist() == [1, 0]
@@ -138,6 +138,28 @@ def test_estimates_are_drawn_to_their_mean_as_far_as_their_spread_is_error_by_ha
         prediction._drawn_together(near, np.full(5, 0.12), all_of), [0.55, 0.55, 0.55, 0.56, 0.55]
     )
     np.testing.assert_allclose(prediction._drawn_together(near[:3], sd[:3], all_of[:3]), near[:3])
+
+
+def test_what_is_known_counts_by_how_far_the_answers_contradict_it_by_hand() -> None:
+    # variances .003 + .001 a system: systems .1, .1 and .02 off contradict it by 2.5, 2.5 and .1, by 1.7 on average
+    own, sd, judged = np.array([0.5, 0.5, 0.5]), np.full(3, np.sqrt(0.003)), np.ones(3, dtype=bool)
+    first, second = (np.array([0.6, 0.4, 0.48]), np.full(3, 0.001)), (np.array([0.54, 0.46, 0.48]), np.full(3, 0.001))
+    drawn, off = prediction._drawn_to_known(own, sd, [first], judged, [0.5])
+    np.testing.assert_allclose(drawn, own + np.array([0.1, -0.1, -0.02]) / 3.4**2)
+    np.testing.assert_allclose(off, [2.5, 2.5, 0.1])
+    # where systems like those known are four times as far off, nothing is contradicted
+    drawn, off = prediction._drawn_to_known(own, sd, [first], judged, [4.0])
+    np.testing.assert_allclose(drawn, first[0])
+    np.testing.assert_allclose(off, [0.625, 0.625, 0.025])
+    # of two the first, unless it is contradicted by more than 1.5 and the other, by .3 over what is usual, less
+    cases = [([0.5, 0.2], second, 1.5), ([1.2, 0.2], first, 1.7 / 1.2), ([0.5, 0.06], first, 3.4)]
+    for usual, chosen, ratio in cases:
+        drawn, _ = prediction._drawn_to_known(own, sd, [first, second], judged, usual)
+        np.testing.assert_allclose(drawn, own + (chosen[0] - own) / ratio**2)
+    # one more than three standard errors off what is usual counts alone: .4^2 / .004 = 40, a mean of 15
+    far = np.array([0.6, 0.4, 0.9]), np.full(3, 0.001)
+    drawn, _ = prediction._drawn_to_known(own, sd, [far], judged, [4.0])
+    np.testing.assert_allclose(drawn, own + np.array([0.1, -0.1, 0.4]) / np.array([3.75, 3.75, 10]) ** 2)
 
 
 def test_a_system_beyond_the_others_is_told_and_moves_no_interval() -> None:
@@ -252,10 +274,9 @@ def test_a_seen_item_of_several_trials_counts_by_its_share() -> None:
     s = 1 / (1 + np.exp(-level))
     assert 3 * (1 - s) == pytest.approx(level / 2.5**2, abs=1e-9)
     own = (s * (1 - s)) ** 2 / (3 * s * (1 - s) + 1 / 2.5**2) + s * (1 - s) / 3
-    off = (mean - s) ** 2 / max(own - variance, own / 4)
-    assert 1 < off < 9
+    assert (mean - s) ** 2 < own + variance
     found = predict_accuracy(scale, seen)
-    assert found.accuracy[0] == pytest.approx((1 + s + (mean - s) / off**2) / 2, abs=1e-5)
+    assert found.accuracy[0] == pytest.approx((1 + mean) / 2, abs=1e-5)
     assert found.standard_error[0] == pytest.approx(np.sqrt(own) / 2, abs=1e-5)
     table = found.table()
     assert list(table.columns[-1:]) == ["n_trials"]
