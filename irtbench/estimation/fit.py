@@ -376,6 +376,8 @@ def check_estimable(
     unanswered = [responses.item_ids[j] for j in np.flatnonzero(np.isnan(p))]
     if unanswered:
         raise InputError(f"fit: no response to item {name_first(unanswered)}; expected at least one each")
+    if anchors:
+        demand_right_and_wrong(responses, "fit: all responses")
     constant = [responses.item_ids[j] for j in np.flatnonzero((p == 0) | (p == 1))]
     constant = [item for item in constant if item not in {*anchors, *bounded}]
     if constant and not priors.bounds_difficulty:
@@ -384,6 +386,14 @@ def check_estimable(
             "leave such items out or use a prior (its difficulty would be infinite): weak, or hierarchical where items "
             "outnumber respondents"
         )
+
+
+def demand_right_and_wrong(responses: Responses, which: str) -> None:
+    """Refuse respondents whose mean ability is infinite, next to items that are known from others."""
+    n, right = int(responses.n_by_item.sum()), int(responses.n_correct_by_item.sum())
+    if right in (0, n):
+        same, other = ("right", "wrong") if right else ("wrong", "right")
+        raise InputError(f"{which} are {same}; expected some {other} ones, without which ability has no mean")
 
 
 def demand_streamed(settings: FitSettings) -> None:

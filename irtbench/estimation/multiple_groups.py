@@ -21,7 +21,7 @@ from irtbench.data.responses import ResponseMatrix, name_first, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.doubts import weakly_identified
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import check_estimable, choose_device, problem_of, with_kinds
+from irtbench.estimation.fit import check_estimable, choose_device, demand_right_and_wrong, problem_of, with_kinds
 from irtbench.estimation.fitted import software_versions
 from irtbench.estimation.marginal.designed_problem import common_slope
 from irtbench.estimation.marginal.group_problem import GroupProblem, groups_of, problem_of_groups
@@ -306,6 +306,7 @@ def check_free(
         raise InputError("groups: all items are free; expected at least one common item, or there is no common scale")
     for name, part in zip(names, members, strict=True):
         own = responses.select_respondents(part)
+        demand_right_and_wrong(own, f"groups: all responses of group {name}")
         if not own.n_by_item[~free].any():
             raise InputError(
                 f"groups: group {name} has no response to a common item; expected some, for a common scale"

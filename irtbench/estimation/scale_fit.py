@@ -34,7 +34,7 @@ from irtbench.estimation.marginal.shared_scale import (
     slope_of_all,
 )
 from irtbench.estimation.settings import FitSettings
-from irtbench.estimation.status import ALL_ITEMS, Status, Stop
+from irtbench.estimation.status import ALL_ITEMS, POPULATION, Status, Stop
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.models.coded_scores import CodedScores
 from irtbench.models.priors import Priors
@@ -211,6 +211,8 @@ def with_names(status: Status, responses: Responses | CodedScores | StoredScores
     ids = responses.item_ids
 
     def named(places: Sequence[int]) -> tuple[str, ...]:
+        if max(places, default=-1) >= len(ids):
+            return (POPULATION,)
         if not places or isinstance(responses, CodedScores | StoredScores):
             return tuple(f"item {ids[j]}" for j in places)
         n, p = responses.n_by_item, responses.proportion_correct()

@@ -39,6 +39,7 @@ ADVICE = {
     "do that: take --prior weak, or with fewer respondents than items --prior hierarchical",
 }
 ALL_ITEMS = ("all items",)  # whose slopes run away together
+POPULATION = "the population of ability"  # next to the items among what may run away
 UNSETTLED = "there are too few responses to learn it from: take --prior weak, or leave out items with few responses"
 
 
@@ -190,6 +191,11 @@ def words_of_stop(status: Status, instead: str = "") -> str:
                 "the slopes of all items, or the standard deviation of ability, grow without end, as on a Guttman "
                 "scale, where whoever gets an item right gets all easier ones right; "
                 + (instead or "take --prior weak, or more respondents and items")
+            )
+        case Stop.AT_BOUND if POPULATION in status.steep_items:
+            return (
+                f"{POPULATION} runs away: (nearly) all responses to known items are right, or all are wrong; expected "
+                "respondents, or items, of other levels too"
             )
         case Stop.AT_BOUND if status.steep:
             who = name_first(status.steep_items) if status.steep_items else f"{len(status.steep)} items"

@@ -119,3 +119,16 @@ def test_what_is_singular_does_not_hang_on_units(unit: float) -> None:
     many, loose = invert(torch.stack([saddle, torch.eye(3, dtype=torch.float64)]))
     assert loose.any(dim=1).tolist() == [True, False]
     assert many[1].tolist() == torch.eye(3).tolist()
+
+
+@pytest.mark.parametrize(("response", "words"), [(0.0, "all responses are wrong"), (1.0, "all responses are right")])
+def test_people_right_or_wrong_on_all_items_of_a_bank_have_no_mean(response: float, words: str) -> None:
+    known = irtbench.ItemParameters.from_difficulty([1.2] * 8, np.linspace(-1, 1, 8))
+    answers = np.full((30, 8), response)
+    with pytest.raises(irtbench.InputError, match=words):
+        fit_model(answers, anchors=known)
+    others = irtbench.simulate_responses(np.linspace(-2, 2, 60), known, rng=np.random.default_rng(0)).values
+    with pytest.raises(irtbench.InputError, match=words.replace("responses", "responses of group few")):
+        irtbench.fit_groups(np.vstack([others, answers]), ["many"] * 60 + ["few"] * 30)
+    answers[0, 0] = 1 - response
+    assert fit_model(answers, anchors=known).converged
