@@ -296,10 +296,18 @@ def screening_of(
     responses: ResponseMatrix, settings: StudyFile, data: StudyData, fits: Sequence[ScaleFit] = ()
 ) -> Screening:
     """What the rules make of some of the respondents, of whom nobody may be left."""
+    known_items, rules = data.items.select(responses.item_ids), settings.screening
+    fewest = None if data.categories is None else rules.min_responses
     found = apply_rules(
-        responses, data.items.select(responses.item_ids), settings.screening,
+        responses, known_items, rules if fewest is None else replace(rules, min_responses=None),
         seconds=data.seconds, answers=data.answers, approval=data.approval,
     )  # fmt: skip
+    if fewest is not None:  # a grade is one response, of several points
+        few = responses.select_items(known_items.scale_items).observed.sum(axis=1) < fewest
+        reasons = zip(few, found.reason, strict=True)
+        found = replace(
+            found, settings=rules, reason=tuple("too few responses" if f and not r else r for f, r in reasons)
+        )
     if not fits:
         return found
     kept, own = responses.select_respondents(found.kept), []

@@ -108,13 +108,14 @@ def test_categories_that_screening_empties_are_none(tmp_path: Path) -> None:
     pd.DataFrame(codes, columns=list("abcdef")).rename_axis("respondent_id").to_csv(tmp_path / "grades.csv")
     (tmp_path / "study.toml").write_text(
         '[data]\nanswers = "grades.csv"\ncontent = "responses"\n[model]\nkind = "grm"\n[scales]\nby = "none"\n'
-        '[screening]\nmin_responses = 12\n[pruning]\npreset = "none"\n'
+        '[screening]\nmin_responses = 2\n[pruning]\npreset = "none"\n'
     )
     study = run_study(read_study(tmp_path / "study.toml"))
     assert study.bank is not None
     known = study.bank.scales[0].items.categories
     assert known is not None
     assert set(known.categories) == {(0, 1, 2)}
+    assert study.screening.reason[0] == "too few responses"  # of one grade, whatever its points
 
 
 @pytest.mark.parametrize(
