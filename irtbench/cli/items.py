@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 
 MOST_ROWS, MOST_LETTERS = 31, 60  # of a score table, and of a text, on the screen
 MOST_SCALES = 30  # whose maps an earlier run may have left
+DISORDER = {
+    "step_reversed": "steps in reversed order, below the one before",
+    "never_most_likely": "categories that are nowhere the most likely",
+}
 ENDS = {
     ("difficulty", "highest"): "hardest",
     ("difficulty", "lowest"): "easiest",
@@ -50,8 +54,9 @@ ENDS = {
 
 
 @command(
-    "items.csv", "score_table.csv", "test_information.csv", "items_mirt.csv", "items_catr.csv", "test_information.svg",
-    "wright_map.svg", *(f"wright_map_{k}.svg" for k in range(1, 1 + MOST_SCALES)),
+    "items.csv", "score_table.csv", "categories.csv", "test_information.csv", "items_mirt.csv", "items_catr.csv",
+    "test_information.svg", "wright_map.svg", "categories.svg",
+    *(f"{name}_{k}.svg" for name in ("wright_map", "categories") for k in range(1, 1 + MOST_SCALES)),
     output=MaybeFolder, figures=FiguresOrBeside,
 )  # fmt: skip
 def show(
@@ -80,6 +85,7 @@ def show(
     """Show the data card, the items at either end by difficulty, discrimination and information, ability by raw score.
 
     Writes items.csv, the most difficult first, with what each expects of the population and tells of it;
+    categories.csv of items in categories, where each is the most likely and whether its step is in order;
     score_table.csv, for every raw score on all items the ability (EAP of the sum score), its standard error and
     percentile, a table to print; and test_information.csv.
     """
@@ -99,7 +105,10 @@ def show(
     by_item, by_score, by_theta = (
         stacked({name: found.table() for name, found in each.items()}) for each in (maps, sums, precision)
     )
-    files = {"items.csv": by_item, "score_table.csv": by_score if sums else None, "test_information.csv": by_theta}
+    graded = {name: scale.items.categories for name, scale in scales.items()}
+    categories = stacked({name: of.category_table(about[name]) for name, of in graded.items() if of is not None})
+    files = {"items.csv": by_item, "score_table.csv": by_score if sums else None, "test_information.csv": by_theta,
+             "categories.csv": None if categories.empty else categories}  # fmt: skip
     if export is not None:
         files[f"items_{export}.csv"] = stacked(
             {name: irtbench.models.parameter_columns(scale.items, export) for name, scale in scales.items()}
@@ -111,7 +120,7 @@ def show(
         next_one = next_command("form", "assemble", bank, "--length", half, "-o", run.output / "form")
     return Outcome(
         json={"card": card, "items": by_item, "score_table": by_score}, files=files,
-        words=bank_in_words(known, maps, sums, most, next_one),
+        words=[*bank_in_words(known, maps, sums, most), *disorder_in_words(categories), next_one],
         figures=lambda: report.wright_figures(maps),
     )  # fmt: skip
 
@@ -142,7 +151,6 @@ def bank_in_words(
     maps: Mapping[str, irtbench.bank.ItemMap],
     sums: Mapping[str, irtbench.scoring.SumScoreTable],
     most: int,
-    next_one: str | None,
 ) -> Words:
     """The card, and of each scale the items at either end and ability by raw score."""
     for name, words in {} if bank.card is None else bank.card.stated().items():
@@ -180,7 +188,16 @@ def bank_in_words(
         )
         some = f" (one score in {step})" if step > 1 else ""
         yield Shown(rows[["raw score", "ability", "standard error", "percentile"]], title + some, "score_table.csv")
-    yield next_one
+
+
+def disorder_in_words(categories: pd.DataFrame) -> Words:
+    """Items in whose categories something is wrong, as categories.csv has them."""
+    if categories.empty:
+        return
+    for column, words in DISORDER.items():
+        found = categories[categories[column] == 1]
+        names = [f"{item} ({category})" for item, category in zip(found["item_id"], found["category"], strict=True)]
+        yield bool(names) and f"{words}: {name_first(names)}"
 
 
 FILES = (

@@ -15,10 +15,10 @@ from scipy.special import logit
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, positions_of
 from irtbench.data.shown import Shown, counted
-from irtbench.models.coded_scores import MISSING, MOST_CATEGORIES, CodedScores
+from irtbench.models.coded_scores import MISSING, MOST_CATEGORIES, PAIR, CodedScores
 from irtbench.models.item_models.item_model import NUMPY, ItemModel
 from irtbench.models.item_models.logistic import Logistic
-from irtbench.models.quadrature import normal_grid
+from irtbench.models.quadrature import Quadrature, normal_grid
 
 if TYPE_CHECKING:
     from irtbench.models.item_parameters import ItemParameters
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SMALLEST_GUESSING = 1e-9  # of an item with an estimated asymptote, whose logit has to be finite
 SCORING_NODES = normal_grid(121, bound=8.0)
+REACH, POINTS = 6.0, 2_401  # of abilities at which it is seen which category is the most likely
 DIFFERENCE, STEP = 1e-5, 1e-4  # of parameters, and of abilities, for derivatives
 BETWEEN = "|"  # categories, in a table
 #: Columns of a table of items that are no parameters, and the order of those that several models share.
@@ -151,6 +152,41 @@ class CategoryParameters(Shown):
         rest = [name for name in table.columns if name not in first]
         others, errors = ([name for name in rest if str(name).startswith("se_") == is_se] for is_se in (False, True))
         return table[[*first, *others, *errors]]
+
+    def category_table(self, population: Quadrature) -> pd.DataFrame:
+        """One row a category of an item, where it is the most likely, and whether its step is in order.
+
+        ``item_id, category, expected_share`` (of this population), ``step`` (empty for the lowest, and of models that
+        have none), ``step_reversed`` (1 where it lies below the step before it), ``never_most_likely``,
+        ``most_likely_from, most_likely_to`` (empty where nowhere, or without end), within 6 standard deviations of the
+        population's mean.
+        """
+        theta = (population.mean + population.deviation * np.linspace(-REACH, REACH, POINTS)).round(6)
+        steps = self.table().filter(regex=r"^step_").to_numpy(dtype=np.float64)
+        rows = []
+        for j, (p, share) in enumerate(
+            zip(self.probabilities(theta), self.probabilities(population.nodes), strict=True)
+        ):
+            own, top = np.append(np.nan, steps[j, : self.top[j]]), p.argmax(axis=1)
+            for k, category in enumerate(self.categories[j]):
+                there = np.flatnonzero(top == k)
+                ends = there[[0, -1]] if there.size else np.array([0, 0])
+                rows.append((
+                    self.item_ids[j], category, float(population.weights @ share[:, k]),
+                    own[k] if k < len(own) else np.nan, int(1 < k < len(own) and own[k] < own[k - 1]),
+                    int(not there.size), *np.where((ends > 0) & (ends < POINTS - 1), theta[ends], np.nan),
+                ))  # fmt: skip
+        names = "item_id category expected_share step step_reversed never_most_likely most_likely_from most_likely_to"
+        return pd.DataFrame(rows, columns=names.split())
+
+    def gaps(self, levels: Sequence[Any] = ()) -> dict[str, list[Any]]:
+        """Categories between an item's lowest and highest that it has not and others have; in the order of `levels`."""
+        order = [*levels] or sorted({one for own in self.categories for one in own})
+        found = {
+            item: [one for one in order[order.index(own[0]) : order.index(own[-1])] if one not in own]
+            for item, own in zip(self.item_ids, self.categories, strict=True)
+        }
+        return {item: missing for item, missing in found.items() if missing}
 
     def coefficients(self) -> pd.DataFrame:
         """Slopes and intercepts: one row a parameter: ``item_id, model, n_categories, parameter, value`` and, where it
@@ -282,8 +318,10 @@ class CategoryParameters(Shown):
         """Responses to some of these items as the matrix that `score_responses` takes: category k of 0, ..., m as k
         right of m.
         """  # fmt: skip
-        items = [item for item in self.item_ids if not isinstance(table, pd.DataFrame) or item in table.columns]
-        known = self.select(items)
+        known = self
+        if isinstance(table, pd.DataFrame):
+            there = {*(table["item_id"].astype(str) if {*PAIR} <= {*table.columns} else table.columns)}
+            known = self.select([item for item in self.item_ids if item in there])
         return CodedScores.of(table, known.item_ids, known.categories).as_trials()
 
     def scores(self, table: ArrayLike | pd.DataFrame) -> pd.DataFrame:

@@ -71,10 +71,11 @@ class CodedScores:
                 raise InputError("responses: stored and sparse ones are right or wrong; expected scores")
             responses = pd.DataFrame(of.values, index=list(of.respondent_ids), columns=list(of.item_ids))
         if isinstance(responses, pd.DataFrame) and {*PAIR} <= {*responses.columns}:
-            if item_ids is not None and categories is not None:
-                responses = responses[responses["item_id"].astype(str).isin(item_ids)]
-                levels = dict(zip(item_ids, categories, strict=True))
-            return cls._of_long(responses, levels)
+            if item_ids is None:
+                return cls._of_long(responses, levels)
+            levels = levels if categories is None else dict(zip(item_ids, categories, strict=True))
+            chosen = responses[responses["item_id"].astype(str).isin(item_ids)]
+            return cls._of_long(chosen, levels).wide().select_items(item_ids)
         named = isinstance(responses, pd.DataFrame)
         table = responses if isinstance(responses, pd.DataFrame) else pd.DataFrame(np.asarray(responses))
         if table.empty:

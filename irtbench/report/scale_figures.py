@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from irtbench.bank.item_map import ItemMap, item_map
 from irtbench.bank.scale import Scale
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
+from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.blocks import Block, figure
@@ -50,6 +51,7 @@ STANDARD_ERRORS = (1.0, 0.7, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.07, 0.05)
 MAP_HEIGHT = 5.2
 MOST_NAMED = 60  # items whose names are written in a Wright map; of more there are points alone
 MOST_DRIFTED = 12  # items whose names are written where they drifted
+MOST_PANELS = 12  # items whose category curves are drawn
 MOST_POSITIONS = 20  # systems in one panel
 
 
@@ -435,9 +437,32 @@ def _information(scales: Mapping[str, ItemParameters]) -> list[Block]:
 
 def wright_figures(maps: Mapping[str, ItemMap]) -> list[Block]:
     """Of a bank: the Wright map of each scale, and test information."""
-    return figure(map_panels(list(maps.values())), words("wright_map")) + _information(
-        {name or "all": found.scale.items for name, found in maps.items()}
-    )
+    scales = {name or "all": found.scale.items for name, found in maps.items()}
+    return [
+        *figure(map_panels(list(maps.values())), words("wright_map")),
+        *figure(category_panels(list(scales.values())), words("categories", most=MOST_PANELS)),
+        *_information(scales),
+    ]
+
+
+def category_panels(scales: Sequence[ItemParameters]) -> list[Drawing]:
+    """Category curves of the first items in categories."""
+    graded = [of.select([item]) for items in scales if (of := items.categories) is not None for item in of.item_ids]
+    shown = graded[:MOST_PANELS]
+    return [
+        on_axes(
+            numbered("categories", k, len(shown)), partial(draw_categories, item=item), heading=item.item_ids[0],
+            description=f"Probability of each category of item {item.item_ids[0]} along ability.",
+        )
+        for k, item in enumerate(shown)
+    ]  # fmt: skip
+
+
+def draw_categories(ax: Axes, item: CategoryParameters) -> Axes:
+    """Probability of each category of one item along ability."""
+    (p,) = item.probabilities(ABILITIES)
+    lines = [Series(str(name), ABILITIES, p[:, k]) for k, name in enumerate(item.categories[0])]
+    return probability_axes(curve_plot(ax, lines, x=ABILITY_LABEL, y="probability"))
 
 
 def drift_figures(drift: pd.DataFrame) -> list[Block]:

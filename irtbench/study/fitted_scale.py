@@ -396,15 +396,18 @@ class InCategories(Fit):
         scale = scale_of(items or fitted.items.as_items(), fitted.estimated_population)
         settings = {"model": self.model, "prior": self.prior, "levels": list(self.levels)}
         found = fitted.summary() | {"settings": settings}
+        gaps = [f"{item} ({', '.join(map(str, of))})" for item, of in fitted.items.gaps(self.levels).items()]
+        words = [f"given to nobody, and so no categories: {name_first(gaps)}"] if gaps else []
         if isinstance(data, StoredScores):
             scale = with_sample_as_norms(scale, data, self.seed)
             if file is not None:
                 score_matrix(scale, data, file, progress=progress)
-            return FittedScale(found, table, scale=scale)
+            return FittedScale(found, table, scale=scale, words=words)
         matrix = fitted.items.matrix(data)
         if items is not None:
             matrix = ResponseMatrix(matrix.correct, matrix.respondent_ids, matrix.item_ids)
-        return with_abilities(scale, matrix, found, table, labels, fitted.groups)
+        results = with_abilities(scale, matrix, found, table, labels, fitted.groups)
+        return replace(results, words=[*results.words, *words])
 
     def _fitted(self, data: pd.DataFrame | StoredScores, labels: Sequence[str] | None) -> FittedCategories:
         from irtbench.estimation.fit_categories import fit_categories

@@ -59,3 +59,21 @@ def test_what_does_not_take_grades_says_so_in_one_line(graded: Path, tmp_path: P
     for command in ("extend fit/bank.json ten.csv", "bias ten.csv --bank fit/bank.json"):
         refused(f"{command} -o {tmp_path}/x", saying="", cwd=graded)
         assert not (tmp_path / "x").exists()
+
+
+def test_categories_in_disorder_and_grades_that_nobody_was_given_are_named(graded: Path, tmp_path: Path) -> None:
+    scores = pd.read_csv(graded / "responses.csv")
+    rare = (scores["item_id"] == "item01") & (scores["score"] == 2) & (scores.index % 8 > 0)
+    scores.loc[rare, "score"] = 3  # hardly ever a 2
+    scores.loc[(scores["item_id"] == "item02") & (scores["score"] == 3), "score"] = 4
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    fitted = run(f"fit {tmp_path}/scores.csv --model gpcm -o fit", cwd=tmp_path).out
+    assert "given to nobody, and so no categories: item02 (3)" in fitted
+    shown = run("items show fit/bank.json -o shown --figures", cwd=tmp_path).out
+    found = pd.read_csv(tmp_path / "shown/categories.csv").set_index(["item_id", "category"])
+    assert found.loc[("item01", 2), "never_most_likely"] == 1
+    assert found.loc[("item01", 3), "step_reversed"] == 1
+    assert "item01 (2)" in shown
+    assert [*found.loc["item02"].index] == [0, 1, 2, 4]
+    assert (tmp_path / "shown/categories_12.svg").exists()
+    assert not (tmp_path / "shown/categories_13.svg").exists()

@@ -17,6 +17,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
 from irtbench.estimation.factors import fit_factors
+from irtbench.estimation.marginal import problem as problem_module
 from irtbench.estimation.several_abilities.bifactor_problem import BifactorProblem, bifactor_problem
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.pyro_model.bifactor_row import ALONE, BifactorNodes, CollapsedBifactor, ItemGroups
@@ -94,6 +95,15 @@ def test_the_likelihood_is_the_integral_over_all_abilities() -> None:
     found = problem.row(items).log_prob(problem.rows)
     np.testing.assert_allclose(found.numpy(), by_hand, atol=1e-7)
     assert problem.counts(items).log_likelihood == pytest.approx(sum(by_hand), abs=1e-6)
+
+
+def test_a_grid_of_more_nodes_than_are_held_at_a_time_is_summed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    responses, groups, slopes, intercept = small(0.3, trials=False)
+    own, items = problem_at(responses, groups, slopes, intercept)
+    whole = own.log_likelihood(items)
+    monkeypatch.setattr(problem_module, "MOST_NODES", 100)
+    assert len(own.nodes.theta) > 100
+    assert own.log_likelihood(items) == whole
 
 
 def test_the_model_has_one_specific_slope_for_a_pair() -> None:

@@ -293,9 +293,9 @@ class Problem:
 
         Curves at all of very many nodes need not be held.
         """
-        nodes = self.nodes
-        for first_node in range(0, len(nodes.theta), MOST_NODES):
-            some = slice(first_node, first_node + MOST_NODES)
+        nodes, most = self.nodes, MOST_NODES if self.nodes.divisible else len(self.nodes.theta)
+        for first_node in range(0, len(nodes.theta), most):
+            some = slice(first_node, first_node + most)
             part = replace(self, nodes=replace(nodes, theta=nodes.theta[some], log_weights=nodes.log_weights[some]))
             row, first = part.row(items), 0
             for batch in part.batches():

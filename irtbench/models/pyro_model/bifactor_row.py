@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -62,6 +62,7 @@ class BifactorNodes(NodeTensors):
     """A grid over the general ability and any one specific ability: all of the latter at one node of the former."""
 
     n_specific: int = 1
+    divisible: ClassVar[bool] = False
 
     @classmethod
     def grid(cls, general: Tensor, specific: Tensor) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -33,6 +34,7 @@ class NodeTensors:
     log_weights: Tensor
     dtype: torch.dtype = torch.float64
     most_bins: int = MOST_BINS
+    divisible: ClassVar[bool] = True  # some of them alone give their part of a likelihood
 
     @cached_property
     def basis(self) -> Tensor:
