@@ -63,7 +63,7 @@ def test_what_does_not_take_grades_says_so_in_one_line(graded: Path, tmp_path: P
 
 def test_categories_in_disorder_and_grades_that_nobody_was_given_are_named(graded: Path, tmp_path: Path) -> None:
     scores = pd.read_csv(graded / "responses.csv")
-    rare = (scores["item_id"] == "item01") & (scores["score"] == 2) & (scores.index % 8 > 0)
+    rare = (scores["item_id"] == "item01") & (scores["score"] == 2) & (scores["respondent_id"].str[-1] != "0")
     scores.loc[rare, "score"] = 3  # hardly ever a 2
     scores.loc[(scores["item_id"] == "item02") & (scores["score"] == 3), "score"] = 4
     scores.to_csv(tmp_path / "scores.csv", index=False)
