@@ -11,7 +11,7 @@ import pytest
 import irtbench
 
 WANTED = {
-    "responses": ("ResponsesLike", "ResponsesLike | SparseResponses", "ResponsesLike | Responses"),
+    "responses": ("ResponsesLike", "ResponsesLike | SparseResponses", "ResponsesLike | Responses", "ResponsesOrScores"),
     "answers": ("AnswersLike", "pd.DataFrame | None"),  # the latter: of `screen`, beside the responses
 }
 RNG = np.random.default_rng(1)

@@ -16,7 +16,7 @@ from irtbench.data.shown import Shown
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.settings import Device
-from irtbench.estimation.several_abilities.answers import AnyResponses
+from irtbench.estimation.several_abilities.answers import ResponsesOrScores
 
 ONE, EQUAL, FREE = "one ability", "bifactor, equal slopes", "bifactor, free slopes"
 
@@ -114,7 +114,7 @@ class EffectOfTestlets(Shown):
 
 
 def effect_of_testlets(
-    responses: AnyResponses, fitted: BifactorModel, *, seed: int = 0, device: Device = "auto"
+    responses: ResponsesOrScores, fitted: BifactorModel, *, seed: int = 0, device: Device = "auto"
 ) -> EffectOfTestlets:
     """Compare a model with testlets to that of one ability, and their abilities.
 

@@ -12,7 +12,6 @@ import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.options import (
-    IN_CATEGORIES,
     FiguresOrBeside,
     Levels,
     NumberOfOptions,
@@ -26,6 +25,7 @@ from irtbench.cli.reading import Reading
 from irtbench.cli.settings_options import options_given
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+from irtbench.models.item_models.named import IN_CATEGORIES
 
 if TYPE_CHECKING:
     from irtbench.report.blocks import Block

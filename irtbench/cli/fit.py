@@ -14,13 +14,14 @@ from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.in_words import fit_in_words
 from irtbench.cli.large import OnDisk, given_responses, hashed, large_table
-from irtbench.cli.options import IN_CATEGORIES, Levels, PriorItems, Responses, chosen_scale, item_priors, levels_of
+from irtbench.cli.options import Levels, PriorItems, Responses, chosen_scale, item_priors, levels_of
 from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.reading import Reading
 from irtbench.cli.settings_options import Fields, options_given
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.estimation.settings import FitSettings, ModelKind
+from irtbench.models.item_models.named import IN_CATEGORIES
 
 if TYPE_CHECKING:
     from irtbench.study.fitted_scale import InCategories, RightOrWrong, SeveralAbilities, Testlets

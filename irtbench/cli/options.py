@@ -15,7 +15,6 @@ from typer.core import TyperCommand
 import irtbench
 from irtbench.data.how_to_read import FormatName
 from irtbench.data.input_error import InputError
-from irtbench.models.item_models.named import IN_CATEGORIES as IN_CATEGORIES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -155,7 +155,7 @@ class ItemTags(Shown):
     tags: tuple[tuple[str, ...], ...]
 
     def __post_init__(self) -> None:
-        demand_one_each("tags", self, "tags")
+        demand_one_each("items", self, "tags")
         for item, given in zip(self.item_ids, self.tags, strict=True):
             if len(set(given)) < len(given):
                 raise InputError(f"tags: item {item} has a tag twice: {name_first(given)}")

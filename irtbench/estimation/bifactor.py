@@ -21,7 +21,7 @@ from irtbench.estimation.fit_categories import Models
 from irtbench.estimation.scale_fit import with_names
 from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.abilities_mode import ROOM, find_mode_of_abilities
-from irtbench.estimation.several_abilities.answers import Answers, AnyResponses
+from irtbench.estimation.several_abilities.answers import Answers, ResponsesOrScores
 from irtbench.estimation.several_abilities.bifactor_problem import bifactor_problem, grid_for
 from irtbench.estimation.status import Stop
 from irtbench.models.coded_scores import Levels
@@ -201,7 +201,7 @@ GroupsGiven = Mapping[str, str] | Sequence[str | None]
 
 
 def fit_bifactor(
-    responses: AnyResponses,
+    responses: ResponsesOrScores,
     testlets: GroupsGiven,
     *,
     models: Models = "2pl",
@@ -326,7 +326,7 @@ def numbered_groups(names: Sequence[str | None]) -> ItemGroups:
     return ItemGroups(torch.tensor([ALONE if name is None else numbers[name] for name in names]))
 
 
-def bifactor_scores(fitted: BifactorModel, responses: AnyResponses, *, device: Device = "auto") -> pd.DataFrame:
+def bifactor_scores(fitted: BifactorModel, responses: ResponsesOrScores, *, device: Device = "auto") -> pd.DataFrame:
     """Posterior mean and standard deviation of each respondent's general ability, specific ones integrated out.
 
     Parameters

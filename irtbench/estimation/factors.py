@@ -40,7 +40,7 @@ from irtbench.estimation.several_abilities.abilities_mode import (
     AbilitiesMode,
     find_mode_of_abilities,
 )
-from irtbench.estimation.several_abilities.answers import RIGHT_OR_WRONG, Answers, AnyResponses, coded
+from irtbench.estimation.several_abilities.answers import RIGHT_OR_WRONG, Answers, ResponsesOrScores, coded
 from irtbench.estimation.several_abilities.factor_problem import NORMAL_OGIVE, Factors, factor_problem
 from irtbench.estimation.several_abilities.rotation_freedom import Block, independent_blocks, number_of_turns
 from irtbench.estimation.status import InformationCriteria, Status
@@ -212,7 +212,7 @@ class SeveralAbilities(InformationCriteria):
             **self.not_identified(),
         }
 
-    def answers(self, responses: AnyResponses) -> Answers:
+    def answers(self, responses: ResponsesOrScores) -> Answers:
         """Responses to these items, in any order."""
         given = responses.given if isinstance(responses, Answers) else responses
         if self.right_or_wrong and not isinstance(given, CodedScores | StoredScores):
@@ -351,7 +351,7 @@ class FactorModel(SeveralAbilities):
 
 
 def fit_factors(
-    responses: AnyResponses,
+    responses: ResponsesOrScores,
     n_factors: int,
     *,
     models: Models = "2pl",
@@ -530,7 +530,7 @@ def combined_status(blocks: Sequence[Block], statuses: Sequence[Status]) -> Stat
 
 
 def factor_scores(
-    fitted: FactorModel, responses: AnyResponses, *, seed: int = 0, device: Device = "auto"
+    fitted: FactorModel, responses: ResponsesOrScores, *, seed: int = 0, device: Device = "auto"
 ) -> pd.DataFrame:
     """Posterior means and standard deviations of each respondent's abilities.
 

@@ -94,7 +94,7 @@ def built(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for done in (
             "study.run.find_dimensions",
             "building.pruning.check_scale",
-            "study.run.fit_model",
+            "study.study_fit.fit_model",
         ):
             patched.setattr(f"irtbench.{done}", None)
         run(f"build {study}/study.toml -o {folder}/out -q")

@@ -202,7 +202,7 @@ def test_tags_from_texts_lists_and_columns_of_1_and_0(tmp_path):
     [
         (lambda: ItemTags(("a", "a"), ((), ())), "a is repeated"),
         (lambda: ItemTags(("a",), (("x", "x"),)), "a tag twice"),
-        (lambda: ItemTags(("a",), ()), "0 entries for 1 items"),
+        (lambda: ItemTags(("a",), ()), "tags has 0 values for 1 items"),
         (lambda: TAGS.select(["i9"]), "unknown item i9"),
         (lambda: type_counts(ItemTags(("a",), ((),))), "no item has a type"),
         (lambda: type_counts(ItemTags(("a",), ((ALL,),))), "cannot be called"),

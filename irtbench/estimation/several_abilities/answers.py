@@ -28,7 +28,7 @@ from irtbench.models.pyro_model.rows import ResponseRows, encode_responses, scor
 RIGHT_OR_WRONG = (0, 1)
 SEVERAL = ("2pl", "grm", "gpcm")  # models that go with several abilities, by name
 #: Responses, right or wrong or in categories, in any form that `fit_factors` takes.
-AnyResponses = Union[ResponsesLike, ScoresLike, "Answers"]
+ResponsesOrScores = Union[ResponsesLike, ScoresLike, "Answers"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Answers:
     models: tuple[ItemModel, ...]
 
     @classmethod
-    def of(cls, responses: AnyResponses, models: Models, levels: Levels = None) -> Answers:
+    def of(cls, responses: ResponsesOrScores, models: Models, levels: Levels = None) -> Answers:
         """Responses that determine the parameters of these models, see `fit_factors` for the errors."""
         if isinstance(responses, Answers):
             return responses
