@@ -252,8 +252,8 @@ def diagnose(
     Writes item_fit.csv, local_dependence.csv, global_fit.json, person_fit.csv, classical.csv, reliability.json,
     test_information.csv and infit_outfit.csv (at Warm's estimates of ability, with the range if the item fits).
 
-    Of items in categories (items.csv of `fit --model grm`, ...) the same is tested, the whole by C2, pairs without
-    the bootstrap.
+    Of items in categories (items.csv of `fit --model grm`, ...) the same is tested, the whole by C2, pairs by the
+    bootstrap only where --bootstrap asks for it.
 
     Of several trials of an item, k right of n, items and respondents are tested, and pairs by the bootstrap alone; the
     whole is not, and there is no infit_outfit.csv.

@@ -20,6 +20,8 @@ from irtbench.diagnostics.local_dependence import LocalDependence, local_depende
 from irtbench.diagnostics.mean_square_fit import mean_square_fit
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision, measurement_precision, scale_reliability
 from irtbench.diagnostics.person_fit import person_fit
+from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.coded_scores import MISSING, CodedScores
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL
@@ -74,13 +76,14 @@ def diagnose(
 ) -> Diagnosis:
     """Test the fit of items, pairs, persons and the whole; p of pairs by at most so many samples of the bootstrap."""
     categories = items.categories
-    refitted = items.upper_asymptote is None and categories is None
-    if not refitted and n_samples:
-        raise InputError(
-            "--bootstrap: items with upper asymptotes or in categories are not refitted; expected --bootstrap 0"
-        )
+    if items.upper_asymptote is not None and categories is None and n_samples:
+        raise InputError("--bootstrap: items with upper asymptotes are not refitted; expected --bootstrap 0")
     tried, none, nothing = Tried(), pd.DataFrame(), dict[str, Any]()
-    refit_many = None if n_samples == 0 or not refitted else refits_of(items, population, seed)
+    refit_many = None
+    if categories is not None and n_samples:
+        refit_many = refits_of_grades(categories, seed)
+    elif categories is None and items.upper_asymptote is None and n_samples != 0:
+        refit_many = refits_of(items, population, seed)
     abilities = eap(data, items, quadrature=population)
     at: Any = {"theta": abilities.theta, "quadrature": population}
     classical = tried("classical.csv", lambda: classical_statistics(data).table(), none)
@@ -132,6 +135,23 @@ def diagnose(
         data, items, abilities, precision, pairs, fits is not None and fits.statistic != "s_x2", tables,
         {"global_fit.json": whole, "reliability.json": reliability}, tried.reasons,
     )  # fmt: skip
+
+
+def refits_of_grades(items: CategoryParameters, seed: int) -> RefitMany:
+    """Fits of these items' models to samples in which each response is k right of m."""
+    from irtbench.estimation.fit_categories import fit_categories
+
+    models = {item: model.name for item, model in zip(items.item_ids, items.models, strict=True)}
+    if any(n < len(names) for n, names in zip(items.n_free, items.names, strict=True)):
+        raise InputError("--bootstrap: items of slope 1 (pcm, rsm) are not refitted; expected --bootstrap 0")
+
+    def refit(sample: ResponseMatrix) -> ItemParameters | None:
+        codes = np.where(sample.observed, sample.correct, MISSING).astype(np.int8)
+        scores = CodedScores(sample.respondent_ids, items.item_ids, items.categories, codes)
+        found = fit_categories(scores, models, seed=seed, start=items, standard_errors=False)
+        return found.items.as_items() if found.converged else None
+
+    return lambda samples: [refit(sample) for sample in samples]
 
 
 def refits_of(items: ItemParameters, population: Quadrature | None, seed: int) -> RefitMany:

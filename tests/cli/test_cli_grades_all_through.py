@@ -77,3 +77,19 @@ def test_categories_in_disorder_and_grades_that_nobody_was_given_are_named(grade
     assert [*found.loc["item02"].index] == [0, 1, 2, 4]
     assert (tmp_path / "shown/categories_12.svg").exists()
     assert not (tmp_path / "shown/categories_13.svg").exists()
+
+
+def test_pairs_of_grades_have_a_p_by_the_bootstrap_where_it_is_asked_for(graded: Path, tmp_path: Path) -> None:
+    scores = pd.read_csv(graded / "responses.csv")
+    source = np.where(scores["respondent_id"].str[-1] < "5", "item01", "item08")  # half of the people repeat item01
+    twin = scores[scores["item_id"] == source].assign(item_id="twin")
+    pd.concat([scores[scores["item_id"] < "item07"], twin]).to_csv(tmp_path / "scores.csv", index=False)
+    run("fit scores.csv --model grm -o fit -q", cwd=tmp_path)
+    run("items diagnose scores.csv --items fit/items.csv --bootstrap 19 -o d -q", cwd=tmp_path)
+    pairs = pd.read_csv(tmp_path / "d/local_dependence.csv").set_index(["item_1", "item_2"])
+    assert pairs.loc[("item01", "twin"), "p_bootstrap_adjusted"] == 0.05  # none of 19 samples is as large
+    assert (pairs.drop(("item01", "twin"))["p_bootstrap"] > 0.05).mean() > 0.7
+    run("fit scores.csv --model pcm -o pcm -q", cwd=tmp_path)
+    refused(
+        "items diagnose scores.csv --items pcm/items.csv --bootstrap 19 -o p", saying="items of slope 1", cwd=tmp_path
+    )
