@@ -371,7 +371,8 @@ def bifactor_information(problem: BifactorProblem, items: ItemTensors) -> Tensor
     n_items, n_nodes, every = len(items), len(problem.nodes.theta), ScoreParts.of(problem, problem.scale, items)
     testlets = [every.of_items(members) for members in problem.testlets.members]
     free, width = every.free.flatten(), every.free.shape[1]
-    places = [(members[:, None] * width + torch.arange(width)).flatten() for members in problem.testlets.members]
+    columns = torch.arange(width, device=free.device)
+    places = [(members[:, None] * width + columns).flatten() for members in problem.testlets.members]
     squares, of_means = (items.matrix.new_zeros(len(free), len(free)) for _ in range(2))
     within = [squares.new_zeros(len(own), len(own)) for own in places]
     at_once = max(1, MOST_PRODUCTS // sum(part.n_factors**2 for part, _ in testlets))
