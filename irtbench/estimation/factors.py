@@ -19,7 +19,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import counted
 from irtbench.data.stored_responses import StoredScores
-from irtbench.estimation.doubts import not_identified
+from irtbench.estimation.doubts import not_identified, outnumbered
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, choose_precision
 from irtbench.estimation.fit_categories import Models
@@ -208,6 +208,7 @@ class SeveralAbilities(InformationCriteria):
             "quadrature": self.nodes,
             "integration_error": None if math.isnan(self.integration_error) else self.integration_error,
             "standard_errors": self.what_errors_are_of,
+            "doubts": [*outnumbered(len(self.item_ids), self.n_respondents)],
             "log_binomial_coefficients": self.log_binomial_coefficients,
             **self.not_identified(),
         }

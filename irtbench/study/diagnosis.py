@@ -21,7 +21,6 @@ from irtbench.diagnostics.mean_square_fit import mean_square_fit
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision, measurement_precision, scale_reliability
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.models.category_parameters import CategoryParameters
-from irtbench.models.coded_scores import MISSING, CodedScores
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL
@@ -139,17 +138,18 @@ def diagnose(
 
 def refits_of_grades(items: CategoryParameters, seed: int) -> RefitMany:
     """Fits of these items' models to samples in which each response is k right of m."""
-    from irtbench.estimation.fit_categories import fit_categories
+    from irtbench.estimation.settings import FitSettings
+    from irtbench.study.study_fit import fit_grades
 
     models = {item: model.name for item, model in zip(items.item_ids, items.models, strict=True)}
+    categories = dict(zip(items.item_ids, items.categories, strict=True))
+    settings, start = FitSettings().for_samples(), items.as_items()
     if any(n < len(names) for n, names in zip(items.n_free, items.names, strict=True)):
         raise InputError("--bootstrap: items of slope 1 (pcm, rsm) are not refitted; expected --bootstrap 0")
 
     def refit(sample: ResponseMatrix) -> ItemParameters | None:
-        codes = np.where(sample.observed, sample.correct, MISSING).astype(np.int8)
-        scores = CodedScores(sample.respondent_ids, items.item_ids, items.categories, codes)
-        found = fit_categories(scores, models, seed=seed, start=items, standard_errors=False)
-        return found.items.as_items() if found.converged else None
+        found = fit_grades(sample, models, categories, settings, seed=seed, start=start)
+        return found.items if found.converged else None
 
     return lambda samples: [refit(sample) for sample in samples]
 

@@ -12,7 +12,7 @@ import numpy as np
 from irtbench.config import StudyFile
 from irtbench.data.responses import ResponseMatrix, Responses
 from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fit_categories import fit_categories
+from irtbench.estimation.fit_categories import Models, fit_categories
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FitSettings
@@ -62,14 +62,14 @@ def refit_of_study(settings: StudyFile, categories: Categories | None) -> dict[s
 
 
 def fit_grades(
-    data: ResponseMatrix, kind: str, categories: Categories, settings: FitSettings, *, seed: int,
+    data: ResponseMatrix, kind: Models, categories: Categories, settings: FitSettings, *, seed: int,
     start: ItemParameters | None = None,
 ) -> FittedModel:  # fmt: skip
     """Fit categories 0, ..., m, given as k right of m, as `fit_model` does right and wrong."""
     began = time.perf_counter()
     codes = np.where(data.observed, data.correct, MISSING).astype(np.int8)
     own = tuple(categories[item] for item in data.item_ids)
-    one_slope = ONE_SLOPE.get(kind, {})
+    one_slope = ONE_SLOPE.get(kind, {}) if isinstance(kind, str) else {}
     found = fit_categories(
         CodedScores(data.respondent_ids, data.item_ids, own, codes), "gpcm" if one_slope else kind,
         prior=settings.prior or "none", seed=seed, start=None if start is None else start.categories, **one_slope,

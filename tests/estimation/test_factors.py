@@ -151,3 +151,10 @@ def test_scores_of_one_factor_are_eaps_and_of_two_find_both_abilities() -> None:
     np.testing.assert_allclose(scores["theta_1"], abilities.theta, atol=1e-6)
     np.testing.assert_allclose(scores["se_1"], abilities.standard_error, atol=1e-6)
     np.testing.assert_array_equal(scores["n_correct"], first.values.sum(axis=1))
+
+
+def test_more_items_than_respondents_are_a_doubt_of_several_abilities() -> None:
+    rng = np.random.default_rng(2)
+    answers = (rng.random((24, 25)) < 0.5).astype(float)
+    assert "25 items outnumber 24 respondents" in fit_factors(answers, 2, max_steps=2).summary()["doubts"][0]
+    assert fit_factors(answers[:, :24], 2, max_steps=2).summary()["doubts"] == []
