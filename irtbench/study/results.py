@@ -214,10 +214,10 @@ class Study(Shown):
     agreement_by_label: dict[str, Agreement]
     scales: tuple[ScaleStudy, ...]
     bank: ItemBank | None
-    respondent_scores: pd.DataFrame | None
-    system_scores: pd.DataFrame | None
     provenance: dict[str, Any]
-    seconds: float
+    respondent_scores: pd.DataFrame | None = None
+    system_scores: pd.DataFrame | None = None
+    seconds: float = 0.0
     dimensions: Dimensions | None = None
     no_dimensions: str = ""
     system_explanation: Explanation | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from irtbench.building.prune_rules import Exclusion
 from irtbench.building.pruned import Pruning
 from irtbench.building.pruning import prune
 from irtbench.building.removals import without_constant
-from irtbench.config import StudyFile
+from irtbench.config import StudyFile, StudySettings
 from irtbench.data.items import ItemTable
 from irtbench.data.place import file_hash
 from irtbench.data.response_blocks import some_respondents
@@ -35,7 +35,7 @@ from irtbench.estimation.threads import threads_for
 from irtbench.scoring.item_error import abilities_of
 from irtbench.scoring.scores import score_responses
 from irtbench.study.item_analysis import analyse_items
-from irtbench.study.person_screening import agreement_of_kept, screen_respondents, screening_of
+from irtbench.study.person_screening import Screened, agreement_of_kept, screen_respondents, screening_of
 from irtbench.study.results import FittedToAll, ScaleStudy, Study, StudySample
 from irtbench.study.screening_effect import exclusions_by_ability, screening_effect
 from irtbench.study.study_data import (
@@ -50,33 +50,40 @@ from irtbench.study.study_data import (
     read_data,
 )
 from irtbench.study.study_fit import Fit, fit_of_study, refit_of_study, with_prior_of_grades
-from irtbench.study.systems import read_systems, score_systems, study_forms
+from irtbench.study.systems import SystemsRead, read_systems, score_systems, study_forms
 
 CHECKPOINT = "fit_of_all"
+OF_TRIALS = (
+    "k right of n; M2 and the number of abilities are of one response each and left open, local dependence has the p "
+    "of a bootstrap alone"
+)
 
 
-def study_scale(
-    name: str,
-    responses: ResponseMatrix,
-    items: ItemTable,
-    settings: StudyFile,
-    provenance: dict[str, Any],
-    checkpoint_folder: Path | None,
-    progress: Callable[[str], None],
-    norm_columns: pd.DataFrame | None = None,
-    everybody: Responses | None = None,
-    fit: Fit | None = None,
-    categories: Categories | None = None,
-) -> ScaleStudy:
-    """Prune one scale on a sample of everybody, if there is one, fit what is left to them, and form its norms.
+@dataclass(frozen=True, eq=False)
+class AllScales:
+    """What the scales of a study share.
 
-    Without `fit` the sample is all of them, and its fit is kept.
+    Everybody is given where items leave by a sample; `fit` fits what is left to them, else its own fit is kept.
     """
+
+    settings: StudyFile
+    items: ItemTable
+    provenance: dict[str, Any]
+    progress: Callable[[str], None]
+    norm_columns: pd.DataFrame | None = None
+    everybody: Responses | None = None
+    fit: Fit | None = None
+    categories: Categories | None = None
+
+
+def study_scale(name: str, responses: ResponseMatrix, scales: AllScales, folder: Path | None) -> ScaleStudy:
+    """Prune one scale on a sample of everybody, if there is one, fit what is left to them, and form its norms."""
+    settings = scales.settings
     with threads_for(responses.n_respondents * max(responses.n_items, settings.model.n_nodes)):
-        pruning = prune_scale(name, responses, items, settings, checkpoint_folder, progress, categories)
+        pruning = prune_scale(name, responses, scales, folder)
     of_all = None
-    if everybody is not None:
-        given = everybody.select_items(responses.item_ids)
+    if scales.everybody is not None:
+        given = scales.everybody.select_items(responses.item_ids)
         n = given.answered().n_respondents
         of_all = FittedToAll(given.item_ids, given.n_by_item, given.n_correct_by_item, n, fitted=None)
     if pruning.rejected is not None or pruning.fitted is None:
@@ -84,41 +91,32 @@ def study_scale(
     fitted, own, in_norms = pruning.fitted, responses.select_items(pruning.kept).answered(), None
     if of_all is not None:
         data = given.select_items(pruning.kept).answered()
-        if fit is not None:
-            progress(f"{name}: fitting {data.n_items} items to {data.n_respondents} respondents")
+        if scales.fit is not None:
+            scales.progress(f"{name}: fitting {data.n_items} items to {data.n_respondents} respondents")
             key = checkpoint_key(data, settings.model, settings.study.seed, software_versions())
-            fitted = Checkpoint(checkpoint_folder, key).once(CHECKPOINT, FittedModel, partial(fit, data))
+            fitted = Checkpoint(folder, key).once(CHECKPOINT, FittedModel, partial(scales.fit, data))
         of_all = replace(of_all, fitted=fitted)
-        if fit is not None or norm_columns is not None:
+        if scales.fit is not None or scales.norm_columns is not None:
             in_norms = data.sample(norm_places(data.n_respondents, fitted.seed))
     abilities = abilities_of(fitted, own)
-    in_sample = abilities if in_norms is None else abilities_of(fitted, in_norms)
-    norms = norms_of(in_sample, norm_columns, settings)
+    norms = norms_of(abilities if in_norms is None else abilities_of(fitted, in_norms), scales.norm_columns, settings)
     about = {name: value for name, value in fitted.summary().items() if name != "seconds"}
     removals = [{k: v for k, v in vars(r).items() if v == v} for r in pruning.removals]
     scale = Scale(
         name=name,
         items=fitted.items,
-        details=items.select(pruning.kept),
+        details=scales.items.select(pruning.kept),
         norms=norms,
         population=fitted.estimated_population,
-        provenance=provenance | {"fit": about, "pruning": removals},
+        provenance=scales.provenance | {"fit": about, "pruning": removals},
         joint_error=fitted.joint_error,
     )
     return ScaleStudy(name, responses, pruning, scale, abilities, of_all=of_all)
 
 
-def prune_scale(
-    name: str,
-    responses: ResponseMatrix,
-    items: ItemTable,
-    settings: StudyFile,
-    checkpoint_folder: Path | None,
-    progress: Callable[[str], None],
-    categories: Categories | None = None,
-) -> Pruning:
+def prune_scale(name: str, responses: ResponseMatrix, scales: AllScales, folder: Path | None) -> Pruning:
     """The items of a scale that the rules keep."""
-    here = set(responses.item_ids)
+    settings, categories, here = scales.settings, scales.categories, set(responses.item_ids)
     rules = settings.pruning
     exclude = [e for e in rules.exclude if e.item_id in here]
     alike = [item for item in responses.item_ids if categories is not None and len(categories[item]) == 1]
@@ -129,18 +127,17 @@ def prune_scale(
         exclude=tuple(exclude),
         protect=tuple(item for item in rules.protect if item in here),
     )
-
-    groups = {item: group for item, group in zip(items.item_ids, items.group, strict=True) if group is not None}
+    each_group = zip(scales.items.item_ids, scales.items.group, strict=True)
+    groups = {item: group for item, group in each_group if group is not None}
     depends_on: tuple[Any, ...] = (rules, settings.model, settings.study.seed, groups, software_versions())
     if categories is not None:
         depends_on += (settings.grades, categories)
-    checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(responses, *depends_on))
     pruning = prune(
         responses, fit_of_study(settings, categories), rules, groups=groups, seed=settings.study.seed,
-        device=settings.model.device, checkpoint=checkpoint,
-        progress=lambda message: progress(f"{name}: {message}"), **refit_of_study(settings, categories),
+        device=settings.model.device, checkpoint=Checkpoint(folder, checkpoint_key(responses, *depends_on)),
+        progress=lambda message: scales.progress(f"{name}: {message}"), **refit_of_study(settings, categories),
     )  # fmt: skip
-    progress(f"{name}: {pruning.rejected or f'{len(pruning.kept)} of {responses.n_items} items kept'}")
+    scales.progress(f"{name}: {pruning.rejected or f'{len(pruning.kept)} of {responses.n_items} items kept'}")
     return pruning
 
 
@@ -217,103 +214,136 @@ def carry_out(
     All are screened; items leave by a sample, if there is one, and what is left is fitted to all. Of responses on disk
     memory does not grow with the number of respondents but for some bytes of each.
     """
-    began, seed, items = time.perf_counter(), settings.study.seed, data.items
-    categories = data.categories
-    if data.responses.trials is not None and categories is None:
-        progress(
-            f"up to {int(data.responses.trials.max())} trials of an item: k right of n; M2 and the number of abilities "
-            "are of one response each and left open, local dependence has the p of a bootstrap alone"
-        )
+    began, items = time.perf_counter(), data.items
     parts = divide(items, settings)
     check_named_items(parts, settings)
     systems_read = read_systems(settings, items)
+    if data.responses.trials is not None and data.categories is None:
+        progress(f"up to {int(data.responses.trials.max())} trials of an item: {OF_TRIALS}")
     screened = screen_respondents(settings, data, sample=sample, each=each, progress=progress)
-    kept = data.responses.select_respondents(screened.kept)
-    if categories is not None:
-        chosen = kept.to_matrix()
-        categories = categories_left(chosen, categories)
-        kept = in_categories_of(chosen, data.categories or {}, categories)
+    kept, categories = responses_of(data, screened)
     progress(f"screening: {kept.n_respondents} of {screened.outcomes.n} respondents kept")
-    drawn, chosen = some_respondents(kept, sample, seed)
+    drawn, chosen = some_respondents(kept, sample, settings.study.seed)
     if not drawn.is_all:
         progress(f"pruning on {drawn}")
-    if settings.grades is not None:
-        settings = with_prior_of_grades(settings, chosen)
-    complete = chosen.is_complete if chosen.trials is None else categories is not None and chosen.observed.all()
-    if not complete:
-        settings = replace(settings, pruning=settings.pruning.by_bootstrap())
+    settings = settings_for(chosen, settings, categories, control=control)
     norm_columns = columns_of_norms(settings, data.respondents, kept, progress)
     if control:
-        chosen = shuffled(chosen, np.random.default_rng(seed))
-        settings = replace(settings, pruning=replace(settings.pruning, compare_factors=False))
-    provenance = describe_provenance(settings, data.named) | drawn.stated
+        chosen = shuffled(chosen, np.random.default_rng(settings.study.seed))
     some, of_some = data.responses, screened.last
     if not isinstance(some, ResponseMatrix):
-        _, some = some_respondents(some, sample, seed)
+        _, some = some_respondents(some, sample, settings.study.seed)
         of_some = screening_of(some, settings, data, screened.fits)
-    overall, by_label = agreement_of_kept(settings, data, of_some)
+    agreement, agreement_by_label = agreement_of_kept(settings, data, of_some)
     pruned_on_some = kept.on_disk or not drawn.is_all
-    everybody = kept if pruned_on_some and not control else None
-    if fit is None and not drawn.is_all:
-        fit = fit_of_study(settings, categories)
-    n_cells = chosen.n_respondents * max(chosen.n_items, settings.model.n_nodes)
-    with threads_for(n_cells):
+    shared = AllScales(
+        settings, items, describe_provenance(settings, data.named) | drawn.stated, progress, norm_columns,
+        kept if pruned_on_some and not control else None,
+        fit_of_study(settings, categories) if fit is None and not drawn.is_all else fit, categories,
+    )  # fmt: skip
+    with threads_for(chosen.n_respondents * max(chosen.n_items, settings.model.n_nodes)):
         dimensions, no_dimensions = None, ""
         if settings.pruning.compare_factors:
             dimensions, no_dimensions = study_dimensions(
-                chosen, parts, seed, checkpoints, progress, settings.study.factors, settings.model.device
+                chosen, parts, settings.study, checkpoints, progress, device=settings.model.device
             )
-    scales: list[ScaleStudy] = []
-    for name, item_ids in parts.items():
-        part = chosen.select_items(item_ids).answered()
-        folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
-        found = study_scale(
-            name, part, items, settings, provenance, folder, progress, norm_columns, everybody, fit, categories
-        )
-        if found.scale is not None and found.abilities is not None:
-            analysis = analyse_items(part, found.scale, found.abilities, data.answers, items, settings.grading)
-            found = replace(found, analysis=analysis)
-        scales.append(found)
+    scales = study_scales(parts, chosen, data, shared, checkpoints)
     bank = bank_of(scales, items, settings)
-    respondent_scores = systems = forms = None
-    if bank is not None:
-        if settings.forms is not None and not control:
-            progress("choosing the items of the forms")
-            forms = study_forms(bank, settings)
-        progress("scoring")
-        with threads_for(n_cells):
-            scoring = settings.score.scoring(seed=seed)
-            respondent_scores = score_responses(bank, chosen, scoring, unknown_items="ignore")
-            systems = score_systems(bank, settings, systems_read)
     fits = {scale.name: scale.fitted for scale in scales if scale.scale is not None and scale.fitted is not None}
-    by_ability = () if control else exclusions_by_ability(of_some, some, fits)
-    effect = None
-    if by_ability or (settings.study.screening_effect and not control):
-        progress("what screening changes")
-        with threads_for(n_cells):
-            effect = screening_effect(of_some, some, items, parts, settings.model, answers=data.answers, seed=seed)
     study = Study(
         settings=settings,
         items=items,
         screening=of_some,
-        screening_effect=effect,
-        exclusions_by_ability=by_ability,
-        agreement=overall,
-        agreement_by_label=by_label,
+        exclusions_by_ability=() if control else exclusions_by_ability(of_some, some, fits),
+        agreement=agreement,
+        agreement_by_label=agreement_by_label,
         scales=tuple(scales),
         bank=bank,
-        respondent_scores=respondent_scores,
-        system_scores=None if systems is None else systems.scores,
-        provenance=provenance,
-        seconds=time.perf_counter() - began,
+        provenance=shared.provenance,
         dimensions=dimensions,
         no_dimensions=no_dimensions,
-        system_explanation=None if systems is None else systems.explanation,
-        group_percentiles=None if systems is None else systems.group_percentiles,
-        forms=forms,
         sample=StudySample(drawn, screened.outcomes) if pruned_on_some else None,
     )
-    return study, kept
+    if bank is not None:
+        progress("scoring")
+        study = scored(study, bank, chosen, systems_read, forms=not control)
+    if study.exclusions_by_ability or (settings.study.screening_effect and not control):
+        progress("what screening changes")
+        with threads_for(chosen.n_respondents * max(chosen.n_items, settings.model.n_nodes)):
+            study = replace(
+                study,
+                screening_effect=screening_effect(
+                    of_some, some, items, parts, settings.model, answers=data.answers, seed=settings.study.seed
+                ),
+            )
+    return replace(study, seconds=time.perf_counter() - began), kept
+
+
+def study_scales(
+    parts: Mapping[str, Sequence[str]],
+    responses: ResponseMatrix,
+    data: StudyData,
+    shared: AllScales,
+    folder: Path | None,
+) -> list[ScaleStudy]:
+    """One scale after the other, with an analysis of the items of each that has a model."""
+    scales: list[ScaleStudy] = []
+    for number, (name, item_ids) in enumerate(parts.items(), start=1):
+        part = responses.select_items(item_ids).answered()
+        found = study_scale(name, part, shared, None if folder is None else folder / f"scale_{number}")
+        if found.scale is not None and found.abilities is not None:
+            analysis = analyse_items(
+                part, found.scale, found.abilities, data.answers, data.items, shared.settings.grading
+            )
+            found = replace(found, analysis=analysis)
+        scales.append(found)
+    return scales
+
+
+def responses_of(data: StudyData, screened: Screened) -> tuple[Responses, Categories | None]:
+    """The responses of those whom screening kept, and of items in categories those that they used."""
+    kept = data.responses.select_respondents(screened.kept)
+    if data.categories is None:
+        return kept, None
+    chosen = kept.to_matrix()
+    left = categories_left(chosen, data.categories)
+    return in_categories_of(chosen, data.categories, left), left
+
+
+def settings_for(
+    responses: ResponseMatrix, settings: StudyFile, categories: Categories | None, *, control: bool
+) -> StudyFile:
+    """The settings as they are for these responses: the prior of grades, and what missing responses rule out."""
+    if settings.grades is not None:
+        settings = with_prior_of_grades(settings, responses)
+    alike = categories is not None or responses.trials is None
+    if not (alike and responses.observed.all()):
+        settings = replace(settings, pruning=settings.pruning.by_bootstrap())
+    if control:
+        settings = replace(settings, pruning=replace(settings.pruning, compare_factors=False))
+    return settings
+
+
+def scored(study: Study, bank: ItemBank, responses: ResponseMatrix, systems: SystemsRead, *, forms: bool) -> Study:
+    """The study with the scores of its respondents and systems, and its short forms."""
+    settings = study.settings
+    with threads_for(responses.n_respondents * max(responses.n_items, settings.model.n_nodes)):
+        found = score_systems(bank, settings, systems)
+        study = replace(
+            study,
+            forms=study_forms(bank, settings) if forms and settings.forms is not None else None,
+            respondent_scores=score_responses(
+                bank, responses, settings.score.scoring(seed=settings.study.seed), unknown_items="ignore"
+            ),
+        )
+    if found is None:
+        return study
+    return replace(
+        study,
+        system_scores=found.scores,
+        system_explanation=found.explanation,
+        group_percentiles=found.group_percentiles,
+    )
 
 
 def bank_of(scales: Sequence[ScaleStudy], items: ItemTable, settings: StudyFile) -> ItemBank | None:
@@ -331,10 +361,10 @@ def bank_of(scales: Sequence[ScaleStudy], items: ItemTable, settings: StudyFile)
 def study_dimensions(
     responses: ResponseMatrix,
     parts: dict[str, tuple[str, ...]],
-    seed: int,
-    checkpoint_folder: Path | None,
+    study: StudySettings,
+    folder: Path | None,
     progress: Callable[[str], None],
-    factors: int = 0,
+    *,
     device: Device = "auto",
 ) -> tuple[Dimensions | None, str]:
     """Number of abilities of all items together, with models of up to so many factors; or None and why not."""
@@ -345,7 +375,8 @@ def study_dimensions(
     if why_not:
         progress(f"number of abilities: not counted, since {why_not}")
         return None, why_not
-    checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(data, labels, seed, factors, software_versions()))
+    seed, factors = study.seed, study.factors
+    checkpoint = Checkpoint(folder, checkpoint_key(data, labels, seed, factors, software_versions()))
     return checkpoint.once(
         "dimensions", Dimensions,
         lambda: find_dimensions(data, labels, max_factors=factors, seed=seed, device=device, progress=progress),

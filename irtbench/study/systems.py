@@ -31,6 +31,9 @@ from irtbench.study.study_data import read_system_table
 
 log = logging.getLogger(__name__)
 
+#: Each file of systems, with their responses, or of grades a row a system and a column an item.
+SystemsRead = list[tuple[Path, ResponseMatrix | pd.DataFrame]]
+
 
 @dataclass(frozen=True, eq=False)
 class SystemScores:
@@ -44,7 +47,7 @@ class SystemScores:
     group_percentiles: pd.DataFrame | None
 
 
-def read_systems(settings: StudyFile, items: ItemTable) -> list[tuple[Path, ResponseMatrix | pd.DataFrame]]:
+def read_systems(settings: StudyFile, items: ItemTable) -> SystemsRead:
     """Read and grade the systems that the study file names; grades are a row a system and a column an item."""
     return [(path, _graded(path, settings, items)) for path in settings.score.systems]
 
@@ -63,9 +66,7 @@ def _graded(path: Path, settings: StudyFile, items: ItemTable) -> ResponseMatrix
         raise InputError(f"file {path}: {error}") from None
 
 
-def score_systems(
-    bank: ItemBank, settings: StudyFile, systems: Sequence[tuple[Path, ResponseMatrix | pd.DataFrame]]
-) -> SystemScores | None:
+def score_systems(bank: ItemBank, settings: StudyFile, systems: SystemsRead) -> SystemScores | None:
     """Scores of the systems, and what they rest on; None without any on the items kept."""
     scoring, groups = settings.score.scoring(seed=settings.study.seed), settings.score.norm_columns
     kept = {item for scale in bank.scales for item in scale.items.item_ids}

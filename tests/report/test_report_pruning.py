@@ -10,7 +10,7 @@ import pytest
 from study_parts import table_of
 
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, Exclusion, PruneRules
-from irtbench.config import read_study
+from irtbench.config import StudySettings, read_study
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
@@ -179,14 +179,14 @@ def small(*, two_booklets: bool = False) -> ResponseMatrix:
 
 @pytest.mark.slow
 def test_abilities_are_counted_for_any_number_of_scales_or_it_is_said_why_not() -> None:
-    ids = small().item_ids
-    one, none_said = study_dimensions(small(), {"all": ids}, 0, None, print, 3)
+    ids, wanted = small().item_ids, StudySettings(factors=3)
+    one, none_said = study_dimensions(small(), {"all": ids}, wanted, None, print)
     assert (one.analysis.n_abilities, one.rotated, none_said) == (1, None, "")
-    four, _ = study_dimensions(small(), {str(k): ids[2 * k : 2 * k + 2] for k in range(4)}, 0, None, print, 3)
+    four, _ = study_dimensions(small(), {str(k): ids[2 * k : 2 * k + 2] for k in range(4)}, wanted, None, print)
     assert four.rotated is None  # more scales than factors
     assert four.models is not None
     for responses, why in (
         (small(two_booklets=True), "some two items were answered by nobody together"),
         (small().select_respondents(np.arange(200) < 5), "5 respondents and 8 items are too few"),
     ):
-        assert study_dimensions(responses, {"all": ids}, 0, None, print, 3) == (None, why)
+        assert study_dimensions(responses, {"all": ids}, wanted, None, print) == (None, why)
