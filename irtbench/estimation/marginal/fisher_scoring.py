@@ -41,7 +41,7 @@ from irtbench.estimation.status import Status, Stop
 from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
 from irtbench.models.pyro_model.sites import without_independent
 
-FAR = 0.3  # standard errors from the mode that passes may be rough
+FAR = 0.05  # standard errors from the mode that passes may be rough
 FINEST_FLOAT32 = 1e-3  # standard errors; in float32 the gradient is hardly known better
 SLOPE_BOUND = 30.0  # |a| beyond this means that the likelihood has no maximum in it
 NEAREST_BOUND = 1e-3  # c closer to 1 than this, or to 0 where a prior keeps it off, has run away

@@ -33,8 +33,8 @@ SORTED = 8192  # respondents who are sorted by ability
 NOBODY = 1e-14  # share of a batch's respondents at a node, below which it is left out
 AT_NODES = 2**27  # respondents x pairs of parameters up to which sums at every node are quicker
 FEW_PRODUCTS = 2**26  # respondents x pairs of parameters up to which there is time for double precision throughout
-LEFT_OUT, NOTHING = 2e-7, 1e-10  # share of an item's information that may be left out of many, and of few
-ROUGH = 1e-2  # the same share of which single precision is enough
+LEFT_OUT, NOTHING = 5e-7, 1e-10  # share of an item's information that may be left out of many, and of few
+ROUGH = 0.05  # the same share of which single precision is enough
 ROUNDING = 1e-20  # square of what is nothing but rounding
 RIDGE = 1e-13  # relative
 FURTHEST = 2.0  # posterior standard deviations between the abilities of a batch
@@ -266,12 +266,15 @@ def score_covariances(
                 at_nodes[there[:, None], there] += rest.T @ rest
                 orthonormal = orthonormal[:1]
             levels, given = levels.flatten(2), correct.index_select(1, column.flatten()).view(-1, *column.shape)
+            squares = torch.zeros_like(found)
             for k, weighted in enumerate(orthonormal):
                 if k == 1 and alike:
                     levels, given = levels[:1], given[:, :0]
                 if left[k] <= rough and levels.dtype == torch.float64:
                     levels, given = levels.float(), given.float()
                     observed = None if observed is None else observed.float()
+                    found += squares
+                    squares = torch.zeros_like(squares, dtype=torch.float32)
                 first, *later = (weighted.to(levels) @ of_level for of_level in levels)
                 each = first.view(-1, width, n_items)
                 if observed is not None:
@@ -279,9 +282,10 @@ def score_covariances(
                 for of_level, number in zip(later, given.unbind(1), strict=True):
                     each.addcmul_(of_level.view_as(each), number[:, None])
                 if own:
-                    found += each.permute(2, 1, 0) @ each.permute(2, 0, 1)
+                    squares += each.permute(2, 1, 0) @ each.permute(2, 0, 1)
                 else:
-                    add_squares(found, each.flatten(1), n_items)
+                    add_squares(squares, each.flatten(1), n_items)
+            found += squares
         if own:
             found += torch.einsum("qaj,qp,pbj->jab", added[0], at_nodes, added[0])
         else:
@@ -299,7 +303,7 @@ def add_squares(found: Tensor, values: Tensor, at_once: int) -> None:
     """Add values' values, but for blocks above the diagonal, of so many rows."""
     for first in range(0, len(found), at_once):
         last = first + at_once
-        found[first:last, :last] += values[:, first:last].T @ values[:, :last]
+        found[first:last, :last].addmm_(values[:, first:last].T, values[:, :last])
 
 
 def n_products(problem: Problem) -> int:

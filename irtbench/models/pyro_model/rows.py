@@ -232,12 +232,8 @@ def span_ends(n_respondents: int, n: int) -> list[tuple[int, int]]:
 def in_columns(rows: Tensor, categories: tuple[Tensor, Tensor]) -> Tensor:
     """Whether the response to a column's item was its category, shape (n_rows, n_columns)."""
     item, category = categories
-    n_items = rows.shape[1]
-    later = len(item) // n_items
-    same = later * n_items == len(item) and torch.equal(category, category[:later].repeat(n_items))
-    if same and torch.equal(item, torch.arange(n_items, device=item.device).repeat_interleave(later)):
-        return (rows[:, :, None] == category[:later].to(rows.dtype)).flatten(1)
-    return rows.index_select(1, item) == category.to(rows.dtype)
+    by_item = rows.T.contiguous()  # whose rows are copied whole
+    return (by_item.index_select(0, item) == category.to(rows.dtype)[:, None]).T
 
 
 def unpacked(
