@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from irtbench.building.prune_rules import Exclusion
+from irtbench import Exclusion, InputError, ScoringSettings
 from irtbench.config import PRESETS, read_study
-from irtbench.data.input_error import InputError
 from irtbench.models.priors import GuessingPrior
-from irtbench.scoring.scores import ScoringSettings
 
 SHIPPED = Path(__file__).resolve().parents[1] / "configs"
 

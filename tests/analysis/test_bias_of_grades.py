@@ -4,16 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.analysis.bias_by_score import score_regression
+from irtbench import CategoryParameters, InputError, ItemModel, ItemParameters, fit_categories, score_regression
 from irtbench.analysis.item_bias import comparable_in_categories, item_bias
-from irtbench.data.input_error import InputError
 from irtbench.diagnostics.logistic_regression import logistic_regression, ordinal_regression, score_statistic
-from irtbench.estimation.fit_categories import fit_categories
-from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_models.graded import Graded
-from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_models.partial_credit import PartialCredit
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 
 MODELS = {"grm": Graded(), "gpcm": PartialCredit()}
@@ -140,18 +135,6 @@ def test_of_few_responses_the_score_statistic_keeps_its_level_where_the_likeliho
         rejected += [score_statistic(columns, counts, 1e-4, same) > 5.991, ratio > 5.991]
     assert rejected[0] / 1500 < 0.065  # of a level of .05 the standard error is .0056
     assert rejected[1] / 1500 > 0.075
-
-
-@pytest.mark.slow
-def test_by_score_a_shift_is_found_and_clean_items_seldom() -> None:
-    flagged = []
-    for seed in range(6):
-        scores, focal = two_groups(10 + seed, MODELS["gpcm"], shift=0.5)
-        found = score_regression(scores, np.where(focal, "f", "r"), in_categories=True, difference="uniform")
-        assert found.p[0] < 1e-3
-        assert found.r2_change[0] > found.r2_change[1:].max()
-        flagged += (found.p[1:] < 0.05).tolist()
-    assert np.mean(flagged) < 0.25  # a score is not ability where slopes differ
 
 
 @pytest.mark.slow

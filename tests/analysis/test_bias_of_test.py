@@ -8,14 +8,10 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from irtbench import InputError, ItemParameters, ResponseMatrix, icc, simulate_responses
 from irtbench.analysis.bias_of_test import DifferentialTestFunctioning, differential_test_functioning
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.multiple_groups import GroupedModel, fit_groups
-from irtbench.models.curves import icc
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_population
-from irtbench.models.simulation import simulate_responses
 
 
 def fitted(
@@ -73,19 +69,6 @@ def test_over_the_group_it_is_the_integral_over_its_density() -> None:
         return float(difference * norm.pdf(theta, grouped.mean[1], grouped.sd[1]))
 
     assert found.signed[0, 0] == pytest.approx(quad(weighted, -9, 9, epsabs=1e-10)[0], abs=1e-6)
-
-
-def test_the_covariance_of_free_items_is_that_of_the_items_of_each_group() -> None:
-    grouped, _, _ = fitted({3: 0.8, 6: 0.5}, seed=1)
-    joint = grouped.free_covariance
-    assert joint.shape == (2, 5, 2, 5)
-    for k, item in enumerate(grouped.free_items):
-        own = joint[k, :, k, :]
-        # (a, a_1, d_1, d, c): the focal slope is a + a_1, its intercept d + d_1
-        to_focal = np.array([[1.0, 1, 0, 0, 0], [0, 0, 1, 1, 0]])
-        focal = grouped.items[1].select([item]).covariance
-        np.testing.assert_allclose(to_focal @ own @ to_focal.T, focal[0, :2, :2], rtol=1e-8)
-    assert np.abs(joint[0, :, 1, :4]).max() > 0  # items share the error of the common scale
 
 
 @pytest.mark.slow

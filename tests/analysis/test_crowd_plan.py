@@ -4,17 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_many, fit_model, simulate_responses
 from irtbench.analysis.crowd_plan import attention_checks, plan_crowd
 from irtbench.analysis.design_information import ability_precision, design_information, typical_items
 from irtbench.analysis.plan_settings import PlanSettings
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.many_scales.fit_many import fit_many
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.item_error import abilities_of
 
 
@@ -109,19 +103,6 @@ def test_more_items_than_can_be_inverted_are_thinned() -> None:
     # as many answers an item: the same standard errors
     assert few.n_by_item == many.n_by_item == 300
     assert many.summary()["se_difficulty_median"] == pytest.approx(few.summary()["se_difficulty_median"], rel=0.05)
-
-
-@pytest.mark.parametrize(("guess", "slip"), [(1 / 3, 0.015), (0.5, 0.05), (0.25, 0.0)])
-def test_attention_checks_are_the_fewest_that_tell(guess: float, slip: float) -> None:
-    found = attention_checks(guess=guess, slip=slip)
-    n, right = found.n_checks, found.fewest_right
-    assert found.guesser_passes == pytest.approx(binom.sf(right - 1, n, guess))
-    assert found.reader_fails == pytest.approx(binom.cdf(right - 1, n, 1 - slip))
-    assert max(found.guesser_passes, found.reader_fails) <= 0.05
-    for m in range(1, n):
-        assert not any(
-            binom.sf(r - 1, m, guess) <= 0.05 and binom.cdf(r - 1, m, 1 - slip) <= 0.05 for r in range(1, m + 1)
-        )
 
 
 def test_wishes_out_of_reach_say_what_can_be_had() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, icc, simulate_responses
 from irtbench.analysis.dependence_bootstrap import (
     bootstrap_p,
     little_to_find,
@@ -12,17 +13,9 @@ from irtbench.analysis.dependence_bootstrap import (
     simulate_like,
     with_bootstrap,
 )
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
 from irtbench.diagnostics.posterior_scores import Residuals
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.many_scales.fit_many import fit_many
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.curves import icc
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
-from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import ability_posterior
 
 FAST = FitSettings(standard_errors=False, tolerance=1e-3)
@@ -70,20 +63,6 @@ def test_level_with_and_without_missing_responses(missing: float) -> None:
     assert sum((pairs.p_bootstrap_adjusted <= 0.05).any() for pairs in found) <= 2  # type: ignore[misc]
 
 
-@pytest.mark.slow
-def test_a_twin_among_missing_responses_is_found() -> None:
-    responses = clean(3, n_items=12, n_respondents=1500, missing=0.3)
-    values = responses.values.copy()
-    copied = np.random.default_rng(1).random(1500) < 0.5
-    values[copied, 7] = np.where(np.isnan(values[copied, 7]), np.nan, values[copied, 2])
-    pairs = bootstrapped(ResponseMatrix(values, responses.respondent_ids, responses.item_ids))
-    flagged = [
-        (a, b) for a, b, p in zip(pairs.item_1, pairs.item_2, pairs.p_bootstrap_adjusted, strict=True) if p < 0.05
-    ]
-    assert flagged == [("item3", "item8")]
-    assert {"p_bootstrap", "p_bootstrap_adjusted"} < set(pairs.table())
-
-
 def test_samples_come_from_the_posteriors_and_are_missing_where_the_data_are() -> None:
     responses = clean(5, n_items=4, missing=0.4)
     items = ItemParameters.from_difficulty([1.0, 1.5, 2.0, 0.5], [-1.0, 0.0, 1.0, 0.5])
@@ -96,13 +75,6 @@ def test_samples_come_from_the_posteriors_and_are_missing_where_the_data_are() -
     p = posterior.mass @ icc(posterior.nodes, items)
     expected = np.where(responses.observed, p, 0).sum(axis=0) / responses.observed.sum(axis=0)
     np.testing.assert_allclose(share, expected, atol=0.012)  # 4 standard errors
-
-
-@pytest.mark.slow
-def test_one_seed_gives_one_answer() -> None:
-    responses = clean(6, n_items=6)
-    first, second = bootstrapped(responses, seed=4), bootstrapped(responses, seed=4)
-    assert first.p_bootstrap.tolist() == second.p_bootstrap.tolist()
 
 
 def test_refits_that_fail_are_counted() -> None:
@@ -122,14 +94,6 @@ def test_refits_that_fail_are_counted() -> None:
         with_bootstrap(found, responses, items, lambda sample: None, rng=np.random.default_rng(0), n_samples=20)
     with pytest.raises(InputError, match="at least 19 samples but got 5"):
         with_bootstrap(found, responses, items, refit, rng=np.random.default_rng(0), n_samples=5)
-
-
-def test_q3_less_its_mean_is_centred_on_zero() -> None:
-    responses = clean(8, n_items=6)
-    items = refit(responses)
-    pairs = local_dependence(responses, items, theta=np.random.default_rng(0).normal(size=500))
-    np.testing.assert_allclose(pairs.q3_centred, pairs.q3 - pairs.q3.mean())
-    assert np.isnan(local_dependence(responses, items).q3_centred).all()
 
 
 @pytest.mark.slow
@@ -190,17 +154,3 @@ def test_samples_refitted_together_are_the_same_samples() -> None:
     for one, many in ((None, None), (refit, refit_many)):
         with pytest.raises(InputError, match="expected either refit or refit_many"):
             with_bootstrap(found, responses, items, one, refit_many=many, rng=np.random.default_rng(0))
-
-
-def test_fit_many_refits_samples_as_fit_model_does() -> None:
-    responses = clean(4, n_items=6)
-    items = refit(responses)
-    rng = np.random.default_rng(0)
-    fitted = Residuals.of_items(responses, items, normal_grid())
-    samples = [simulate_like(responses, fitted, rng) for _ in range(8)]
-    exact = FitSettings(standard_errors=False, tolerance=1e-7)
-    for sample, together in zip(samples, fit_many(samples, exact, start=items).fits, strict=True):
-        alone = fit_model(sample, exact)
-        assert together.converged == alone.converged
-        if alone.converged:
-            np.testing.assert_allclose(together.items.discrimination, alone.items.discrimination, atol=1e-6)

@@ -10,13 +10,10 @@ from numpy.typing import NDArray
 
 from builders.pretended_device import assert_same_if_pretended, assert_same_on_a_gpu
 from builders.simulated import drawn
-from irtbench.analysis.effect_of_testlets import effect_of_testlets
+from irtbench import ItemFeatures, effect_of_testlets, fit_bifactor, linear_logistic_test
 from irtbench.analysis.explained_responses import Kind, fit_explanatory_items
 from irtbench.analysis.guessing import guessing_test
 from irtbench.analysis.item_bias import Method, item_bias
-from irtbench.analysis.linear_logistic_test import linear_logistic_test
-from irtbench.data.items import ItemFeatures
-from irtbench.estimation.bifactor import fit_bifactor
 from irtbench.estimation.settings import Device
 
 Numbers = dict[str, NDArray[np.float64]]

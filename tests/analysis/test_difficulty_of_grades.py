@@ -7,14 +7,9 @@ import pandas as pd
 import pytest
 
 from builders.command_line import run
-from irtbench.analysis.explained_difficulty import explain_difficulty
-from irtbench.data.items import ItemFeatures
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fit_categories import fit_categories
+from irtbench import ItemFeatures, ItemParameters, ResponseMatrix, explain_difficulty, fit_categories, fit_model
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_models.partial_credit import PartialCredit
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 
 

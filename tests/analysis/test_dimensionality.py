@@ -10,17 +10,14 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
 from statsmodels.multivariate.factor_rotation import rotate_factors
 
+from irtbench import InputError, ResponseMatrix, fit_factors
 from irtbench.analysis.parallel_analysis import parallel_analysis, shuffled
 from irtbench.analysis.rotation import rotate_to_labels
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.correlation import (
-    nearest_positive_definite,
     orthant,
     tetrachoric,
     tetrachoric_of_tables,
 )
-from irtbench.estimation.factors import fit_factors
 
 
 def matrix(values: np.ndarray) -> ResponseMatrix:
@@ -63,42 +60,11 @@ def test_tables_of_known_correlation_give_it_back() -> None:
     np.testing.assert_allclose(tetrachoric_of_tables(1e4 * np.array(cells).T), wanted, atol=1e-6)
 
 
-def test_signs_and_empty_cells() -> None:
-    # margins of one half: r = sin(2 pi (p11 - 1/4)); a table without concordant cells is turned by the sign
-    cells = np.array([[30, 10, 0.0], [20, 40, 25], [20, 40, 25], [30, 10, 50]])
-    r = tetrachoric_of_tables(cells)
-    np.testing.assert_allclose(r[:2], np.sin(2 * np.pi * (np.array([0.3, 0.1]) - 0.25)), atol=1e-9)
-    assert -0.9 < r[2] < -0.5  # with half a respondent in the empty cell, not -1
-    filled = tetrachoric_of_tables(np.array([[0.5], [25], [25], [50]]))
-    assert r[2] == pytest.approx(filled[0])
-
-
 def test_correlations_of_normals_are_recovered_with_missing_responses() -> None:
     truth = np.full((5, 5), 0.4) + 0.6 * np.eye(5)
     found = tetrachoric(of_normals(truth, n=8000, seed=1, missing=0.3))
     np.testing.assert_allclose(found.correlations, truth, atol=0.09)  # 4 standard errors of about .022
     assert found.note == ""
-
-
-def test_a_matrix_that_is_no_correlation_matrix_is_mended_and_said() -> None:
-    # a and b agree, b and c agree, a and c disagree: no three normal variables do that
-    broken = np.array([[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]])
-    mended, n_negative, moved = nearest_positive_definite(broken)
-    assert n_negative == 1
-    assert np.linalg.eigvalsh(mended).min() > 0
-    assert np.diagonal(mended).tolist() == [1, 1, 1]
-    assert moved == np.abs(mended - broken).max() > 0.3
-    sound = np.array([[1, 0.5], [0.5, 1]])
-    assert nearest_positive_definite(sound)[0] is sound
-
-
-def test_a_note_says_what_was_done() -> None:
-    rng = np.random.default_rng(0)
-    found = tetrachoric(matrix((rng.random((12, 20)) < 0.5).astype(float)))
-    assert found.n_negative > 0
-    assert "eigenvalues were not positive and were raised" in found.note
-    assert np.linalg.eigvalsh(found.correlations).min() > 0
-    assert found.eigenvalues.sum() == pytest.approx(20)
 
 
 @pytest.mark.parametrize("n_labels", [1, 2, 3])
@@ -126,38 +92,6 @@ def test_shuffling_keeps_what_each_item_has_and_where_it_is_missing() -> None:
     assert (mixed.observed == responses.observed).all()
     assert mixed.proportion_correct().tolist() == responses.proportion_correct().tolist()
     assert not np.array_equal(np.nan_to_num(mixed.values), np.nan_to_num(responses.values))
-
-
-def test_one_seed_gives_one_answer() -> None:
-    responses = one_factor_a_label(1, 6, n=200, seed=0)
-    first, second = (parallel_analysis(responses, rng=np.random.default_rng(9), n_samples=3) for _ in range(2))
-    assert first.chance_limit.tolist() == second.chance_limit.tolist()
-
-
-def test_rotation_finds_the_pattern_behind_mixed_up_factors() -> None:
-    rng = np.random.default_rng(1)
-    labels = ["a"] * 4 + ["b"] * 4 + ["c"] * 4
-    truth = np.array([[label == name for name in "abc"] for label in labels]) * rng.uniform(0.5, 0.8, (12, 1))
-    for seed in range(5):  # a rotation with reflections and swapped axes
-        turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))[0]
-        rotated = rotate_to_labels(truth @ turn, [f"i{j}" for j in range(12)], labels)
-        np.testing.assert_allclose(rotated.loadings, truth, atol=1e-3)
-        np.testing.assert_allclose(rotated.correlations, np.eye(3), atol=1e-2)
-        assert rotated.follows.all()
-
-
-def test_rotation_lets_abilities_correlate() -> None:
-    labels = ["a"] * 5 + ["b"] * 5
-    pattern = np.array([[label == name for name in "ab"] for label in labels]) * 0.7
-    correlated = np.linalg.cholesky(np.array([[1, 0.5], [0.5, 1]]))
-    rotated = rotate_to_labels(pattern @ correlated, [str(j) for j in range(10)], labels)
-    # the reproduced correlations of the items are the same, and the factors correlate
-    np.testing.assert_allclose(
-        rotated.loadings @ rotated.correlations @ rotated.loadings.T, (pattern @ correlated) @ (pattern @ correlated).T,
-        atol=1e-8,
-    )  # fmt: skip
-    assert rotated.correlations[0, 1] == pytest.approx(0.5, abs=0.05)
-    assert rotated.by_label()["share_following"].tolist() == [1, 1]
 
 
 def test_an_item_on_the_wrong_factor_does_not_follow() -> None:

@@ -7,12 +7,8 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
+from irtbench import InputError, ItemFeatures, ItemParameters, fit_model, simulate_responses
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty, explain_difficulty
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemFeatures
-from irtbench.estimation.fit import fit_model
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 N_NEW = 20
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from irtbench.analysis.explained_difficulty import explain_difficulty
+from irtbench import InputError, ItemFeatures, ItemParameters, ResponseMatrix, explain_difficulty, fit_model
 from irtbench.analysis.explained_responses import (
     ExplanatoryFit,
     Kind,
@@ -17,12 +17,7 @@ from irtbench.analysis.explained_responses import (
     without_prior,
 )
 from irtbench.analysis.meta_regression import Estimates, meta_regression
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemFeatures
-from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import fit_model
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import STANDARD_NORMAL
 
@@ -174,19 +169,6 @@ def test_intervals_cover_with_few_uneven_answers() -> None:
     assert np.mean(r2) == pytest.approx(0.76, abs=0.08)
     # standard errors: effects .045, s and R2 .063, items .03 (of 24 sets .89 are covered)
     assert (covered / n_sets > [0.83, 0.75, 0.75, 0.82]).all()
-
-
-@pytest.mark.slow
-def test_features_that_say_nothing_explain_nothing() -> None:
-    rng, lower, crossed = np.random.default_rng(8), [], []
-    for seed in range(3):
-        data, features, _ = study(150, 50, seed=seed, missing=0.7)
-        noise = ItemFeatures(features.item_ids, ("u", "v"), rng.normal(size=(50, 2)))
-        found = explain_responses(data, noise, model="rasch", rng=np.random.default_rng(1))
-        lower.append(found.r2_lower)
-        crossed.append(found.r2_cross_validated)
-    assert np.mean(np.array(lower) < 1e-3) >= 2 / 3
-    assert np.median(crossed) < 0.02
 
 
 def test_items_answered_alike_by_all_and_with_trials_are_items_like_others() -> None:

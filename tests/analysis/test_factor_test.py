@@ -5,13 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from irtbench import InputError, ItemParameters, ResponseMatrix, likelihood_ratio, simulate_responses
 from irtbench.analysis.factor_test import draw_sample, one_more_factor
-from irtbench.analysis.model_comparison import likelihood_ratio
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import FactorModel, fit_factors
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 
 def one_ability(n: int, n_items: int, *, seed: int) -> ResponseMatrix:
@@ -62,13 +58,6 @@ def test_with_one_ability_it_stops_after_five_samples_that_exceed() -> None:
     stopped = [test for test in found if test.n_samples < 19]
     assert stopped
     assert all(test.p == 5 / test.n_samples for test in stopped)
-
-
-def test_a_seed_gives_the_same_p_again() -> None:
-    responses = one_ability(200, 6, seed=4)
-    fitted = models(responses)
-    first, again = (one_more_factor(responses, *fitted, n_samples=3, seed=3) for _ in range(2))
-    assert first == again
 
 
 def test_samples_are_of_the_model_and_miss_what_the_responses_miss() -> None:

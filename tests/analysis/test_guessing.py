@@ -6,10 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from irtbench import ItemParameters, ResponseMatrix, simulate_responses
 from irtbench.analysis.guessing import guessing_test
-from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 
 def test_guessing_is_found_in_the_items_that_have_it() -> None:

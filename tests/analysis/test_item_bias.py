@@ -5,20 +5,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from builders.simulated import rearranged
+from irtbench import InputError, ItemParameters, ResponseMatrix, simulate_responses
 from irtbench.analysis.item_bias import comparable_items, item_bias
-from irtbench.analysis.linked_groups import LinkedGroups, link
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.logistic_regression import logistic_regression
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 METHODS = ("likelihood_ratio", "logistic")
 slowly_by_likelihood = pytest.mark.parametrize(
@@ -71,19 +62,6 @@ def test_a_planted_shift_is_found_with_its_size(method: str) -> None:
     np.testing.assert_allclose(found.p, chi2.sf(found.x2, 2), atol=1e-12)  # a slope and an intercept are freed
 
 
-@pytest.mark.slow
-def test_delta_is_2_35_times_the_shift_in_logits() -> None:
-    # Rasch-like items of slope 1: a shift of .8 in difficulty is .8 logits, delta = -2.35 * .8 = -1.88
-    rng = np.random.default_rng(5)
-    items = ItemParameters.from_difficulty(np.ones(20), rng.normal(0, 0.8, 20))
-    harder = ItemParameters.from_difficulty(np.ones(20), items.difficulty + np.eye(20)[4] * 0.8)
-    values = np.vstack([simulate_responses(rng.normal(size=4000), part, rng=rng).values for part in (items, harder)])
-    responses = ResponseMatrix(values, tuple(map(str, range(8000))), items.item_ids)
-    delta = item_bias(responses, np.arange(8000) >= 4000).delta
-    assert delta[4] == pytest.approx(-1.88, abs=0.3)  # its standard error is about .13
-    assert np.abs(np.delete(delta, 4)).max() < 0.5
-
-
 @slowly_by_likelihood
 def test_crossing_curves_are_found_though_delta_is_small(method: str) -> None:
     responses, focal = two_groups(seed=3, n=(2000, 2000), mean=0.0, slope_ratio={5: 0.35})
@@ -122,18 +100,6 @@ def test_matching_without_regard_to_ability_would_be_wrong() -> None:
 
 
 @pytest.mark.slow
-def test_purified_anchors_keep_many_biased_items_from_making_others_look_biased() -> None:
-    # a quarter of the items is harder for the focal group: with all items as anchors the others look easier for it
-    biased = {0: 0.8, 1: 0.8, 2: 0.8, 3: 0.8}
-    responses, focal = two_groups(seed=8, n=(1500, 1500), shift=biased)
-    found = item_bias(responses, focal)
-    assert found.rounds > 1
-    assert not found.anchor[:4].any()
-    assert np.mean(found.p[4:] < 0.05) <= 2 / 12
-    assert found.focal_mean == pytest.approx(-0.7, abs=0.1)
-
-
-@pytest.mark.slow
 def test_machines_against_people_with_missing_responses() -> None:
     responses, focal = two_groups(seed=11, n=(1000, 60), mean=1.2, sd=0.7, shift={6: 2.5}, missing=0.3)
     found = item_bias(responses, focal)
@@ -155,41 +121,6 @@ def test_an_item_the_whole_focal_group_gets_right_is_finite(method: str) -> None
     assert found.delta[3] > 1.5
 
 
-def test_the_studied_item_is_at_a_maximum_and_all_others_are_held() -> None:
-    responses, focal = two_groups(seed=7, n=(300, 200), n_items=6)
-    linked = link(responses, focal, freed=np.zeros(6, dtype=bool), settings=FitSettings())
-    common = linked.others_fixed(2, slope=False, intercept=False)
-    # with all its items common, the fit of all is the largest likelihood of this item too
-    assert common.log_posterior == pytest.approx(linked.mode.log_posterior, abs=1e-6)
-    assert linked.refitted(2, slope=False, intercept=False).log_posterior == pytest.approx(common.log_posterior)
-    uniform, either = (linked.others_fixed(2, slope=slope, intercept=True, start=common) for slope in (False, True))
-    assert either.log_posterior >= uniform.log_posterior - 1e-5 >= common.log_posterior - 2e-5
-    # by nothing but what is kept of each group: the other items' likelihoods, and this one's curve and the population
-    # the columns are (a_1, d_1, c_1, a, d, c), those of the population's mean and log standard deviation below a and d
-    for found, free in ((uniform, (3, 1, 4)), (either, (3, 0, 1, 4))):
-        at = found.items.matrix.clone()
-        assert height(linked, 2, at) == pytest.approx(found.log_posterior, abs=1e-6)
-        for row, column in [(0, k) for k in free] + [(1, 3), (1, 4)]:
-            for step in (-0.02, 0.02):
-                moved = at.clone()
-                moved[row, column] += step
-                assert height(linked, 2, moved) < found.log_posterior
-
-
-def height(linked: LinkedGroups, item: int, at: torch.Tensor) -> float:
-    """Log-likelihood of both groups with the item, and the focal population below it, elsewhere."""
-    total = 0.0
-    for group, part in enumerate(linked.groups):
-        slope, intercept = at[0, 3] + group * at[0, 0], at[0, 4] + group * at[0, 1]
-        mean, deviation = group * at[1, 3], (group * at[1, 4]).exp()
-        log_weights = torch.log_softmax(-0.5 * ((linked.theta - mean) / deviation) ** 2, dim=0)
-        z = slope * linked.theta + intercept
-        own = torch.where(part.rows.right[:, item, None] == 1, z, -z)
-        joint = part.without(item, [item]) + torch.nn.functional.logsigmoid(own) + log_weights
-        total += float(torch.logsumexp(joint, dim=1).sum())
-    return total
-
-
 def test_an_item_that_one_group_gets_right_and_the_other_wrong_says_nothing_of_the_scale() -> None:
     responses, focal = two_groups(seed=7, n=(300, 200), n_items=6)
     values = responses.values.copy()
@@ -200,30 +131,6 @@ def test_an_item_that_one_group_gets_right_and_the_other_wrong_says_nothing_of_t
     assert not found.anchor[3]
     assert found.x2[3] > 100
     assert found.focal_mean == pytest.approx(without.focal_mean, abs=1e-3)
-
-
-@pytest.mark.slow
-@settings(max_examples=2)
-@given(seed=st.integers(0, 1000))
-def test_order_of_respondents_and_items_is_no_matter(seed: int) -> None:
-    responses, focal = two_groups(seed=21, n=(150, 150), n_items=6)
-    rng = np.random.default_rng(seed)
-    rows, columns = rng.permutation(300), rng.permutation(6)
-    first = item_bias(responses, focal).table().set_index("item_id")
-    second = item_bias(rearranged(responses, rows, columns), focal[rows]).table().set_index("item_id").loc[first.index]
-    pd.testing.assert_series_equal(first["x2"], second["x2"], atol=0.01, rtol=0.01)
-
-
-@pytest.mark.parametrize("group", ["reference", "focal"])
-def test_ten_respondents_make_a_group_and_nine_do_not(group: str) -> None:
-    responses, focal = two_groups(seed=1, n=(60, 10), n_items=4)
-    few = focal if group == "focal" else ~focal
-    found = item_bias(responses, focal if group == "focal" else few, method="logistic")
-    sizes = {"focal": found.n_focal, "reference": found.n_reference}
-    assert sizes[group].tolist() == [10] * 4
-    fewer = np.arange(70) != 69  # the last of the ten leaves
-    with pytest.raises(InputError, match=f"9 respondents in the {group} group; expected at least 10"):
-        item_bias(responses.select_respondents(fewer), (focal if group == "focal" else few)[fewer])
 
 
 def test_wrong_input_is_named() -> None:

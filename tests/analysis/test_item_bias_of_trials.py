@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from irtbench.analysis.bias_by_score import mantel_haenszel
-from irtbench.analysis.item_bias import item_bias
-from irtbench.analysis.linked_groups import link
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.multiple_groups import fit_groups
-from irtbench.estimation.settings import FitSettings
+from irtbench import InputError, ResponseMatrix, fit_groups, item_bias, mantel_haenszel
 
 B = np.array([-0.8, -0.2, 0.3, 0.7])
 
@@ -47,19 +41,6 @@ def test_the_statistic_is_that_of_two_fits_of_both_groups() -> None:
     by_regression = item_bias(responses, focal, purify=False, method="logistic")
     assert by_regression.p[0] < 1e-3
     assert by_regression.r2_change[0] > by_regression.r2_change[1:].max()
-
-
-def test_likelihoods_of_the_groups_are_those_of_the_trials() -> None:
-    responses, focal = drawn(seed=2, n=30)
-    linked = link(responses, focal, freed=np.zeros(4, dtype=bool), settings=FitSettings())
-    trials = responses.trials
-    for group, members in enumerate((~focal, focal)):
-        part = linked.groups[group]
-        k, n = np.nan_to_num(responses.correct[members]), trials[members]
-        log_p, log_q = (part.log_odds + part.log_base).numpy(), part.log_base.numpy()
-        np.testing.assert_allclose(part.joint.numpy(), k @ log_p + (n - k) @ log_q)
-        np.testing.assert_allclose(part.without(2, [2]).numpy(), k[:, [0, 1, 3]] @ log_p[[0, 1, 3]]
-                                   + (n - k)[:, [0, 1, 3]] @ log_q[[0, 1, 3]], atol=1e-10)  # fmt: skip
 
 
 def test_one_group_may_have_one_response_each() -> None:

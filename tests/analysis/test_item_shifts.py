@@ -10,18 +10,13 @@ from scipy.optimize import approx_fprime
 from scipy.special import expit
 from scipy.stats import norm
 
+from irtbench import InputError, ItemParameters, fit_model, simulate_responses
 from irtbench.analysis.item_shifts import (
     ItemShifts,
-    calibration_variance,
-    drawn_doubles,
     item_shifts,
     shift_control,
 )
 from irtbench.analysis.shift_likelihood import GRID, ShiftLikelihood, family_kernel, grid_weights
-from irtbench.data.input_error import InputError
-from irtbench.estimation.fit import fit_model
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 RNG = np.random.default_rng
 
@@ -124,15 +119,6 @@ def test_a_family_of_one_is_a_system_with_a_noisier_shift_of_its_own() -> None:
     alone = ShiftLikelihood(values, items, np.zeros(6), np.array([0])).slopes(theta, 0.5, 0.0)
     family = ShiftLikelihood(values, items, np.zeros(6), np.array([0])).slopes(theta, 0.3, 0.4)
     np.testing.assert_allclose(family.log_likelihood, alone.log_likelihood, atol=1e-6)
-
-
-def test_calibration_variance_is_that_of_the_logit() -> None:
-    items = fit_model(simulate_responses(RNG(1).normal(size=300), items_of(8, RNG(2)), rng=RNG(3))).items
-    assert items.covariance is not None
-    at = np.array([0.7, 1.0])
-    expected = [at @ block[:2, :2] @ at for block in items.covariance]
-    np.testing.assert_allclose(calibration_variance(items, 0.7), expected)
-    assert calibration_variance(items_of(3, RNG(1)), 0.7).tolist() == [0, 0, 0]
 
 
 @pytest.mark.slow
@@ -246,16 +232,6 @@ def test_people_in_the_place_of_systems_show_nothing_and_systems_do() -> None:
     assert control.p == 0.1  # one of ten
     assert (control.n_flagged > 0).sum() <= 2
     assert len(said) == len(control.table()) == 9
-
-
-def test_doubles_are_as_able_and_drawn_once() -> None:
-    rng = RNG(11)
-    ability = rng.normal(size=1000)
-    theta = rng.normal(0.8, 0.3, 20)
-    taken = drawn_doubles(theta, ability, rng)
-    assert taken.sum() == 20
-    assert ability[taken].mean() == pytest.approx(theta.mean(), abs=0.1)
-    assert (drawn_doubles(theta, ability, rng) & taken).sum() < 15  # another draw, other people
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from builders.command_line import run
+from irtbench import InputError, ItemParameters, estimate_ability, fit_groups, icc, simulate_responses
 from irtbench.analysis.latent_regression import AbilityRegression, ability_regression
-from irtbench.data.input_error import InputError
-from irtbench.estimation.multiple_groups import fit_groups
-from irtbench.models.curves import icc
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
-from irtbench.scoring.ability import estimate_ability
 
 TRUTH, SIGMA = np.array([-0.7, 0.5, -0.4, 0.6]), 0.7  # intercept, hours, kind c, kind b
 

@@ -7,13 +7,8 @@ import pandas as pd
 import pytest
 from scipy.optimize import approx_fprime
 
-from irtbench.analysis.linear_logistic_test import linear_logistic_test
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemFeatures
-from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_parameters import ItemParameters
+from irtbench import InputError, ItemFeatures, ItemParameters, ResponseMatrix, linear_logistic_test, simulate_responses
 from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
-from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import log_likelihood, node_posterior
 
 

@@ -7,14 +7,10 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
 
+from irtbench import InputError, ItemParameters, ResponseMatrix, icc, simulate_responses
 from irtbench.analysis.explained_responses import fit_explanatory_items
-from irtbench.analysis.horizons import TimeHorizon, _abilities, in_words, point_of, ratios, time_horizon
+from irtbench.analysis.horizons import TimeHorizon, _abilities, point_of, ratios, time_horizon
 from irtbench.analysis.meta_regression import meta_regression
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.models.curves import icc
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import ability_posterior
 
 MIDDLE, PER_LOG = 3.5, 0.6
@@ -155,15 +151,6 @@ def test_where_all_or_none_is_solved_one_end_is_open(ends: TimeHorizon) -> None:
     assert worst["flags"].str.contains("all_wrong").all()
     assert (worst["lower"] == 0).all()
     assert (ends.flags == np.where(ends.horizon > ends.longest, "beyond_longest", ends.flags)).any()
-
-
-def test_it_is_told_and_drawn_in_the_unit_of_the_lengths(ends: TimeHorizon) -> None:
-    assert "9 systems, 50% horizons" in repr(ends)
-    ax = ends.plot()
-    assert ax.get_xscale() == "log"
-    assert "minutes" in ax.get_xlabel()
-    assert [in_words(length, "minutes") for length in (0.5, 90, 300)] == ["30 seconds", "90 minutes", "5 hours"]
-    assert in_words(3, "days") == "3 days"
 
 
 def test_where_longer_tasks_are_not_harder_there_is_no_horizon() -> None:

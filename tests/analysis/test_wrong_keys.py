@@ -5,12 +5,8 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from irtbench.analysis.wrong_keys import OTHERS, WrongKeys, fit_options, options_of, wrong_keys
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
+from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model
+from irtbench.analysis.wrong_keys import WrongKeys, fit_options, wrong_keys
 
 OPTIONS = np.array(list("abcd"))
 
@@ -109,14 +105,6 @@ def test_an_item_without_an_answer_or_with_one_option_keeps_its_key() -> None:
     found = examined(answers, keys).table().set_index("item_id")
     assert found.loc[["i2", "i7"], "p_wrong_key"].tolist() == [0.0, 0.0]
     assert found.loc[["i2", "i7"], "proposed"].tolist() == ["", ""]
-
-
-def test_rare_options_count_as_one() -> None:
-    chosen = pd.Series(["k"] * 9 + ["a"] * 5 + [f"rare {k}" for k in range(20)])
-    names = options_of(chosen, "k")
-    assert names[:2] == ["k", "a"]
-    assert names[-1] == OTHERS
-    assert len(names) == 8
 
 
 def test_an_item_without_a_key_is_refused() -> None:

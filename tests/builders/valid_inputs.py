@@ -13,145 +13,60 @@ from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.models.parameter_table import parameter_table
 
-#: Arguments of each command, and the files among them that can be damaged; every result goes into out/.
-COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
-    "build": (["build", "study.toml", "-o", "out", "-q"], ("study.toml", "answers.csv", "items.csv", "systems.csv")),
-    "convert": (["convert", "answers.csv", "-o", "out/long.csv", "-q"], ("answers.csv",)),
-    "fit": (["fit", "responses.csv", "-o", "out", "-q"], ("responses.csv",)),
+_LINES = {
+    "build": ("build study.toml -o out -q", "study.toml answers.csv items.csv systems.csv"),
+    "convert": ("convert answers.csv -o out/long.csv -q", "answers.csv"),
+    "fit": ("fit responses.csv -o out -q", "responses.csv"),
     "items diagnose": (
-        ["items", "diagnose", "responses.csv", "--items", "parameters.csv", "-o", "out", "-q", "--bootstrap", "0"],
-        ("responses.csv", "parameters.csv"),
+        "items diagnose responses.csv --items parameters.csv -o out -q --bootstrap 0",
+        "responses.csv parameters.csv",
     ),
-    "crowd keys": (
-        ["crowd", "keys", "answers.csv", "--items", "items.csv", "-o", "out", "-q"],
-        ("answers.csv", "items.csv"),
-    ),
-    "items show": (
-        ["items", "show", "bank.json", "--items", "items.csv", "-o", "out", "-q"],
-        ("bank.json", "items.csv"),
-    ),
+    "crowd keys": ("crowd keys answers.csv --items items.csv -o out -q", "answers.csv items.csv"),
+    "items show": ("items show bank.json --items items.csv -o out -q", "bank.json items.csv"),
     "items difficulty": (
-        ["items", "difficulty", "responses.csv", "--features", "features.csv", "-o", "out", "-q", "--model", "rasch"],
-        ("responses.csv", "features.csv"),
+        "items difficulty responses.csv --features features.csv -o out -q --model rasch",
+        "responses.csv features.csv",
     ),
-    "link": (
-        ["link", "bank.json", "--items", "parameters.csv", "-o", "out", "-q"],
-        ("bank.json", "parameters.csv"),
-    ),
-    "link --extend": (
-        ["link", "--extend", "parameters.csv", "more.csv", "-o", "out", "-q", "--prior", "weak"],
-        ("parameters.csv", "more.csv"),
-    ),
+    "link": ("link bank.json --items parameters.csv -o out -q", "bank.json parameters.csv"),
+    "link --extend": ("link --extend parameters.csv more.csv -o out -q --prior weak", "parameters.csv more.csv"),
     "items bias": (
-        ["items", "bias", "responses.csv", "--groups", "groups.csv", "-o", "out", "-q", "--method", "logistic"],
-        ("responses.csv", "groups.csv"),
+        "items bias responses.csv --groups groups.csv -o out -q --method logistic",
+        "responses.csv groups.csv",
     ),
-    "dimensions": (
-        ["dimensions", "responses.csv", "-o", "out", "-q", "--factors", "0", "--samples", "2"],
-        ("responses.csv",),
-    ),
-    "score": (["score", "bank.json", "systems.csv", "-o", "out/scores.csv", "-q"], ("bank.json", "systems.csv")),
-    "compare": (
-        ["compare", "wide.csv", "--bank", "bank.json", "--item-error", "none", "-o", "out", "-q"],
-        ("wide.csv", "bank.json"),
-    ),
-    "predict": (["predict", "bank.json", "wide.csv", "-o", "out/prediction.csv", "-q"], ("bank.json", "wide.csv")),
-    "form adapt": (
-        ["form", "adapt", "bank.json", "--replay", "wide.csv", "-o", "out/path.csv", "-q"],
-        ("bank.json", "wide.csv"),
-    ),
+    "dimensions": ("dimensions responses.csv -o out -q --factors 0 --samples 2", "responses.csv"),
+    "score": ("score bank.json systems.csv -o out/scores.csv -q", "bank.json systems.csv"),
+    "compare": ("compare wide.csv --bank bank.json --item-error none -o out -q", "wide.csv bank.json"),
+    "predict": ("predict bank.json wide.csv -o out/prediction.csv -q", "bank.json wide.csv"),
+    "form adapt": ("form adapt bank.json --replay wide.csv -o out/path.csv -q", "bank.json wide.csv"),
     "form assemble": (
-        [
-            "form",
-            "assemble",
-            "bank.json",
-            "--items",
-            "items.csv",
-            "--limit",
-            "type=x:1..2",
-            "--length",
-            "3",
-            "-o",
-            "out",
-            "-q",
-        ],
-        ("bank.json", "items.csv"),
+        "form assemble bank.json --items items.csv --limit type=x:1..2 --length 3 -o out -q",
+        "bank.json items.csv",
     ),
-    "crowd plan": (
-        ["crowd", "plan", "--pilot", "parameters.csv", "--respondents", "100", "-o", "out", "-q"],
-        ("parameters.csv",),
-    ),
+    "crowd plan": ("crowd plan --pilot parameters.csv --respondents 100 -o out -q", "parameters.csv"),
     "crowd sample": (
-        [
-            "crowd",
-            "sample",
-            "corpus.csv",
-            "--annotations",
-            "label*",
-            "--agreement",
-            "3/3",
-            "--per-label",
-            "1",
-            "--text",
-            "{text}",
-            "--sheets",
-            "mturk",
-            "--booklets",
-            "2",
-            "-o",
-            "out",
-            "-q",
-        ],
-        ("corpus.csv",),
+        "crowd sample corpus.csv --annotations label* --agreement 3/3 --per-label 1 --text {text} "
+        "--sheets mturk --booklets 2 -o out -q",
+        "corpus.csv",
     ),
     "crowd screen": (
-        [
-            "crowd",
-            "screen",
-            "timed.csv",
-            "--items",
-            "items.csv",
-            "--fast-quantile",
-            "0.01",
-            "--min-effort",
-            "0.1",
-            "--max-pattern",
-            "40",
-            "--min-approval",
-            "0.5",
-            "--min-agreement",
-            "0.01",
-            "-o",
-            "out",
-            "-q",
-        ],
-        ("timed.csv", "items.csv"),
+        "crowd screen timed.csv --items items.csv --fast-quantile 0.01 --min-effort 0.1 "
+        "--max-pattern 40 --min-approval 0.5 --min-agreement 0.01 -o out -q",
+        "timed.csv items.csv",
     ),
-    "crowd agree": (
-        ["crowd", "agree", "answers.csv", "--items", "items.csv", "-o", "out", "-q"],
-        ("answers.csv", "items.csv"),
-    ),
-    "evaluate breakdown": (
-        ["evaluate", "breakdown", "wide.csv", "--items", "items.csv", "--type", "type", "-o", "out", "-q"],
-        ("wide.csv", "items.csv"),
-    ),
+    "crowd agree": ("crowd agree answers.csv --items items.csv -o out -q", "answers.csv items.csv"),
+    "evaluate breakdown": ("evaluate breakdown wide.csv --items items.csv --type type -o out -q", "wide.csv items.csv"),
     "evaluate consistency": (
-        ["evaluate", "consistency", "wide.csv", "--items", "twins.csv", "--twin-of", "twin_of", "-o", "out", "-q"],
-        ("wide.csv", "twins.csv"),
+        "evaluate consistency wide.csv --items twins.csv --twin-of twin_of -o out -q",
+        "wide.csv twins.csv",
     ),
-    "evaluate calibration": (
-        ["evaluate", "calibration", "predictions.csv", "-o", "out", "-q", "--samples", "20"],
-        ("predictions.csv",),
-    ),
-    "evaluate human-bound": (
-        ["evaluate", "human-bound", "responses.csv", "--other-counts", "share", "-o", "out", "-q"],
-        ("responses.csv",),
-    ),
-    "crowd raters": (["crowd", "raters", "ratings.csv", "-o", "out", "-q"], ("ratings.csv",)),
-    "evaluate artifacts": (
-        ["evaluate", "artifacts", "choices.csv", "-o", "out", "-q", "--folds", "2", "--repeats", "1"],
-        ("choices.csv",),
-    ),
+    "evaluate calibration": ("evaluate calibration predictions.csv -o out -q --samples 20", "predictions.csv"),
+    "evaluate human-bound": ("evaluate human-bound responses.csv --other-counts share -o out -q", "responses.csv"),
+    "crowd raters": ("crowd raters ratings.csv -o out -q", "ratings.csv"),
+    "evaluate artifacts": ("evaluate artifacts choices.csv -o out -q --folds 2 --repeats 1", "choices.csv"),
+}
+#: Arguments of each command, and the files among them that can be damaged; every result goes into out/.
+COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
+    name: (line.split(), tuple(files.split())) for name, (line, files) in _LINES.items()
 }
 
 STUDY = """[study]

@@ -8,10 +8,7 @@ import pytest
 
 import irtbench
 from builders.command_line import run
-from irtbench.building.assembly import assemble_forms
-from irtbench.data.input_error import InputError
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
+from irtbench import InputError, ItemParameters, assemble_forms, simulate_responses
 
 
 def test_the_first_item_and_what_it_leaves_by_hand() -> None:

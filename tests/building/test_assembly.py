@@ -8,16 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irtbench.bank.bank import ItemBank
-from irtbench.bank.scale import Scale
+from irtbench import InputError, ItemBank, ItemParameters, ItemTable, Scale, assemble_forms, information
 from irtbench.building import binary_program
-from irtbench.building.assembly import assemble_forms
 from irtbench.building.form_wishes import FormWishes, Limit
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
 from irtbench.diagnostics.measurement_precision import measurement_precision
-from irtbench.models.curves import information
-from irtbench.models.item_parameters import ItemParameters
 
 THETA = np.array([-1.0, 0.0, 1.0])
 FEW = settings(max_examples=25, deadline=None, derandomize=True)

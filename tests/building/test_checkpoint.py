@@ -9,14 +9,9 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
+from irtbench import FitSettings, FittedModel, ItemParameters, ResponseMatrix, fit_model, simulate_responses
 from irtbench.analysis.dimensions import Dimensions, find_dimensions
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key, to_plain
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 
 @dataclass(frozen=True, eq=False)

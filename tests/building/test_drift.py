@@ -5,10 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from irtbench import InputError, ItemParameters, link_scales
 from irtbench.building.drift import find_drift, robust_z
-from irtbench.building.linking import link_scales
-from irtbench.data.input_error import InputError
-from irtbench.models.item_parameters import ItemParameters
 
 SLOPE, INTERCEPT = 1.2, 0.5
 ERROR = 0.12

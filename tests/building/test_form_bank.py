@@ -9,17 +9,10 @@ import pandas as pd
 import pytest
 
 from builders.command_line import refused, run
+from irtbench import InputError, ItemParameters, ItemTable, Norms, Scale, estimate_ability, harness_ids, score_responses
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
-from irtbench.bank.norms import Norms
-from irtbench.bank.scale import Scale
 from irtbench.building.assembly import assemble_forms, form_bank
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
-from irtbench.data.sheets import harness_ids
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
-from irtbench.scoring.ability import estimate_ability
-from irtbench.scoring.scores import score_responses
 
 DATE = "2026-11-21T23-55-05.942347"
 

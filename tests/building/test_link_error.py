@@ -10,10 +10,9 @@ import pytest
 from building.test_linking import reference_form
 
 import irtbench
-from irtbench.bank.bank import ItemBank, load_bank, save_bank
+from irtbench import InputError, ItemBank, load_bank, save_bank
 from irtbench.bank.scale import ScaleLine
 from irtbench.building.extending import ancestry_of, covariance_as_fitted, moved_joint_error
-from irtbench.data.input_error import InputError
 from irtbench.models.item_parameters import JointError
 
 N = 6

@@ -7,10 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from irtbench import InputError, ItemParameters, Quadrature
 from irtbench.building.linking import ScaleLink, link_scales
-from irtbench.data.input_error import InputError
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.quadrature import Quadrature
 
 METHODS = {"mean-mean": "mean-mean", "mean-sigma": "mean-sigma", "Haebara": "haebara", "Stocking-Lord": "stocking-lord"}
 SLOPE, INTERCEPT = 1.2, 0.5

@@ -4,18 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from irtbench import InputError, ItemTable, ResponseMatrix, Scale, find_drift, fit_model, icc, link_scales
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
-from irtbench.bank.scale import Scale
-from irtbench.building.drift import find_drift
 from irtbench.building.extending import joined, linked_scale
-from irtbench.building.linking import link_scales
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.models.category_parameters import CategoryParameters
-from irtbench.models.curves import icc
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.partial_credit import Nominal, PartialCredit

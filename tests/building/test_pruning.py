@@ -10,19 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from irtbench import FitSettings, FittedModel, InputError, ItemParameters, ResponseMatrix, fit_many, fit_model
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
 from irtbench.building.prune_rules import LALOR2016, Exclusion, PruneRules
 from irtbench.building.pruned import Pruning, misfit_as_a_whole
 from irtbench.building.pruning import UnderWay, prune
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.item_fit import item_fit
 from irtbench.diagnostics.local_dependence import local_dependence
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.many_scales.fit_many import fit_many
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 
@@ -86,15 +79,6 @@ def test_clean_data_lose_under_one_item_in_twenty() -> None:
     assert sum(removed) <= 4
 
 
-def test_item_fit_rejects_clean_items_at_its_nominal_rate() -> None:
-    p = []
-    for seed in range(10):
-        responses = clean(1000, 90, seed=1000 + seed)
-        p.append(item_fit(responses, fit_model(responses).items).p)
-    # 900 tests: the standard error of a 5% rate is .7%
-    assert 0.03 < np.mean(np.concatenate(p) < 0.05) < 0.07
-
-
 def test_two_abilities_on_one_scale_are_rejected_as_a_whole() -> None:
     rng = np.random.default_rng(3)
     items = ItemParameters.from_difficulty(np.full(10, 1.5), np.linspace(-1, 1, 10))
@@ -148,16 +132,6 @@ def test_marks_missed_by_chance_and_two_abilities_of_which_nothing_is_known() ->
     assert misfit_as_a_whole(poor, LALOR2016, unknown) == f"{verdict}; for two abilities it is not known: so it is"
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:item fit. no degree of freedom")
-def test_five_items_go_through_the_procedure_of_2016() -> None:
-    # two abilities take 14 parameters for 15 shares
-    for seed in range(4):
-        pruning = prune(clean(400, 5, seed=seed), fit_model, replace(LALOR2016, order=()))
-        assert pruning.checks is not None
-        assert pruning.checks.fit_of_two.m2 >= 0
-
-
 def test_a_scale_that_loses_more_than_half_is_rejected() -> None:
     rng = np.random.default_rng(6)
     responses = clean(800, 12, seed=6)
@@ -195,15 +169,6 @@ def test_the_users_word_counts() -> None:
         PruneRules(exclude=(Exclusion("a", ""),), protect=("a",))
 
 
-def test_the_floor_on_the_number_of_items_holds() -> None:
-    rng = np.random.default_rng(7)
-    responses = clean(500, 8, seed=7)
-    values = responses.values.copy()
-    values[:, :4] = rng.random((500, 4)) < 0.5
-    rules = replace(QUICK, min_items=7, min_share_kept=None, min_cfi=None, min_tli=None)
-    assert len(prune(with_values(responses, values), fit_model, rules).kept) == 7
-
-
 def test_a_scale_that_hardly_anyone_answered_is_rejected() -> None:
     responses = clean(300, 8, seed=2)
     values = responses.values.copy()
@@ -223,28 +188,6 @@ def faulty(seed: int = 9, *, flat: tuple[int, ...] = (), misfit: tuple[int, ...]
     for item in misfit:
         values[:, item] = rng.random(1500) < np.where(score < 0.35, 0.75, np.where(score < 0.65, 0.35, 0.95))
     return with_values(responses, values)
-
-
-@pytest.mark.slow
-def test_content_groups_stay_above_their_minimum() -> None:
-    responses = faulty(flat=(0, 1, 2))
-    groups = {f"item{j}": "scarce" for j in (1, 2, 3, 4)}  # three flat items of four
-    rules = replace(QUICK, min_per_group=2)
-    pruning = prune(responses, fit_model, rules, groups=groups)
-    assert len({"item1", "item2", "item3", "item4"} & set(pruning.kept)) == 2
-    assert "item4" in pruning.kept
-    assert {"item1", "item2", "item3"} <= set(reasons(prune(responses, fit_model, QUICK, groups=groups)))
-
-
-def test_batches_take_several_items_at_once_and_fewer_rounds() -> None:
-    responses = faulty(misfit=(2, 6, 11))
-    slow = replace(QUICK, min_communality=None, drop_negative_slopes=False)
-    one, many = (prune(responses, fit_model, replace(slow, at_once=n)) for n in (1, 3))
-    assert {"item3", "item7", "item12"} <= set(reasons(one))
-    assert all(len(r.removals) == 1 for r in one.rounds[:-1])
-    assert {"item3", "item7", "item12"} <= set(reasons(many))
-    assert len(many.rounds) < len(one.rounds)
-    assert max(len(r.removals) for r in many.rounds) > 1
 
 
 @pytest.mark.slow

@@ -6,8 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from irtbench.building.prune_rules import PruneRules
-from irtbench.building.pruning import prune
+from irtbench import ItemParameters, PruneRules, prune
 from irtbench.building.removals import (
     Removable,
     Removal,
@@ -18,7 +17,6 @@ from irtbench.building.removals import (
 )
 from irtbench.diagnostics.item_fit import ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence
-from irtbench.models.item_parameters import ItemParameters
 
 ITEMS = ("a", "b", "c", "d", "e")
 RULES = PruneRules(local_dependence_p="chi_square")

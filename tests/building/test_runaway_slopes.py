@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 
 from builders.simulated import simulated
+from irtbench import FitSettings, InputError, ResponseMatrix, fit_model, prune
 from irtbench.building.prune_rules import KEEP_ALL, PruneRules
 from irtbench.building.pruned import Pruning
-from irtbench.building.pruning import prune
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.settings import FitSettings
 
 N = 275
 

@@ -7,12 +7,8 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench import InputError, ItemParameters, ResponseMatrix, estimate_ability, icc
 from irtbench.diagnostics.answer_similarity import PSEUDO_COUNT, answer_similarity, generalised_binomial_tail
-from irtbench.models.curves import icc
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.scoring.ability import estimate_ability
 
 
 def tables(coded: NDArray[np.int64], items: ItemParameters) -> tuple[pd.DataFrame, ResponseMatrix]:
@@ -119,17 +115,6 @@ def test_scales_apart_and_pairs_without_enough_in_common() -> None:
     (one, two), k = found.pairs[0], found.expected[0]
     i, j = int(one[1:]), int(two[1:])
     assert k > (p[i] * p[j]).sum()
-
-
-def test_frames_and_lists_give_what_the_matrix_gives() -> None:
-    rng = np.random.default_rng(9)
-    coded, items = crowd(30, 20, rng)
-    answers, responses = tables(coded, items)
-    theta = rng.normal(size=30)
-    expected = answer_similarity(answers, responses, items, theta).table()
-    wide = pd.DataFrame(coded.astype(str), index=list(responses.respondent_ids), columns=list(items.item_ids))
-    found = answer_similarity(wide, (wide == "0").astype(int), items.table(), list(theta)).table()
-    pd.testing.assert_frame_equal(found, expected)
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.diagnostics.global_fit import global_fit
+from irtbench import fit_categories, global_fit
 from irtbench.diagnostics.moments import CategoryMoments
-from irtbench.estimation.fit_categories import fit_categories
 from irtbench.models.quadrature import normal_grid
 
 GRID = normal_grid(61, bound=6.0)

@@ -11,8 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from builders.mirt_figures import lsat6, papers_scale
 from builders.simulated import simulated
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench import InputError, ResponseMatrix
 from irtbench.diagnostics.internal_consistency import classical_statistics, internal_consistency, omega_total
 
 PAIRS = {  # our column, the reference's

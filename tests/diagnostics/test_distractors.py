@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench import InputError, ResponseMatrix
 from irtbench.diagnostics.distractors import BY_THE_ABLE, MORE_THAN_KEY, NOBODY, distractor_table
 
 COLUMNS = {  # our column, the reference's

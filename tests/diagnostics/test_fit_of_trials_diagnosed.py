@@ -5,16 +5,10 @@ import warnings
 import numpy as np
 import pytest
 
+from irtbench import InputError, ItemParameters, ResponseMatrix, empirical_curve, fit_model, global_fit, item_fit
 from irtbench.analysis.dependence_bootstrap import with_bootstrap
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.empirical_curve import empirical_curve
-from irtbench.diagnostics.global_fit import global_fit
-from irtbench.diagnostics.item_fit import item_fit
 from irtbench.diagnostics.local_dependence import local_dependence, observed_tables
 from irtbench.diagnostics.mean_square_fit import mean_squares
-from irtbench.estimation.fit import fit_model
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import eap
 

@@ -7,21 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.stats import ncx2
 
 from builders.mirt_figures import lsat6, papers_scale
 from builders.simulated import simulated
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench import InputError, ItemParameters, ResponseMatrix, fit_factors, fit_model, icc, simulate_responses
 from irtbench.diagnostics.global_fit import global_fit, global_fit_of_factors
 from irtbench.diagnostics.moments import Moments
 from irtbench.diagnostics.quadratic_form import complete_form, dense_form
-from irtbench.estimation.factors import fit_factors
-from irtbench.estimation.fit import fit_model
-from irtbench.models.curves import icc
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
-from irtbench.models.simulation import simulate_responses
 
 
 def assert_equals_mirt(responses: ResponseMatrix, items: ItemParameters, path: Path) -> None:
@@ -102,30 +95,6 @@ def test_at_the_truth_m2_is_a_chi_square_of_its_df() -> None:
     assert {fit.df for fit in fits} == {35}
     assert np.mean([fit.m2 for fit in fits]) == pytest.approx(35, abs=3.5 * np.sqrt(70 / 60))
     assert sum(fit.p < 0.05 for fit in fits) <= 8
-
-
-def test_two_abilities_do_not_pass_for_one() -> None:
-    rng = np.random.default_rng(1)
-    items = ItemParameters.from_difficulty(np.full(16, 1.2), rng.normal(0, 1, 16))
-    first, second = (simulate_responses(rng.normal(size=1500), items, rng=rng).values for _ in range(2))
-    values = np.concatenate([first[:, :8], second[:, 8:]], axis=1)
-    fit = global_fit(ResponseMatrix(values, tuple(f"r{i}" for i in range(1500)), items.item_ids), items)
-    assert fit.p < 1e-6
-    assert fit.rmsea_lower > 0.03
-    assert fit.cfi < 0.8
-    assert fit.srmsr > 0.08
-
-
-def test_the_interval_of_rmsea_is_that_of_the_noncentral_chi_square() -> None:
-    responses, items, _ = simulated(500, 12, seed=2)
-    values = responses.values.copy()
-    values[:200, 1] = values[:200, 0]
-    fit = global_fit(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items)
-    scale = fit.df * (fit.n_respondents - 1)
-    assert 0 < fit.rmsea_lower < fit.rmsea < fit.rmsea_upper
-    assert fit.rmsea == pytest.approx(np.sqrt((fit.m2 - fit.df) / scale))
-    assert ncx2.cdf(fit.m2, fit.df, fit.rmsea_lower**2 * scale) == pytest.approx(0.95, abs=1e-6)
-    assert ncx2.cdf(fit.m2, fit.df, fit.rmsea_upper**2 * scale) == pytest.approx(0.05, abs=1e-6)
 
 
 def holed(responses: ResponseMatrix, holes: np.ndarray) -> ResponseMatrix:
@@ -226,19 +195,6 @@ def test_items_that_coincide_are_said() -> None:
     )  # fmt: skip
     with pytest.warns(RuntimeWarning, match="not positive definite"):
         assert "not positive definite" in global_fit(responses, twins).reason
-
-
-@pytest.mark.slow
-def test_with_very_many_pairs_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irtbench.diagnostics.moments.MOST_SCORES", (120, 120))
-    ps = []
-    for seed in range(20):
-        responses, items, _ = simulated(500, 20, seed=seed)
-        fit = global_fit(holed(responses, np.random.default_rng(seed).random((500, 20)) < 0.3), items)
-        assert fit.df == 120 - 40
-        ps.append(fit.p)
-    assert fit.respondents_used.endswith("; 100 pairs drawn from 190")
-    assert 0.25 < np.mean(ps) < 0.75  # uniform: standard error .065
 
 
 def test_many_items_are_solved_as_if_written_out() -> None:

@@ -8,14 +8,8 @@ import pytest
 
 from builders.mirt_figures import lsat6, papers_scale
 from builders.simulated import simulated
-from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.correlation import pairwise_correlation
-from irtbench.diagnostics.local_dependence import local_dependence
-from irtbench.models.curves import icc
-from irtbench.models.item_parameters import ItemParameters
+from irtbench import ItemParameters, ResponseMatrix, icc, local_dependence, simulate_responses
 from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.models.simulation import simulate_responses
-from irtbench.models.theta_posterior import log_likelihood, node_posterior
 
 COLUMNS = ["item_1", "item_2", "x2", "df", "p", "p_adjusted", "cramers_v", "g2", "q3", "n_respondents"]
 # The Rasch model of the reference has slope 1 and a free variance, which its table of parameters leaves out: this is
@@ -155,22 +149,3 @@ def test_cells_the_model_leaves_empty() -> None:
     somebody = local_dependence(ResponseMatrix(np.stack([even, even], axis=1), ids, items.item_ids), items)
     assert np.isinf([somebody.x2[0], somebody.g2[0]]).all()
     assert somebody.p[0] == 0
-
-
-def test_pairwise_correlation_is_that_of_the_rows_both_have() -> None:
-    rng = np.random.default_rng(12)
-    values = rng.normal(5, 2, (50, 3))
-    values[rng.random(values.shape) < 0.3] = np.nan
-    values[:, 2] = np.where(np.isnan(values[:, 2]), np.nan, 7.0)
-    both = ~np.isnan(values[:, :2]).any(axis=1)
-    correlation = pairwise_correlation(values)
-    assert correlation[0, 1] == pytest.approx(np.corrcoef(values[both, :2].T)[0, 1])
-    assert np.isnan(correlation[0, 2])
-
-
-def test_mirts_eap_is_the_posterior_mean_on_the_grid(real_data: Path, reference: Path) -> None:
-    # Which theta Q3 and the mean squares of the reference rest on: the EAP that our own nodes give.
-    responses, items, theta = lsat6(real_data, reference, "2pl")
-    grid = normal_grid()
-    posterior, _ = node_posterior(log_likelihood(responses.values, grid.nodes, items), grid)
-    np.testing.assert_allclose(posterior @ grid.nodes, theta, atol=1e-5)

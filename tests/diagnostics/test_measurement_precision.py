@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from builders.mirt_figures import lsat6
-from irtbench.data.input_error import InputError
+from irtbench import InputError, ItemParameters, Quadrature, simulate_responses
 from irtbench.diagnostics.measurement_precision import (
     empirical_reliability,
     measurement_precision,
@@ -15,9 +15,6 @@ from irtbench.diagnostics.measurement_precision import (
     times_as_informative,
     times_as_long,
 )
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.quadrature import Quadrature
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import eap, estimate_ability
 
 
@@ -56,11 +53,6 @@ def test_a_test_of_equal_items_has_the_closed_form() -> None:
     np.testing.assert_allclose(measurement_precision(items, theta=np.array([0.0, 1, -1])).information, [2, told, told])
     with pytest.raises(InputError, match="does not vary"):
         measurement_precision(items, population=Quadrature(np.array([0.0]), np.array([0.0])))
-
-
-def test_the_table_goes_from_minus_six_to_six_in_tenths() -> None:
-    table = measurement_precision(ItemParameters.from_difficulty([1.0], [0.0])).table()
-    np.testing.assert_allclose(table["theta"], np.linspace(-6, 6, 121), atol=1e-12)
 
 
 def test_marginal_reliability_is_the_squared_correlation_with_the_truth() -> None:

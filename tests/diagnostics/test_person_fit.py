@@ -7,12 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.person_fit import person_fit
-from irtbench.models.curves import icc
-from irtbench.models.item_parameters import ItemParameters
+from irtbench import ItemParameters, ResponseMatrix, icc, person_fit, simulate_responses
 from irtbench.models.quadrature import normal_grid
-from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import log_likelihood, node_posterior
 
 

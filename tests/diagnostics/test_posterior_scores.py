@@ -7,17 +7,10 @@ import pytest
 from scipy.special import expit
 
 from builders.simulated import simulated
+from irtbench import FitSettings, ItemParameters, ResponseMatrix, fit_many, fit_model, global_fit, icc, item_fit
 from irtbench.analysis.dependence_bootstrap import with_bootstrap
-from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.global_fit import global_fit
-from irtbench.diagnostics.item_fit import item_fit
 from irtbench.diagnostics.local_dependence import local_dependence
 from irtbench.diagnostics.posterior_scores import Residuals, score_forms
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.many_scales.fit_many import fit_many
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.curves import icc
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
 
 FAST = FitSettings(standard_errors=False, tolerance=1e-4)

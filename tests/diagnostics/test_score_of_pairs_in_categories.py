@@ -2,13 +2,9 @@
 
 import numpy as np
 
+from irtbench import CategoryParameters, ItemParameters, ResponseMatrix, fit_categories, local_dependence
 from irtbench.analysis.dependence_bootstrap import with_bootstrap
-from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.local_dependence import local_dependence
 from irtbench.diagnostics.posterior_scores import Residuals
-from irtbench.estimation.fit_categories import fit_categories
-from irtbench.models.category_parameters import CategoryParameters
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
 
 

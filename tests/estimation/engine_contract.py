@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from builders.simulated import simulated
-from irtbench import FitSettings, ResponseMatrix, fit_model
-from irtbench.data.sparse_responses import SparseResponses
-from irtbench.estimation.factors import fit_factors
+from irtbench import FitSettings, ResponseMatrix, SparseResponses, fit_factors, fit_model
 
 Curves = NDArray[np.float64]  # P(correct | theta), shape (n_points, n_items)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from builders.by_hand import counts_of, demand_a_maximum, with_testlets, with_two_abilities
 from irtbench.data.input_error import InputError
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
@@ -42,81 +41,49 @@ def of_two_abilities(n: int, *, seed: int, missing: float = 0.0) -> tuple[NDArra
     return graded(rng.normal(size=(n, 2)) @ slopes.T, rng, missing), slopes
 
 
-def probabilities(kind: str, z: Tensor, d: Tensor) -> Tensor:
-    """Of each category by its formula, at slopes times abilities of shape (n,); shape (n_categories, n)."""
-    if kind == "grm":
-        at_least = 1 / (1 + torch.exp(-(z + d[:, None])))
-        return -torch.cat([torch.ones_like(z)[None], at_least, torch.zeros_like(z)[None]]).diff(dim=0)
-    odds = torch.exp(torch.arange(len(d) + 1)[:, None] * z + torch.cat([torch.zeros(1), d])[:, None])
-    return odds / odds.sum(dim=0)
-
-
-def row_likelihoods(kind: str, grades: NDArray[np.float64], z: Tensor, d: Tensor) -> Tensor:
-    """Likelihood of some items' responses at nodes, (n_respondents, n_nodes), z of shape (n_nodes, n_items)."""
-    found = torch.ones(len(grades), len(z), dtype=torch.float64)
-    for j in range(grades.shape[1]):
-        of_category = torch.cat([probabilities(kind, z[:, j], d[j]), torch.ones(1, len(z))])  # the last: missing
-        found = found * of_category[np.nan_to_num(grades[:, j], nan=len(d[j]) + 1).astype(int)]
-    return found
-
-
-def by_hand(fitted: Fitted, kind: str, grades: NDArray[np.float64], x: Tensor) -> Tensor:
-    """The log-likelihood by a grid, at slopes and intercepts as they are read."""
-    axis = torch.linspace(-6.5, 6.5, 40, dtype=torch.float64)
-    weight = torch.softmax(-(axis**2) / 2, dim=0)
-    slopes, d, both = x[:, :2], x[:, 2:], torch.cartesian_prod(axis, axis)
-    if isinstance(fitted, FactorModel):
-        return (row_likelihoods(kind, grades, both @ slopes.T, d) @ torch.outer(weight, weight).flatten()).log().sum()
-    at_general = torch.ones(len(grades), len(axis), dtype=torch.float64)
-    for name in (*fitted.names, None):
-        mine = [j for j, own in enumerate(fitted.testlets) if own == name]
-        within = row_likelihoods(kind, grades[:, mine], both @ slopes[mine].T, d[mine])
-        at_general = at_general * (within.unflatten(1, (len(axis), len(axis))) @ weight)
-    return (at_general @ weight).log().sum()
-
-
 def pattern() -> NDArray[np.bool_]:
     return of_two_abilities(10, seed=0)[1] == 0
 
 
-CASES: dict[str, tuple[str, Callable[..., Fitted], float]] = {
-    "two abilities, grm": ("grm", lambda x: fit_factors(x, 2, models="grm", zero_loadings=pattern()), 0.0),
-    "two abilities, gpcm, missing": ("gpcm", lambda x: fit_factors(x, 2, models="gpcm", zero_loadings=pattern()), 0.2),
-    "testlets, grm, missing": ("grm", lambda x: fit_bifactor(x, TESTLETS, models="grm"), 0.2),
-    "testlets, gpcm": ("gpcm", lambda x: fit_bifactor(x, TESTLETS, models="gpcm"), 0.0),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_likelihood_and_its_hessian_are_those_by_hand(case: str) -> None:
-    kind, fit, missing = CASES[case]
-    drawn = of_testlets if case.startswith("testlets") else of_two_abilities
-    grades = drawn(400, seed=1, missing=missing)[0]
+@pytest.mark.parametrize(
+    ("testlets", "model", "missing"),
+    [
+        *((False, model, missing) for model, missing in (("2pl", 0.2), ("grm", 0.0), ("gpcm", 0.2))),
+        *((True, model, missing) for model, missing in (("2pl", 0.2), ("grm", 0.2), ("gpcm", 0.0))),
+    ],
+)
+def test_the_likelihood_and_its_hessian_are_those_by_hand(testlets: bool, model: str, missing: float) -> None:
+    grades = (of_testlets if testlets else of_two_abilities)(400, seed=1, missing=missing)[0]
     grades = grades[~np.isnan(grades).all(axis=1)]
-    fitted = fit(grades)
+    if model == "2pl":
+        grades = np.where(np.isnan(grades), np.nan, grades > 1)
+    fitted: Fitted
+    if testlets:
+        fitted = fit_bifactor(grades, TESTLETS, models=model)
+    else:
+        fitted = fit_factors(grades, 2, models=model, zero_loadings=pattern())
     assert fitted.converged
     assert fitted.covariance is not None
     x = torch.from_numpy(np.column_stack([fitted.slopes, fitted.intercepts]))
+    free = torch.ones_like(x, dtype=torch.bool)
+    free[:, :2] = x[:, :2] != 0
+    kind, counts = "logistic" if model == "2pl" else model, counts_of(grades)
+    asymptotes = torch.tensor([[0.0, 1.0]] if model == "2pl" else [[]], dtype=torch.float64).expand(len(x), -1)
+
+    def log_likelihood(values: Tensor) -> Tensor:
+        own = torch.cat([x.masked_scatter(free, values), asymptotes], dim=1)
+        return with_testlets(kind, counts, own, TESTLETS) if testlets else with_two_abilities(kind, counts, own)
+
     # nodes without mass are left out of a lattice, 1e-7 a response at most: the error that the fit reports
     assert fitted.integration_error < 2e-7
     error = 1.05 * fitted.integration_error * np.isfinite(grades).sum() + 1e-6
-    assert fitted.log_likelihood == pytest.approx(float(by_hand(fitted, kind, grades, x)), abs=error)
-    free = torch.ones_like(x, dtype=torch.bool)
-    free[:, :2] = x[:, :2] != 0
-
-    def at(values: Tensor) -> Tensor:
-        return by_hand(fitted, kind, grades, x.masked_scatter(free, values))
-
-    hessian = torch.autograd.functional.hessian(at, x[free])
-    variances = torch.linalg.inv(-hessian).diagonal()
-    found = torch.from_numpy(np.diagonal(fitted.covariance, axis1=1, axis2=2).copy())
+    assert fitted.log_likelihood == pytest.approx(float(log_likelihood(x[free])), abs=error)
+    errors = np.sqrt(np.diagonal(fitted.covariance, axis1=1, axis2=2)[free.numpy()])
     # of several abilities standard errors are on nodes further apart than the log-likelihood
-    torch.testing.assert_close(found[free], variances, rtol=1e-4 if isinstance(fitted, BifactorModel) else 2e-3, atol=0)
+    demand_a_maximum(log_likelihood, x[free], errors, within=0.02, rtol=1e-4 if testlets else 2e-3)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-@pytest.mark.parametrize("model", ["grm", "gpcm"])
-@pytest.mark.parametrize("testlets", [False, True])
+@pytest.mark.parametrize(("model", "testlets", "missing"), [("grm", False, 0.2), ("gpcm", True, 0.0)])
 def test_two_categories_are_right_and_wrong(model: str, missing: float, testlets: bool) -> None:
     grades = (of_testlets if testlets else of_two_abilities)(400, seed=2, missing=missing)[0]
     right = np.where(np.isnan(grades), np.nan, grades > 1)
@@ -146,8 +113,8 @@ def test_two_categories_are_right_and_wrong(model: str, missing: float, testlets
 
 
 def test_labels_long_tables_and_blocks_give_the_same_fit() -> None:
-    grades = of_two_abilities(300, seed=3, missing=0.1)[0]
-    table = pd.DataFrame(grades, columns=[f"i{j}" for j in range(8)], index=[f"p{i}" for i in range(300)])
+    grades = of_two_abilities(160, seed=3, missing=0.1)[0]
+    table = pd.DataFrame(grades, columns=[f"i{j}" for j in range(8)], index=[f"p{i}" for i in range(160)])
     words = ["poor", "fair", "good", "best"]
     labels = table.apply(lambda column: column.map(lambda grade: None if np.isnan(grade) else words[int(grade)]))
     long = table.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id")
@@ -169,7 +136,7 @@ def test_labels_long_tables_and_blocks_give_the_same_fit() -> None:
 
 
 def test_the_table_has_steps_slopes_and_their_errors() -> None:
-    grades = of_testlets(400, seed=4)[0]
+    grades = of_testlets(200, seed=4)[0]
     fitted = fit_bifactor(grades, TESTLETS, models={f"item{j + 1}": "gpcm" if j % 2 else "grm" for j in range(7)})
     table = fitted.table()
     assert list(table["model"][:2]) == ["grm", "gpcm"]

@@ -12,19 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from builders.problem import right_or_wrong
+from irtbench import InputError, ResponseMatrix
 from irtbench.analysis.effect_of_testlets import effect_of_testlets, p_on_boundary
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
-from irtbench.estimation.factors import fit_factors
-from irtbench.estimation.marginal import problem as problem_module
 from irtbench.estimation.several_abilities.bifactor_problem import BifactorProblem, bifactor_problem
-from irtbench.models.item_models.logistic import Logistic
-from irtbench.models.pyro_model.bifactor_row import ALONE, BifactorNodes, CollapsedBifactor, ItemGroups
-from irtbench.models.pyro_model.categories import CategoryItems
+from irtbench.models.pyro_model.bifactor_row import ItemGroups
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.sites import trace_sites
-from irtbench.models.quadrature import normal_grid
 
 Drawn = tuple[ResponseMatrix, list[str | None], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
@@ -60,75 +53,6 @@ def problem_at(
 ) -> tuple[BifactorProblem, ItemTensors]:
     abilities = bifactor_problem(right_or_wrong(responses), ItemGroups(torch.tensor(groups)))
     return abilities.own, ItemTensors.from_matrix(torch.from_numpy(np.column_stack([slopes, intercept])))
-
-
-def small(missing: float, trials: bool) -> tuple[ResponseMatrix, list[int], NDArray[np.float64], NDArray[np.float64]]:
-    """A testlet of three items, one of two with equal slopes, one of three, an item in none; out of order."""
-    rng = np.random.default_rng(0)
-    groups = [0, 2, 0, 1, ALONE, 2, 0, 1, 2]
-    slopes, intercept = rng.uniform(0.5, 1.5, (9, 2)), rng.normal(size=9)
-    slopes[4, 1], slopes[7, 1] = 0.0, slopes[3, 1]
-    n = np.where(rng.random((50, 9)) < missing, 0, rng.integers(1, 4, (50, 9)) if trials else 1)
-    values = np.where(n > 0, rng.binomial(n, 0.5), np.nan)
-    ids = tuple(map(str, range(50))), tuple(f"i{j}" for j in range(9))
-    return ResponseMatrix(values, *ids, n if trials else None), groups, slopes, intercept
-
-
-def test_the_likelihood_is_the_integral_over_all_abilities() -> None:
-    responses, groups, slopes, intercept = small(0.3, trials=False)
-    # two testlets and an item in none, by a grid over three abilities at once
-    kept = [j for j, group in enumerate(groups) if group != 1]
-    some = responses.select_items([responses.item_ids[j] for j in kept])
-    groups = [{0: 0, 2: 1, ALONE: ALONE}[groups[j]] for j in kept]
-    axis = normal_grid(41)
-    grids = np.stack(np.meshgrid(*[axis.nodes] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
-    weights = np.exp(np.add.outer(np.add.outer(axis.log_weights, axis.log_weights), axis.log_weights)).ravel()
-    wide = np.zeros((7, 3))
-    wide[:, 0] = slopes[kept, 0]
-    for j, group in enumerate(groups):
-        if group != ALONE:
-            wide[j, 1 + group] = slopes[kept[j], 1]
-    p = 1 / (1 + np.exp(-(grids @ wide.T + intercept[kept])))
-    x = some.values
-    by_hand = [np.log(weights @ np.where(np.isnan(row), 1, np.where(row == 1, p, 1 - p)).prod(axis=1)) for row in x]
-    problem, items = problem_at(some, groups, slopes[kept], intercept[kept])
-    found = problem.row(items).log_prob(problem.rows)
-    np.testing.assert_allclose(found.numpy(), by_hand, atol=1e-7)
-    assert problem.counts(items).log_likelihood == pytest.approx(sum(by_hand), abs=1e-6)
-
-
-def test_a_grid_of_more_nodes_than_are_held_at_a_time_is_summed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    responses, groups, slopes, intercept = small(0.3, trials=False)
-    own, items = problem_at(responses, groups, slopes, intercept)
-    whole = own.log_likelihood(items)
-    monkeypatch.setattr(problem_module, "MOST_NODES", 100)
-    assert len(own.nodes.theta) > 100
-    assert own.log_likelihood(items) == whole
-
-
-def test_the_model_has_one_specific_slope_for_a_pair() -> None:
-    responses, groups, slopes, intercept = small(0.0, trials=False)
-    abilities = bifactor_problem(right_or_wrong(responses), ItemGroups(torch.tensor(groups)))
-    own, items = problem_at(responses, groups, slopes, intercept)
-    sites, _ = trace_sites(own.model, own.rows, own.nodes)
-    assert sites["slope"]["value"].shape == (17,)  # 9 general, 8 specific slopes
-    free = abilities.free_of(items)
-    assert free.matrix.shape == (1, 25)  # of which two are one parameter
-    torch.testing.assert_close(abilities.problem.item_parameters(free).matrix, items.matrix)
-    values = own.prior.values_of(items)
-    torch.testing.assert_close(own.prior.items_of(values).matrix, items.matrix)
-
-
-def test_rows_drawn_from_the_distribution_depend_on_each_other_within_testlets() -> None:
-    axis = torch.linspace(-5, 5, 41, dtype=torch.float64)
-    x = torch.tensor([[1.0, 2.0, 0.0]] * 4, dtype=torch.float64)
-    items, groups = CategoryItems((Logistic(),) * 4, (2,) * 4, 2, axis.device), ItemGroups(torch.tensor([0, 0, 1, 1]))
-    row = CollapsedBifactor(x, items, BifactorNodes.grid(axis, axis), groups)
-    torch.manual_seed(0)
-    drawn_rows = row.sample((20_000,)).double()
-    correlation = torch.corrcoef(drawn_rows.T)
-    assert correlation[0, 1] > correlation[0, 2] + 0.2
-    assert float(drawn_rows.mean()) == pytest.approx(0.5, abs=0.02)
 
 
 def test_the_figures_are_those_of_mirt(mirt: tuple[ResponseMatrix, pd.DataFrame, pd.DataFrame]) -> None:
@@ -245,30 +169,6 @@ def test_pairs_have_one_slope_and_their_effect_is_found() -> None:
     true = np.sqrt(slopes[::2, 1] * slopes[1::2, 1])
     assert np.abs((fitted.slopes[::2, 1] - true) / errors[::2]).max() < 3.5
     assert effect_of_testlets(responses, fitted).test.p < 1e-6
-
-
-def test_one_specific_ability_is_a_pattern_of_two_abilities() -> None:
-    responses, testlets, slopes, *_ = drawn(800, [4], 1.0, seed=4, alone=4)
-    fitted = fit_bifactor(responses, testlets)
-    pattern = fit_factors(responses, 2, zero_loadings=slopes == 0)
-    assert fitted.log_likelihood == pytest.approx(pattern.log_likelihood, abs=1e-3)
-    np.testing.assert_allclose(fitted.slopes, pattern.slopes, atol=0.01)
-    np.testing.assert_allclose(
-        fitted.standard_errors()["slope_specific"][:4], pattern.standard_errors()["slope_2"][:4], rtol=0.02
-    )
-
-
-def test_order_of_respondents_items_and_names_of_testlets_change_nothing() -> None:
-    responses, testlets, *_ = drawn(300, [3, 3], 1.0, seed=5, alone=2)
-    one = fit_bifactor(responses, testlets)
-    order = [7, 3, 1, 0, 5, 2, 6, 4]
-    turned = ResponseMatrix(
-        responses.values[::-1][:, order], responses.respondent_ids[::-1], tuple(responses.item_ids[j] for j in order)
-    )
-    names = {item: f"passage {name}" for item, name in zip(responses.item_ids, testlets, strict=True) if name}
-    other = fit_bifactor(turned, names)
-    np.testing.assert_allclose(other.slopes, one.slopes[order], atol=1e-3)
-    assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=1e-5)
 
 
 def test_omega_and_explained_common_variance_by_hand() -> None:

@@ -36,15 +36,6 @@ def long_of(wide: pd.DataFrame) -> pd.DataFrame:
     return table.assign(respondent_id=table["respondent_id"].astype(str))
 
 
-def test_a_long_table_and_a_wide_one_are_the_same_fit(plain: tuple[str, FittedCategories]) -> None:
-    model, fitted = plain
-    again = fit_categories(long_of(simulated()), model)
-    assert again.log_likelihood == pytest.approx(fitted.log_likelihood, abs=1e-7)
-    order = [again.items.item_ids.index(item) for item in fitted.items.item_ids]
-    np.testing.assert_allclose(again.parameters[order], fitted.parameters, atol=2e-4)
-    np.testing.assert_allclose(again.covariance[order], fitted.covariance, rtol=2e-3, atol=1e-6)
-
-
 def test_trials_of_a_pair_are_as_many_items_of_the_same_parameters(plain: tuple[str, FittedCategories]) -> None:
     """Two trials of six items are twelve items of which each two are equal; the likelihood is the same."""
     model, _ = plain
@@ -63,28 +54,6 @@ def test_trials_of_a_pair_are_as_many_items_of_the_same_parameters(plain: tuple[
         apart = fit_categories(both, model, equal=equal)
         assert trials.log_likelihood == pytest.approx(apart.log_likelihood, abs=1e-4)
         np.testing.assert_allclose(trials.parameters, apart.parameters[:6], atol=2e-3)
-
-
-def test_beside_anchors_the_population_is_found(plain: tuple[str, FittedCategories]) -> None:
-    model, bank = plain
-    theirs = simulated(1500, mean=0.8, sd=0.6, seed=7)
-    names = bank.items.item_ids[:7]
-    known = replace(bank.items.select(names), covariance=None)
-    fitted = fit_categories(theirs, model, anchors=known)
-    assert fitted.converged
-    np.testing.assert_allclose(fitted.parameters[:7], known.parameters, atol=1e-12)
-    assert fitted.n_parameters == int(fitted.items.n_free.sum()) + 2
-    assert fitted.anchor_error == "taken as known"
-    # with their own error the population is as uncertain as it is, and covers the truth
-    carried = fit_categories(theirs, model, anchors=bank.items.select(names))
-    assert carried.anchor_error == "by item"
-    assert carried.moments.se_mean > 1.2 * fitted.moments.se_mean
-    assert abs(carried.moments.mean - 0.8) < 3 * carried.moments.se_mean
-    assert abs(carried.moments.sd - 0.6) < 3 * carried.moments.se_sd
-    # those that all items have as anchors: the population alone
-    alone = fit_categories(theirs, model, anchors=replace(bank.items, covariance=None))
-    assert alone.n_parameters == 2
-    assert abs(alone.moments.mean - fitted.moments.mean) < 0.05
 
 
 def test_partial_credit_next_to_its_own_items_is_the_fit_of_all() -> None:
@@ -132,33 +101,6 @@ def test_new_items_that_outnumber_the_respondents_are_doubtful_beside_anchors_to
     assert not any("outnumber" in doubt for doubt in few[1].doubts)
 
 
-def test_two_categories_beside_anchors_are_a_2pl_beside_anchors() -> None:
-    rng = np.random.default_rng(3)
-    truth = irtbench.ItemParameters.from_difficulty(rng.uniform(0.8, 2, 10), rng.normal(size=10))
-    first, second = (
-        irtbench.simulate_responses(rng.normal(m, s, 600), truth, rng=rng) for m, s in ((0.0, 1.0), (0.7, 1.3))
-    )
-    bank = irtbench.fit_model(first)
-    given = replace(bank.items.select(bank.items.item_ids[:4]))
-    expected = irtbench.fit_model(second, anchors=given)
-    in_two = fit_categories(pd.DataFrame(first.values, columns=list(first.item_ids)), "2pl")
-    known = in_two.items.select(bank.items.item_ids[:4])
-    found = fit_categories(pd.DataFrame(second.values, columns=list(second.item_ids)), "2pl", anchors=known)
-    for name in ("mean", "sd", "se_mean", "se_sd"):
-        assert getattr(found.moments, name) == pytest.approx(expected.population[name], abs=2e-4)
-    assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-3)
-    np.testing.assert_allclose(found.parameters[:, :2][:, 0], expected.items.discrimination, atol=1e-3)
-    np.testing.assert_allclose(found.covariance, expected.items.covariance[:, :2, :2], rtol=5e-3, atol=1e-5)
-
-
-def test_an_estimated_population_of_a_normal_crowd_is_normal(plain: tuple[str, FittedCategories]) -> None:
-    model, fitted = plain
-    found = fit_categories(simulated(), model, population="estimated")
-    assert found.log_likelihood >= fitted.log_likelihood - 1e-3
-    assert found.estimated_population.mean == pytest.approx(0, abs=1e-3)
-    assert found.estimated_population.deviation == pytest.approx(1, abs=1e-3)
-
-
 @pytest.mark.parametrize("model", ["grm", "gpcm"])
 def test_a_skewed_crowd_has_a_density_of_its_own(model: str) -> None:
     rng = np.random.default_rng(2)
@@ -168,29 +110,6 @@ def test_a_skewed_crowd_has_a_density_of_its_own(model: str) -> None:
     normal, own = fit_categories(drawn, model), fit_categories(drawn, model, population="estimated")
     assert own.n_parameters == normal.n_parameters + 3
     assert own.bic < normal.bic
-
-
-def test_other_numerics_find_the_same(plain: tuple[str, FittedCategories]) -> None:
-    model, fitted = plain
-    single = fit_categories(simulated(), model, dtype="float32")
-    np.testing.assert_allclose(single.parameters, fitted.parameters, atol=5e-3)
-    from_there = fit_categories(simulated(), model, start=fitted.items)
-    assert from_there.steps <= fitted.steps
-    assert from_there.log_likelihood == pytest.approx(fitted.log_likelihood, abs=1e-6)
-    own = fit_categories(simulated(), model, prior_slope="normal:1,0.01", prior_intercept="normal:0,3")
-    assert own.priors.describe().startswith("own: a ~ Normal(1, 0.01)")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", MODELS)
-def test_adam_on_pyros_elbo_finds_the_same(model: str) -> None:
-    wide = simulated(300, 6)
-    one, other = fit_categories(wide, model), fit_categories(wide, model, optimiser="adam", tolerance=1e-4)
-    assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=2e-3)
-    known, theirs = one.items.select(one.items.item_ids[:3]), simulated(300, 6, mean=0.6, sd=0.8, seed=3)
-    beside = [fit_categories(theirs, model, anchors=known, **how) for how in ({}, {"optimiser": "adam"})]  # type: ignore[arg-type]
-    assert beside[1].log_likelihood == pytest.approx(beside[0].log_likelihood, abs=2e-3)
-    assert beside[1].moments.mean == pytest.approx(beside[0].moments.mean, abs=5e-3)
 
 
 def test_a_long_table_of_many_items_is_coded_as_the_wide_one() -> None:

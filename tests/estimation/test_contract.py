@@ -1,5 +1,7 @@
 """Every way of estimating items keeps the contract of `engine_contract`."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from estimation.engine_contract import (
@@ -14,17 +16,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.simulated import rearranged
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench import InputError, ResponseMatrix
 
-every = pytest.mark.parametrize("name", ENGINES)
-flat = pytest.mark.parametrize("name", [name for name, engine in ENGINES.items() if engine.flat])
-apart = pytest.mark.parametrize("name", [name for name, engine in ENGINES.items() if engine.apart])
+
+def those(names: Iterable[str]) -> pytest.MarkDecorator:
+    """Adam takes seconds: it is checked for its maximum, and for the rest with the slow tests."""
+    return pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=pytest.mark.slow if "adam" in name else ()) for name in names]
+    )
+
+
+every = those(ENGINES)
+flat = those(name for name, engine in ENGINES.items() if engine.flat)
+apart = those(name for name, engine in ENGINES.items() if engine.apart)
 slow = pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in SLOW_ENGINES])
 ALL = ENGINES | SLOW_ENGINES
 
 
-@every
+@pytest.mark.parametrize("name", ENGINES)
 def test_the_truth_is_recovered_and_another_is_not(name: str) -> None:
     engine = ALL[name]
     found, (responses, truth) = fitted(engine), engine.crowd()

@@ -10,13 +10,8 @@ import torch
 from builders.pretended_device import PLACE, Elsewhere, pretended_gpu
 from builders.simulated import drawn
 from builders.stored import on_disk
-from irtbench.data.responses import ResponseMatrix
-from irtbench.data.sparse_responses import SparseResponses
-from irtbench.data.stored_responses import StoredResponses
-from irtbench.estimation.fit import fit_model
+from irtbench import FitSettings, ResponseMatrix, SparseResponses, StoredResponses, fit_groups, fit_model
 from irtbench.estimation.marginal import e_step, mode
-from irtbench.estimation.multiple_groups import fit_groups
-from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.variational import importance_weights, item_posterior
 
 FORMS = ("on disk", "sparse", "tabulated", "told by a sample")

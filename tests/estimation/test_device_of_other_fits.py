@@ -11,19 +11,13 @@ from numpy.typing import NDArray
 
 from builders.pretended_device import assert_same_if_pretended, assert_same_on_a_gpu, pretended_gpu
 from builders.simulated import drawn
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench import FittedModel, InputError, ResponseMatrix, fit_groups, fit_many, fit_model
 from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.many_scales.fit_many import fit_many
-from irtbench.estimation.multiple_groups import fit_groups
 from irtbench.estimation.settings import Device
 from irtbench.estimation.several_abilities import factor_problem
 
 Numbers = dict[str, NDArray[np.float64]]
-DEVICES: tuple[Device, ...] = ("cpu", "cuda")
 TESTLETS = ["a"] * 4 + ["b"] * 4 + [None] * 2
 
 

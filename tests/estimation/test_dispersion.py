@@ -9,13 +9,10 @@ import pytest
 from scipy.stats import betabinom
 
 from builders.command_line import run
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench import InputError, ResponseMatrix, estimate_ability, fit_model
 from irtbench.estimation.dispersion import fit_trials
-from irtbench.estimation.fit import fit_model
 from irtbench.models.item_models.beta_binomial import BetaBinomial
 from irtbench.models.item_models.item_model import NUMPY
-from irtbench.scoring.ability import estimate_ability
 
 
 def drawn(

@@ -7,14 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.analysis.model_comparison import compare_models, likelihood_ratio
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench import InputError, ItemParameters, ResponseMatrix, compare_models, likelihood_ratio
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
-from irtbench.estimation.fit import fit_model
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.item_models.logistic import Logistic
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.ability import eap
 
 CONVERGED = Status(Stop.CONVERGED, 1)
@@ -43,24 +39,6 @@ def test_two_factors_reach_mirts_likelihood(real_data: Path, reference: Path, la
     assert fitted.log_likelihood > mirt["logLik"] - 1.0
     assert fitted.n_parameters == mirt["npar"]
     assert fitted.aic < mirt["AIC"] + 2.0
-
-
-def test_one_factor_is_the_usual_model() -> None:
-    _, responses = two_abilities(500, seed=1)
-    one, usual = fit_factors(responses, 1, tolerance=1e-5), fit_model(responses)
-    assert one.log_likelihood == pytest.approx(usual.log_likelihood, abs=1e-4)
-    assert one.n_parameters == usual.n_parameters
-    np.testing.assert_allclose(one.slopes[:, 0], usual.items.discrimination, atol=1e-3)
-
-
-def test_a_pattern_of_zero_loadings_recovers_the_slopes() -> None:
-    truth, responses = two_abilities(3000, seed=2)
-    fitted = fit_factors(responses, 2, zero_loadings=truth == 0)
-    assert fitted.converged
-    assert (fitted.slopes[truth == 0] == 0).all()
-    assert fitted.n_parameters == 20
-    # the standard error of a slope is about .1 here
-    assert np.sqrt(np.mean((fitted.slopes - truth)[truth > 0] ** 2)) < 0.2
 
 
 def test_exploratory_factors_span_what_the_pattern_has() -> None:

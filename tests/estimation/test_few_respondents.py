@@ -7,18 +7,12 @@ import pytest
 import torch
 
 from builders.problem import make_problem
-from irtbench.data.input_error import InputError
+from irtbench import FitSettings, FittedModel, InputError, ItemParameters, fit_model, simulate_responses
 from irtbench.estimation.driver import own_parameters
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.marginal.nodes import Posteriors, nodes_near
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.sites import ItemPrior
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.item_error import abilities_of, with_item_error
 from irtbench.study.fitted_scale import RightOrWrong
 
@@ -96,18 +90,6 @@ def test_the_likelihood_at_posterior_means_is_integrated_on_nodes_that_are_right
     assert fitted.log_likelihood == pytest.approx(total, abs=44e-6)  # a millionth a response
 
 
-def test_nodes_near_integrate_a_narrow_posterior_exactly() -> None:
-    place, width = 0.3, 0.02
-    nodes = nodes_near(Posteriors(torch.tensor([place]), torch.tensor([width])), step=width)
-    theta = nodes.theta[:, 0]
-    # a normal likelihood of mean m and sd s times a standard normal prior integrates to N(m; 0, 1 + s^2)
-    likelihood = torch.exp(-0.5 * ((theta - place) / width) ** 2) / (width * np.sqrt(2 * np.pi))
-    total = float((nodes.log_weights.exp() * likelihood).sum())
-    expected = np.exp(-0.5 * place**2 / (1 + width**2)) / np.sqrt(2 * np.pi * (1 + width**2))
-    assert total == pytest.approx(expected, rel=1e-7)
-    assert len(theta) < 40  # only where the posterior lies, not all of +-8
-
-
 def learnt_prior(n_items: int, sign: torch.Tensor | None = None) -> ItemPrior:
     """A hierarchy whose mean is that of the items, as the model states it."""
     rng = np.random.default_rng(0)
@@ -117,15 +99,6 @@ def learnt_prior(n_items: int, sign: torch.Tensor | None = None) -> ItemPrior:
     with own_parameters():
         model = partial(problem.model, learn_mean=True, slope_sign=sign)
         return Problem.of(model, problem.rows, problem.nodes).prior
-
-
-def test_the_learnt_prior_does_not_change_with_the_unit_of_theta() -> None:
-    prior = learnt_prior(6)
-    rng = torch.Generator().manual_seed(0)
-    parameters = torch.rand(6, 3, generator=rng, dtype=torch.float64) + 0.3
-    doubled = parameters * torch.tensor([2.0, 1.0, 1.0])
-    here, there = (float(prior.log_density(ItemTensors.from_matrix(values))) for values in (parameters, doubled))
-    assert here == pytest.approx(there)
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -9,19 +9,9 @@ import torch
 
 from builders import simulated as simulation
 from builders.problem import make_problem
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
+from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, simulate_responses
 from irtbench.estimation.marginal.mode import find_mode
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.quadrature import normal_grid
-from irtbench.models.simulation import simulate_responses
-from irtbench.models.theta_posterior import log_likelihood, node_posterior
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +30,6 @@ def simulated(
 ) -> tuple[ItemParameters, ResponseMatrix]:
     responses, truth, _ = simulation.simulated(n_respondents, n_items, seed=seed, guessing=guessing, missing=missing)
     return truth, responses
-
-
-def marginal_log_likelihood(responses: ResponseMatrix, items: ItemParameters) -> float:
-    """The NumPy model's own, independent of torch."""
-    grid = normal_grid()
-    return float(node_posterior(log_likelihood(responses.values, grid.nodes, items), grid)[1].sum())
 
 
 def test_lsat6_equals_mirt(lsat6: ResponseMatrix, reference: Path) -> None:
@@ -76,48 +60,6 @@ def test_the_papers_scales_equal_mirt(real_data: Path, reference: Path, label: s
     np.testing.assert_allclose(fitted.items.difficulty, mirt["b"], atol=0.01)
     np.testing.assert_allclose(fitted.items.standard_errors()["discrimination"], mirt["se_a"], rtol=0.03)
     np.testing.assert_allclose(fitted.items.standard_errors()["difficulty"], mirt["se_b"], rtol=0.03)
-
-
-def test_known_parameters_come_back_at_1000_by_90() -> None:
-    truth, responses = simulated(1000, 90, seed=3)
-    fitted = fit_model(responses)
-    assert fitted.converged
-    assert np.sqrt(np.mean((fitted.items.discrimination - truth.discrimination) ** 2)) < 0.13
-    assert np.sqrt(np.mean((fitted.items.difficulty - truth.difficulty) ** 2)) < 0.16
-    assert fitted.log_likelihood >= marginal_log_likelihood(responses, truth)
-    assert fitted.log_likelihood == pytest.approx(marginal_log_likelihood(responses, fitted.items), abs=1e-6)
-
-
-@pytest.mark.parametrize(("kind", "prior"), [("2pl", "none"), ("2pl", "weak"), ("3pl", "weak")])
-def test_adam_and_fisher_scoring_reach_the_same_optimum(kind: str, prior: str) -> None:
-    _, responses = simulated(400, 8, seed=11, guessing=0.2 if kind == "3pl" else 0.0, missing=0.1)
-    ours = fit_model(responses, FitSettings(kind=kind, prior=prior))  # type: ignore[arg-type]
-    pyro = fit_model(responses, FitSettings(kind=kind, prior=prior, optimiser="adam"))  # type: ignore[arg-type]
-    assert ours.converged
-    assert pyro.converged
-    np.testing.assert_allclose(ours.items.discrimination, pyro.items.discrimination, atol=2e-3)
-    np.testing.assert_allclose(ours.items.intercept, pyro.items.intercept, atol=2e-3)
-    np.testing.assert_allclose(ours.items.guessing, pyro.items.guessing, atol=2e-3)
-
-
-def test_the_log_prior_is_the_density_written_down() -> None:
-    _, responses = simulated(50, 3, seed=1)
-    problem = make_problem(responses, Priors.named("weak"), free=True)
-    parameters = torch.tensor([[0.8, 0.1, -1.0], [1.2, -0.4, -2.0], [-0.3, 2.0, 0.5]], dtype=torch.float64)
-    c = torch.sigmoid(parameters[:, 2])
-    items = ItemTensors(parameters[:, :1], parameters[:, 1], c)
-
-    def double(value: float) -> torch.Tensor:
-        return torch.tensor(value, dtype=torch.float64)
-
-    def normal(mean: float, deviation: float) -> torch.distributions.Normal:
-        return torch.distributions.Normal(double(mean), double(deviation))
-
-    by_parts = normal(1.0, 1.5).log_prob(parameters[:, 0]).sum()
-    by_parts += normal(0.0, 4.0).log_prob(parameters[:, 1]).sum()
-    # density of logit c = density of c times |dc / dlogit c| = c (1 - c)
-    by_parts += (torch.distributions.Beta(double(5.0), double(15.0)).log_prob(c) + torch.log(c * (1 - c))).sum()
-    assert float(problem.prior.log_density(items)) == pytest.approx(float(by_parts), abs=1e-9)
 
 
 def test_a_reversed_item_gets_a_negative_slope_and_theta_keeps_its_direction() -> None:
@@ -152,40 +94,11 @@ def test_a_slope_that_runs_away_is_not_called_converged() -> None:
     assert not fit_model(responses).converged
 
 
-def test_float32_reaches_the_same_estimates() -> None:
-    _, responses = simulated(500, 12, seed=6, guessing=0.2)
-    for kind in ("2pl", "3pl"):
-        double = fit_model(responses, FitSettings(kind=kind))
-        single = fit_model(responses, FitSettings(kind=kind, dtype="float32"))
-        np.testing.assert_allclose(double.items.discrimination, single.items.discrimination, atol=1e-3)
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_a_gpu_in_float32_gives_the_same_estimates() -> None:
-    _, responses = simulated(1000, 40, seed=6)
-    here = fit_model(responses, FitSettings(device="cpu"))
-    there = fit_model(responses, FitSettings(device="cuda", dtype="float32", tolerance=1e-3))
-    np.testing.assert_allclose(here.items.discrimination, there.items.discrimination, atol=1e-3)
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_said() -> None:
     _, responses = simulated(50, 4, seed=1)
     with pytest.raises(InputError, match="sees no GPU"):
         fit_model(responses, FitSettings(device="cuda"))
-
-
-def test_draws_from_the_collapsed_model_have_its_moments() -> None:
-    torch.manual_seed(0)
-    slope = torch.tensor([[1.0], [2.0]], dtype=torch.float64)
-    intercept, guessing = torch.tensor([[0.0, 0.5], [0.0, 0.2]], dtype=torch.float64)
-    nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=torch.device("cpu"))
-    row = CollapsedLogistic(slope, intercept, torch.log(guessing), nodes)
-    draws = row.sample(torch.Size([40000]))
-    share = float(((draws[:, 0] == 1) & (draws[:, 1] == 1)).double().mean())
-    p_both = float(row.log_prob(torch.tensor([[1, 1]])).exp())
-    assert share == pytest.approx(p_both, abs=4 * (p_both * (1 - p_both) / 40000) ** 0.5)
 
 
 def test_data_that_determine_nothing_are_refused() -> None:

@@ -14,11 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 
-from irtbench.data.input_error import InputError
-from irtbench.diagnostics.item_fit import item_fit
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fit_categories import FittedCategories, fit_categories
-from irtbench.estimation.multiple_groups import fit_groups
+from irtbench import FittedCategories, InputError, fit_categories, item_fit
 from irtbench.models.item_models.item_model import NUMPY, ItemModel, Maths, Parameters, steps_of_shares
 from irtbench.models.item_models.named import MODELS
 from irtbench.models.pyro_model.categories import CategoryItems
@@ -78,17 +74,6 @@ def test_a_common_slope_is_the_partial_credit_model_of_mirt(reference: Path) -> 
     np.testing.assert_allclose(slope * found["theta"], found["eap"], atol=1e-4)
 
 
-def test_of_right_and_wrong_a_common_slope_is_the_1pl() -> None:
-    right = np.where(np.isnan(given := grades()), np.nan, given > 1)
-    found, expected = fit_categories(right, "2pl", common_slope=True), fit_model(right, model="1pl")
-    assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-7)
-    np.testing.assert_allclose(found.parameters[:, 0], expected.items.discrimination, atol=1e-5)
-    np.testing.assert_allclose(found.parameters[:, 1], expected.items.intercept, atol=1e-5)
-    errors = expected.items.standard_errors()
-    np.testing.assert_allclose(np.sqrt(found.covariance[:, 0, 0]), errors["discrimination"], rtol=1e-4)
-    np.testing.assert_allclose(np.sqrt(found.covariance[:, 1, 1]), errors["intercept"], rtol=1e-4)
-
-
 def grades(n: int = 500, n_items: int = 6, seed: int = 1, missing: float = 0.2) -> NDArray[np.float64]:
     rng = np.random.default_rng(seed)
     theta, a = rng.normal(size=(n, 1, 1)), np.linspace(0.8, 2.0, n_items)[:, None]
@@ -96,23 +81,6 @@ def grades(n: int = 500, n_items: int = 6, seed: int = 1, missing: float = 0.2) 
     skipped = rng.random((n, n_items)) < missing
     skipped[:, 0] &= ~skipped.all(axis=1)
     return np.where(skipped, np.nan, above.sum(axis=2))
-
-
-@pytest.mark.parametrize("model", ["grm", "gpcm", "nominal", "2pl"])
-def test_of_two_categories_every_model_is_the_2pl(model: str) -> None:
-    right = np.where(np.isnan(given := grades()), np.nan, given > 1)
-    found, expected = fit_categories(right, model), fit_model(right)
-    assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-6)
-    np.testing.assert_allclose(found.parameters[:, 0], expected.items.discrimination, atol=1e-4)
-    np.testing.assert_allclose(found.parameters[:, 1], expected.items.intercept, atol=1e-4)
-    np.testing.assert_allclose(found.covariance, expected.items.covariance[:, :2, :2], rtol=1e-3, atol=1e-7)
-
-
-def test_a_nominal_model_of_ordered_answers_is_no_worse_than_its_special_case() -> None:
-    given = grades()
-    nominal, ordered = fit_categories(given, "nominal"), fit_categories(given, "gpcm")
-    assert nominal.n_parameters == 36
-    assert 0 < 2 * (nominal.log_likelihood - ordered.log_likelihood) < 30  # chi-squared of 12
 
 
 def test_order_and_names_of_categories_are_no_matter() -> None:
@@ -177,32 +145,6 @@ def grades_of(theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray[n
     """Grades 0 to 3 of eight graded items."""
     a, b = np.linspace(0.8, 1.8, 8)[:, None], np.array([-1.0, 0.0, 1.0]) + np.linspace(-0.6, 0.6, 8)[:, None]
     return (a * (theta[:, None, None] - b) + rng.logistic(size=(len(theta), 8, 1)) > 0).sum(axis=2)
-
-
-def test_groups_have_populations_of_their_own() -> None:
-    rng, z = np.random.default_rng(3), []
-    for _ in range(8):
-        grades = grades_of(np.concatenate([rng.normal(size=300), rng.normal(-0.5, 1.3, 300)]), rng)
-        fitted = fit_categories(grades, groups=["a"] * 300 + ["b"] * 300, reference="a")
-        assert fitted.converged
-        other = fitted.groups.iloc[1]
-        z.append([(other["mean"] + 0.5) / other["se_mean"], (other["sd"] - 1.3) / other["se_sd"]])
-    assert fitted.n_parameters == 8 * 4 + 2
-    assert np.sqrt(np.mean(np.square(z))) == pytest.approx(1, abs=0.45)
-    slopes, errors = fitted.coefficients().query("parameter == 'a'")[["value", "standard_error"]].to_numpy().T
-    assert np.sqrt(np.mean(((slopes - np.linspace(0.8, 1.8, 8)) / errors) ** 2)) == pytest.approx(1, abs=0.6)
-
-
-def test_two_categories_in_groups_are_right_and_wrong_in_groups() -> None:
-    rng = np.random.default_rng(4)
-    right = (grades_of(np.concatenate([rng.normal(size=200), rng.normal(-0.5, 1.3, 200)]), rng) > 1).astype(int)
-    groups = ["a"] * 200 + ["b"] * 200
-    for kind, words in (("2pl", {}), ("1pl", {"common_slope": True})):
-        here = fit_categories(right, "2pl", groups=groups, reference="a", **words)  # type: ignore[arg-type]
-        there = fit_groups(right, groups, model=kind, reference="a")
-        assert here.n_parameters == there.n_parameters
-        assert here.log_likelihood == pytest.approx(there.log_likelihood, abs=1e-6)
-        np.testing.assert_allclose(here.groups.drop(columns="group"), there.table().drop(columns="group"), atol=1e-4)
 
 
 def test_a_rating_scale_is_the_maximum_of_its_likelihood_written_down() -> None:

@@ -1,6 +1,5 @@
 """Scales fitted together have what `fit_model` gives each of them, and every one says for itself how it ended."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,8 @@ from numpy.typing import NDArray
 
 import irtbench
 from builders.simulated import simulated
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fit_categories import fit_categories
-from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.many_scales.fit_many import fit_many
-from irtbench.estimation.many_scales.stack_information import stack_covariances
-from irtbench.estimation.many_scales.stack_problem import GROUP_CELLS, Stack, StackProblem, groups_of
-from irtbench.estimation.marginal.acceleration import StepMemory
-from irtbench.models.pyro_model.collapsed import CollapsedLogistic, CollapsedScales
-from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.quadrature import normal_grid
+from irtbench import FittedModel, InputError, ResponseMatrix, fit_categories, fit_many, fit_model
+from irtbench.estimation.many_scales.stack_problem import GROUP_CELLS
 
 MODELS: dict[str, dict[str, Any]] = {
     "rasch": {"kind": "rasch"},
@@ -35,7 +24,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "mixed": {"by_item": {"item1": "3pl", "item2": 0.3}, "prior_guessing": "normal:-1.1,0.5"},
 }
 TIGHT = 1e-7  # standard errors: with the usual 1e-5 either fit is known to that only
-CPU = torch.device("cpu")
 
 
 def scales_of(sizes: list[tuple[int, int]], *, missing: float = 0.0, guessing: float = 0.0) -> list[ResponseMatrix]:
@@ -83,9 +71,9 @@ SIZES = {
     "uneven": ([(300, 9), (211, 5), (180, 11)], 0.25),
     "tiny": ([(200, 3), (220, 2), (190, 3)], 0.0),
 }
-#: All; those that are not slow have every pair of two of them.
+#: All; those that are not slow have every prior and every model with every missing and no missing response.
 CASES = [
-    pytest.param(size, prior, model, marks=pytest.mark.slow if (i + j + k) % 2 else ())
+    pytest.param(size, prior, model, marks=pytest.mark.slow if (i + j + k) % 2 or size == "alike" else ())
     for i, size in enumerate(SIZES)
     for j, prior in enumerate(("none", "weak"))
     for k, model in enumerate(MODELS)
@@ -146,21 +134,9 @@ def test_a_scale_in_trouble_says_so_and_harms_no_other() -> None:
     table = found.table().set_index("scale")
     assert table["converged"].tolist() == [True, False, True, False, False, True]
     assert "all responses are the same" in table.loc["all", "stopped_because"]
+    tight = fit_many(scales, tolerance=TIGHT)
     for name, responses in zip("abc", good, strict=True):
-        alike(fit_many(scales, tolerance=TIGHT)[name], fit_model(responses, tolerance=TIGHT))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["rasch", "2pl", "fixed guessing"])
-def test_a_scale_that_cannot_be_estimated_from_noise_ends_as_it_does_alone(model: str) -> None:
-    rng = np.random.default_rng(0)
-    scales = [rng.integers(0, 2, (60, 4)).astype(float) for _ in range(10)]
-    found = fit_many(scales, standard_errors=True, **MODELS[model])
-    alone = [fit_model(scale, **MODELS[model]) for scale in scales]
-    assert 0 < sum(fitted.converged for fitted in alone) < 10
-    for one, other in zip(found.fits, alone, strict=True):
-        assert one.status.stop is other.status.stop
-        assert one.doubts == other.doubts
+        alike(tight[name], fit_model(responses, tolerance=TIGHT))
 
 
 @pytest.mark.slow
@@ -275,78 +251,6 @@ def test_no_scales_and_wrong_values() -> None:
         fit_many({"sums": np.ones((20, 2)), "words": [[1, 0], [3, 0]]})
 
 
-def test_groups_are_of_like_sizes_and_hold_every_scale_once() -> None:
-    scales = scales_of([(20 + 40 * (k % 9), 3 + k % 4) for k in range(40)])
-    groups = groups_of(scales, 61, CPU)
-    assert sorted(k for group in groups for k in group) == list(range(40))
-    for group in groups:
-        stack = Stack.of([scales[k] for k in group], CPU)
-        for place, k in enumerate(group):
-            n, n_items = scales[k].values.shape
-            np.testing.assert_array_equal(stack.values[place, :n_items, :n].T.numpy(), scales[k].values)
-            assert (stack.values[place, n_items:] == -1).all()
-            assert (stack.values[place, :, n:] == -1).all()
-
-
-def test_rows_of_one_number_right_have_the_sums_of_their_respondents() -> None:
-    """With one slope for all items, whose E step they give."""
-    scales = scales_of([(40, 5), (61, 3), (50, 4)])
-    how = irtbench.FitSettings(kind="1pl")
-    nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=CPU)
-    stack = Stack.of(scales, CPU)
-    problem = StackProblem.of_stack(stack, nodes, how)
-    assert problem.stack.values.shape == (3, 5, 6)
-    assert problem.stack.respondents.sum(dim=1).tolist() == [40, 61, 50]
-    one_by_one = replace(problem, stack=stack)
-    items = one_by_one.start()
-    for part in ("n", "right", "respondents", "log_likelihoods"):
-        torch.testing.assert_close(getattr(problem.counts(items), part), getattr(one_by_one.counts(items), part))
-    found, expected = stack_covariances(problem, items), stack_covariances(one_by_one, items)
-    assert expected.definite.all()
-    torch.testing.assert_close(found.items, expected.items)
-    torch.testing.assert_close(found.common_slope, expected.common_slope)
-
-
-@pytest.mark.parametrize("guessed", [False, True])
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_rows_of_several_scales_have_the_likelihood_of_each(missing: float, guessed: bool) -> None:
-    nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=CPU)
-    scales = scales_of([(50, 6), (50, 6)], missing=missing)
-    slope, intercept = torch.rand(2, 6, 1, dtype=torch.float64), torch.randn(2, 6, dtype=torch.float64)
-    values = torch.tensor(np.nan_to_num([one.values for one in scales], nan=-1.0))
-    correct, observed = (values == 1).double().mT, (values >= 0).double().mT
-    log_guessing = torch.tensor([0.0, 0.1, 0.2, 0.3, 0.25, 0.0], dtype=torch.float64).log().repeat(2, 1)
-    logs = [log_guessing[0], log_guessing[1]] if guessed else [None, None]
-    together = CollapsedScales(slope, intercept, log_guessing if guessed else None, nodes)
-    shape = together.log_shape(correct, observed if missing else None)
-    for k in range(2):
-        row = CollapsedLogistic(slope[k], intercept[k], logs[k], nodes)
-        expected = row.log_shape(correct[k].T, observed[k].T if missing else None)
-        torch.testing.assert_close(shape[k].T, expected)
-    assert float(shape.abs().max()) <= together.largest_exponent()
-
-
-def test_memory_of_several_scales_is_that_of_each() -> None:
-    generator = torch.Generator().manual_seed(0)
-    together, alone = StepMemory(2), [StepMemory(), StepMemory()]
-    curvature = torch.diag(torch.arange(1.0, 7.0, dtype=torch.float64))
-    for number in range(9):
-        values = torch.randn(2, 6, generator=generator, dtype=torch.float64)
-        gradient = -values @ curvature
-        step = gradient / 3
-        together.add(values, gradient, step)
-        if number == 4:
-            together.forget(torch.tensor([False, True]))
-        for k in range(2):
-            alone[k].add(values[k], gradient[k], step[k])
-            if number == 4 and k == 1:
-                alone[1].forget()
-        expected = torch.stack([alone[k].accelerated() for k in range(2)])
-        torch.testing.assert_close(together.accelerated(), expected)
-    torch.testing.assert_close(together.of(torch.tensor([1])).accelerated()[0], expected[1])
-    assert float((expected[0] + values[0]).norm()) < float((step[0] + values[0]).norm())  # nearer to the maximum at 0
-
-
 def test_scales_in_categories_are_those_of_single_fits() -> None:
     rng = np.random.default_rng(5)
 
@@ -381,12 +285,3 @@ def test_scales_in_categories_are_those_of_single_fits() -> None:
         fit_many(tasks, models="gpcm", start=many["a"].items)
     with pytest.raises(InputError, match="prior"):
         fit_many(tasks, models="gpcm", prior="strong")
-
-
-def test_scales_in_categories_start_where_they_are_told() -> None:
-    table = pd.DataFrame(np.random.default_rng(1).integers(0, 3, (200, 5)) * 1.0, columns=list("abcde"))
-    table["a"] = table["b"].clip(0, 2)
-    first = fit_categories(table, "gpcm", prior="weak")
-    again = fit_many([table], models="gpcm", prior="weak", start=first.items)["scale1"]
-    assert again.status.steps < first.status.steps
-    np.testing.assert_allclose(again.parameters, first.parameters, atol=1e-4)

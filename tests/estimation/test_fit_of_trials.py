@@ -1,6 +1,5 @@
 """Several trials of an item: k right of n in the likelihood, the E step, the information and the fits."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,22 +10,10 @@ from numpy.typing import NDArray
 
 from builders.problem import make_problem
 from builders.simulated import simulated
-from irtbench.data.responses import ResponseMatrix
-from irtbench.data.sparse_responses import SparseResponses
-from irtbench.estimation.few_respondents.item_posteriors import Surroundings
-from irtbench.estimation.fit import fit_model
+from irtbench import FitSettings, ItemParameters, ResponseMatrix, SparseResponses, fit_groups, fit_model
 from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
-from irtbench.estimation.marginal.observed_information import (
-    complete_information,
-    observed_information,
-    own_information,
-)
-from irtbench.estimation.multiple_groups import fit_groups
-from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.variational.endless_slopes import change_with_others_fixed, step_places
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import eap
 
@@ -44,82 +31,10 @@ def unequal_trials(
     return ResponseMatrix(correct, most_right.respondent_ids, most_right.item_ids, n), items, theta
 
 
-def one_by_one(responses: ResponseMatrix) -> tuple[ResponseMatrix, NDArray[np.intp]]:
-    """The same trials as so many columns of each item, and the item of each column."""
-    most = int(responses.trials.max())
-    number = np.arange(most)
-    right = np.nan_to_num(responses.correct)[:, :, None]
-    values = np.where(number < right, 1.0, 0.0)
-    values = np.where(number < responses.trials[:, :, None], values, np.nan)
-    names = [f"{item}/{trial}" for item in responses.item_ids for trial in number]
-    flat = values.reshape(responses.n_respondents, -1)
-    return ResponseMatrix(flat, responses.respondent_ids, tuple(names)), np.repeat(np.arange(responses.n_items), most)
-
-
 def some_items(n: int, *, guessing: float = 0.0) -> ItemTensors:
     rng = np.random.default_rng(9)
     slope, intercept = torch.from_numpy(rng.lognormal(0, 0.3, n)), torch.from_numpy(rng.normal(size=n))
     return ItemTensors(slope[:, None], intercept, torch.full_like(slope, guessing))
-
-
-def at(items: ItemTensors, columns: NDArray[np.intp]) -> ItemTensors:
-    chosen = torch.from_numpy(columns)
-    return ItemTensors(items.slope[chosen], items.intercept[chosen], items.guessing[chosen])
-
-
-@pytest.mark.parametrize("guessing", [0.0, 0.2])
-def test_the_likelihood_is_that_of_the_trials_one_by_one(guessing: float) -> None:
-    responses, _, _ = unequal_trials(60, 7, seed=1, guessing=guessing)
-    expanded, columns = one_by_one(responses)
-    items = some_items(7, guessing=guessing)
-    counted, single = make_problem(responses, fixed=guessing), make_problem(expanded, fixed=guessing)
-    here, there = counted.counts(items), single.counts(at(items, columns))
-    assert here.log_likelihood == pytest.approx(there.log_likelihood, rel=1e-11)
-    # the expected numbers of an item's responses are the sums over its trials
-    by_item = torch.zeros_like(here.n).index_add_(0, torch.from_numpy(columns), there.n)
-    torch.testing.assert_close(here.n, by_item)
-    torch.testing.assert_close(
-        here.right, torch.zeros_like(here.right).index_add_(0, torch.from_numpy(columns), there.right)
-    )
-    # and minus the second derivative by an item's parameters the sum over all pairs of its trials
-    n_free = counted.free.shape[1] - 1
-    blocks = observed_information(single, at(items, columns)).reshape(len(columns), n_free, len(columns), n_free)
-    item_of = torch.from_numpy(columns)
-    summed = torch.zeros(7, n_free, len(columns), n_free, dtype=torch.float64).index_add_(0, item_of, blocks)
-    summed = torch.zeros(7, n_free, 7, n_free, dtype=torch.float64).index_add_(2, item_of, summed)
-    torch.testing.assert_close(observed_information(counted, items), summed.reshape(7 * n_free, 7 * n_free))
-
-
-@pytest.mark.parametrize("form", [ResponseMatrix, SparseResponses])
-def test_own_information_is_the_diagonal_of_all(form: type[ResponseMatrix] | type[SparseResponses]) -> None:
-    responses, _, _ = unequal_trials(50, 6, seed=2)
-    problem = make_problem(responses)
-    given = form.from_long(responses.to_long())
-    columns = [given.item_ids.index(item) for item in responses.item_ids]
-    items = some_items(6)
-    whole = observed_information(problem, items).reshape(6, 2, 6, 2)
-    rows = encode_responses(given.select_items([given.item_ids[j] for j in columns]), torch.device("cpu"))
-    own = own_information(replace(problem, rows=rows), items)
-    torch.testing.assert_close(own[:, :2, :2], torch.stack([whole[j, :, j] for j in range(6)]))
-    # were the square of k taken for k itself, it would be far from it
-    assert (complete_information(problem, items)[0] - own)[:, 0, 0].min() > 1
-
-
-def test_items_elsewhere_as_by_the_likelihood_itself() -> None:
-    responses, _, _ = unequal_trials(40, 5, seed=3, most=3)
-    problem, items = make_problem(responses), some_items(5)
-    around = Surroundings.of(problem, items)
-    places = torch.tensor([[[0.3, -0.4, 0.0], [-0.5, 1.0, 0.0]]] * 2, dtype=torch.float64)
-    ones, chosen = torch.ones(2, dtype=torch.float64), torch.tensor([1, 4])
-    here = torch.stack([items.slope[chosen, 0].log(), items.intercept[chosen], torch.zeros_like(ones)], dim=1)
-    found = around.log_likelihoods(places, ones, chosen) - around.log_likelihoods(here[:, None], ones, chosen)
-    for row, j in enumerate((1, 4)):
-        for k in range(2):
-            slope, intercept = items.slope.clone(), items.intercept.clone()
-            slope[j], intercept[j] = places[row, k, 0].exp(), places[row, k, 1]
-            moved = problem.counts(ItemTensors(slope, intercept, items.guessing)).log_likelihood
-            expected = moved - problem.counts(items).log_likelihood
-            assert float(found[row, k]) == pytest.approx(expected, abs=1e-9)
 
 
 def test_an_item_as_a_step_as_by_the_likelihood_itself() -> None:
@@ -173,7 +88,7 @@ def test_one_trial_each_is_the_plain_fit_to_the_bit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_items", "guessing"), [(100, 0.0), pytest.param(60, 0.2, marks=pytest.mark.slow)]
+    ("n_items", "guessing"), [pytest.param(*case, marks=pytest.mark.slow) for case in ((100, 0.0), (60, 0.2))]
 )  # abilities, or items, are the parameters
 def test_few_respondents_and_unequal_numbers_of_trials(n_items: int, guessing: float) -> None:
     responses, items, theta = unequal_trials(30, n_items, seed=8, guessing=guessing)

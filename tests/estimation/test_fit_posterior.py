@@ -6,15 +6,11 @@ import torch
 
 from builders.problem import make_problem
 from builders.simulated import drawn
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
+from irtbench import FitSettings, InputError, Priors, ResponseMatrix, fit_model
 from irtbench.estimation.marginal.mode import find_mode
-from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.variational import importance_weights, item_posterior
 from irtbench.estimation.variational.item_guide import natural_parameters
 from irtbench.estimation.variational.item_posterior import fit_posterior, item_moments
-from irtbench.models.priors import Priors
 
 
 @pytest.fixture(scope="module")

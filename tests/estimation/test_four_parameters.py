@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,28 +15,14 @@ import torch
 from pyro.distributions import constraints
 
 from builders.command_line import refused, run
+from irtbench import InputError, ItemTable, ResponseMatrix, Scale, fit_model, global_fit, item_fit, link_scales
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
-from irtbench.bank.scale import Scale
-from irtbench.building.linking import link_scales
-from irtbench.data.given import as_responses
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.global_fit import global_fit
-from irtbench.diagnostics.item_fit import item_fit
-from irtbench.estimation.fit import fit_model, problem_of
-from irtbench.estimation.marginal import missing_information
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.m_step import item_derivatives
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
-from irtbench.estimation.marginal.observed_information import observed_information, own_information
-from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import as_parameters, read_parameters
-from irtbench.models.priors import GuessingPrior, Priors
-from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories, category_model
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
 from irtbench.models.pyro_model.model import FILLS
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows, encode_responses
@@ -126,18 +111,6 @@ def test_abilities_are_those_of_mirt_at_its_items(mirt: tuple[ResponseMatrix, Pa
     np.testing.assert_allclose(found.standard_error[:200], eap["se"], atol=1e-4)
 
 
-def test_priors_as_settings_come_near_those_of_mirt(mirt: tuple[ResponseMatrix, Path]) -> None:
-    """The same priors of c and u, and none of a: what the slopes' prior does to u is little."""
-    responses, folder = mirt
-    fitted = fit_model(
-        responses, model="4pl", prior="none", prior_guessing="normal:-1.5,0.5", prior_upper="normal:2.5,0.5"
-    )
-    assert fitted.converged
-    theirs = pd.read_csv(folder / "fourpl_pars.csv")
-    np.testing.assert_allclose(fitted.items.upper_asymptote, theirs["u"], atol=0.012)
-    assert fitted.log_likelihood >= pd.read_csv(folder / "fourpl_fit.csv")["loglik"][0]
-
-
 def test_upper_asymptotes_are_found_again_and_covered() -> None:
     items = truth(12, upper=0.8, seed=3)
     rng = np.random.default_rng(4)
@@ -167,16 +140,6 @@ def test_upper_asymptotes_are_found_again_and_covered() -> None:
     assert without["s_x2"].sum() > 5 * without["df"].sum()
     # of the hardest items even so many say little
     assert set(fitted.upper_not_identified) <= {"item10", "item11", "item12"}
-
-
-def test_without_upper_asymptotes_they_come_out_near_1() -> None:
-    items = truth(12, upper=None, seed=5)
-    rng = np.random.default_rng(6)
-    fitted = fit_model(simulate_responses(rng.normal(size=8000), items, rng=rng), model="4pl", options=5)
-    assert fitted.converged
-    # easy items, of which the data say much
-    assert (fitted.items.upper_asymptote[:6] > 0.98).all()
-    np.testing.assert_allclose(fitted.items.difficulty[:6], items.difficulty[:6], atol=0.25)
 
 
 def test_an_asymptote_that_nobody_reaches_is_the_priors() -> None:
@@ -272,41 +235,6 @@ def test_what_does_not_go_with_a_4pl_is_refused(keywords: dict[str, object], say
         fit_model(rows, model="4pl", **keywords)  # type: ignore[arg-type]
 
 
-def test_several_trials_are_as_many_responses_to_items_of_one_curve() -> None:
-    """k of n trials: the likelihood, gradient and information of n responses at the same parameters."""
-    rng = np.random.default_rng(0)
-    n = rng.integers(0, 4, (60, 4))
-    k = np.where(n > 0, rng.binomial(n, 0.6), np.nan)
-    several = ResponseMatrix(k, tuple(map(str, range(60))), ("a", "b", "c", "d"), n)
-    single = np.full((60, 12), np.nan)
-    for trial in range(3):
-        asked = n > trial
-        single[:, trial::3][asked] = (np.nan_to_num(k) > trial)[asked]
-    priors = Priors("weak", (1.0, 1.5), (0.0, 4.0), GuessingPrior("beta", 5, 15), None, GuessingPrior("beta", 19, 1))
-    x = torch.tensor(np.stack([np.full(4, 1.3), np.linspace(-1, 1, 4), np.full(4, -1.5), np.full(4, 2.5)], axis=1))
-    found = []
-    for responses, at in ((several, x), (single, x.repeat_interleave(3, dim=0))):
-        rows = encode_responses(as_responses(responses), CPU)
-        problem = CategoryProblem.of(partial(category_model, items=four(len(at)), priors=priors), rows, nodes())
-        items = ItemTensors.from_matrix(at)
-        counts = problem.counts(items)
-        gradient = (
-            item_derivatives(problem, items, counts).gradient - problem.prior.derivatives(items, by_logit=True)[0]
-        )
-        found.append((counts.log_likelihood, gradient.reshape(4, -1, 4).sum(dim=1)))
-    assert found[0][0] == pytest.approx(found[1][0], abs=1e-9)
-    torch.testing.assert_close(found[0][1], found[1][1])
-
-
-@pytest.mark.parametrize("keywords", [{"population": "estimated"}, {"dtype": "float32"}])
-def test_what_goes_with_other_models_goes_with_a_4pl(keywords: dict[str, str]) -> None:
-    rng = np.random.default_rng(5)
-    responses = simulate_responses(rng.normal(size=800), truth(8, upper=0.85, seed=2), rng=rng)
-    fitted, plain = (fit_model(responses, model="4pl", **words) for words in (keywords, {}))  # type: ignore[arg-type]
-    assert fitted.converged
-    np.testing.assert_allclose(fitted.items.difficulty, plain.items.difficulty, atol=0.02)
-
-
 def test_the_command_fits_scores_and_diagnoses_and_others_refuse(tmp_path: Path) -> None:
     items = truth(8, upper=0.8, seed=8)
     rng = np.random.default_rng(9)
@@ -338,41 +266,3 @@ def test_the_command_fits_scores_and_diagnoses_and_others_refuse(tmp_path: Path)
 def test_with_more_items_than_people_the_prior_is_the_scale() -> None:
     with pytest.raises(InputError, match="expected prior hierarchical"):
         fit_model(np.random.default_rng(0).integers(0, 2, (12, 20)), model="4pl")
-
-
-@pytest.mark.parametrize("many", [False, True])
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-@torch.no_grad()
-def test_the_information_is_that_of_plain_sums_over_nodes(
-    monkeypatch: pytest.MonkeyPatch, many: bool, missing: float
-) -> None:
-    """Louis: the complete data's less the covariances of scores, summed respondent by respondent and node by node."""
-    if many:  # what is left out of many, and single precision where that is enough
-        monkeypatch.setattr(missing_information, "FEW_PRODUCTS", 0)
-    rng = np.random.default_rng(11)
-    items = truth(6, upper=0.9, seed=2)
-    values = simulate_responses(rng.normal(size=300), items, rng=rng).values.copy()
-    values[rng.random(values.shape) < missing] = np.nan
-    problem = problem_of(as_responses(values), FitSettings(kind="4pl"), normal_grid())
-    assert isinstance(problem, CategoryProblem)
-    at, theta = problem.from_public(items), problem.nodes.theta.T
-    (kind,), row = problem.scale.parts, problem.row(at)
-    (batch,) = problem.rows.batches(300, torch.float64)
-    posterior = torch.softmax(row.log_joint(batch.correct, batch.observed), dim=1)
-    asked = torch.ones_like(batch.correct) if batch.observed is None else batch.observed
-    given = torch.stack([asked - batch.correct, batch.correct], dim=2)  # (n, n_items, 2)
-    by_category = kind.derivatives(at.matrix, theta)[1]
-    mean, second = torch.zeros(300, 24).double(), torch.zeros(24, 24).double()
-    for q, weight in enumerate(posterior.T[:, :, None]):
-        score = torch.einsum("ijk,jkp->ijp", given, by_category[:, :, q]).flatten(1)
-        mean += weight * score
-        second += (weight * score).T @ score
-    complete = kind.curvature(at.matrix, theta, torch.einsum("iq,ijk->jkq", posterior, given))
-    complete += problem.prior.derivatives(at, by_logit=True, positive=False)[1]
-    expected = torch.block_diag(*complete) - second + mean.T @ mean
-    unit = expected.diagonal().abs().sqrt()
-    error = (observed_information(problem, at) - expected).abs() / (unit[:, None] * unit)
-    assert float(error.max()) < (1e-6 if many else 1e-9)
-    each = torch.arange(6)
-    blocks = own_information(problem, at) - expected.view(6, 4, 6, 4)[each, :, each]
-    assert float((blocks.abs() / (unit.view(6, 4, 1) * unit.view(6, 1, 4))).max()) < (1e-6 if many else 1e-9)

@@ -4,20 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyro
 import pytest
-import torch
-from pyro import poutine
 
-import irtbench
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.multiple_groups import fit_groups, group_problem
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.simulation import simulate_responses
+from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_groups, simulate_responses
 
 
 def drawn(
@@ -51,30 +40,6 @@ def drawn(
     return responses, np.repeat([f"g{g}" for g in range(len(sizes))], sizes)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize("kind", ["2pl", "3pl", "4pl"])
-def test_the_engine_maximises_the_density_of_the_pyro_model(kind: str, missing: float) -> None:
-    responses, groups = drawn(
-        seed=2, sizes=(40, 30, 35), means=(0, 1, -1), sds=(1, 0.8, 1.2), n_items=5, missing=missing
-    )
-    differs = np.zeros((5, 2), dtype=bool)
-    differs[1], differs[3, 1] = True, True
-    some = responses.observed.any(axis=1)
-    responses, groups = responses.select_respondents(some), groups[some]
-    members = [groups == name for name in ("g0", "g1", "g2")]
-    problem, start = group_problem(responses, members, FitSettings(kind=kind), differs=differs)
-    rng = np.random.default_rng(3)
-    at = ItemTensors.from_matrix(
-        start.matrix + torch.from_numpy(rng.normal(0, 0.02, start.matrix.shape)) * problem.free
-    )
-    sites = problem.prior.values_of(at)
-    with pyro.validation_enabled(False):
-        conditioned = poutine.condition(problem.model, sites)
-        by_pyro = poutine.trace(conditioned).get_trace(problem.groups, problem.nodes).log_prob_sum()
-    assert problem.evaluate(at).log_posterior == pytest.approx(float(by_pyro), abs=1e-9)
-    torch.testing.assert_close(problem.prior.items_of(sites).matrix, at.matrix)
-
-
 def verbal(reference: Path) -> tuple[ResponseMatrix, list[str]]:
     table = pd.read_csv(reference / "next/data/verbal.csv")
     items = [name for name in table.columns if name.startswith(("S1", "S2", "S3", "S4"))]
@@ -103,60 +68,6 @@ def test_the_fit_with_free_items_is_mirts(reference: Path) -> None:
     for group, name in enumerate(("ref", "foc")):
         np.testing.assert_allclose(fitted.items[group].discrimination, pars[f"a_{name}"], atol=5e-3)
         np.testing.assert_allclose(fitted.items[group].intercept, pars[f"d_{name}"], atol=5e-3)
-
-
-def test_likelihood_ratios_of_single_items_are_mirts(reference: Path) -> None:
-    responses, groups = verbal(reference)
-    expected = pd.read_csv(reference / "next/04_dif/verbal_irt_lr_drop.csv").set_index("item")["X2"]
-    fast = FitSettings(standard_errors=False, tolerance=1e-4)
-    common = fit_groups(responses, groups, fast).log_likelihood
-    for item in expected.index[::6]:
-        free = fit_groups(responses, groups, fast, free_items=[item])
-        assert 2 * (free.log_likelihood - common) == pytest.approx(expected[item], abs=5e-3)
-
-
-@pytest.mark.parametrize("kind", ["2pl", "3pl", "4pl"])
-def test_groups_without_a_difference_are_fitted_as_one(kind: str) -> None:
-    responses, _ = drawn(seed=6, means=(0.0, 0.0), sds=(1.0, 1.0))
-    groups = np.where(np.arange(1000) % 2 == 0, "even", "odd")
-    fitted = fit_groups(responses, groups, FitSettings(kind=kind))
-    one = fit_model(responses, FitSettings(kind=kind))
-    assert fitted.items[0] is not fitted.items[1]
-    np.testing.assert_array_equal(fitted.items[0].intercept, fitted.items[1].intercept)
-    # a population more, which is no other: two parameters gain about as much as chance gives them
-    assert 0 <= 2 * (fitted.log_likelihood - one.log_likelihood) < 12
-    assert fitted.mean[1] == pytest.approx(0, abs=3 * fitted.se_mean[1])
-    assert fitted.sd[1] == pytest.approx(1, abs=3 * fitted.se_sd[1])
-    np.testing.assert_allclose(fitted.items[0].discrimination, one.items.discrimination, atol=0.2)
-    assert fitted.n_parameters == one.n_parameters + 2
-
-
-def test_one_slope_for_all_items_of_all_groups() -> None:
-    responses, groups = drawn(seed=3, sizes=(800, 800), n_items=10)
-    one, rasch, own = (fit_groups(responses, groups, model=kind, reference="g0") for kind in ("1pl", "rasch", "2pl"))
-    assert one.converged
-    assert rasch.converged
-    assert np.ptp(one.items[0].discrimination) == 0
-    slope = one.items[0].discrimination[0]
-    # the same model in other units: theta of the one is theta of the other times the slope
-    assert rasch.log_likelihood == pytest.approx(one.log_likelihood, abs=1e-9)
-    np.testing.assert_allclose(rasch.items[1].discrimination, 1)
-    np.testing.assert_allclose(rasch.items[0].intercept, one.items[0].intercept, atol=1e-9)
-    np.testing.assert_allclose(rasch.mean, slope * one.mean, atol=1e-9)
-    np.testing.assert_allclose(rasch.sd, slope * one.sd, atol=1e-9)
-    assert rasch.se_sd[0] == pytest.approx(one.items[0].standard_errors()["discrimination"][0])
-    # nine slopes less than the 2PL
-    assert (one.n_parameters, own.n_parameters) == (13, 22)
-    assert one.log_likelihood < own.log_likelihood
-    # of two halves of one group the standard deviations are those of the whole, and so are their errors
-    halves = fit_groups(responses.select_respondents(groups == "g0"), ["a", "b"] * 400, model="rasch", reference="a")
-    whole = fit_model(responses.select_respondents(groups == "g0"), model="rasch")
-    assert halves.sd[1] == pytest.approx(whole.population["sd"], abs=3 * halves.se_sd[1])
-    assert halves.se_sd == pytest.approx(whole.population["se_sd"] * np.sqrt(2), rel=0.15)
-    free = fit_groups(responses, groups, model="1pl", reference="g0", free_items=["i2"])
-    assert free.n_parameters == 14
-    assert free.items[1].intercept[2] != free.items[0].intercept[2]
-    assert free.items[1].discrimination[2] == free.items[0].discrimination[2]
 
 
 def test_nodes_follow_a_group_that_lies_far_away() -> None:
@@ -253,16 +164,3 @@ def test_wrong_input_is_named() -> None:
     values = responses.values.copy()
     values[200:, 2] = 1
     assert fit_groups(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), groups).converged
-
-
-@pytest.mark.slow
-def test_adam_on_pyros_elbo_finds_the_same_populations() -> None:
-    """The model of groups differentiated by itself: items, mean and standard deviation."""
-    rng = np.random.default_rng(2)
-    items = irtbench.ItemParameters.from_difficulty(rng.uniform(0.8, 2, 8), rng.normal(size=8))
-    theta = np.concatenate([rng.normal(size=250), rng.normal(0.7, 1.3, 250)])
-    data, groups = irtbench.simulate_responses(theta, items, rng=rng), ["a"] * 250 + ["b"] * 250
-    one, other = (fit_groups(data, groups, reference="a", **how) for how in ({}, {"optimiser": "adam"}))
-    assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=1e-3)
-    np.testing.assert_allclose([other.mean, other.sd], [one.mean, one.sd], atol=3e-3)
-    np.testing.assert_allclose(other.items[1].intercept, one.items[1].intercept, atol=3e-3)

@@ -1,28 +1,21 @@
 """Intervals of items whose guessing is estimated: the profile likelihood of c, by itself and against refits."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.optimize import minimize
 
 from builders.problem import make_problem
 from builders.simulated import simulated
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.many_scales.fit_many import fit_many
+from irtbench import FittedModel, ItemParameters, ResponseMatrix, fit_many, fit_model, simulate_responses
 from irtbench.estimation.marginal import item_likelihood
-from irtbench.estimation.marginal.guessing_profile import CUT, apart, boundary_cuts, guessing_intervals
+from irtbench.estimation.marginal.guessing_profile import CUT, apart, boundary_cuts
 from irtbench.estimation.marginal.item_likelihood import ItemLikelihoods
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.simulation import simulate_responses
 
 N_ITEMS = 8
 
@@ -95,19 +88,6 @@ def test_an_items_likelihood_is_that_of_all_responses(trials: int, monkeypatch: 
             np.testing.assert_allclose(information[k], own, rtol=1e-5, atol=1e-6)
 
 
-def test_the_maximum_is_found(responses: ResponseMatrix, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(item_likelihood, "MEAN_CELL", 1e-9)
-    problem, items = make_problem(responses, free=True), some_items(N_ITEMS)
-    c = [0.0, 0.15, 0.4]
-    at = torch.tensor(c, dtype=torch.float64)
-    x, change, _ = ItemLikelihoods.of(problem, items).maximum(item(5), at, least=-200.0)
-    exact = whole_likelihood(problem, items, 5)
-    for k, end in enumerate(c):
-        best = minimize(lambda y, end=end: -exact(y[0], y[1], end), x[k].numpy() + 0.3, method="Nelder-Mead")
-        assert float(change[k]) == pytest.approx(-best.fun, abs=0.01)
-        np.testing.assert_allclose(x[k], best.x, atol=0.05)
-
-
 def point(k: float) -> float:
     """The 95% point of D where c is k standard errors above 0, written out: the estimate is max(0, k + z), z normal."""
     z = np.linspace(-6, 6, 60_001)
@@ -175,34 +155,6 @@ def test_columns_are_there_where_guessing_is_estimated_without_a_prior_of_ones_o
     assert others[["guessing_lower", "guessing_upper"]].isna().all(axis=None)
     expected = others["difficulty"] + 1.959964 * others["se_difficulty"]
     pd.testing.assert_series_equal(others["difficulty_upper"], expected, check_names=False)
-
-
-def test_errors_that_items_share_are_added_in_squares(responses: ResponseMatrix, fitted: FittedModel) -> None:
-    # a variance V in place of the item's own adds 3.84 (V - own) to the square of either half; 4 V adds 3.84 * 3 V more
-    problem = make_problem(responses, free=list(fitted.items.guessing_estimated))
-    wanted = np.ones(N_ITEMS, dtype=bool)
-    wider = replace(fitted.items, covariance=4 * fitted.items.covariance)
-    before, after = (guessing_intervals(problem, items, wanted) for items in (fitted.items, wider))
-    errors = fitted.items.standard_errors()
-    for k, name in enumerate(("discrimination", "difficulty")):
-        ends, squares = after[:, :, k] - before[:, :, k], after[:, :, k] ** 2 - before[:, :, k] ** 2
-        centre = (squares[1] - squares[0]) / (2 * (ends[1] - ends[0]))  # from which both halves grow alike
-        np.testing.assert_allclose(centre, getattr(fitted.items, name), atol=0.1 * errors[name].max())
-        added = (after[:, :, k] - centre) ** 2 - (before[:, :, k] - centre) ** 2
-        np.testing.assert_allclose(added, np.tile(CUT * 3 * errors[name] ** 2, (2, 1)), rtol=1e-6)
-    lower, upper = after[:, :, 2] - before[:, :, 2]
-    free = fitted.items.guessing_estimated
-    assert (lower <= 0).all()
-    assert (after[0, :, 2] >= 0).all()
-    assert (upper[free] > 0).all()
-    assert (upper[~free] == 0).all()
-
-
-def test_of_all_items_covariances_say_what_is_an_items_own(responses: ResponseMatrix, fitted: FittedModel) -> None:
-    problem = make_problem(responses, free=list(fitted.items.guessing_estimated))
-    assert fitted.joint_error is not None
-    found = guessing_intervals(problem, fitted.items, np.ones(N_ITEMS, dtype=bool))
-    np.testing.assert_allclose(fitted.likelihood_intervals, found, rtol=1e-6)  # own information computed anew
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
+from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, simulate_responses
 from irtbench.models.parameter_table import parameter_table, read_models
-from irtbench.models.simulation import simulate_responses
 
 
 def guessed(

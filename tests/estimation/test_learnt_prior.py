@@ -7,28 +7,20 @@ import pytest
 import torch
 from scipy import stats
 
-from builders.simulated import rearranged
-from irtbench.data.responses import ResponseMatrix
+from irtbench import FitSettings, ItemParameters, ResponseMatrix, fit_model, simulate_responses
 from irtbench.estimation.few_respondents.item_grid import ItemGrid
 from irtbench.estimation.few_respondents.learnt_prior import (
     learn,
     log_density_of_deviation,
-    moved,
     over_densities,
     packed,
-    split,
     unpacked,
     with_long_tails,
 )
 from irtbench.estimation.few_respondents.messages import outweigh_the_odds
-from irtbench.estimation.fit import fit_model
 from irtbench.estimation.item_quantiles import normal_points, weighted_quantiles
 from irtbench.estimation.marginal.acceleration import FixedPoint
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
-from irtbench.models.pyro_model.model import hierarchy_density
-from irtbench.models.simulation import simulate_responses
 
 HIERARCHICAL = FitSettings(prior="hierarchical")
 
@@ -57,16 +49,6 @@ def test_slopes_of_sixty_items_and_forty_respondents_are_held() -> None:
     assert np.mean(learnt) == pytest.approx(0.3, abs=0.08)
 
 
-def test_the_order_of_rows_and_columns_changes_nothing() -> None:
-    _, _, responses = simulated(40, 60, seed=3)  # one item goes with the score neither up nor down
-    rng = np.random.default_rng(0)
-    rows, columns = rng.permutation(40), rng.permutation(60)
-    one, other = (fit_model(given, HIERARCHICAL) for given in (responses, rearranged(responses, rows, columns)))
-    assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=1e-3)
-    np.testing.assert_allclose(other.items.discrimination, one.items.discrimination[columns], atol=1e-3)
-    assert (one.items.discrimination > 0).all()
-
-
 def test_quantiles_of_uneven_points() -> None:
     # a standard normal density by points of one twice as wide, or moved by 1, weighted
     for centre, width in ((0.0, 2.0), (1.0, 1.2)):
@@ -78,9 +60,6 @@ def test_quantiles_of_uneven_points() -> None:
     assert three[:, 0].tolist() == pytest.approx([1.0, 2.0, 3.0])
 
 
-EASY = Hierarchy((0.1, -2.5), (0.3, 1.2), 0.1, of="difficulty")
-OTHERS = Hierarchy((0.1, 0.6), (0.3, 0.5), 0.24, of="difficulty")
-TAIL = Hierarchy.mixture([(0.3, EASY), (0.7, OTHERS)])
 START = Priors("hierarchical", guessing=GuessingPrior("beta", 5.0, 15.0))
 
 
@@ -142,47 +121,6 @@ def test_items_that_are_known_say_how_well_the_scale_of_slopes_is_known() -> Non
 START_WITH = replace(START, hierarchy=Hierarchy((0.1, 0.2), (0.3, 1.1), of="difficulty"))
 
 
-def test_another_scale_of_log_a_keeps_the_regression_of_the_difficulty() -> None:
-    prior = Hierarchy((0.0, 0.0), (0.3, 1.2), 0.4, of="difficulty")
-    other = moved(replace(START, hierarchy=prior), 20.0, np.log(2), 0.5)
-    (xx, xy), (_, yy) = prior.covariance
-    (uu, uv), (_, vv) = other.hierarchy.covariance
-    assert uu == pytest.approx(4 * xx)
-    assert uv / uu == pytest.approx(xy / xx)
-    assert vv - uv**2 / uu == pytest.approx(yy - xy**2 / xx)
-    assert other.guessing.first / other.guessing.second == pytest.approx(np.exp(0.5) / 3)
-
-
-def test_numbers_of_a_mixture_and_back() -> None:
-    again = unpacked(packed(replace(START, hierarchy=TAIL), 20.0), replace(START, hierarchy=TAIL), 20.0)
-    assert again.guessing.first == pytest.approx(5)
-    for (weight, part), (expected_weight, expected) in zip(again.hierarchy.parts, TAIL.parts, strict=True):
-        assert weight == pytest.approx(expected_weight)
-        assert (*part.mean, *part.deviation, part.correlation) == pytest.approx(
-            (*expected.mean, *expected.deviation, expected.correlation)
-        )
-
-
-def test_moments_and_density_of_a_mixture() -> None:
-    torch.manual_seed(0)
-    draws = hierarchy_density(TAIL, torch.zeros((), dtype=torch.float64)).sample((200_000,))
-    np.testing.assert_allclose(draws.mean(dim=0), TAIL.mean, atol=0.02)
-    np.testing.assert_allclose(torch.cov(draws.T), TAIL.covariance, atol=0.03)
-    at = torch.tensor([[0.2, -1.0]], dtype=torch.float64)
-    parts = [weight * hierarchy_density(part, at).log_prob(at).exp() for weight, part in TAIL.parts]
-    assert float(hierarchy_density(TAIL, at).log_prob(at).exp()) == pytest.approx(float(sum(parts)))
-
-
-def test_the_heaviest_component_is_split() -> None:
-    grid = known_items(5, guessed=False).with_components([0, 0])
-    found, priors = split(grid, replace(START, hierarchy=TAIL))
-    parts = priors.hierarchy.parts
-    assert [weight for weight, _ in parts] == pytest.approx([0.3, 0.35, 0.35])
-    assert parts[1][1].mean[1] < OTHERS.mean[1] < parts[2][1].mean[1]
-    assert (parts[1][1].mean[1] + parts[2][1].mean[1]) / 2 == pytest.approx(OTHERS.mean[1])
-    assert found.nodes.shape[1] == 3 * 49
-
-
 def test_long_tails_are_about_those_of_a_t_density_of_four_degrees_of_freedom() -> None:
     """Of b given log |a|: its quantiles, the same regression on log |a|, and log |a| as it was."""
     prior = Hierarchy((0.2, -0.5), (0.3, 1.2), 0.4, of="difficulty")
@@ -212,15 +150,6 @@ def test_reversed_items_must_outweigh_the_odds() -> None:
     # of 100 items 4 are reversed: log odds 3.2; without the last two 3.9, which the second does not outweigh
     against = torch.tensor([-9.0, -3.5, -1.0, 2.0])
     assert outweigh_the_odds(against, torch.ones(100), torch.arange(4)).tolist() == [True, False, False, False]
-
-
-def test_a_linear_update_is_solved_in_few_steps() -> None:
-    matrix = torch.diag(torch.tensor([0.97, 0.9, 0.2], dtype=torch.float64))
-    goal = torch.tensor([0.5, -0.3, 0.2], dtype=torch.float64)
-    path, at = FixedPoint(), torch.zeros(3, dtype=torch.float64)
-    for _ in range(9):
-        at = path.after(at, goal + matrix @ (at - goal))
-    np.testing.assert_allclose(at, goal, atol=1e-6)  # nine plain updates are still .38 away
 
 
 def test_accelerated_updates_repeat_to_the_bit_wherever_memory_lies() -> None:

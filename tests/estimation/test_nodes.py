@@ -6,10 +6,8 @@ import torch
 from scipy.special import expit
 from scipy.stats import norm
 
-from irtbench.estimation.fit import fit_model
+from irtbench import ItemParameters, fit_model, simulate_responses
 from irtbench.estimation.marginal.nodes import BOUND, REACH, Posteriors, nodes_near
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])

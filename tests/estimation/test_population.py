@@ -4,16 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
+from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, simulate_responses
 from irtbench.estimation.marginal.acceleration import FixedPoint
 from irtbench.estimation.marginal.population import LEAST_DEVIATION, NormalMixture
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.quadrature import normal_grid
-from irtbench.models.simulation import simulate_responses
 
 ESTIMATED = FitSettings(population="estimated")
 
@@ -77,17 +71,6 @@ def test_a_mixture_is_found_in_its_own_counts() -> None:
         assert float(weights @ theta**k) == pytest.approx(float(counts @ theta**k / 1000), abs=1e-4)
 
 
-def test_em_never_lowers_the_likelihood_of_the_counts() -> None:
-    theta = torch.from_numpy(normal_grid().nodes)
-    counts = torch.from_numpy(np.random.default_rng(3).multinomial(500, normal_grid().weights)).double()
-    density, before = NormalMixture.slices(3, theta.device), -np.inf
-    for _ in range(10):
-        density = density.fitted_to(theta, counts)
-        now = float(counts @ density.log_weights(theta))
-        assert now >= before - 1e-6
-        before = now
-
-
 def test_slices_are_those_of_the_standard_normal_density() -> None:
     # means of the halves of N(0, 1) are -+ sqrt(2 / pi), and of its thirds -+ 3 phi(z) with Phi(z) = 1 / 3
     two = NormalMixture.slices(2, torch.device("cpu"))
@@ -108,24 +91,6 @@ def test_no_component_is_narrower_than_may_be() -> None:
     again, _, _ = narrow.standardised()
     assert float(again.deviation.min()) == pytest.approx(LEAST_DEVIATION, rel=1e-8)
     assert again.moments == pytest.approx((0, 1))  # and standardised all the same
-
-
-def test_coordinates_lead_back() -> None:
-    again = NormalMixture.at(two_normals().coordinates)
-    for name in ("share", "mean", "deviation"):
-        np.testing.assert_allclose(getattr(again, name), getattr(two_normals(), name), rtol=1e-12)
-
-
-def test_standardising_changes_no_curve() -> None:
-    items = ItemTensors.from_matrix(torch.tensor([[1.2, 0.4, 0.0]], dtype=torch.float64))
-    one = NormalMixture(*(torch.tensor([part], dtype=torch.float64) for part in (1.0, 0.5, 1.3)))
-    density, mean, deviation = one.standardised()
-    moved = items.rescaled(mean, deviation)
-    # N(.5, 1.3): the item at theta = .5 + 1.3 t is a' t + d' with a' = 1.2 * 1.3, d' = .4 + 1.2 * .5
-    assert float(moved.slope[0, 0]) == pytest.approx(1.56)
-    assert float(moved.intercept[0]) == pytest.approx(1.0)
-    assert float(density.mean[0]) == pytest.approx(0)
-    assert float(density.deviation[0]) == pytest.approx(1)
 
 
 def test_what_does_not_go_together_is_refused() -> None:
@@ -191,17 +156,3 @@ def test_a_component_at_its_least_width_settles() -> None:
     )
     assert found.converged
     assert found.status.learning.updates < 60
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 3])
-def test_an_accelerated_density_is_where_plain_updates_lead(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, responses = crowd(1000, skewed=True, seed=seed)
-    settings = FitSettings(population="estimated", standard_errors=False)
-    accelerated = fit_model(responses, settings)
-    monkeypatch.setattr(FixedPoint, "after", lambda self, before, updated: updated)
-    plain = fit_model(responses, settings)
-    assert accelerated.converged
-    assert accelerated.log_likelihood == pytest.approx(plain.log_likelihood, abs=0.01)
-    apart = np.abs(np.cumsum(accelerated.quadrature.weights - plain.quadrature.weights)).max()
-    assert apart < 5e-3

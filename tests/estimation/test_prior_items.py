@@ -1,27 +1,18 @@
 """Priors of the difficulty of single items: what the model has, what is maximised, on which scale, what is refused."""
 
 import json
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 import irtbench
+from builders.by_hand import assert_by_hand, counts_of
 from builders.command_line import refused, run
 from irtbench.data.input_error import InputError
-from irtbench.estimation.fit import problem_of
-from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
-from irtbench.models.pyro_model.model import DifficultyPrior, logistic_model
-from irtbench.models.pyro_model.rows import encode_responses
-from irtbench.models.pyro_model.shared import SharedParameters
-from irtbench.models.theta_posterior import STANDARD_NORMAL
 
 EXPECTED = {"item2": (-0.6, 0.3), "item5": (0.9, 0.5)}
-CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -29,110 +20,6 @@ def responses() -> irtbench.ResponseMatrix:
     rng = np.random.default_rng(1)
     items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 6), rng.normal(size=6))
     return irtbench.simulate_responses(rng.normal(size=150), items, rng=rng)
-
-
-def problem(responses: irtbench.ResponseMatrix, *, rasch: bool = False, log_slope: bool = False) -> Problem:
-    n_items = responses.n_items
-    named = irtbench.Priors("none", log_slope=(0.1, 0.4) if log_slope else None, slope=None if rasch else (1.0, 0.5))
-    present = torch.ones(n_items, dtype=torch.float64)
-    model = partial(
-        logistic_model,
-        priors=named,
-        guessing_free=torch.zeros(n_items, dtype=torch.bool),
-        guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
-        shared=SharedParameters.common_slope(present, rasch=True) if rasch else None,
-        difficulty=DifficultyPrior.of_items(responses.item_ids, EXPECTED, CPU),
-    )
-    nodes = irtbench.NodeTensors.from_quadrature(irtbench.normal_grid(), dtype=torch.float64, device=CPU)
-    return Problem.of(model, encode_responses(responses, CPU), nodes)
-
-
-@pytest.mark.parametrize("kind", [{}, {"log_slope": True}, {"rasch": True}])
-def test_the_sites_have_the_densities_and_their_derivatives(responses: irtbench.ResponseMatrix, kind: dict) -> None:
-    prior = problem(responses, **kind).prior
-    rng = np.random.default_rng(3)
-    a = torch.full((6,), 1.3).double() if kind.get("rasch") else torch.from_numpy(rng.uniform(0.5, 2, 6))
-    d, zeros = torch.from_numpy(rng.normal(size=6)), torch.zeros(6).double()
-    items = ItemTensors(a[:, None], d, zeros)
-    b = -d if kind.get("rasch") else -d / a
-    told = prior.values_of(items)
-    np.testing.assert_allclose(told["difficulty"], b[[1, 4]], atol=1e-12)
-    np.testing.assert_allclose(prior.items_of(told).matrix, items.matrix, atol=1e-12)
-    expected = sum(-0.5 * ((b[j] - m) / s) ** 2 - np.log(s) for j, (m, s) in ((1, (-0.6, 0.3)), (4, (0.9, 0.5))))
-    expected -= np.log(2 * np.pi)
-    if kind.get("log_slope"):
-        expected += (-0.5 * ((a.log() - 0.1) / 0.4) ** 2 - np.log(0.4) - 0.5 * np.log(2 * np.pi)).sum()
-    elif not kind:
-        expected += (-0.5 * ((a - 1.0) / 0.5) ** 2 - np.log(0.5) - 0.5 * np.log(2 * np.pi)).sum()
-    assert float(prior.log_density(items)) == pytest.approx(float(expected))
-
-    def density(x: torch.Tensor) -> torch.Tensor:
-        return prior.log_density(ItemTensors(x[:6, None], x[6:], zeros))
-
-    at = torch.cat([a, d])
-    first = torch.autograd.functional.jacobian(density, at)
-    second = torch.autograd.functional.hessian(density, at)
-    gradient, information = prior.derivatives(items, by_logit=True, positive=False)
-    own = torch.arange(6)
-    np.testing.assert_allclose(gradient[:, INTERCEPT], first[6:], atol=1e-10)
-    np.testing.assert_allclose(information[:, INTERCEPT, INTERCEPT], -second[6:, 6:].diagonal(), atol=1e-10)
-    if not kind.get("rasch"):
-        np.testing.assert_allclose(gradient[:, 0], first[:6], atol=1e-10)
-        np.testing.assert_allclose(information[:, 0, 0], -second[:6, :6].diagonal(), atol=1e-10)
-        np.testing.assert_allclose(information[:, 0, INTERCEPT], -second[own, own + 6], atol=1e-10)
-    assert not gradient[:, GUESSING].any()
-    positive = prior.derivatives(items, by_logit=True)[1]
-    assert float(torch.linalg.eigvalsh(positive).min()) > -1e-10
-
-
-def test_the_mode_is_that_of_the_posterior_under_them(responses: irtbench.ResponseMatrix) -> None:
-    fitted = irtbench.fit_model(responses, prior_items=EXPECTED, prior_slope="normal:1.2,0.4", tolerance=1e-7)
-    assert fitted.converged
-    assert fitted.priors.describe() == "own: a ~ Normal(1.2, 0.4), b ~ Normal of its own for 2 items"
-    nodes, x = STANDARD_NORMAL.nodes, responses.values
-
-    def log_posterior(a: np.ndarray, d: np.ndarray) -> float:
-        p = 1 / (1 + np.exp(-(nodes[:, None] * a + d)))
-        each = np.exp(x @ np.log(p).T + (1 - x) @ np.log1p(-p).T) @ STANDARD_NORMAL.weights
-        b = -d / a
-        prior = ((a - 1.2) / 0.4) ** 2 @ np.ones(6) + ((b[1] + 0.6) / 0.3) ** 2 + ((b[4] - 0.9) / 0.5) ** 2
-        return float(np.log(each).sum() - 0.5 * prior)
-
-    a, d = fitted.items.discrimination, fitted.items.intercept
-    top = log_posterior(a, d)
-    for j in range(6):
-        for step in (-1e-3, 1e-3):
-            aside = np.where(np.arange(6) == j, step, 0.0)
-            assert log_posterior(a + aside, d) < top
-            assert log_posterior(a, d + aside) < top
-    free = irtbench.fit_model(responses, prior_slope="normal:1.2,0.4")
-    se, wider = (one.items.standard_errors()["difficulty"] for one in (fitted, free))
-    assert (se[[1, 4]] < wider[[1, 4]]).all()
-    assert se[1] < 0.8 * wider[1]
-
-
-def test_under_one_slope_for_all_the_mode_and_its_errors_are_those_of_the_posterior(
-    responses: irtbench.ResponseMatrix,
-) -> None:
-    fitted = irtbench.fit_model(responses, model="1pl", prior_items=EXPECTED, tolerance=1e-8)
-    nodes, x = STANDARD_NORMAL.nodes, responses.values
-
-    def misfit(at: np.ndarray) -> float:
-        p = 1 / (1 + np.exp(-(at[0] * nodes[:, None] + at[1:])))
-        each = np.exp(x @ np.log(p).T + (1 - x) @ np.log1p(-p).T) @ STANDARD_NORMAL.weights
-        b = -at[1:] / at[0]
-        return float(0.5 * ((b[1] + 0.6) / 0.3) ** 2 + 0.5 * ((b[4] - 0.9) / 0.5) ** 2 - np.log(each).sum())
-
-    mode = np.r_[fitted.items.discrimination[0], fitted.items.intercept]
-    steps = 1e-4 * np.eye(7)
-    slope = [(misfit(mode + step) - misfit(mode - step)) / 2e-4 for step in steps]
-    np.testing.assert_allclose(slope, 0, atol=1e-3)
-    second = [[misfit(mode + s + t) - misfit(mode + s - t) - misfit(mode - s + t) + misfit(mode - s - t) for s in steps]
-              for t in steps]  # fmt: skip
-    errors = np.sqrt(np.diag(np.linalg.inv(np.array(second) / 4e-8)))
-    found = fitted.items.standard_errors()
-    np.testing.assert_allclose(found["discrimination"], errors[0], rtol=1e-4)
-    np.testing.assert_allclose(found["intercept"], errors[1:], rtol=1e-4)
 
 
 def test_a_rasch_item_has_the_prior_on_the_scale_of_ability(responses: irtbench.ResponseMatrix) -> None:
@@ -225,54 +112,12 @@ def test_what_cannot_be_is_refused(settings: dict, saying: str) -> None:
         irtbench.FitSettings(**settings)
 
 
-def test_items_with_upper_asymptotes_have_them(responses: irtbench.ResponseMatrix) -> None:
-    fitted = irtbench.fit_model(responses, model="4pl", prior_items=EXPECTED)
-    free = irtbench.fit_model(responses, model="4pl")
-    assert fitted.converged
-    for j, (mean, _) in ((1, EXPECTED["item2"]), (4, EXPECTED["item5"])):
-        assert abs(fitted.items.difficulty[j] - mean) < abs(free.items.difficulty[j] - mean)
-    settings = irtbench.FitSettings(kind="4pl", prior_items=EXPECTED)
-    problem = problem_of(responses, settings, irtbench.normal_grid())
-    prior, at = problem.prior, problem.from_public(fitted.items)
-    told = prior.values_of(at)
-    np.testing.assert_allclose(told["difficulty"], fitted.items.difficulty[[1, 4]])
-    np.testing.assert_allclose(prior.items_of(told).matrix, at.matrix, atol=1e-12)
-    # the gradient of the log-posterior at the mode, and its Hessian, by differences
-    shape = at.matrix.shape
-
-    def density(x: torch.Tensor) -> torch.Tensor:
-        return prior.log_density(ItemTensors.from_matrix(x.view(shape)))
-
-    first, second = (
-        of(density, at.matrix.flatten())
-        for of in (torch.autograd.functional.jacobian, torch.autograd.functional.hessian)
-    )
-    gradient, information = prior.derivatives(at, by_logit=True, positive=False)
-    np.testing.assert_allclose(gradient.flatten(), first, atol=1e-10)
-    blocks = second.view(6, 4, 6, 4)[torch.arange(6), :, torch.arange(6)]
-    np.testing.assert_allclose(information, -blocks, atol=1e-10)
-    value, step = problem.evaluate(at).log_posterior, 1e-4
-    for k in range(at.matrix.numel()):
-        moved = at.matrix.flatten().clone()
-        moved[k] += step
-        above = problem.evaluate(ItemTensors.from_matrix(moved.view(shape))).log_posterior
-        moved[k] -= 2 * step
-        below = problem.evaluate(ItemTensors.from_matrix(moved.view(shape))).log_posterior
-        assert (above - below) / (2 * step) == pytest.approx(0, abs=2e-3)
-        assert max(above, below) < value + 1e-6
-
-
 def test_in_groups_they_are_of_the_items_of_the_reference(responses: irtbench.ResponseMatrix) -> None:
-    """A group that is another half of the same people is fitted as they are together, but for chance."""
-    groups = ["a", "b"] * 75
-    found = irtbench.fit_groups(responses, groups, prior_items=EXPECTED, prior_slope="normal:1,0.5", reference="a")
-    alone = irtbench.fit_model(responses, prior_items=EXPECTED, prior_slope="normal:1,0.5")
-    free = irtbench.fit_groups(responses, groups, prior_slope="normal:1,0.5", reference="a")
-    place = list(responses.item_ids).index("item2")
-    assert found.converged
-    assert found.items[0].difficulty[place] == pytest.approx(alone.items.difficulty[place], abs=0.2)
-    mean, _ = EXPECTED["item2"]
-    assert abs(found.items[0].difficulty[place] - mean) < abs(free.items[0].difficulty[place] - mean)
+    found = irtbench.fit_groups(
+        responses, ["a", "b"] * 75, prior_items=EXPECTED, prior_slope="normal:1,0.5", reference="a"
+    )
+    counts = counts_of(responses.values)
+    assert_by_hand(found, [counts[::2], counts[1::2]])
 
 
 def test_from_the_command_line(responses: irtbench.ResponseMatrix, tmp_path: Path) -> None:

@@ -24,21 +24,16 @@ from torch.nn.functional import logsigmoid
 
 from builders.problem import make_problem
 from builders.simulated import drawn
+from irtbench import FitSettings, FittedModel, Priors, ResponseMatrix, fit_factors, fit_model
 from irtbench.analysis.guessing import guessing_test
-from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation import fit
 from irtbench.estimation.driver import own_parameters
-from irtbench.estimation.factors import fit_factors
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.marginal.fisher_scoring import DeltaELBO, FisherScoring
 from irtbench.estimation.marginal.mode import delta_guide, find_mode
 from irtbench.estimation.marginal.problem import Evaluation, Problem
-from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Stop
 from irtbench.estimation.variational.item_posterior import fit_posterior
 from irtbench.estimation.variational.loss import MarginalELBO
-from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import FILLS, logistic_model
@@ -334,17 +329,6 @@ def test_masks_that_mean_nothing_here_are_refused() -> None:
                 DeltaELBO().loss(model, guide, rows, nodes)
 
 
-def test_encoded_rows_are_the_same_to_the_loss_as_a_tensor() -> None:
-    problem = make_problem(drawn(200, 5, missing=0.3), Priors.named("weak"), free=True)
-    assert isinstance(problem.rows, DenseRows)
-    guide = delta_guide(problem.prior.values_of(problem.starting_values()))
-    with own_parameters():
-        values = [MarginalELBO().loss(problem.model, guide, rows, problem.nodes)
-                  for rows in (problem.rows, problem.rows.values)]  # fmt: skip
-        assert values[0] == values[1]
-        assert DeltaELBO().loss(problem.model, guide, problem.rows, problem.nodes) == pytest.approx(values[0])
-
-
 # ---- nothing is left behind, and fits do not meet
 
 
@@ -422,25 +406,6 @@ def test_a_fit_within_a_fit_meets_nothing_of_it(monkeypatch: pytest.MonkeyPatch,
     assert len(nested) == 1
     assert same(outer, alone[0])
     assert same(nested[0], alone[1])
-
-
-def test_two_fits_step_by_step_in_turn_do_not_meet() -> None:
-    problems = [make_problem(drawn(300, 5)), make_problem(drawn(200, 7), Priors.named("weak"), free=True)]
-    alone = [find_mode(problem) for problem in problems]
-    store = pyro.get_param_store()
-    running: list[Any] = []
-    for problem in problems:
-        loss = DeltaELBO(problem)
-        guide = delta_guide(problem.prior.values_of(problem.starting_values()))
-        running.append((SVI(problem.model, guide, FisherScoring(loss), loss), loss, {}))
-    parameters: list[Any] = [None, None]
-    for _ in range(40):
-        for k, (svi, _, _) in enumerate(running):
-            with store.scope(parameters[k]) as kept:
-                svi.step(problems[k].rows, problems[k].nodes)
-            parameters[k] = kept
-    for (_, loss, _), mode in zip(running, alone, strict=True):
-        assert torch.equal(loss.current.items.matrix, mode.items.matrix)
 
 
 def test_fits_in_two_threads_take_turns() -> None:

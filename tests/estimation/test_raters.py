@@ -15,12 +15,10 @@ from scipy.special import expit, logsumexp
 import irtbench
 from irtbench.data.input_error import InputError
 from irtbench.estimation.raters import rating_mode, rating_problem
-from irtbench.estimation.raters.category_curve import CURVES, NEVER
 from irtbench.estimation.raters.fit_ratings import marginal_likelihood
 from irtbench.estimation.raters.rating_mode import find_mode
 from irtbench.estimation.raters.rating_problem import RatingProblem
 from irtbench.estimation.raters.ratings import RatingModel, Ratings
-from irtbench.models.item_models.item_model import NUMPY
 
 WIDTH = 0.15  # of the nodes of a severity, about its error
 STEPS = np.array([-1.0, 0.0, 1.0])
@@ -125,25 +123,6 @@ def test_the_likelihood_is_that_written_down(ratings: pd.DataFrame, curve: str) 
                 joint = joint + np.log(at_least[k] - at_least[k + 1])
         expected.append(logsumexp(joint))
     np.testing.assert_allclose(found.log_likelihood, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("curve", ["gpcm", "grm"])
-def test_curves_are_those_of_the_item_models_without_categories_that_are_not_there(curve: str) -> None:
-    rng = np.random.default_rng(2)
-    along, d = rng.normal(size=(4, 5)), np.array([0.9, 0.1, -1.1, NEVER])
-    own = CURVES[curve]
-    points = own(np.arange(4), np.tile(d, (4, 1)), along)
-    x = np.array([1.0, 0.9, np.log(0.8), np.log(1.2)]) if curve == "grm" else np.array([1.0, 0.9, 0.1, -1.1])
-    log_p = own.model.log_probabilities(x[:, None], along[:, None], NUMPY)  # of each row as nodes
-    expected = np.stack([own.model.log_probabilities(x[:, None], [row], NUMPY)[k] for k, row in enumerate(along)])
-    assert log_p is not None
-    np.testing.assert_allclose(points.log_likelihood, expected, atol=1e-12)
-    p = np.stack([np.exp(own.model.log_probabilities(x[:, None], [row], NUMPY)) for row in along])
-    mean, variance = points.moments()
-    np.testing.assert_allclose(mean, np.einsum("k,nkq->nq", np.arange(4), p), atol=1e-12)
-    np.testing.assert_allclose(variance, np.einsum("k,nkq->nq", np.arange(4) ** 2, p) - mean**2, atol=1e-12)
-    worth = np.array([1.0, 2.0, 4.0, 7.0, 0.0])
-    np.testing.assert_allclose(points.expected(worth)[0], np.einsum("k,nkq->nq", worth[:4], p), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -320,14 +299,6 @@ def test_raters_who_were_given_respondents_by_ability_are_told_of() -> None:
     for _ in range(5):
         table, _, _ = simulate(rng, 150, 4, 8, 1)
         assert not irtbench.fit_raters(table, model="grm").doubts
-
-
-def test_raters_who_share_no_item_can_be_fitted() -> None:
-    table, _, _ = simulate(np.random.default_rng(10), 120, 4, 6, 2)
-    apart = table[(table["item_id"].isin(["q0", "q1"])) == table["rater_id"].isin(["r0", "r1", "r2"])]
-    found = irtbench.fit_raters(apart)
-    assert found.n_parts == 2
-    assert np.isfinite(found.table()["se"]).all()
 
 
 def test_precision_is_the_mean_posterior_variance() -> None:

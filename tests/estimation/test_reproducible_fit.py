@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
-from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
+from irtbench import FitSettings, FittedModel, ItemParameters, ResponseMatrix, fit_model, simulate_responses
 
 
 @pytest.fixture(scope="module")

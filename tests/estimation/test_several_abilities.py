@@ -8,19 +8,13 @@ import torch
 from numpy.typing import NDArray
 
 from builders.problem import right_or_wrong
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench import InputError, ResponseMatrix, fit_model
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
-from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal.nodes import MOST_ERROR, change_of_likelihood
-from irtbench.estimation.several_abilities.abilities_mode import off_the_saddle
 from irtbench.estimation.several_abilities.factor_problem import Factors, factor_problem
-from irtbench.estimation.several_abilities.lattice import ability_modes
 from irtbench.estimation.several_abilities.rotation_freedom import (
-    independent_blocks,
     number_of_turns,
     towards_pattern,
-    turns,
 )
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
@@ -44,13 +38,6 @@ def simple_structure(n_each: int, n_factors: int, *, seed: int, steep: float = 1
     for k in range(n_factors):
         slopes[n_each * k : n_each * (k + 1), k] = rng.uniform(0.7 * steep, 1.3 * steep, n_each)
     return slopes
-
-
-def bifactor(seed: int) -> tuple[NDArray[np.float64], ResponseMatrix]:
-    slopes = np.zeros((12, 3))
-    slopes[:, 0], slopes[:6, 1], slopes[6:, 2] = 1.3, 1.0, 1.2
-    _, responses = drawn(slopes, 600, seed=seed)
-    return slopes, responses
 
 
 def as_items(slopes: NDArray[np.float64], intercept: NDArray[np.float64]) -> ItemTensors:
@@ -96,18 +83,6 @@ def test_scores_of_three_steep_scales_cover_their_abilities() -> None:
         assert inside.mean() == pytest.approx(0.95, abs=0.025)
 
 
-def test_newton_finds_the_top_of_the_posterior() -> None:
-    slopes, responses = bifactor(1)
-    problem = factor_problem(right_or_wrong(responses), 3, slopes == 0)
-    items = as_items(slopes, np.zeros(12))
-    modes = ability_modes(problem, items)
-    x = torch.from_numpy(responses.values.copy())
-    p = torch.sigmoid(modes.theta @ items.slope.T)
-    torch.testing.assert_close((x - p) @ items.slope - modes.theta, torch.zeros_like(modes.theta), atol=1e-5, rtol=0)
-    by_hand = torch.eye(3) + torch.einsum("j,jk,jl->kl", p[0] * (1 - p[0]), items.slope, items.slope)
-    torch.testing.assert_close(modes.precision[0], by_hand, atol=1e-6, rtol=0)
-
-
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_a_pattern_of_simple_structure_is_the_fits_of_one_ability_each(missing: float) -> None:
     slopes = simple_structure(6, 2, seed=3)
@@ -126,34 +101,6 @@ def test_a_pattern_of_simple_structure_is_the_fits_of_one_ability_each(missing: 
             np.testing.assert_allclose(errors[name][mine], alone.items.standard_errors()[name], rtol=1e-3)
     assert both.log_likelihood == pytest.approx(total, abs=1e-4)
     assert np.isnan(errors["slope_2"][:6]).all()
-
-
-def test_blocks_and_the_whole_have_the_same_likelihood() -> None:
-    slopes = simple_structure(5, 2, seed=5)
-    _, responses = drawn(slopes, 200, seed=6)
-    problem = factor_problem(right_or_wrong(responses), 2, slopes == 0)
-    items = as_items(slopes, np.linspace(-1, 1, 10))
-    whole = problem.placed(items, room=0.8)
-    parts = 0.0
-    for block in independent_blocks(10, 2, slopes == 0):
-        part = responses.select_items([responses.item_ids[j] for j in block.items])
-        alone = factor_problem(right_or_wrong(part), 1, None)
-        own = ItemTensors(items.slope[block.items][:, block.factors], items.intercept[block.items], torch.zeros(5))
-        parts += alone.problem.log_likelihood(own)
-    assert whole.problem.log_likelihood(items) == pytest.approx(parts, abs=2e-3)
-
-
-def test_one_ability_of_items_that_share_no_respondent_is_two_fits() -> None:
-    slopes = np.random.default_rng(7).uniform(1, 2, (20, 1))
-    _, responses = drawn(slopes, 600, seed=8)
-    values = responses.values.copy()
-    values[:300, 10:], values[300:, :10] = np.nan, np.nan
-    apart = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
-    one = fit_factors(apart, 1)
-    halves = [apart.select_items(apart.item_ids[first : first + 10]) for first in (0, 10)]
-    alone = [fit_model(half.select_respondents(half.n_by_respondent > 0)) for half in halves]
-    assert one.converged
-    assert one.log_likelihood == pytest.approx(sum(half.log_likelihood for half in alone), abs=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -199,32 +146,6 @@ def test_steps_that_end_at_a_saddle_go_on(
     found = fit_factors(two, 2)
     assert found.converged
     assert found.log_likelihood == pytest.approx(exploratory.log_likelihood, abs=0.01)
-
-
-def test_a_saddle_is_known_as_one_and_left_uphill(two: ResponseMatrix, exploratory: FactorModel) -> None:
-    one = fit_factors(two, 1)
-    assert one.log_likelihood < exploratory.log_likelihood - 50
-    # without slopes on a second ability the gradient is zero, and the likelihood rises to either side
-    items = as_items(np.column_stack([one.slopes, np.zeros(16)]), one.intercept)
-    problem = factor_problem(right_or_wrong(two), 2, None).placed(items, room=1.0)
-    found = problem.curvature(items)
-    assert found.saddle
-    assert not found.definite
-    better = off_the_saddle(problem, items, found)
-    here, there = (problem.problem.log_likelihood(at) for at in (items, better))
-    assert there > here + 1
-    assert problem.curvature(as_items(exploratory.slopes, exploratory.intercept)).definite
-
-
-def test_the_information_has_no_curvature_where_axes_turn(exploratory: FactorModel, two: ResponseMatrix) -> None:
-    items = as_items(exploratory.slopes, exploratory.intercept)
-    problem = factor_problem(right_or_wrong(two), 2, None).placed(items, room=1.0)
-    found, turning = problem.curvature(items), problem.of_slopes(turns(items.slope, torch.ones_like(items.slope) > 0))
-    assert turning.shape == (1, 48)
-    assert found.definite
-    assert not found.saddle
-    along = turning[0] @ found.information @ turning[0]
-    assert abs(float(along)) < 0.02 * float(found.sizes[0])
 
 
 @pytest.mark.slow

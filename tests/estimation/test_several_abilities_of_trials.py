@@ -73,15 +73,6 @@ def test_slopes_and_abilities_are_recovered_within_their_errors() -> None:
         assert np.mean(np.abs(z) < 1.96) == pytest.approx(0.95, abs=0.03)
 
 
-def test_exploratory_axes_from_trials() -> None:
-    _, responses = drawn(400, 4, seed=5)
-    fitted = fit_factors(responses, 2, standard_errors=False)
-    assert fitted.converged
-    # products of slopes do not turn with the axes
-    np.testing.assert_allclose(fitted.slopes @ fitted.slopes.T, SLOPES @ SLOPES.T, atol=0.9)
-    assert fitted.log_binomial_coefficients > 0
-
-
 def majority(responses: ResponseMatrix) -> ResponseMatrix:
     """Right where more than half of the trials are."""
     return ResponseMatrix(

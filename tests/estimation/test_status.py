@@ -47,11 +47,6 @@ def test_a_guttman_scale_is_named(kind: Literal["rasch", "1pl"]) -> None:
     assert fit_model(np.tril(np.ones((12, 11)), -1), kind=kind, prior="weak").converged
 
 
-def test_a_good_ending_needs_no_advice() -> None:
-    text = str(Status(Stop.CONVERGED, 7, gradient=1e-6, change=1e-6, tolerance=1e-5))
-    assert text == "largest gradient 1.0e-06 standard errors, last change 1.0e-06: below 1e-05"
-
-
 @pytest.mark.parametrize(("settled", "advice"), [(True, False), (False, True)])
 def test_a_prior_that_is_not_learnt_says_what_to_do(settled: bool, advice: bool) -> None:
     learning = Learning("prior", 5, 0.1, settled)

@@ -1,6 +1,5 @@
 """The parts that make the steps quick leave the maximum where it is, and are what they are said to be."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,95 +9,15 @@ import torch
 
 from builders.problem import make_problem
 from builders.simulated import drawn
-from irtbench.data.input_error import InputError
+from irtbench import FitSettings, InputError, ResponseMatrix, fit_model
 from irtbench.estimation import scale_fit
-from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal import mode
 from irtbench.estimation.marginal import observed_information as uncertainty
 from irtbench.estimation.marginal.acceleration import StepMemory
-from irtbench.estimation.marginal.fisher_scoring import steps_to_try
-from irtbench.estimation.marginal.m_step import (
-    ItemDerivatives,
-    item_derivatives,
-    moved,
-    scoring_step,
-    with_missing_information,
-)
+from irtbench.estimation.marginal.m_step import item_derivatives
 from irtbench.estimation.marginal.mode import RoughStart, find_mode
-from irtbench.estimation.marginal.nodes import with_adapted_nodes
-from irtbench.estimation.marginal.observed_information import joint_parameter_covariance, observed_information
-from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.priors import PriorName, Priors
-
-
-def at_the_mode(problem: Problem) -> ItemDerivatives:
-    items = find_mode(problem).items
-    return item_derivatives(problem, items, problem.counts(items))
-
-
-def whole(derivatives: ItemDerivatives) -> torch.Tensor:
-    """The items' information less what is missing of it."""
-    missing = derivatives.missing.flatten(0, 1)
-    return torch.block_diag(*derivatives.information) - missing @ missing.T
-
-
-def test_steps_of_the_items_become_steps_of_the_whole() -> None:
-    problem = make_problem(drawn(300, 8))
-    derivatives = at_the_mode(problem)
-    right = torch.rand(8, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    alone = torch.linalg.solve(derivatives.information, right)
-    longer = with_missing_information(problem, derivatives, alone)
-    np.testing.assert_allclose(longer.flatten(), torch.linalg.solve(whole(derivatives), right.flatten()), rtol=1e-5)
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.4])
-def test_most_of_the_missing_information_is_in_the_steps(missing: float) -> None:
-    problem = make_problem(drawn(1500, 40, missing=missing))
-    derivatives = at_the_mode(problem)
-    chosen = problem.free.reshape(-1)
-    approximate = whole(derivatives)[chosen][:, chosen]
-    own = torch.block_diag(*derivatives.information)[chosen][:, chosen]
-    observed = observed_information(problem, derivatives.items)
-    root = torch.linalg.cholesky(observed)
-    assert float(torch.linalg.eigvalsh(approximate).min()) > 0
-
-    def furthest(matrix: torch.Tensor) -> float:
-        """Largest factor by which a step in some direction is wrong."""
-        relative = torch.linalg.solve(root, torch.linalg.solve(root, matrix).T)
-        return float(torch.linalg.eigvalsh((relative + relative.T) / 2).log().abs().max().exp())
-
-    # measured 1.6 and 1.6, against 9.8 and 6.3 without: one step takes most of the way in every direction
-    assert furthest(approximate) < 2
-    assert furthest(own) > 5  # without it the location and scale of theta move slowly
-
-
-def test_neighbouring_nodes_taken_together_stand_for_what_is_missing() -> None:
-    """Negative control: with the first node of each bin for all of them the steps are four times as many."""
-    problem = make_problem(drawn(200, 400), Priors.named("weak"))
-    problem = with_adapted_nodes(problem, problem.starting_values(), room=0.35)
-    mode = find_mode(problem, tolerance=1e-6)
-    derivatives = item_derivatives(problem, mode.items, problem.counts(mode.items))
-    assert float(torch.linalg.eigvalsh(whole(derivatives)).min()) > 0
-    some, bins = replace(problem.nodes), problem.nodes.bins
-    some.__dict__["bins"] = torch.zeros_like(bins).scatter_(
-        0, bins.argmax(dim=0, keepdim=True), bins.sum(dim=0, keepdim=True)
-    )
-    worse = find_mode(replace(problem, nodes=some), tolerance=1e-6)
-    assert mode.status.steps < 15 < worse.status.steps  # measured 7 and 33
-    np.testing.assert_allclose(worse.items.matrix, mode.items.matrix, atol=1e-5)
-
-
-def test_where_no_step_is_taken_the_last_tried_are_next_to_nothing_and_uphill() -> None:
-    problem = make_problem(drawn(300, 8))
-    start = problem.starting_values()
-    counts = problem.counts(start)
-    derivatives = item_derivatives(problem, start, counts)
-    uphill = scoring_step(problem, derivatives)
-    tried = [*steps_to_try(problem, counts, derivatives, uphill, StepMemory())]
-    assert all(float((step * derivatives.gradient).sum()) > 0 for step in tried)
-    assert float(tried[-1].abs().max()) < 1e-7
-    assert problem.counts(moved(start, tried[-10])).log_likelihood > counts.log_likelihood
+from irtbench.estimation.marginal.observed_information import joint_parameter_covariance
+from irtbench.models.priors import PriorName
 
 
 @pytest.mark.parametrize("prior", ["none", "weak"])
@@ -191,3 +110,59 @@ def test_from_a_start_near_the_maximum_there_are_fewer_steps_to_it() -> None:
     np.testing.assert_allclose(warm.items.discrimination, cold.items.discrimination, atol=1e-4)
     with pytest.raises(InputError, match="start is of other items"):
         fit_model(responses, start=cold.items.select(cold.items.item_ids[1:]))
+
+
+def test_an_item_without_guessing_stays_at_no_guessing_and_one_with_it_leaves() -> None:
+    rng = np.random.default_rng(3)
+    responses = drawn(3000, 8)
+    lifted = responses.values.copy()
+    lifted[:, 0] = np.maximum(lifted[:, 0], rng.random(3000) < 0.3)
+    responses = ResponseMatrix(lifted, responses.respondent_ids, responses.item_ids)
+    problem = make_problem(responses, free=True)
+    start = find_mode(make_problem(responses)).items  # where c = 0
+    mode = find_mode(problem, start=start)
+    assert mode.status.converged
+    c = mode.items.guessing
+    assert abs(float(c[0]) - 0.3) < 0.08
+    assert (c[1:] == 0).any()
+    # at c = 0 the likelihood falls as c rises, elsewhere its slope is nothing
+    derivatives = item_derivatives(problem, mode.items, problem.counts(mode.items))
+    assert (derivatives.gradient[c == 0, 2] <= 0).all()
+    np.testing.assert_allclose(derivatives.gradient[c > 0, 2], 0.0, atol=1e-2)
+
+
+def test_a_quadratic_is_solved_once_its_directions_are_known() -> None:
+    generator = torch.Generator().manual_seed(0)
+    half = torch.rand(4, 4, generator=generator, dtype=torch.float64)
+    hessian = torch.eye(4, dtype=torch.float64) + half @ half.T
+    goal = torch.rand(4, 1, generator=generator, dtype=torch.float64)
+    rough = torch.diag(1 / torch.diagonal(hessian)) / 2  # the inverse of the curvature, badly known
+
+    def solved(accelerate: bool) -> float:
+        memory, values = StepMemory(), torch.zeros(4, 1, dtype=torch.float64)
+        for _ in range(14):
+            gradient = hessian @ (goal - values)
+            memory.add(values, gradient, rough @ gradient)
+            values = values + (memory.accelerated() if accelerate else rough @ gradient)
+        return float((values - goal).abs().max())
+
+    assert solved(accelerate=True) < 1e-5
+    assert solved(accelerate=False) > 1e-3
+
+
+def test_the_direction_satisfies_the_last_secant_equation() -> None:
+    """What BFGS is: the last difference of gradients, as a gradient, leads to the last difference of values."""
+    generator = torch.Generator().manual_seed(1)
+    inverse = torch.diag(torch.rand(3, generator=generator, dtype=torch.float64) + 0.5)
+    values, gradients = torch.rand(2, 4, 3, 1, generator=generator, dtype=torch.float64)
+    gradients[-1] = gradients[-2] - (values[-1] - values[-2])  # so that it falls along the step
+    fallen = gradients[-2] - gradients[-1]
+
+    def direction(more: torch.Tensor) -> torch.Tensor:
+        memory = StepMemory()
+        for at, gradient in zip(values, gradients, strict=True):
+            memory.add(at, gradient + more, inverse @ (gradient + more))
+        return memory.accelerated()
+
+    led = direction(fallen) - direction(torch.zeros_like(fallen))  # linear in the gradient, differences being the same
+    np.testing.assert_allclose(led, values[-1] - values[-2], atol=1e-10)

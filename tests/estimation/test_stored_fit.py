@@ -4,18 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from builders.simulated import simulated
 from builders.stored import on_disk
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
-from irtbench.data.stored_responses import StoredResponses
-from irtbench.estimation import threads
-from irtbench.estimation.fit import fit_model
+from irtbench import InputError, ItemParameters, ResponseMatrix, StoredResponses, fit_model
 from irtbench.estimation.marginal import e_step
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.rows import encode_responses
 
 
 def assert_same_fit(given: StoredResponses, responses: ResponseMatrix, **settings: object) -> None:
@@ -80,18 +73,6 @@ def test_starting_values_from_some_of_very_many(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("irtbench.estimation.marginal.mode.SAMPLE", 100)
     responses, _, _ = simulated(900, 12, seed=15)
     assert_same_fit(on_disk(responses, tmp_path), responses)
-
-
-def test_several_threads_add_the_same_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    responses, _, _ = simulated(501, 8, seed=16, missing=0.2)
-    rows = encode_responses(on_disk(responses, tmp_path), torch.device("cpu"))
-    monkeypatch.setattr(threads, "FEW_CELLS", 0)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
-    counted = threads.over_spans(
-        rows, lambda span: (len(span), sum(len(batch) for batch in span.batches(7, torch.float64)))
-    )
-    assert counted == [(125, 125), (125, 125), (125, 125), (126, 126)]
-    assert rows.spans(4)[0] is rows.spans(4)[0]  # with the memory of the last pass
 
 
 def test_settings_that_need_all_responses_are_refused(tmp_path: Path) -> None:

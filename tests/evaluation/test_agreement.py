@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
 
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
+from irtbench import InputError, ItemTable, agreement, agreement_by_label
 from irtbench.data.readers import read_answers, read_items
-from irtbench.evaluation.agreement import agreement, agreement_by_label
 from irtbench.evaluation.chance_agreement import category_kappas, fleiss_kappa, krippendorff_alpha
 
 # Fleiss (1971), Table 1: how many of 6 psychiatrists gave each of 30 patients which of 5 diagnoses

@@ -6,9 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.data.answer_patterns import peer_agreement
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
+from irtbench import InputError, ItemTable, dawid_skene_labels, majority_labels, peer_agreement
 from irtbench.evaluation.agreement import agreement, counts_of
 from irtbench.evaluation.agreement_tables import item_agreement, respondent_agreement
 from irtbench.evaluation.chance_agreement import (
@@ -19,7 +17,6 @@ from irtbench.evaluation.chance_agreement import (
     coefficient_with_error,
     gwet_ac1,
 )
-from irtbench.evaluation.gold_labels import dawid_skene_labels, majority_labels
 
 COEFFICIENTS = {"krippendorff_alpha_irrCAC": ALPHA, "gwet_AC1": GWET_AC1, "fleiss_kappa": KAPPA}
 

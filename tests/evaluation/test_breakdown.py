@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irtbench.data.input_error import InputError
+from irtbench import InputError, ResponseMatrix, mcnemar, paired_bootstrap
 from irtbench.data.items import ItemTags
 from irtbench.data.readers import read_responses
 from irtbench.data.readers.item_table import read_tags
-from irtbench.data.responses import ResponseMatrix
 from irtbench.evaluation.breakdown import (
     ALL,
     UNTYPED,
@@ -19,8 +18,6 @@ from irtbench.evaluation.breakdown import (
     type_counts,
     values_by_type,
 )
-from irtbench.evaluation.paired_bootstrap import paired_bootstrap
-from irtbench.evaluation.paired_tests import mcnemar
 
 # Five items: two of one type, one of both, one of the other, one of none
 TAGS = ItemTags(("i1", "i2", "i3", "i4", "i5"), (("x",), ("x",), ("x", "y"), ("y",), ()))

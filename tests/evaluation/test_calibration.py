@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
 from irtbench.evaluation.calibration import calibration, calibration_difference, error_interval
-from irtbench.evaluation.proportion import wilson_interval
 from irtbench.evaluation.reliability import (
     ReliabilityCurve,
     adaptive_bins,
-    calibration_error,
     concatenate_classes,
     debiased_squared_error,
     default_bin_size,
@@ -64,15 +62,6 @@ def test_brier_falls_into_its_parts_by_hand() -> None:
     assert exact.within_bins == pytest.approx(0, abs=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [(1, [0, 1, 2, 3, 4]), (2, [0, 0, 1, 1, 1]), (3, [0, 0, 0, 0, 0]), (5, [0, 0, 0, 0, 0]), (9, [0, 0, 0, 0, 0])],
-)
-def test_bins_are_those_of_the_algorithm(size: int, expected: list[int]) -> None:
-    # 5 = 2 + 2 + 1: the last joins; 5 = 3 + 2: the last joins; fewer than a bin: one bin
-    assert adaptive_bins(np.array([0.1, 0.2, 0.3, 0.4, 0.5]), size).tolist() == expected
-
-
 def test_equal_predictions_are_never_parted() -> None:
     assert adaptive_bins(np.array([0.5, 0.1, 0.2, 0.2, 0.2, 0.6]), 2).tolist() == [1, 0, 0, 0, 0, 1]
     assert adaptive_bins(np.full(7, 0.3), 2).tolist() == [0] * 7
@@ -113,12 +102,6 @@ def test_the_error_vanishes_for_perfect_calibration_as_pairs_grow() -> None:
     # sqrt(mean p (1 - p) / (n / 10)), some .4 sqrt(10 / n); at most twice that
     assert all(error < 0.8 * np.sqrt(10 / n) for error, n in zip(errors, (1_000, 10_000, 50_000), strict=True))
     assert errors[0] > errors[1] > errors[2]
-
-
-def test_the_error_stays_where_calibration_is_wrong() -> None:
-    # q = .9 whatever happens, and it happens half the time: the error tends to .4
-    y = np.arange(20_000) % 2
-    assert calibration(np.full(20_000, 0.9), y, rng=rng()).error == pytest.approx(0.4)
 
 
 # -- Algorithm 2 ------------------------------------------------------------------------------------------------------
@@ -222,16 +205,6 @@ def test_equal_width_bins_by_hand() -> None:
     # [0, .5) holds .1 .2 .4 (1 of 3 right), [.5, 1] holds .6 .9 (both): (3 (.1)^2 + 2 (.25)^2) / 5
     found = calibration(Q, Y, bin_size=2, n_width_bins=2, rng=rng())
     assert found.equal_width_error == pytest.approx(np.sqrt((3 * 0.1**2 + 2 * 0.25**2) / 5))
-
-
-def test_the_band_is_wilsons() -> None:
-    # Wilson's interval for 4 of 10 at 95%: (.4 + z^2/20 +- z sqrt(.024 + z^2/400)) / (1 + z^2/10)
-    curve = reliability_curve(np.full(10, 0.5), np.array([1.0] * 4 + [0.0] * 6), np.zeros(10, dtype=np.int64))
-    assert [curve.lower[0], curve.upper[0]] == pytest.approx([0.16818, 0.68733], abs=2e-5)
-    # its ends solve |p - x| = z sqrt(x (1 - x) / n): the score test
-    for n_right in (0, 3, 10):
-        for end in wilson_interval(n_right, 10):
-            assert (n_right / 10 - end) ** 2 == pytest.approx(1.959964**2 * end * (1 - end) / 10, abs=1e-6)
 
 
 def test_classes_are_concatenated() -> None:
@@ -341,13 +314,6 @@ def test_labels_that_are_all_the_same_leave_algorithm_2_undefined() -> None:
         found = calibration(np.linspace(0.5, 1, 40), np.ones(40), rng=rng())
     assert np.isnan(found.lower)
     assert found.debiased_lower > 0  # gaps still vary, so this is defined
-
-
-def test_predictions_that_are_all_the_same_are_one_bin() -> None:
-    found = calibration(np.full(40, 0.5), np.arange(40) % 2, bin_size=4, rng=rng())
-    assert found.n_bins == 1
-    assert found.error == 0
-    assert calibration_error(found.curve) == 0
 
 
 def test_the_bin_size_is_the_papers_unless_there_are_too_few_pairs() -> None:

@@ -8,10 +8,9 @@ import pytest
 from scipy.stats import fisher_exact
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from irtbench.data.input_error import InputError
+from irtbench import InputError, ResponseMatrix, mcnemar
 from irtbench.data.items import ItemTags
 from irtbench.data.readers.item_table import read_tags, read_twins
-from irtbench.data.responses import ResponseMatrix
 from irtbench.evaluation.consistency import (
     ACCURACY,
     AFTER,
@@ -22,7 +21,6 @@ from irtbench.evaluation.consistency import (
     contrast_measures,
     switch_protocol,
 )
-from irtbench.evaluation.paired_tests import mcnemar
 
 # Tables 2 and 3 of Trichelair et al. (2019), in per cent: full data, unswitched, switched, consistency (131 switchable
 # of 273 items); associative (37) and not (236). Every one is a whole count of its items, and the counts of Table 3 add

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irtbench.data.input_error import InputError
-from irtbench.evaluation.calibration import calibration
+from irtbench import InputError, calibration
 from irtbench.evaluation.coreference import NOBODY
 from irtbench.evaluation.event_counts import EventCounts, count_events, draw_events, summarise_samples
 

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.data.input_error import InputError
-from irtbench.evaluation.agreement import agreement
+from irtbench import InputError, agreement
 from irtbench.evaluation.agreement_of_grades import ordered_agreement
 
 #: Four observers of twelve units (Krippendorff, 2011, Computing Krippendorff's alpha-reliability): .815, .849.

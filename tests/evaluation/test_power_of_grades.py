@@ -8,9 +8,8 @@ import pytest
 from scipy.stats import ttest_rel
 
 from builders.command_line import refused, run
-from irtbench.data.input_error import InputError
+from irtbench import CategoryParameters, InputError
 from irtbench.evaluation.power import score_power
-from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import share_moments
 from irtbench.models.item_models.graded import Graded
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench import InputError, ResponseMatrix
 from irtbench.evaluation.trial_variance import TrialVariance, trial_table
 
 

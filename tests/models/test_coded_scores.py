@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.data.input_error import InputError
-from irtbench.models.category_parameters import CategoryParameters
+from irtbench import CategoryParameters, InputError
 from irtbench.models.coded_scores import CodedScores
 from irtbench.models.item_models.graded import Graded
 

@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 
 from builders.simulated import simulated
-from irtbench.data.input_error import InputError
-from irtbench.diagnostics.item_fit import item_fit
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.parameter_table import parameter_table, read_parameters
+from irtbench import InputError, ItemParameters, item_fit, parameter_table, read_parameters
 
 MIXED = ItemParameters.from_difficulty(
     [1.0, 1.2, 0.8], [-0.5, 0.0, 0.5], [0.0, 0.2, 0.25], guessing_estimated=[False, False, True]

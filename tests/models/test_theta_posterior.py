@@ -6,9 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaincinv, digamma, log_expit, logit, ndtri, polygamma
 
-from irtbench.models.curves import icc
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.quadrature import Quadrature
+from irtbench import ItemParameters, Quadrature, icc
 from irtbench.models.theta_posterior import (
     Posterior,
     log_likelihood,
