@@ -310,8 +310,7 @@ def read_margins(path: str | Path) -> dict[str, dict[str, float]]:
     """
     table = read_table(path)
     demand_columns(table, ["column", "value", "share"], path)
-    for name in ("column", "value", "share"):
-        demand_filled(table, name, path)
+    demand_filled(table, path, "column", "value", "share")
     shares = to_numbers(table["share"], place=field_places(path, "share"))
     found: dict[str, dict[str, float]] = {}
     for column, value, share in zip(table["column"], table["value"], shares, strict=True):

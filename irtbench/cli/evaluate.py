@@ -421,7 +421,7 @@ def runs_over_seeds(path: Path) -> list[dict[str, object]]:
 
     frame = read_table(path)
     demand_columns(frame, ["system", "seed", "accuracy"], path)
-    demand_filled(frame, "system", path)
+    demand_filled(frame, path, "system")
     place = field_places(path, "accuracy")
     accuracy = to_numbers(frame["accuracy"], place=place)
     if np.isnan(accuracy).any():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -117,7 +118,7 @@ def rows_of_items(
     if frame.empty:
         conditions = ", ".join(f"{column} = {value}" for column, value in where.items())
         raise InputError(f"file {path}: no item with {conditions}")
-    demand_filled(frame, item, path)
+    demand_filled(frame, path, item)
     repeated = frame[item][frame[item].duplicated()]
     if not repeated.empty:
         place = field_places(path, item)(int(repeated.index[0]))
@@ -152,7 +153,7 @@ def read_features(path: str | Path, *, columns: tuple[str, ...] = (), exclude: t
     """
     frame = with_known_names(read_table(path), "item_id")
     demand_columns(frame, ["item_id", *columns, *exclude], path)
-    demand_filled(frame, "item_id", path)
+    demand_filled(frame, path, "item_id")
     wanted = [name for name in (columns or frame.columns) if name != "item_id" and name not in exclude]
     # so many values cannot be kinds of items
     texts = [name for name in wanted if 2 * frame[name].nunique() > len(frame)]
@@ -226,22 +227,17 @@ def read_choices(
         raise InputError(
             f"file {path}: no columns of options such as option_A, option_B; expected columns named by you"
         )
-    demand_filled(frame, item, path)
+    demand_filled(frame, path, item)
     texts, right = [], []
     for row, fields in enumerate(frame[columns].itertuples(index=False)):
         present = [(name, str(text)) for name, text in zip(columns, fields, strict=True) if str(text).strip()]
-        wanted = str(frame[key].iloc[row]).strip()
-        position = _find(present, wanted)
-        if position is None:
-            place = field_places(path, key)(row)
-            raise InputError(f"{place}: expected an option, its column or its letter but got '{wanted}'")
         texts.append(tuple(text for _, text in present))
-        right.append(position)
+        right.append(_find(present, frame[key].iloc[row].strip(), partial(field_places(path, key), row)))
     groups = [None] * len(frame) if group is None else [None if g in MISSING else g for g in frame[group]]
     return ChoiceItems(tuple(frame[item]), tuple(texts), tuple(right), tuple(groups)), frame
 
 
-def _find(present: list[tuple[str, str]], wanted: str) -> int | None:
+def _find(present: list[tuple[str, str]], wanted: str, place: Callable[[], str]) -> int:
     """Position of the option that the key means; its text goes before the name of its column."""
     texts = [text.strip() for _, text in present]
     if texts.count(wanted) == 1:
@@ -250,7 +246,7 @@ def _find(present: list[tuple[str, str]], wanted: str) -> int | None:
         pattern = _OPTION.fullmatch(name)
         if wanted.lower() in {name.lower(), pattern[2].lower() if pattern else name.lower()}:
             return position
-    return None
+    raise InputError(f"{place()}: expected an option, its column or its letter but got '{wanted}'")
 
 
 _YES, _NO = ("1", "1.0", "true"), ("0", "0.0", "false")
@@ -391,7 +387,7 @@ def read_testlets(path: str | Path, column: str, *, item: str | None = None) -> 
     names = list(frame.columns)
     item = item or long_columns(names, {}).get("item_id") or likely_column(names, "item_id") or "item_id"
     demand_columns(frame, [item, column], path)
-    demand_filled(frame, item, path)
+    demand_filled(frame, path, item)
     known = one_value_each(frame, item, column, "item", f"file {path}")
     testlets: dict[str, str] = {str(name): text for name, text in known.items() if text not in MISSING}
     if not testlets:

@@ -183,8 +183,7 @@ def long_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> Lo
         columns = {name: column for name, column in columns.items() if name != "answer"} | {want: known["answer"]}
     chosen = _choose_columns(frame, path, want, columns)
     found = pd.DataFrame({ours: frame[theirs] for ours, theirs in chosen.items()})
-    for name in ("respondent_id", "item_id"):
-        demand_filled(frame, chosen[name], path)
+    demand_filled(frame, path, chosen["respondent_id"], chosen["item_id"])
     if "n_trials" in chosen:
         found["n_correct"], found["n_trials"] = _to_counts(frame, chosen, path)
     elif want == "response":

@@ -148,26 +148,12 @@ def read_predictions(
     >>> irtbench.read_predictions("predictions.csv")
     {'all': <Predictions: 2 items, probabilities (2 x 1), outcomes (2 x 1)>}
     """
-    frame = read_table(path)
-    classes = classes or {}
+    frame, given = read_table(path), [name for name in (item, by) if name is not None]
     columns = list(classes.values()) if classes else [probability]
-    demand_columns(frame, [*columns, label, *(name for name in (item, by) if name is not None)], path)
-    for name in (item, by):
-        if name is not None:
-            demand_filled(frame, name, path)
+    demand_columns(frame, [*columns, label, *given], path)
+    demand_filled(frame, path, *given)
     stated = np.column_stack([_probabilities(frame, column, path) for column in columns])
-    if classes:
-        total = stated.sum(axis=1)
-        refuse_first(
-            np.abs(total - 1) > ROUNDING,
-            lambda row: (
-                f"{field_places(path, columns[0])(row)}: the probabilities of {name_first(columns)} must sum to 1 "
-                f"but sum to {total[row]:g}"
-            ),
-        )
-        happened = _classes(frame, label, list(classes), path)
-    else:
-        happened = _events(frame, label, path)[:, None]
+    happened = _classes(frame, label, classes, stated, path) if classes else _events(frame, label, path)
     systems = pd.Series("all", index=frame.index) if by is None else frame[by]
     found = {}
     for system, rows in systems.groupby(systems, sort=False).indices.items():
@@ -196,11 +182,21 @@ def _events(frame: pd.DataFrame, label: str, path: str | Path) -> NDArray[np.flo
         ~((values == 0) | (values == 1)),
         lambda row: f"{place(row)}: expected the label 1 or 0 but got '{texts.iloc[row]}'",
     )
-    return values
+    return values[:, None]
 
 
-def _classes(frame: pd.DataFrame, label: str, names: list[str], path: str | Path) -> NDArray[np.float64]:
-    place, texts = field_places(path, label), frame[label]
+def _classes(
+    frame: pd.DataFrame, label: str, classes: Mapping[str, str], stated: NDArray[np.float64], path: str | Path
+) -> NDArray[np.float64]:
+    columns, total = list(classes.values()), stated.sum(axis=1)
+    refuse_first(
+        np.abs(total - 1) > ROUNDING,
+        lambda row: (
+            f"{field_places(path, columns[0])(row)}: the probabilities of {name_first(columns)} must sum to 1 "
+            f"but sum to {total[row]:g}"
+        ),
+    )
+    place, texts, names = field_places(path, label), frame[label], list(classes)
     position = pd.Index(names).get_indexer(pd.Index(texts))
     refuse_first(
         position < 0, lambda row: f"{place(row)}: expected one of {name_first(names)} but got '{texts.iloc[row]}'"

@@ -84,27 +84,29 @@ def read_ratings(
     0            m1      p1      ann    2.0
     1            m1      p1      bob    1.0
     """
-    frame, known = read_table(path), dict(columns or {})
-    demand_known(known, NAMES)
-    demand_columns(frame, [*known.values(), *([] if interaction is None else [interaction])], path)
-    theirs = {plain(name): name for name in reversed(list(frame.columns)) if name not in known.values()}
-    for ours, usual in NAMES.items():
-        likely = next((theirs[name] for name in usual if name in theirs), None)
-        if ours not in known and likely is not None:
-            known[ours] = likely
+    frame, given = read_table(path), columns or {}
+    demand_known(given, NAMES)
+    demand_columns(frame, [*given.values(), *([] if interaction is None else [interaction])], path)
+    known = _columns_of(frame, given, path)
+    found = pd.DataFrame({ours: frame[known[ours]] if ours in known else "all" for ours in NAMES})
+    demand_filled(frame, path, *(column for ours, column in known.items() if ours != "score"))
+    if interaction is not None:
+        demand_filled(frame, path, interaction)
+        found[interaction] = frame[interaction]
+    texts, place = found["score"], field_places(path, known["score"])
+    numbers = to_scores(texts, place=place, levels=levels) if levels else to_numbers(texts, place=place)
+    return found.assign(score=numbers)[np.isfinite(numbers)].reset_index(drop=True)
+
+
+def _columns_of(frame: pd.DataFrame, given: Mapping[str, str], path: str | Path) -> dict[str, str]:
+    """The column for each of our names: the one given, else the likely one; there may be none of items alone."""
+    theirs = {plain(name): name for name in reversed(list(frame.columns)) if name not in given.values()}
+    likely = {ours: next((theirs[name] for name in usual if name in theirs), "") for ours, usual in NAMES.items()}
+    known = {ours: column for ours, column in {**likely, **given}.items() if column}
     if lacking := [ours for ours in NAMES if ours not in known and ours != "item_id"]:
         options = " ".join(f"--column {name}=NAME" for name in lacking)
         raise InputError(
             f"file {path}: no column of {name_first(lacking)} among {name_first(list(frame.columns), most=12)}; "
             f"expected it, or its name: {options}"
         )
-    found = pd.DataFrame({ours: frame[known[ours]] if ours in known else "all" for ours in NAMES})
-    for ours in ("respondent_id", "item_id", "rater_id"):
-        if ours in known:
-            demand_filled(frame, known[ours], path)
-    if interaction is not None:
-        demand_filled(frame, interaction, path)
-        found[interaction] = frame[interaction]
-    texts, place = found["score"], field_places(path, known["score"])
-    numbers = to_scores(texts, place=place, levels=levels) if levels else to_numbers(texts, place=place)
-    return found.assign(score=numbers)[np.isfinite(numbers)].reset_index(drop=True)
+    return known

@@ -111,7 +111,7 @@ def join_respondents(frame: pd.DataFrame, path: str | Path, left_out: Counter[st
             f"file {path}: no column that names respondents among {name_first(list(table.columns), most=12)}; expected "
             "respondent_id"
         )
-    demand_filled(table, key, path)
+    demand_filled(table, path, key)
     answered = frame["respondent_id"].unique()
     unknown = sorted(set(answered) - set(table[key]))
     if len(unknown) == len(answered):
@@ -164,7 +164,7 @@ def read_respondents(
     table = read_table(path)
     own = (columns or {}).get("respondent_id", "respondent_id")
     demand_columns(table, [own, *names], path)
-    demand_filled(table, own, path)
+    demand_filled(table, path, own)
     return respondents_of(table[[*names]].assign(respondent_id=table[own]), names, path)
 
 
@@ -260,8 +260,7 @@ def read_groups(path: str | Path) -> dict[str, str]:
     if len(others) == 1:
         table = table.rename(columns={others[0]: "group"})
     demand_columns(table, ["respondent_id", "group"], path)
-    for name in ("respondent_id", "group"):
-        demand_filled(table, name, path)
+    demand_filled(table, path, "respondent_id", "group")
     return dict(one_value_each(table, "respondent_id", "group", "respondent", f"file {path}").items())  # type: ignore[arg-type]
 
 

@@ -70,11 +70,12 @@ def demand_known(columns: Iterable[str], known: Iterable[str]) -> None:
         raise InputError(f"columns: unknown name {name_first(unknown)}; expected some of {', '.join(known)}")
 
 
-def demand_filled(frame: pd.DataFrame, name: str, path: str | Path) -> None:
-    """Refuse a column with an empty field."""
-    empty = frame.index[frame[name].str.strip() == ""]
-    if not empty.empty:
-        raise InputError(f"{field_places(path, name)(int(empty[0]))}: expected a name but it is empty")
+def demand_filled(frame: pd.DataFrame, path: str | Path, *names: str) -> None:
+    """Refuse an empty field in one of these columns."""
+    for name in names:
+        empty = frame.index[frame[name].str.strip() == ""]
+        if not empty.empty:
+            raise InputError(f"{field_places(path, name)(int(empty[0]))}: expected a name but it is empty")
 
 
 def one_value_each(rows: pd.DataFrame, name: str, value: str, word: str, place: str) -> pd.Series[str]:

@@ -184,7 +184,7 @@ def _parts(
     others = frame.columns.drop(column)
     if others.empty or (others == "").any():
         raise InputError(f"file {path}: expected a named column for each item besides '{column}'")
-    demand_filled(frame, column, path)
+    demand_filled(frame, path, column)
     names, left = item_columns(
         frame, column, path, items=chosen, exclude=wanted.exclude, graded=wanted.graded and not wanted.levels,
         threshold=0.0 if wanted.raw_scores and wanted.threshold is None else wanted.threshold,
