@@ -160,8 +160,6 @@ def load_bank(
     0   item1        -1.5   all
     1   item2        -0.9   all
     """
-    from irtbench.bank.schema import scale_of
-
     path = Path(path)
     if is_table(path):
         try:
@@ -172,31 +170,33 @@ def load_bank(
             raise InputError(f"{error}; expected bank.json, or a table of items such as items.csv of fit") from None
     if scaling is not None:
         raise InputError(f"bank {path}: a scaling constant goes with tables of items; a bank's slopes are logistic")
+    content = _read_json(path)
+    if isinstance(content, dict) and recognises(Head(path, "object", content)):  # of py-irt
+        return ItemBank(scales_of_items(path))
     try:
-        text = path.read_text(encoding="utf-8")
+        bank = _bank_of(_read_document(content))
+        for scale in () if upper_asymptotes else bank.scales:
+            demand_no_upper(scale.items)
+        for scale in () if categories else bank.scales:
+            demand_right_or_wrong(scale.items)
+        return bank
+    except InputError as error:
+        raise InputError(f"bank {path}: {error}") from None
+
+
+def _read_json(path: Path) -> object:
+    """What the file holds: JSON of whole characters and finite numbers."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
     except OSError as error:
         raise InputError(f"bank {path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"bank {path}: not a text file; expected the JSON document of an item bank") from None
-    try:
-        content = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise InputError(f"bank {path}: not JSON: {error}") from None
     if broken := lone_surrogate(content):
         raise InputError(f"bank {path}: half a character in the text {broken}; expected text that is UTF-8")
-    if isinstance(content, dict) and recognises(Head(path, "object", content)):  # of py-irt
-        return ItemBank(scales_of_items(path))
-    try:
-        document = _read_document(content)
-        card = None if document.card is None else settings_from(DataCard, document.card)
-        scales = tuple(scale_of(entry) for entry in document.scales)
-        for scale in () if upper_asymptotes else scales:
-            demand_no_upper(scale.items)
-        for scale in () if categories else scales:
-            demand_right_or_wrong(scale.items)
-        return ItemBank(scales, card)
-    except InputError as error:
-        raise InputError(f"bank {path}: {error}") from None
+    return content
 
 
 def _finite(number: str) -> float:
@@ -232,6 +232,13 @@ def _read_document(content: object) -> BankDocument:
             "its content does not fit its hash: edited by hand? expected the file as irtbench wrote it; build it again"
         )
     return document
+
+
+def _bank_of(document: BankDocument) -> ItemBank:
+    from irtbench.bank.schema import scale_of
+
+    card = None if document.card is None else settings_from(DataCard, document.card)
+    return ItemBank(tuple(scale_of(entry) for entry in document.scales), card)
 
 
 def _to_document(bank: ItemBank) -> BankDocument:

@@ -44,6 +44,15 @@ Reason = Literal[
 ]
 
 ORDER: tuple[Reason, ...] = get_args(Reason)
+MEASURED = (
+    "approval_rate",
+    "median_seconds",
+    "effort",
+    "longest_run",
+    "longest_pattern",
+    "chance_probability",
+    "agreement",
+)
 
 
 @dataclass(frozen=True)
@@ -338,29 +347,11 @@ def apply_rules(
     scale = responses.select_items(items.scale_items)
     checks = responses.select_items(items.attention_items)
     unknown = np.full(responses.n_respondents, np.nan)
-
-    def by_respondent(values: pd.Series[float] | None) -> NDArray[np.float64]:
-        if values is None:
-            return unknown
-        return np.asarray(values.reindex(list(responses.respondent_ids)), dtype=np.float64)
-
-    times = None if seconds is None else seconds[seconds["item_id"].isin(scale.item_ids)]
-    raw = None if answers is None else answers[answers["item_id"].isin(scale.item_ids)]
-    if raw is not None:
-        raw = raw.sort_values("respondent_id", kind="stable")
     n_responses, n_correct = scale.n_by_respondent, scale.n_correct_by_respondent
     attention_asked, attention_correct = checks.n_by_respondent, checks.n_correct_by_respondent
-    found = {
-        "approval_rate": by_respondent(approval),
-        "median_seconds": by_respondent(None if times is None else median_seconds(times)),
-        "effort": by_respondent(None if times is None else _effort(times, settings)),
-        "longest_run": by_respondent(None if raw is None else longest_run(raw)),
-        "longest_pattern": by_respondent(None if raw is None else longest_pattern(raw)),
-        "chance_probability": unknown
-        if settings.chance_level is None
-        else bdtrc(n_correct - 1, n_responses, settings.chance_level),
-        "agreement": by_respondent(None if raw is None else peer_agreement(raw)),
-    }
+    found = _measured(scale, settings, seconds, answers, approval)
+    if settings.chance_level is not None:
+        found["chance_probability"] = bdtrc(n_correct - 1, n_responses, settings.chance_level)
     limits = [settings.min_seconds or np.nan]
     if settings.fast_quantile is not None:
         limits.append(robust_time_limit(found["median_seconds"], settings.fast_quantile))
@@ -395,6 +386,29 @@ def apply_rules(
         settings=settings,
         **found,
     )
+
+
+def _measured(
+    scale: ResponseMatrix,
+    settings: ScreeningSettings,
+    seconds: pd.DataFrame | None,
+    answers: pd.DataFrame | None,
+    approval: pd.Series[float] | None,
+) -> dict[str, NDArray[np.float64]]:
+    """What the rules look at, by respondent; NaN where it is not known."""
+    known: dict[str, pd.Series[float] | None] = dict.fromkeys(MEASURED) | {"approval_rate": approval}
+    if seconds is not None:
+        times = seconds[seconds["item_id"].isin(scale.item_ids)]
+        known |= {"median_seconds": median_seconds(times), "effort": _effort(times, settings)}
+    if answers is not None:
+        raw = answers[answers["item_id"].isin(scale.item_ids)].sort_values("respondent_id", kind="stable")
+        known |= {"longest_run": longest_run(raw), "longest_pattern": longest_pattern(raw)}
+        known["agreement"] = peer_agreement(raw)
+    ids, unknown = list(scale.respondent_ids), np.full(scale.n_respondents, np.nan)
+    return {
+        name: unknown if values is None else np.asarray(values.reindex(ids), dtype=np.float64)
+        for name, values in known.items()
+    }
 
 
 def _effort(times: pd.DataFrame, settings: ScreeningSettings) -> pd.Series[float]:

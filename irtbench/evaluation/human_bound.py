@@ -191,36 +191,19 @@ def human_accuracy(
     >>> people.accuracy, round(people.confidence, 2)
     (0.9, 0.83)
     """
-    correct, votes = np.asarray(n_correct), np.asarray(n_votes)
-    if correct.ndim != 1 or correct.shape != votes.shape:
-        raise InputError(f"human accuracy: {correct.size} counts of right votes for {votes.size} counts of votes")
-    if (correct < 0).any() or (correct > votes).any():
-        raise InputError("human accuracy: expected 0 <= right votes <= votes for every item")
+    correct, votes = _of_items_with_votes(np.asarray(n_correct), np.asarray(n_votes))
     check_level(level, where="human accuracy")
     if n_resamples < 2:
         raise InputError(f"human accuracy: n_resamples must be at least 2 but got {n_resamples}")
-    correct, votes = correct[votes > 0], votes[votes > 0]
     n = int(votes.sum())
     confidence = hoeffding_confidence(n, margin)
     if n == 0:
         warnings.warn("human accuracy is undefined: there is no vote", RuntimeWarning, stacklevel=2)
         return HumanAccuracy(0, 0, np.nan, margin, np.nan, np.nan, level, np.nan, np.nan, np.nan, np.nan)
     accuracy = float(correct.sum() / n)
-    wilson = wilson_interval(correct.sum(), n, level=level)
-    low, high = _bootstrap(correct, votes, n_resamples, level, rng)
-    return HumanAccuracy(
-        n_items=votes.size,
-        n_votes=n,
-        accuracy=accuracy,
-        margin=margin,
-        hoeffding_lower=accuracy - margin,
-        confidence=confidence,
-        level=level,
-        wilson_lower=float(wilson[0]),
-        wilson_upper=float(wilson[1]),
-        bootstrap_lower=low,
-        bootstrap_upper=high,
-    )
+    low, high = map(float, wilson_interval(correct.sum(), n, level=level))
+    drawn = _bootstrap(correct, votes, n_resamples, level, rng)
+    return HumanAccuracy(votes.size, n, accuracy, margin, accuracy - margin, confidence, level, low, high, *drawn)
 
 
 def fresh_accuracy(result: CrowdFilter) -> tuple[float, float]:
@@ -336,6 +319,17 @@ def over_seeds(scores: Sequence[float] | NDArray[np.float64]) -> SeedSummary:
         warnings.warn("seeds: one run has no standard deviation", RuntimeWarning, stacklevel=2)
     sd = float(values.std(ddof=1)) if values.size > 1 else np.nan
     return SeedSummary(values.size, float(values.mean()), sd, float(values.min()), float(values.max()))
+
+
+def _of_items_with_votes(
+    correct: NDArray[np.int64], votes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Right votes and votes on each item that has any."""
+    if correct.ndim != 1 or correct.shape != votes.shape:
+        raise InputError(f"human accuracy: {correct.size} counts of right votes for {votes.size} counts of votes")
+    if (correct < 0).any() or (correct > votes).any():
+        raise InputError("human accuracy: expected 0 <= right votes <= votes for every item")
+    return correct[votes > 0], votes[votes > 0]
 
 
 def _bootstrap(
