@@ -12,13 +12,18 @@ from irtbench.bank.bank import ItemBank, item_ids_of
 from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.items import UnknownItems
-from irtbench.data.responses import demand_single
+from irtbench.data.responses import ResponseMatrix, demand_single
 from irtbench.data.shown import Shown, counted
 from irtbench.models.curves import icc
-from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, posterior_of
 from irtbench.scoring.scores import check_known, own_responses
 
 LEAST_CHANCE = 1e-12  # of a response, where a curve touches 0 or 1
+LEVEL_COLUMNS = [
+    *("respondent_id", "scale", "level", "difficulty_from", "difficulty_to", "n_items"),
+    *("observed", "expected", "expected_lower", "expected_upper", "z"),
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,58 +136,56 @@ def explain(scale: Scale, responses: ResponsesLike, *, surprising_below: float =
     demand_single(responses, "an explanation of surprises")
     own = own_responses(scale, responses)
     items = scale.items.select(own.item_ids)
-    values = own.values
-    posterior = posterior_of(values, items, scale.population or STANDARD_NORMAL)
-    p = icc(posterior.nodes, items)
-    right, wrong = p.clip(LEAST_CHANCE), (1 - p).clip(LEAST_CHANCE)
-    without_right = 1 / (posterior.mass @ (1 / right))
-    without_wrong = (posterior.mass @ (right / wrong)) / (posterior.mass @ (1 / wrong))
-    expected = np.where(values == 1, without_right, without_wrong)
-    chance = np.where(values == 1, expected, 1 - expected)
-    kind = np.where(values == 1, "right", "missed")
+    posterior = posterior_of(own.values, items, scale.population or STANDARD_NORMAL)
+    expected, right = _expected(own, posterior, items), own.values == 1
+    chance, kind = np.where(right, expected, 1 - expected), np.where(right, "right", "missed")
     rows, columns = np.nonzero(own.observed)
-    difficulty = items.difficulty
     table = pd.DataFrame(
         {
             "respondent_id": np.array(own.respondent_ids, dtype=object)[rows],
             "scale": scale.name,
             "item_id": np.array(own.item_ids, dtype=object)[columns],
-            "difficulty": difficulty[columns],
-            "response": values[rows, columns].astype(np.int8),
+            "difficulty": items.difficulty[columns],
+            "response": own.values[rows, columns].astype(np.int8),
             "expected": expected[rows, columns],
             "surprise": np.where(chance < surprising_below, kind, "")[rows, columns],
         }
     )
-    level_of = _levels(scale.items.difficulty, difficulty, n_levels)
-    found = []
-    for level in range(n_levels):
-        members = level_of == level
-        seen = own.observed & members
-        n = seen.sum(axis=1)
-        mean, variance = posterior.number_right(p, seen)
-        for i in np.flatnonzero(n > 0):
-            observed, centre, sd = np.nansum(values[i, members]) / n[i], mean[i] / n[i], np.sqrt(variance[i]) / n[i]
-            found.append(
-                {
-                    "respondent_id": own.respondent_ids[i],
-                    "scale": scale.name,
-                    "level": level + 1,
-                    "difficulty_from": difficulty[seen[i]].min(),
-                    "difficulty_to": difficulty[seen[i]].max(),
-                    "n_items": int(n[i]),
-                    "observed": observed,
-                    "expected": centre,
-                    "expected_lower": max(0.0, centre - 1.96 * sd),
-                    "expected_upper": min(1.0, centre + 1.96 * sd),
-                    "z": (observed - centre) / sd if sd > 0 else np.nan,
-                }
-            )
-    columns_of = [
-        *("respondent_id", "scale", "level", "difficulty_from", "difficulty_to", "n_items"),
-        *("observed", "expected", "expected_lower", "expected_upper", "z"),
-    ]
-    by_level = pd.DataFrame(found, columns=columns_of).sort_values(["respondent_id", "scale", "level"], kind="stable")
+    level_of = _levels(scale.items.difficulty, items.difficulty, n_levels)
+    levels = [_accuracy(own, posterior, items, level_of == level).assign(level=level + 1) for level in range(n_levels)]
+    by_level = pd.concat(levels).assign(scale=scale.name)[LEVEL_COLUMNS]
+    by_level = by_level.sort_values(["respondent_id", "scale", "level"], kind="stable")
     return Explanation(table, by_level.reset_index(drop=True))
+
+
+def _expected(own: ResponseMatrix, posterior: Posterior, items: ItemParameters) -> np.ndarray:
+    """The expected response to each item, which itself is left out of the ability."""
+    p = icc(posterior.nodes, items)
+    right, wrong = p.clip(LEAST_CHANCE), (1 - p).clip(LEAST_CHANCE)
+    without_right = 1 / (posterior.mass @ (1 / right))
+    without_wrong = (posterior.mass @ (right / wrong)) / (posterior.mass @ (1 / wrong))
+    return np.where(own.values == 1, without_right, without_wrong)
+
+
+def _accuracy(own: ResponseMatrix, posterior: Posterior, items: ItemParameters, members: np.ndarray) -> pd.DataFrame:
+    """Accuracy on some of the items, observed and expected, of each respondent who answered one of them."""
+    seen = own.observed & members
+    some, n = seen.any(axis=1), np.maximum(seen.sum(axis=1), 1)
+    observed = np.where(seen, own.values, 0).sum(axis=1) / n
+    mean, variance = posterior.number_right(icc(posterior.nodes, items), seen)
+    expected, sd = mean / n, np.sqrt(variance) / n
+    found = {
+        "respondent_id": np.array(own.respondent_ids, dtype=object),
+        "difficulty_from": np.where(seen, items.difficulty, np.inf).min(axis=1),
+        "difficulty_to": np.where(seen, items.difficulty, -np.inf).max(axis=1),
+        "n_items": n,
+        "observed": observed,
+        "expected": expected,
+        "expected_lower": np.maximum(0.0, expected - 1.96 * sd),
+        "expected_upper": np.minimum(1.0, expected + 1.96 * sd),
+        "z": np.divide(observed - expected, sd, out=np.full_like(sd, np.nan), where=sd > 0),
+    }
+    return pd.DataFrame(found)[some]
 
 
 def _levels(of_scale: np.ndarray, of_items: np.ndarray, n_levels: int) -> np.ndarray:
