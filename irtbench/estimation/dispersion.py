@@ -50,9 +50,6 @@ class FittedTrials(InformationCriteria):
         Whether one dispersion is of the whole scale, or every item has its own.
     log_likelihood, log_likelihood_binomial
         Of the numbers right, binomial coefficients included, with dispersion and without (rho = 0).
-    p
-        Of the likelihood ratio. rho = 0 is at the end of its range: half of chi-square with 0 and half with 1 degree of
-        freedom for one dispersion; of J dispersions the binomial mixture of 0 to J degrees (Self & Liang, 1987).
     n_respondents, status
         Size of the data, and how the iterations ended.
     doubts
@@ -65,7 +62,6 @@ class FittedTrials(InformationCriteria):
     by: Dispersion
     log_likelihood: float
     log_likelihood_binomial: float
-    p: float
     n_respondents: int
     status: Status
     doubts: tuple[str, ...] = ()
@@ -85,9 +81,22 @@ class FittedTrials(InformationCriteria):
         """Twice the difference of the log-likelihoods, 0 at least."""
         return max(0.0, 2 * (self.log_likelihood - self.log_likelihood_binomial))
 
+    @property
+    def p(self) -> float:
+        """P of the likelihood ratio without dispersion.
+
+        rho = 0 is at the end of its range: half of chi-square with 0 and half with 1 degree of freedom for one
+        dispersion; of J dispersions the binomial mixture of 0 to J degrees (Self & Liang, 1987).
+        """
+        if self.likelihood_ratio <= SAME:
+            return 1.0
+        degrees = np.arange(1, self.n_dispersions + 1)
+        weights = comb(self.n_dispersions, degrees) * 0.5**self.n_dispersions
+        return float(weights @ chdtrc(degrees, self.likelihood_ratio))
+
     def of_trials(self, trials: NDArray[np.int64]) -> tuple[ItemParameters, list[tuple[int, int]]]:
         """An item for each item and number of its trials that occurs, and which they are."""
-        cells = [(j, int(n)) for j in range(len(self.item_ids)) for n in np.unique(trials[:, j]) if n]
+        cells = cells_of(trials)
         rows = [j for j, _ in cells]
         found = CategoryParameters(
             tuple(named(self.item_ids[j], n) for j, n in cells),
@@ -184,52 +193,43 @@ def fit_trials(
         raise InputError("trials: one response each; expected several trials, whose scatter shows dispersion")
     if data.trials.max() > MOST_TRIALS:
         raise InputError(f"trials: {data.trials.max()} of an item; expected at most {MOST_TRIALS} for a dispersion")
-    cells = [(j, int(n)) for j in range(data.n_items) for n in np.unique(data.trials[:, j]) if n]
-    names = tuple(named(data.item_ids[j], n) for j, n in cells)
-    matrix = split(data, cells, names)
+    binomial = fit_model(data, device=device, seed=seed)
+    plain, likelihood = binomial.items, binomial.log_likelihood + binomial.log_binomial_coefficients
+    none = FittedTrials(
+        data.item_ids, np.stack([plain.discrimination, plain.intercept, np.zeros(data.n_items)], axis=1),
+        plain.covariance, dispersion, likelihood, likelihood, data.n_respondents, binomial.status,
+        outnumbered(data.n_items, data.n_respondents),
+    )  # fmt: skip
+    if dispersion == "scale" and scatters_less(none, data):
+        return none
+    found = scattering(none, data, device=device, seed=seed)
+    return none if found.parameters[:, 2].max() < NONE else found
+
+
+def scattering(none: FittedTrials, data: ResponseMatrix, *, device: Device, seed: int) -> FittedTrials:
+    """The fit with dispersion: an item in categories for each number of trials, those of an item being equal."""
+    cells = cells_of(data.n_trials.astype(np.int64))
+    names = [named(data.item_ids[j], n) for j, n in cells]
     by_item = [[name for name, (of, _) in zip(names, cells, strict=True) if of == j] for j in range(data.n_items)]
     equal = [[(name, part) for name in own] for own in by_item if len(own) > 1 for part in ("a", "d")]
-    alike = [list(names)] if dispersion == "scale" else by_item
+    alike = [names] if none.by == "scale" else by_item
     equal += [[(name, "rho") for name in own] for own in alike if len(own) > 1]
-    levels = {name: range(n + 1) for name, (_, n) in zip(names, cells, strict=True)}
-    binomial = fit_model(data, device=device, seed=seed)
-    plain, without = binomial.items, binomial.log_likelihood + binomial.log_binomial_coefficients
-    none = np.stack([plain.discrimination, plain.intercept, np.zeros(data.n_items)], axis=1)
-    found = FittedTrials(
-        data.item_ids,
-        none,
-        plain.covariance,
-        dispersion,
-        without,
-        without,
-        1.0,
-        data.n_respondents,
-        binomial.status,
-        outnumbered(data.n_items, data.n_respondents),
-    )
-    if dispersion == "scale" and scatters_less(found, data):
-        return found
     fitted = fit_categories(
-        pd.DataFrame(matrix.correct, index=list(data.respondent_ids), columns=list(names)),
+        pd.DataFrame(split(data, cells, names).correct, index=list(data.respondent_ids), columns=names),
         {name: BetaBinomial(n) for name, (_, n) in zip(names, cells, strict=True)},
-        levels=levels, equal=equal, device=device, seed=seed,
+        levels={name: range(n + 1) for name, (_, n) in zip(names, cells, strict=True)},
+        equal=equal, device=device, seed=seed,
     )  # fmt: skip
-    first = [names.index(own[0]) for own in by_item]
-    parameters, covariance = fitted.items.parameters[first], fitted.items.covariance
-    if parameters[:, 2].max() < NONE:
-        return found
-    ratio = max(0.0, 2 * (fitted.log_likelihood - without))
-    degrees = np.arange(1, found.n_dispersions + 1)
-    p = (
-        float(comb(found.n_dispersions, degrees) * 0.5**found.n_dispersions @ chdtrc(degrees, ratio))
-        if ratio > SAME
-        else 1.0
-    )
-    covariance = None if covariance is None else covariance[first]
+    first, items = [names.index(own[0]) for own in by_item], fitted.items
     return replace(
-        found, parameters=parameters, covariance=covariance, log_likelihood=fitted.log_likelihood, p=p,
-        status=fitted.status,
+        none, parameters=items.parameters[first], log_likelihood=fitted.log_likelihood, status=fitted.status,
+        covariance=None if items.covariance is None else items.covariance[first],
     )  # fmt: skip
+
+
+def cells_of(trials: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Each item with each number of its trials that occurs."""
+    return [(j, int(n)) for j in range(trials.shape[1]) for n in np.unique(trials[:, j]) if n]
 
 
 def scatters_less(none: FittedTrials, data: ResponseMatrix) -> bool:
