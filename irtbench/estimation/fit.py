@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Unpack, get_args
+from typing import Any, Unpack, get_args
 
 import numpy as np
 import torch
@@ -39,7 +39,8 @@ from irtbench.estimation.marginal.guessing_profile import guessing_intervals
 from irtbench.estimation.marginal.nodes import describe_nodes
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.scale_fit import fit_scale, with_names
+from irtbench.estimation.marginal.shared_scale import NormalMoments
+from irtbench.estimation.scale_fit import ScaleFit, fit_scale, with_names
 from irtbench.estimation.settings import (
     FEWEST_RESPONDENTS,
     WORDS,
@@ -171,13 +172,9 @@ def estimate(
         start = None if given_start is None else problem.from_public(given_start)
         fit = fit_scale(problem, settings, start=start, anchors=anchors, design=design)
         problem, found, status = fit.problem, fit.found, with_names(fit.status, responses)
-        items = with_kinds(problem.public(found.items, responses.item_ids), settings, anchors)
-        joint = quantiles = intervals = None
-        if fit.errors is not None:
-            items = replace(items, covariance=fit.errors.items)
-            quantiles = None if found.quantiles is None else found.quantiles.cpu().numpy()
-            if items.n_items <= MOST_COUPLED_ITEMS and (anchors is None or anchors.joint is not None):
-                joint = fit.errors.joint
+        items, joint = items_of(fit, responses.item_ids, settings, anchors)
+        quantiles = None if fit.errors is None or found.quantiles is None else found.quantiles.cpu().numpy()
+        intervals = None
         if anchors is None and problem.prior.shared is None:
             if found.abilities is None and found.status.converged and not fit.priors.is_flat:
                 found = replace(found, abilities=joint_abilities(problem, found.items))
@@ -193,26 +190,19 @@ def estimate(
         moments = posterior.population or moments
         status = replace(status, posterior=posterior.stopped_because)
     logger.info("fit: %s (%d steps)", status, status.steps)
-    quadrature = normal_grid(settings.n_nodes)
-    if settings.population == "estimated":
-        quadrature = shared_quadrature(problem.nodes)
-    if moments is not None:
-        quadrature = rescaled(quadrature, moments.mean, moments.sd)
+    quadrature = population_of(settings, moments, problem.nodes)
     return FittedModel(
         items=items,
         quadrature=quadrature,
         nodes=describe_nodes(problem.nodes),
         log_likelihood=found.log_likelihood,
         priors=fit.priors,
-        n_respondents=responses.n_respondents,
-        n_responses=responses.n_responses,
+        **size_of(responses),
         kind="mean" if posterior is not None else found.kind,
         status=status,
         doubts=doubts,
         seconds=time.perf_counter() - began,
         seed=seed,
-        n_by_item=responses.n_by_item,
-        n_correct_by_item=responses.n_correct_by_item,
         settings=settings,
         posterior=posterior,
         log_binomial_coefficients=responses.log_coefficients(),
@@ -224,6 +214,31 @@ def estimate(
         anchor_error=None if anchors is None else anchors.error,
         n_density_parameters=found.n_density_parameters,
     )
+
+
+def size_of(responses: Responses) -> dict[str, Any]:
+    """What a fitted model keeps of its responses: how many there were, and were right."""
+    names = ("n_respondents", "n_responses", "n_by_item", "n_correct_by_item")
+    return {name: getattr(responses, name) for name in names}
+
+
+def population_of(settings: FitSettings, moments: NormalMoments | None, nodes: NodeTensors | None = None) -> Quadrature:
+    """The population of abilities on a grid; an estimated one is the density on the nodes."""
+    grid = normal_grid(settings.n_nodes)
+    if settings.population == "estimated" and nodes is not None:
+        grid = shared_quadrature(nodes)
+    return grid if moments is None else rescaled(grid, moments.mean, moments.sd)
+
+
+def items_of(
+    fit: ScaleFit, item_ids: tuple[str, ...], settings: FitSettings, anchors: KnownItems | None
+) -> tuple[ItemParameters, NDArray[np.float64] | None]:
+    """The items with their covariances, and their joint covariance where it is known."""
+    items = with_kinds(fit.problem.public(fit.found.items, item_ids), settings, anchors)
+    if fit.errors is None:
+        return items, None
+    joint = items.n_items <= MOST_COUPLED_ITEMS and (anchors is None or anchors.joint is not None)
+    return replace(items, covariance=fit.errors.items), fit.errors.joint if joint else None
 
 
 def with_kinds(items: ItemParameters, settings: FitSettings, anchors: KnownItems | None = None) -> ItemParameters:

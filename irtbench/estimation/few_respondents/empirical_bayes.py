@@ -181,7 +181,7 @@ def at_the_mode(
     max_steps: int,
     standard_errors: bool,
 ) -> tuple[Problem, Priors, Estimate]:
-    """The mode under a prior learnt by Laplace's approximation, and posterior means from normal densities around it."""
+    """Posterior means from normal densities around the mode, under a prior learnt by Laplace's approximation."""
     start, steps, sign, beta = priors, 0, items.slope[:, 0].sign(), learnt_beta(priors, problem.guessing_free)
     path, values = (
         FixedPoint(),
@@ -221,11 +221,17 @@ def at_the_mode(
             problem, mode.items, tolerance=MODE_TOLERANCE * tolerance, max_steps=max_steps
         )
     learning = replace(learning, remark="estimates are posterior means")
-    status = replace(mode.status, steps=steps, learning=learning)
-    if not status.converged:
-        return problem, priors, replace(mode, status=status)
-    items = mode.items
-    priors = about(priors, items)
+    mode = replace(mode, status=replace(mode.status, steps=steps, learning=learning))
+    if not mode.status.converged:
+        return problem, priors, mode
+    return means_around(problem, mode, about(priors, mode.items), start, standard_errors=standard_errors)
+
+
+def means_around(
+    problem: Problem, mode: Estimate, priors: Priors, start: Priors, *, standard_errors: bool
+) -> tuple[Problem, Priors, Estimate]:
+    """Posterior means from densities of the items around the mode, normal but for their likelihoods."""
+    items, status = mode.items, mode.status
     problem = Problem.of(partial(problem.model, priors=priors, learn_mean=False), problem.rows, problem.nodes)
     covariance = None
     if standard_errors:

@@ -50,16 +50,7 @@ def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]
 
     As many components as there are, which share the density of log |a| and the regression of b on it: the items far
     out in b, of which nearly everybody gets right all or none, say nothing of a slope of their own. No number moves
-    far, since the nodes lie where the items' posteriors are under these priors.
-
-    Parameters
-    ----------
-    grid
-        Nodes of the items, and their likelihood there.
-    priors
-        The densities so far.
-    start
-        Before anything was learnt.
+    far from the `priors` so far, since the nodes lie where the items' posteriors are under these.
     """
     from scipy.optimize import minimize  # a tenth of a second that other fits need not wait for
 

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, Unpack, overload
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.data.checked_settings import shows_fields
@@ -27,7 +28,9 @@ from irtbench.estimation.fit import (
     fit_model,
     joint_error,
     likelihood_intervals,
+    population_of,
     problem_of,
+    size_of,
 )
 from irtbench.estimation.fit_categories import (
     FittedCategories,
@@ -68,7 +71,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.quadrature import normal_grid, rescaled
+from irtbench.models.quadrature import normal_grid
 
 logger = logging.getLogger(__name__)
 
@@ -374,7 +377,7 @@ def fit_group(
             covariance = stack_covariances(problem, modes.items)
             found &= covariance.definite
         seconds = (time.perf_counter() - began) / len(scales)
-        return models_of(scales, settings, seed, problem, modes, covariance, found, seconds)
+        return FittedStack(scales, settings, problem, modes, covariance, found).models(seed, seconds)
 
 
 def guessing_of(scales: Sequence[ResponseMatrix], settings: FitSettings, stack: Stack) -> tuple[Tensor, Tensor]:
@@ -396,97 +399,84 @@ def started(problem: StackProblem, start: ItemParameters) -> ItemTensors:
     return problem.allowed(ItemTensors(a[:, None], d, c))
 
 
-def models_of(
-    scales: Sequence[ResponseMatrix],
-    settings: FitSettings,
-    seed: int,
-    problem: StackProblem,
-    modes: StackModes,
-    covariance: StackCovariances | None,
-    found: Tensor,
-    seconds: float,
-) -> list[FittedModel | None]:
-    """The model of each scale; None where none was found or nodes are not right, to be fitted alone.
+@dataclass(frozen=True, eq=False)
+class FittedStack:
+    """Scales that took their steps together, whether each has a maximum, and the covariances of its items if wanted."""
 
-    Parameters
-    ----------
-    scales, settings, seed
-        What was fitted, and how.
-    problem, modes
-        The fit.
-    covariance
-        Of all items of each scale; None if it is not wanted.
-    found
-        Which scales have a maximum, shape (n_scales,).
-    seconds
-        That a scale took.
-    """
-    grid, words = normal_grid(settings.n_nodes), describe_nodes(problem.nodes)
-    width, counts = problem.stack.width, modes.counts
-    matrix, free = (problem.by_scale(part).cpu().numpy() for part in (modes.matrix, problem.guessing_free))
-    right, clear = nodes_are_right(problem, modes.items, counts), is_clearly_ability(problem, modes.items, counts)
-    unknown = torch.full_like(counts.log_likelihoods, math.nan)
-    slope_error = unknown if covariance is None or covariance.common_slope is None else covariance.common_slope.sqrt()
-    numbers = modes.steps, modes.gradient, modes.change, counts.log_likelihoods, slope_error, found, right, clear
-    each = zip(*(part.tolist() for part in numbers), strict=True)
-    models: list[FittedModel | None] = []
-    for k, (responses, of_scale) in enumerate(zip(scales, each, strict=True)):
-        steps, gradient, change, log_likelihood, error_of_slope, is_found, nodes_right, is_ability = of_scale
-        status = Status(Stop.CONVERGED, steps, gradient, change, tolerance=settings.tolerance)
-        n_items = responses.n_items
-        doubts: tuple[str, ...] | None = ()
-        if is_found and not (nodes_right and is_ability):
-            own = slice(k * width, k * width + n_items)
-            r = None if counts.r is None else counts.r[own]
-            its_counts = Counts(log_likelihood, counts.n[own], counts.right[own], r, counts.respondents[k])
-            items = ItemTensors.from_matrix(modes.matrix[own])
-            alone = Estimate(items, "mode", log_likelihood, log_likelihood, status, its_counts)
-            doubts = doubts_alone(
-                problem_of(responses, settings, grid), alone, settings.priors, nodes_right=nodes_right
-            )
-        if not is_found or doubts is None:
-            models.append(None)
-            continue
-        slope, intercept, guessing = matrix[k, :n_items].T
-        population, moments, joint, intervals = grid, None, None, None
-        if covariance is not None:
-            joint = covariance.of_scale(k, n_items, guesses=problem.guesses).cpu().numpy()
-        if settings.kind == "rasch":  # slopes are 1, and their common value by z is the standard deviation of theta
-            moments = NormalMoments(0.0, float(slope[0]), 0.0, error_of_slope)
-            population, slope = rescaled(grid, 0.0, moments.sd), np.ones(n_items)
+    scales: Sequence[ResponseMatrix]
+    settings: FitSettings
+    problem: StackProblem
+    modes: StackModes
+    covariances: StackCovariances | None
+    found: Tensor
+
+    def models(self, seed: int, seconds: float) -> list[FittedModel | None]:
+        """The model of each scale; None where none was found or nodes are not right, to be fitted alone."""
+        problem, counts = self.problem, self.modes.counts
+        right, clear = (check(problem, self.modes.items, counts) for check in (nodes_are_right, is_clearly_ability))
+        numbers = self.modes.steps, self.modes.gradient, self.modes.change, counts.log_likelihoods
+        each = zip(*(part.tolist() for part in (*numbers, self.found, right, clear)), strict=True)
+        nodes, models = describe_nodes(problem.nodes), list[FittedModel | None]()
+        for k, (steps, gradient, change, log_likelihood, is_found, nodes_right, is_ability) in enumerate(each):
+            status = Status(Stop.CONVERGED, steps, gradient, change, tolerance=self.settings.tolerance)
+            doubts: tuple[str, ...] | None = ()
+            if is_found and not (nodes_right and is_ability):
+                doubts = self.doubts(k, log_likelihood, status, nodes_right=nodes_right)
+            if not is_found or doubts is None:
+                models.append(None)
+                continue
+            responses = self.scales[k]
+            items, joint, moments = self.items(k)
+            population, intervals = population_of(self.settings, moments), None
+            if joint is not None and self.settings.estimates_guessing:
+                alone = problem_of(responses, self.settings, normal_grid(self.settings.n_nodes))
+                intervals = likelihood_intervals(alone, items, self.settings, joint)
+            fitted = FittedModel(
+                items=items, quadrature=population, nodes=nodes, log_likelihood=log_likelihood,
+                priors=self.settings.priors, **size_of(responses), kind="mode", status=status, doubts=doubts,
+                seconds=seconds, seed=seed, settings=self.settings, likelihood_intervals=intervals, moments=moments,
+                joint_error=joint_error(joint, population, responses.n_respondents, self.settings),
+            )  # fmt: skip
+            models.append(fitted)
+        return models
+
+    def doubts(self, k: int, log_likelihood: float, status: Status, *, nodes_right: bool) -> tuple[str, ...] | None:
+        """What speaks against taking theta of a scale for ability, looked at alone; None where nodes are not right."""
+        counts, responses = self.modes.counts, self.scales[k]
+        own = slice(k * self.problem.stack.width, k * self.problem.stack.width + responses.n_items)
+        r = None if counts.r is None else counts.r[own]
+        its_counts = Counts(log_likelihood, counts.n[own], counts.right[own], r, counts.respondents[k])
+        items = ItemTensors.from_matrix(self.modes.matrix[own])
+        found = Estimate(items, "mode", log_likelihood, log_likelihood, status, its_counts)
+        problem = problem_of(responses, self.settings, normal_grid(self.settings.n_nodes))
+        return doubts_alone(problem, found, self.settings.priors, nodes_right=nodes_right)
+
+    def items(self, k: int) -> tuple[ItemParameters, NDArray[np.float64] | None, NormalMoments | None]:
+        """The items of a scale, their joint covariance, and the moments of ability where these are estimated."""
+        n, joint, moments, kind, width = (
+            self.scales[k].n_items,
+            None,
+            None,
+            self.settings.kind,
+            self.problem.stack.width,
+        )
+        own = slice(k * width, k * width + n)
+        slope, intercept, guessing = self.modes.matrix[own].cpu().numpy().T
+        if self.covariances is not None:
+            joint = self.covariances.of_scale(k, n, guesses=self.problem.guesses).cpu().numpy()
+        if kind == "rasch":  # slopes are 1, and their common value by z is the standard deviation of theta
+            variance = None if self.covariances is None else self.covariances.common_slope
+            error = math.nan if variance is None else float(variance[k].sqrt())
+            moments, slope = NormalMoments(0.0, float(slope[0]), 0.0, error), np.ones(n)
             if joint is not None:
                 joint[:, 0] = joint[:, :, :, 0] = 0.0
-        each_item = np.arange(n_items)
-        fitted_items = ItemParameters(
-            responses.item_ids, slope, intercept, guessing, free[k, :n_items],
-            covariance=None if joint is None else joint[each_item, :, each_item, :],
-            kind=(settings.kind,) * n_items if settings.kind in ("rasch", "1pl") else None,
+        each = np.arange(n)
+        items = ItemParameters(
+            self.scales[k].item_ids, slope, intercept, guessing, self.problem.guessing_free[own].cpu().numpy(),
+            covariance=None if joint is None else joint[each, :, each, :],
+            kind=(kind,) * n if kind in ("rasch", "1pl") else None,
         )  # fmt: skip
-        if joint is not None and settings.estimates_guessing:
-            intervals = likelihood_intervals(problem_of(responses, settings, grid), fitted_items, settings, joint)
-        models.append(
-            FittedModel(
-                items=fitted_items,
-                quadrature=population,
-                nodes=words,
-                log_likelihood=log_likelihood,
-                priors=settings.priors,
-                n_respondents=responses.n_respondents,
-                n_responses=responses.n_responses,
-                kind="mode",
-                status=status,
-                doubts=doubts,
-                seconds=seconds,
-                seed=seed,
-                n_by_item=responses.n_by_item,
-                n_correct_by_item=responses.n_correct_by_item,
-                settings=settings,
-                likelihood_intervals=intervals,
-                moments=moments,
-                joint_error=joint_error(joint, population, responses.n_respondents, settings),
-            )
-        )
-    return models
+        return items, joint, moments
 
 
 def doubts_alone(problem: Problem, found: Estimate, priors: Priors, *, nodes_right: bool) -> tuple[str, ...] | None:

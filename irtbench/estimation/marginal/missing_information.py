@@ -237,15 +237,9 @@ def score_covariances(
     sum over them of c c', c = E[P s]. Scores of respondents of like ability are combinations of few functions, see
     `shared_functions`. `own`: of each item's own parameters alone, shape (n_items, width, width).
 
-    Parameters
-    ----------
-    added
-        What a response adds to the score of its item at each node, and what one in the columns of its item adds to
-        that, shape (1 + n_later, n_nodes, width, n_items); of one ability.
-    column
-        These columns, any where an item has no more, shape (n_later, n_items).
-    complete
-        Information of complete data, of which some may be left out, shape (n_items, width, width).
+    `added`, of shape (1 + n_later, n_nodes, width, n_items), is what a response adds to the score of its item at each
+    node, and what one in the columns of its item adds to that; these are `column`, of shape (n_later, n_items), any
+    where an item has no more. Of `complete`, the information of complete data by item, some may be left out.
     """
     row, theta, (n_items, width) = problem.in_float64().row(items), problem.nodes.theta, problem.free.shape
     added = torch.where(problem.free.T, added, 0.0)

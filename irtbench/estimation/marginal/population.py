@@ -177,14 +177,7 @@ def with_components(
     little of it that hundreds of plain updates would not settle: updates are accelerated, and where the log-posterior
     is lower after an accelerated one, the plain one is taken. Converged when the items have a mode under a density none
     of whose cumulative masses the next plain update changes by more than ten times `tolerance`. Where the likelihood no
-    longer rises and BIC asks for more, the updates end.
-
-    Parameters
-    ----------
-    best
-        With a component less.
-    nodes
-        Of the integration.
+    longer rises and BIC asks for more than the `best` with a component less has, the updates end.
     """
     theta, wanted = nodes.theta[:, 0], best.mode.log_posterior + 1.5 * math.log(best.problem.rows.n_respondents)
     density, items, steps = NormalMixture.slices(n_components, theta.device), best.mode.items, best.mode.status.steps

@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -170,18 +170,47 @@ class ItemPosterior(Shown):
         return pd.DataFrame({"item_id": self.item_ids, **self.columns()})
 
 
+class GuideKeywords(TypedDict, total=False):
+    """Draws at each step of a guide; the change with which it has converged; and the most steps."""
+
+    n_particles: int
+    tolerance: float
+    max_steps: int
+
+
+@dataclass(frozen=True)
+class GuideSteps:
+    """How many steps a guide took, its last change in standard deviations, and what that had to fall below."""
+
+    steps: int
+    change: float
+    tolerance: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether the change is small enough."""
+        return self.change < self.tolerance
+
+    def __str__(self) -> str:
+        moved = (
+            f"means and standard deviations moved by up to {self.change:.2g} standard deviations "
+            f"between windows of {WINDOW} steps"
+        )
+        return (
+            f"{moved}, below {self.tolerance:g}" if self.converged else f"no convergence in {self.steps} steps: {moved}"
+        )
+
+
 def fit_posterior(
     problem: Problem,
     items: ItemTensors,
     kind: PosteriorKind,
     *,
     seed: int,
-    n_particles: int = 4,
-    tolerance: float = 0.02,
-    max_steps: int = 2_000,
     item_ids: Sequence[str] | None = None,
+    **how: Unpack[GuideKeywords],
 ) -> ItemPosterior:
-    """Fit a normal density to the posterior of the item parameters by stochastic variational inference.
+    """Fit a normal density to the posterior of the items around their mode, by stochastic variational inference.
 
     The ELBO of the model is maximised by Adam on reparametrised draws, with the path derivative
     (Roeder, Wu & Duvenaud, 2017), whose noise vanishes as the guide approaches the posterior. The guide's parameters
@@ -190,95 +219,41 @@ def fit_posterior(
     The guide is normal in the coordinates of `item_guide`. A guide fitted by the ELBO keeps out of tails, so moments of
     (a, d, c) are those of draws weighted to the posterior (`weighted_draws`); where the weights are too uneven, as with
     hundreds of parameters, they are the guide's own, by Gauss-Hermite quadrature. The mean and covariance of a
-    hierarchy are fixed, as is an estimated population.
-
-    Parameters
-    ----------
-    problem
-        Responses, population and prior.
-    items
-        The mode, as `find_mode` returns it.
-    kind
-        See `ItemPosterior`.
-    seed
-        Of the draws. Torch's own generator is left as it was.
-    n_particles
-        Draws at each step.
-    tolerance
-        Converged when from one window to the next no parameter's mean moved, and no standard deviation changed, by more
-        than this share of the standard deviation.
-    max_steps
-        Stop, unconverged, after this many. Adam's rate falls so slowly that a mean could still move by .05 of its
-        standard deviation in the last window.
-    item_ids
-        Names for messages; None for numbers.
-
-    Raises
-    ------
-    InputError
-        If rows are sparse, there are several abilities, the parameters are no maximum,
-        or the posterior is improper: guessing without a prior, whose likelihood does not fall as c goes to 0; slopes
-        without one, where the likelihood hardly falls as a slope grows, or items are as many as respondents; an ELBO
-        that is not finite.
+    hierarchy are fixed, as is an estimated population. See `check_posterior_exists` for what is refused.
     """
     check_posterior_exists(problem, items, item_ids)
     n_columns = 0 if kind == "normal" else round(int(problem.free.sum()) ** 0.5)
     with own_parameters(), torch.enable_grad():
         guide = ItemGuide(problem, items, n_columns, seed)
-        steps, change = fit_guide(problem, guide, n_particles, tolerance, max_steps)
+        end = fit_guide(problem, guide, **how)
         target = Target(guide, problem)
         bounds = elbo_draws(target)
         elbo, apart = float(bounds.mean()), divergence(bounds)
         if not math.isfinite(elbo):
-            raise improper(elbo, steps)
+            raise improper(elbo, end.steps)
         draws = weighted_draws(target, seed) if apart < MOST_DIVERGENCE else None
-    names = tuple(item_ids or map(str, range(1, len(items) + 1)))
-    reliability = None
+    names, reliability = tuple(item_ids or map(str, range(1, len(items) + 1))), None
     if draws is None:
         mean, covariance = item_moments(problem, *guide.moments(guide.spread))
-        draws_of_quantiles = guide_draws(guide)
-        how = "moments are the guide's own, since weights of draws would be too uneven"
     else:
-        natural, draws_of_quantiles = problem.as_read(draws.values), draws
+        natural = problem.as_read(draws.values)
         mean, covariance = draws.moments(natural)
         reliability = item_reliability(draws.weights, natural)
-        how = f"moments from {len(draws):,} weighted draws ({draws.effective:,.0f} effective)"
-        if len(reliability.doubtful):
-            doubtful = [names[j] for j in reliability.doubtful]
-            how += f"; standard deviations doubtful for item {name_first(doubtful)}"
-    converged = change < tolerance
-    moved = (
-        f"means and standard deviations moved by up to {change:.2g} standard deviations "
-        f"between windows of {WINDOW} steps"
-    )
-    reason = f"{moved}, below {tolerance:g}" if converged else f"no convergence in {steps} steps: {moved}"
-    reason += f"; {how}"
-    logger.info("posterior (%s): %s (%d steps)", kind, reason, steps)
-    quantiles, deviation = quantiles_of(problem, draws_of_quantiles)
+    reason = f"{end}; {moments_in_words(draws, reliability, names)}"
+    logger.info("posterior (%s): %s (%d steps)", kind, reason, end.steps)
+    quantiles, deviation = quantiles_of(problem, guide_draws(guide) if draws is None else draws)
     slopes, population = items.slope[:, 0], None
     inflation = float(mean[:, 0] @ slopes / (slopes @ slopes))
     if problem.prior.by_theta:
         population = NormalMoments(0.0, float(mean[0, 0]), 0.0, float(covariance[0, 0, 0].sqrt()))
         mean[:, 0], covariance[:, 0], covariance[:, :, 0] = 1.0, 0.0, 0.0
     return ItemPosterior(
-        kind=kind,
-        mean=mean.cpu().numpy(),
-        covariance=covariance.cpu().numpy(),
-        quantiles=quantiles.cpu().numpy(),
-        difficulty_deviation=deviation.cpu().numpy(),
-        reliability=reliability,
-        item_ids=names,
-        elbo=elbo,
-        elbo_error=float(bounds.std()) / math.sqrt(ELBO_DRAWS),
-        divergence=apart,
-        effective_draws=None if draws is None else draws.effective,
-        slope_inflation=inflation,
-        steps=steps,
-        converged=converged,
-        stopped_because=reason,
-        seed=seed,
-        population=population,
-    )
+        kind=kind, mean=mean.cpu().numpy(), covariance=covariance.cpu().numpy(), quantiles=quantiles.cpu().numpy(),
+        difficulty_deviation=deviation.cpu().numpy(), reliability=reliability, item_ids=names, elbo=elbo,
+        elbo_error=float(bounds.std()) / math.sqrt(ELBO_DRAWS), divergence=apart,
+        effective_draws=None if draws is None else draws.effective, slope_inflation=inflation,
+        steps=end.steps, converged=end.converged, stopped_because=reason, seed=seed, population=population,
+    )  # fmt: skip
 
 
 @torch.no_grad()
@@ -299,12 +274,22 @@ def quantiles_of(problem: Problem, draws: WeightedDraws) -> tuple[Tensor, Tensor
     return found[: len(QUANTILES)], (found[-1, :, 1] - found[-2, :, 1]) / 2
 
 
-def fit_guide(
-    problem: Problem, guide: ItemGuide, n_particles: int, tolerance: float, max_steps: int
-) -> tuple[int, float]:
-    """Take steps of Adam on the ELBO until averages of two windows agree; how many, and the last change.
+def moments_in_words(draws: WeightedDraws | None, reliability: ItemReliability | None, names: Sequence[str]) -> str:
+    """Where the moments are from, and of which items they are doubtful."""
+    if draws is None or reliability is None:
+        return "moments are the guide's own, since weights of draws would be too uneven"
+    doubtful = [names[j] for j in reliability.doubtful]
+    more = f"; standard deviations doubtful for item {name_first(doubtful)}" if doubtful else ""
+    return f"moments from {len(draws):,} weighted draws ({draws.effective:,.0f} effective){more}"
 
-    The guide's parameters are the average of both windows then.
+
+def fit_guide(
+    problem: Problem, guide: ItemGuide, n_particles: int = 4, tolerance: float = 0.02, max_steps: int = 2_000
+) -> GuideSteps:
+    """Take steps of Adam on the ELBO until averages of two windows agree.
+
+    The guide's parameters are the average of both windows then. Adam's rate falls so slowly that a mean could still
+    move by .05 of its standard deviation in the last window.
 
     Raises
     ------
@@ -317,7 +302,7 @@ def fit_guide(
     averages, total, values = list[Tensor](), torch.zeros_like(guide.values), guide.values.data
 
     @torch.no_grad()
-    def settled(step: int, loss: float) -> tuple[int, float] | None:
+    def settled(step: int, loss: float) -> GuideSteps | None:
         if not math.isfinite(loss):
             raise improper(-loss, step)
         total.add_(values)
@@ -329,7 +314,7 @@ def fit_guide(
         if step + WINDOW <= max_steps and not change < tolerance:
             return None
         values.copy_(torch.stack(averages[-2:]).mean(dim=0))
-        return step, change
+        return GuideSteps(step, change, tolerance)
 
     return maximise(svi, problem.rows, problem.nodes, stopped=settled)
 

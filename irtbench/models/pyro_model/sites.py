@@ -174,24 +174,11 @@ class ItemPrior:
         return total
 
     def derivatives(self, items: ItemTensors, *, by_logit: bool, positive: bool = True) -> tuple[Tensor, Tensor]:
-        """Gradient of the log prior density and its negative Hessian, item by item.
+        """Gradient of the log prior density, shape (n_items, width), and its negative Hessian, item by item.
 
-        Parameters
-        ----------
-        items
-            Where.
-        by_logit
-            Whether the last column is logit c, or c itself; the density is that of logit c either way.
-        positive
-            Whether the Hessian leaves out what may make it indefinite (the curvature of log |a|, tails that are not
-            log-concave), as a step needs it.
-
-        Returns
-        -------
-        gradient
-            Shape (n_items, width).
-        information
-            Shape (n_items, width, width).
+        The last column is logit c (`by_logit`) or c itself; the density is that of logit c either way. A `positive`
+        Hessian leaves out what may make it indefinite (the curvature of log |a|, tails that are not log-concave), as a
+        step needs it.
         """
         matrix = items.matrix
         gradient, curvature = torch.zeros_like(matrix), torch.zeros_like(matrix)
