@@ -80,11 +80,7 @@ def build(
     With --control, only control.csv and control.json: the same steps on shuffled responses, status 1 if one is
     retained.
     """
-    # torch and matplotlib take seconds to import, and `irtbench --help` needs neither
-
-    settings = grades_alone(study_file, model, levels) if model else irtbench.read_study(study_file)
-    if levels is not None and model is None:
-        raise InputError("--levels: go with --model; expected data.levels in a study file")
+    settings = settings_of(study_file, model, levels)
     if seed is not None:
         settings = replace(settings, study=replace(settings.study, seed=seed))
     target = output or settings.output.directory
@@ -99,10 +95,14 @@ def build(
     return controlled(study, target, run) if control else built(study, target, run)
 
 
-def grades_alone(file: Path, model: str, levels: str | None) -> irtbench.StudyFile:
-    """The study of a table of grades whose settings are the usual ones."""
+def settings_of(file: Path, model: str | None, levels: str | None) -> irtbench.StudyFile:
+    """Those of a study file, or with a model the usual ones for a table of grades."""
     from irtbench.config import study_from
 
+    if model is None:
+        if levels is not None:
+            raise InputError("--levels: go with --model; expected data.levels in a study file")
+        return irtbench.read_study(file)
     data = {"answers": str(file.resolve()), "content": "responses", "levels": list(levels_of(levels))}
     return study_from(
         {"study": {"title": file.name.split(".")[0]}, "data": data, "scales": {"by": "none"}, "model": {"kind": model}},

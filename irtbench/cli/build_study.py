@@ -85,8 +85,8 @@ class StudyToBuild:
         return cls(settings, table, sample, cache, ranks)
 
     @contextmanager
-    def data(self, unfinished: Path | None, progress: Callable[[str], None]) -> Iterator[tuple[StudyData, int | None]]:
-        """What the files hold, and the size of the sample that items leave by, None for all, while the block runs.
+    def data(self, unfinished: Path | None, progress: Callable[[str], None]) -> Iterator[StudyData]:
+        """What the files hold, and the size of the sample that items leave by, while the block runs.
 
         Encoded responses that a run leaves which was stopped are taken up.
 
@@ -102,14 +102,15 @@ class StudyToBuild:
         settings, table = self.settings, self.table
         if table is None:
             progress(f"reading {settings.data.answers}")
-            yield read_data(settings), self.sample
+            yield replace(read_data(settings), sample=self.sample)
             return
         own_cache = None if self.cache is not None or unfinished is None else unfinished / ENCODED
         named = None if settings.data.answers.exists() else {table.place: hash_of(table)}
         reading = reading_of(settings.data)
         try:
             with encoded(table, reading, own_cache or self.cache, progress, is_cache=own_cache is None) as stored:
-                yield read_data(settings, stored, table, named=named), self.sample or enough_to_prune(stored)
+                data = read_data(settings, stored, table, named=named)
+                yield replace(data, sample=self.sample or enough_to_prune(stored))
                 self._tell(END, stored)
         except InputError:  # the run will not go on as it is
             if own_cache is not None:
@@ -131,12 +132,11 @@ class StudyToBuild:
             people.write(people.rows_of(table.assign(kept=words)))
 
         with (
-            self.data(unfinished, progress) as (data, sample),
+            self.data(unfinished, progress) as data,
             ScoresFile((folder or Path()) / "respondents.csv") as people,
         ):
             study, kept = carry_out(
                 self.settings, data, control=control, checkpoints=unfinished,
-                sample=sample,
                 each=write if data.responses.on_disk and folder is not None else lambda screening: None,
                 fit=None if self.ranks is None else self._fit, progress=progress,
             )  # fmt: skip

@@ -75,48 +75,35 @@ def diagnose(
 ) -> Diagnosis:
     """Test the fit of items, pairs, persons and the whole; p of pairs by at most so many samples of the bootstrap."""
     categories = items.categories
-    if items.upper_asymptote is not None and categories is None and n_samples:
+    upper = items.upper_asymptote is not None and categories is None
+    if upper and n_samples:
         raise InputError("--bootstrap: items with upper asymptotes are not refitted; expected --bootstrap 0")
-    tried, none, nothing = Tried(), pd.DataFrame(), dict[str, Any]()
-    refit_many = None
-    if categories is not None and n_samples:
-        refit_many = refits_of_grades(categories, seed)
-    elif categories is None and items.upper_asymptote is None and n_samples != 0:
-        refit_many = refits_of(items, population, seed)
+    tried, none, about = Tried(), pd.DataFrame(), population or STANDARD_NORMAL
+    refit_many = None if upper else refits(items, population, seed, n_samples)
     abilities = eap(data, items, quadrature=population)
     at: Any = {"theta": abilities.theta, "quadrature": population}
     classical = tried("classical.csv", lambda: classical_statistics(data).table(), none)
     if categories is not None and not classical.empty:
         classical["n"] = data.observed.sum(axis=0)
-    precision = measurement_precision(items, population=population or STANDARD_NORMAL)
+    precision = measurement_precision(items, population=about)
     reliability = tried(
         "reliability.json",
-        lambda: asdict(
-            scale_reliability(
-                data, items, abilities.theta, abilities.standard_error, population=population or STANDARD_NORMAL
-            )
-        ),
-        nothing,
+        lambda: asdict(scale_reliability(data, items, abilities.theta, abilities.standard_error, population=about)),
+        dict[str, Any](),
     )
     progress("item fit")
     fits = tried("item_fit.csv", lambda: item_fit(data, items, **at), None)
     progress("local dependence")
     pairs = tried("local_dependence.csv", lambda: local_dependence(data, items, **at), LocalDependence.none())
     if refit_many is not None and pairs.item_1:
-        alone, most = pairs, n_samples or samples_for(data.n_responses)
         bootstrap = partial(
-            with_bootstrap, alone, data, items, None, refit_many=refit_many, rng=np.random.default_rng(seed),
-            n_samples=most, suffices=little_to_find, quadrature=population, progress=progress,
+            with_bootstrap, pairs, data, items, None, refit_many=refit_many, rng=np.random.default_rng(seed),
+            n_samples=n_samples or samples_for(data.n_responses), suffices=little_to_find, quadrature=population,
+            progress=progress,
         )  # fmt: skip
-        pairs = tried("p_bootstrap in local_dependence.csv", bootstrap, alone)
+        pairs = tried("p_bootstrap in local_dependence.csv", bootstrap, pairs)
     progress("global fit")
-    if items.upper_asymptote is not None and categories is None:
-        tried.reasons["global_fit.json"] = "M2 is not known for items with upper asymptotes"
-        whole = nothing
-    else:
-        whole = tried("global_fit.json", lambda: asdict(global_fit(data, items, quadrature=population)), nothing)
-    if whole.get("reason"):
-        tried.reasons["M2 in global_fit.json"] = whole["reason"]
+    whole = fit_of_whole(data, items, population, tried)
     tables = {
         "item_fit.csv": none if fits is None else fits.table(),
         "local_dependence.csv": pairs.table(),
@@ -152,6 +139,26 @@ def refits_of_grades(items: CategoryParameters, seed: int) -> RefitMany:
         return found.items if found.converged else None
 
     return lambda samples: [refit(sample) for sample in samples]
+
+
+def fit_of_whole(
+    data: ResponseMatrix, items: ItemParameters, population: Quadrature | None, tried: Tried
+) -> dict[str, Any]:
+    """The figures of the global fit, empty where there are none."""
+    if items.upper_asymptote is not None and items.categories is None:
+        tried.reasons["global_fit.json"] = "M2 is not known for items with upper asymptotes"
+        return {}
+    found = tried("global_fit.json", lambda: asdict(global_fit(data, items, quadrature=population)), dict[str, Any]())
+    if found.get("reason"):
+        tried.reasons["M2 in global_fit.json"] = found["reason"]
+    return found
+
+
+def refits(items: ItemParameters, population: Quadrature | None, seed: int, n_samples: int | None) -> RefitMany | None:
+    """What refits samples of the bootstrap; None without one, which of grades is drawn only if asked for."""
+    if items.categories is not None:
+        return refits_of_grades(items.categories, seed) if n_samples else None
+    return None if n_samples == 0 else refits_of(items, population, seed)
 
 
 def refits_of(items: ItemParameters, population: Quadrature | None, seed: int) -> RefitMany:

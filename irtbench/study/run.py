@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -26,9 +27,9 @@ from irtbench.building.removals import without_constant
 from irtbench.config import StudyFile, StudySettings
 from irtbench.data.items import ItemTable
 from irtbench.data.place import file_hash
-from irtbench.data.response_blocks import some_respondents
+from irtbench.data.response_blocks import Sampled, some_respondents
 from irtbench.data.responses import ResponseMatrix, Responses
-from irtbench.data.screening import Screening
+from irtbench.data.screening import Screening, ScreeningOutcomes
 from irtbench.estimation.fitted import FittedModel, software_versions
 from irtbench.estimation.settings import Device
 from irtbench.estimation.threads import threads_for
@@ -37,7 +38,7 @@ from irtbench.scoring.scores import score_responses
 from irtbench.study.item_analysis import analyse_items
 from irtbench.study.person_screening import Screened, agreement_of_kept, screen_respondents, screening_of
 from irtbench.study.results import FittedToAll, ScaleStudy, Study, StudySample
-from irtbench.study.screening_effect import exclusions_by_ability, screening_effect
+from irtbench.study.screening_effect import ScreeningEffect, exclusions_by_ability, screening_effect
 from irtbench.study.study_data import (
     Categories,
     StudyData,
@@ -79,7 +80,7 @@ class AllScales:
 def study_scale(name: str, responses: ResponseMatrix, scales: AllScales, folder: Path | None) -> ScaleStudy:
     """Prune one scale on a sample of everybody, if there is one, fit what is left to them, and form its norms."""
     settings = scales.settings
-    with threads_for(responses.n_respondents * max(responses.n_items, settings.model.n_nodes)):
+    with threads_of(responses, settings):
         pruning = prune_scale(name, responses, scales, folder)
     of_all = None
     if scales.everybody is not None:
@@ -192,9 +193,8 @@ def run_study(
     """
     began = time.perf_counter()
     progress(f"reading {settings.data.answers}")
-    study, _ = carry_out(
-        settings, read_data(settings), sample=sample, control=control, checkpoints=checkpoints, progress=progress
-    )
+    data = replace(read_data(settings), sample=sample)
+    study, _ = carry_out(settings, data, control=control, checkpoints=checkpoints, progress=progress)
     return replace(study, seconds=time.perf_counter() - began)
 
 
@@ -202,7 +202,6 @@ def carry_out(
     settings: StudyFile,
     data: StudyData,
     *,
-    sample: int | None = None,
     control: bool = False,
     checkpoints: Path | None = None,
     fit: Fit | None = None,
@@ -214,34 +213,22 @@ def carry_out(
     All are screened; items leave by a sample, if there is one, and what is left is fitted to all. Of responses on disk
     memory does not grow with the number of respondents but for some bytes of each.
     """
-    began, items = time.perf_counter(), data.items
-    parts = divide(items, settings)
+    items, parts = data.items, divide(data.items, settings)
     check_named_items(parts, settings)
     systems_read = read_systems(settings, items)
-    if data.responses.trials is not None and data.categories is None:
-        progress(f"up to {int(data.responses.trials.max())} trials of an item: {OF_TRIALS}")
-    screened = screen_respondents(settings, data, sample=sample, each=each, progress=progress)
-    kept, categories = responses_of(data, screened)
-    progress(f"screening: {kept.n_respondents} of {screened.outcomes.n} respondents kept")
-    drawn, chosen = some_respondents(kept, sample, settings.study.seed)
-    if not drawn.is_all:
-        progress(f"pruning on {drawn}")
-    settings = settings_for(chosen, settings, categories, control=control)
-    norm_columns = columns_of_norms(settings, data.respondents, kept, progress)
+    crowd = screened_crowd(settings, data, each, progress)
+    chosen, drawn = crowd.chosen, crowd.drawn
+    settings = settings_for(chosen, settings, crowd.categories, control=control)
+    shared = AllScales(
+        settings, items, describe_provenance(settings, data.named) | drawn.stated, progress,
+        columns_of_norms(settings, data.respondents, crowd.kept, progress),
+        crowd.kept if crowd.is_sampled and not control else None,
+        fit_of_study(settings, crowd.categories) if fit is None and not drawn.is_all else fit, crowd.categories,
+    )  # fmt: skip
     if control:
         chosen = shuffled(chosen, np.random.default_rng(settings.study.seed))
-    some, of_some = data.responses, screened.last
-    if not isinstance(some, ResponseMatrix):
-        _, some = some_respondents(some, sample, settings.study.seed)
-        of_some = screening_of(some, settings, data, screened.fits)
-    agreement, agreement_by_label = agreement_of_kept(settings, data, of_some)
-    pruned_on_some = kept.on_disk or not drawn.is_all
-    shared = AllScales(
-        settings, items, describe_provenance(settings, data.named) | drawn.stated, progress, norm_columns,
-        kept if pruned_on_some and not control else None,
-        fit_of_study(settings, categories) if fit is None and not drawn.is_all else fit, categories,
-    )  # fmt: skip
-    with threads_for(chosen.n_respondents * max(chosen.n_items, settings.model.n_nodes)):
+    agreement, agreement_by_label = agreement_of_kept(settings, data, crowd.screening)
+    with threads_of(chosen, settings):
         dimensions, no_dimensions = None, ""
         if settings.pruning.compare_factors:
             dimensions, no_dimensions = study_dimensions(
@@ -253,8 +240,8 @@ def carry_out(
     study = Study(
         settings=settings,
         items=items,
-        screening=of_some,
-        exclusions_by_ability=() if control else exclusions_by_ability(of_some, some, fits),
+        screening=crowd.screening,
+        exclusions_by_ability=() if control else exclusions_by_ability(crowd.screening, crowd.screened, fits),
         agreement=agreement,
         agreement_by_label=agreement_by_label,
         scales=tuple(scales),
@@ -262,21 +249,65 @@ def carry_out(
         provenance=shared.provenance,
         dimensions=dimensions,
         no_dimensions=no_dimensions,
-        sample=StudySample(drawn, screened.outcomes) if pruned_on_some else None,
+        sample=StudySample(drawn, crowd.outcomes) if crowd.is_sampled else None,
     )
     if bank is not None:
         progress("scoring")
         study = scored(study, bank, chosen, systems_read, forms=not control)
     if study.exclusions_by_ability or (settings.study.screening_effect and not control):
         progress("what screening changes")
-        with threads_for(chosen.n_respondents * max(chosen.n_items, settings.model.n_nodes)):
-            study = replace(
-                study,
-                screening_effect=screening_effect(
-                    of_some, some, items, parts, settings.model, answers=data.answers, seed=settings.study.seed
-                ),
-            )
-    return replace(study, seconds=time.perf_counter() - began), kept
+        study = replace(study, screening_effect=crowd.effect(data, parts, settings))
+    return study, crowd.kept
+
+
+@dataclass(frozen=True, eq=False)
+class ScreenedCrowd:
+    """Whom screening kept, those of them by whom items leave, and those whose screening is reported."""
+
+    kept: Responses
+    categories: Categories | None
+    outcomes: ScreeningOutcomes
+    drawn: Sampled
+    chosen: ResponseMatrix
+    screened: ResponseMatrix
+    screening: Screening
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether items leave by a sample, or by responses that were read from disk."""
+        return self.kept.on_disk or not self.drawn.is_all
+
+    def effect(self, data: StudyData, parts: Mapping[str, Sequence[str]], settings: StudyFile) -> ScreeningEffect:
+        """What screening changes in the scales."""
+        with threads_of(self.chosen, settings):
+            return screening_effect(
+                self.screening, self.screened, data.items, parts, settings.model, answers=data.answers,
+                seed=settings.study.seed,
+            )  # fmt: skip
+
+
+def screened_crowd(
+    settings: StudyFile, data: StudyData, each: Callable[[Screening], None], progress: Callable[[str], None]
+) -> ScreenedCrowd:
+    """Screen all respondents, and draw the sample."""
+    if data.responses.trials is not None and data.categories is None:
+        progress(f"up to {int(data.responses.trials.max())} trials of an item: {OF_TRIALS}")
+    screened = screen_respondents(settings, data, sample=data.sample, each=each, progress=progress)
+    kept, categories = responses_of(data, screened)
+    progress(f"screening: {kept.n_respondents} of {screened.outcomes.n} respondents kept")
+    drawn, chosen = some_respondents(kept, data.sample, settings.study.seed)
+    if not drawn.is_all:
+        progress(f"pruning on {drawn}")
+    some, screening = data.responses, screened.last
+    if not isinstance(some, ResponseMatrix):
+        _, some = some_respondents(some, data.sample, settings.study.seed)
+        screening = screening_of(some, settings, data, screened.fits)
+    return ScreenedCrowd(kept, categories, screened.outcomes, drawn, chosen, some, screening)
+
+
+def threads_of(responses: ResponseMatrix, settings: StudyFile) -> AbstractContextManager[None]:
+    """As many threads as there is to compute for a fit to these responses."""
+    return threads_for(responses.n_respondents * max(responses.n_items, settings.model.n_nodes))
 
 
 def study_scales(
@@ -327,7 +358,7 @@ def settings_for(
 def scored(study: Study, bank: ItemBank, responses: ResponseMatrix, systems: SystemsRead, *, forms: bool) -> Study:
     """The study with the scores of its respondents and systems, and its short forms."""
     settings = study.settings
-    with threads_for(responses.n_respondents * max(responses.n_items, settings.model.n_nodes)):
+    with threads_of(responses, settings):
         found = score_systems(bank, settings, systems)
         study = replace(
             study,

@@ -53,7 +53,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class StudyData:
-    """What the files of a study hold; of grades the responses are categories k of 0, ..., m as k right of m."""
+    """What the files of a study hold; of grades the responses are categories k of 0, ..., m as k right of m.
+
+    Items leave by a `sample` of so many respondents; None for all.
+    """
 
     answers: pd.DataFrame | None
     responses: Responses
@@ -62,6 +65,7 @@ class StudyData:
     approval: pd.Series[float] | None = None
     named: Mapping[str, str] | None = None
     categories: Categories | None = None
+    sample: int | None = None
 
     @property
     def seconds(self) -> pd.DataFrame | None:
