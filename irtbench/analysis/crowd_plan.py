@@ -209,16 +209,31 @@ def plan_crowd(
     """
     items = as_parameters(items)
     checks = attention_checks(
-        guess=settings.guess,
-        slip=settings.slip,
-        guesser_passes=settings.guesser_passes,
+        guess=settings.guess, slip=settings.slip, guesser_passes=settings.guesser_passes,
         reader_fails=settings.reader_fails,
-    )
+    )  # fmt: skip
     n_each = settings.n_each or _items_each(items, settings, rng, progress)
     information, factor = _information(items, n_each, settings, rng, progress)
-    stretch, not_converged = np.ones((2, information.items.n_items)), 0.0
+    precision, not_converged = _simulated(information, factor, settings, rng, progress)
+    n, kept = precision.n_respondents, (1 - settings.careless) * (1 - checks.reader_fails)
+    n_recruited = int(np.ceil(n / kept))
+    return CrowdPlan(
+        n_items=items.n_items, n_each=n_each, n_respondents=n, n_recruited=n_recruited, checks=checks,
+        n_answers=n_recruited * (n_each + checks.n_checks), n_by_item=n * n_each / items.n_items, precision=precision,
+        not_converged=not_converged, settings=settings, items=information.items,
+    )  # fmt: skip
+
+
+def _simulated(
+    information: DesignInformation,
+    factor: float,
+    settings: PlanSettings,
+    rng: np.random.Generator,
+    progress: Callable[[str], None],
+) -> tuple[ExpectedPrecision, float]:
+    """Errors with so many respondents as suffice in simulated fits, and the share of these that do not converge."""
     n, seed = settings.n_respondents or _respondents(information, factor, settings), int(rng.integers(2**32))
-    tried = n
+    stretch, not_converged, tried = np.ones((2, information.items.n_items)), 0.0, n
     for _ in range(MOST_TRIED):
         progress(f"errors with {tried} respondents")
         drawn, own = max(1, round(tried * factor)), np.random.default_rng(seed)
@@ -231,22 +246,7 @@ def plan_crowd(
         tried = int(np.ceil(np.sqrt(n * tried)))
     precision = information.precision(n * factor)
     a, b = stretch * np.array([precision.se_discrimination, precision.se_difficulty])
-    precision = replace(precision, n_respondents=n, se_discrimination=a, se_difficulty=b)
-    kept = (1 - settings.careless) * (1 - checks.reader_fails)
-    n_recruited = int(np.ceil(n / kept))
-    return CrowdPlan(
-        n_items=items.n_items,
-        n_each=n_each,
-        n_respondents=n,
-        n_recruited=n_recruited,
-        checks=checks,
-        n_answers=n_recruited * (n_each + checks.n_checks),
-        n_by_item=n * n_each / items.n_items,
-        precision=precision,
-        not_converged=not_converged,
-        settings=settings,
-        items=information.items,
-    )
+    return replace(precision, n_respondents=n, se_discrimination=a, se_difficulty=b), not_converged
 
 
 def _items_each(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 import numpy as np
@@ -11,10 +11,12 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtri
 
+from irtbench.analysis.meta_regression import with_intercept
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemFeatures
+from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Shown, counted
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import fit_model, problem_of
@@ -22,7 +24,7 @@ from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.observed_information import parameter_covariance
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.settings import WORDS, FitKeywordsOfAnyModel, FitSettings
 from irtbench.estimation.threads import threads_for
 from irtbench.models.quadrature import normal_grid
@@ -129,42 +131,45 @@ def linear_logistic_test(
     responses = as_responses(responses)
     given = features if isinstance(features, ItemFeatures) else ItemFeatures.from_frame(features)
     own = given.select(responses.item_ids)
-    design = np.concatenate([np.ones((responses.n_items, 1)), own.values], axis=1)
+    design = _design(own)
+    rasch = fit_model(responses, kind="rasch", **keywords)
+    found, errors = _constrained(responses, design, rasch.settings)
+    sd, *effects = found.items.matrix[0].tolist()
+    effect, reach = np.array(effects), float(ndtri((1 + level) / 2)) * errors[1:]
+    x2, df = max(2 * (rasch.log_likelihood - found.log_likelihood), 0.0), design.shape[0] - design.shape[1]
+    return LinearLogisticTest(
+        terms=("intercept", *own.names), effect=effect, se=errors[1:], lower=effect - reach, upper=effect + reach,
+        ability_sd=sd, se_ability_sd=float(errors[0]), log_likelihood=found.log_likelihood,
+        log_likelihood_rasch=rasch.log_likelihood, x2=x2, df=df, p=float(chdtrc(df, x2)),
+        correlation=float(np.corrcoef(design @ effect, rasch.items.difficulty)[0, 1]),
+        converged=found.status.converged and rasch.converged, rasch=rasch,
+    )  # fmt: skip
+
+
+def _design(features: ItemFeatures) -> NDArray[np.float64]:
+    design = with_intercept(features.values)
     n_items, n_terms = design.shape
     if n_terms >= n_items or np.linalg.matrix_rank(design) < n_terms:
         raise InputError(
-            f"lltm: {len(own.names)} features of {n_items} items determine each other, or are as many; "
+            f"lltm: {len(features.names)} features of {n_items} items determine each other, or are as many; "
             "expected fewer, none a sum of others"
         )
-    rasch = fit_model(responses, kind="rasch", **keywords)
-    settings = FitSettings(device=rasch.settings.device)
+    return design
+
+
+def _constrained(
+    responses: ResponseMatrix, design: NDArray[np.float64], settings: FitSettings
+) -> tuple[Estimate, NDArray[np.float64]]:
+    """The mode of the standard deviation of ability and w, and their standard errors."""
+    n_items, n_terms = design.shape
     with threads_for(responses.n_respondents * n_items), fenced(0), torch.no_grad():
-        free = problem_of(responses, settings, normal_grid(rasch.settings.n_nodes)).in_float64()
+        grid = normal_grid(settings.n_nodes)
+        free = problem_of(responses, FitSettings(device=settings.device), grid).in_float64()
         matrix = np.zeros((n_items, 3, 1 + n_terms))  # of slope, intercept and guessing by the sd of ability and w
         matrix[:, 0, 0], matrix[:, 1, 1:] = 1.0, -design
         problem: Problem = DesignedProblem.made_of(free, torch.from_numpy(matrix).flatten(0, 1).to(free.rows.device))
         start = problem.starting_values()
         problem, found = find_mode_on_right_nodes(problem, start, tolerance=TOLERANCE, max_steps=MOST_STEPS)
         covariance, loose = parameter_covariance(problem, found.items)
-    values = found.items.matrix[0].cpu().numpy()
-    errors = covariance[0].diagonal().sqrt().cpu().numpy()
-    effect, reach = values[1:], float(ndtri((1 + level) / 2)) * errors[1:]
-    x2 = max(2 * (rasch.log_likelihood - found.log_likelihood), 0.0)
-    df = n_items - n_terms
-    return LinearLogisticTest(
-        terms=("intercept", *own.names),
-        effect=effect,
-        se=errors[1:],
-        lower=effect - reach,
-        upper=effect + reach,
-        ability_sd=float(values[0]),
-        se_ability_sd=float(errors[0]),
-        log_likelihood=found.log_likelihood,
-        log_likelihood_rasch=rasch.log_likelihood,
-        x2=x2,
-        df=df,
-        p=float(chdtrc(df, x2)),
-        correlation=float(np.corrcoef(design @ effect, rasch.items.difficulty)[0, 1]),
-        converged=found.status.converged and rasch.converged and not bool(loose.any()),
-        rasch=rasch,
-    )
+    found = replace(found, status=found.status.unless_loose(loose.tolist()))
+    return found, covariance[0].diagonal().sqrt().cpu().numpy()
