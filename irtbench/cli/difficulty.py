@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import typer
@@ -16,6 +16,9 @@ from irtbench.cli.options import FiguresOrBeside, chosen_scale, numbers
 from irtbench.cli.output import Shown, Words
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
+
+if TYPE_CHECKING:
+    from irtbench.study.explained_items import Explained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,30 +99,15 @@ def difficulty(
     logistic test model, whose test is in difficulty.json. With RESPONSES and --horizon also horizon.csv: the
     length at which each system solves half (80%) of the tasks; that column then is a feature by its logarithm.
     """
-    from irtbench.building.removals import without_constant
-    from irtbench.study.explained_items import (
-        Lengths,
-        answered_with_features,
-        explained_answers,
-        explained_bank,
-        holds_items,
-    )
-    from irtbench.study.fitted_scale import demand_varied_items
+    from irtbench.study.explained_items import explained_bank, holds_items
 
-    known, lengths, of_items = table.read(), None, holds_items(source)
-    if table.horizon is not None and of_items:
-        raise InputError(f"--horizon: {source} has items and no systems; expected graded RESPONSES")
-    if table.horizon is not None:
-        lengths, known = Lengths.among(known, table.horizon, table.shares(), table.features)
-    if of_items:
-        own = chosen_scale(irtbench.read_bank(source, categories=True), scale, source)
+    if holds_items(source):
+        if table.horizon is not None:
+            raise InputError(f"--horizon: {source} has items and no systems; expected graded RESPONSES")
+        own, known = chosen_scale(irtbench.read_bank(source, categories=True), scale, source), table.read()
         explained = explained_bank(own, source, known, table.features, how.shrinkage, run.rng, curved=how.curved)
     else:
-        data, without = answered_with_features(reading.matrix(source), known, source, table.features)
-        demand_varied_items(without_constant(data).item_ids, source)
-        run.progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-        explained = explained_answers(data, known, lengths, **vars(how), rng=run.rng, progress=run.progress)
-        explained = replace(explained, without=without)
+        explained = explained_responses(reading.matrix(source), source, table, how, run)
     if explained.without:
         run.progress(f"left out, no row in {table.features.name}: {', '.join(explained.without[:5])}")
     found, test, horizons = explained.difficulty, explained.test, explained.horizons
@@ -144,6 +132,25 @@ def difficulty(
         if explained.converged
         else ["regression and items did not settle: there are too few responses"],
     )  # fmt: skip
+
+
+def explained_responses(
+    responses: irtbench.ResponseMatrix, source: Path, table: FeatureTable, how: Regression, run: Run
+) -> Explained:
+    """The difficulties that the responses show by the items' features, and the horizons."""
+    from irtbench.building.removals import without_constant
+    from irtbench.study.explained_items import Lengths, answered_with_features, explained_answers
+    from irtbench.study.fitted_scale import demand_varied_items
+
+    known, lengths = table.read(), None
+    if table.horizon is not None:
+        lengths, known = Lengths.among(known, table.horizon, table.shares(), table.features)
+    data, without = answered_with_features(responses, known, source, table.features)
+    demand_varied_items(without_constant(data).item_ids, source)
+    run.progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
+    explained = explained_answers(data, known, **vars(how), rng=run.rng, progress=run.progress)
+    horizons = None if lengths is None else lengths.horizons(data, how.model, run.progress)
+    return replace(explained, horizons=horizons, without=without)
 
 
 def effects_in_words(

@@ -44,8 +44,8 @@ def draw_reasons(ax: Axes, reasons: Mapping[str, int]) -> Axes:
     """How many respondents were kept, and how many each rule removed (hatched)."""
     n, kept = np.array(list(reasons.values())), np.array([name == "kept" for name in reasons])
     rows = -np.arange(len(n))
-    stacks = [Series("", y=np.where(kept, n, 0), look={"color": BLUE}), Series("", y=np.where(kept, 0, n))]
-    bar_plot(ax, rows, stacks, x="respondents", y="", width=0.65, lying=True)
+    stacks = [Series("", rows, np.where(kept, n, 0), look={"color": BLUE}), Series("", rows, np.where(kept, 0, n))]
+    bar_plot(ax, stacks, x="respondents", y="", width=0.65, lying=True)
     for row, length in zip(rows, n, strict=True):
         ax.annotate(f" {length:,}", (length, row), va="center")
     ax.set_yticks(rows, labels=list(reasons), parse_math=False)

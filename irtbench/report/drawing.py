@@ -71,13 +71,12 @@ def on_axes(
     *,
     heading: str = "",
     description: str = "",
-    width: float = WIDTH,
     height: float = HEIGHT,
     unit: str = "",
     vectors: int = VECTORS,
 ) -> Drawing:
     """A drawing that fills one Axes."""
-    return Drawing(name, heading, description, lambda figure: draw(figure.subplots()), width, height, unit, vectors)
+    return Drawing(name, heading, description, lambda figure: draw(figure.subplots()), WIDTH, height, unit, vectors)
 
 
 def in_panels(

@@ -72,7 +72,7 @@ def draw_baselines(ax: Axes, found: Artifacts) -> Axes:
     """Accuracy of each baseline and of a blind guess."""
     rows, accuracy = -np.arange(len(found.baselines)), [baseline.accuracy for baseline in found.baselines]
     bar_plot(
-        ax, rows, [Series("accuracy", y=accuracy, look={"color": BLUE})], x="share of items right without the question",
+        ax, [Series("accuracy", rows, accuracy, look={"color": BLUE})], x="share of items right without the question",
         y="", width=0.6, lying=True, mark=(found.baselines[0].chance, "chance"),
     )  # fmt: skip
     ax.set_yticks(rows, labels=[baseline.name.replace("_", " ") for baseline in found.baselines])
@@ -155,11 +155,12 @@ def draw_crowd_filter(ax: Axes, result: CrowdFilter) -> Axes:
     """How many items got how many right votes, those that pass dark."""
     places = np.arange(int(result.n_votes.max(initial=0)) + 1)
     stacks = [
-        Series(f"{word} ({which.sum()})", y=np.bincount(result.n_correct[which].astype(int), minlength=places.size),
+        Series(f"{word} ({which.sum()})", places,
+               np.bincount(result.n_correct[which].astype(int), minlength=places.size),
                look={"color": colour, "edgecolor": "white", "hatch": ""})
         for word, which, colour in (("kept", result.kept, BLUE), ("not kept", ~result.kept, SKY))
     ]  # fmt: skip
-    bar_plot(ax, places, stacks, x="right votes", y="items", width=0.85)
+    bar_plot(ax, stacks, x="right votes", y="items", width=0.85)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlim(-0.6, places[-1] + 0.6)

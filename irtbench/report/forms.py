@@ -71,7 +71,7 @@ class Series:
         In the legend; empty for none.
     x, y
         Places along the axes. Of an interval plot ``x`` are the estimates and ``y`` their rows, from 0 at the top;
-        without rows there is an estimate a row. Of bars ``y`` are the lengths.
+        without rows there is an estimate a row. Of bars ``y`` are the lengths, those of a stack at the same places.
     lower, upper
         Ends of the interval of each estimate, or of the band about a curve.
     look
@@ -180,7 +180,6 @@ def scatter_plot(ax: Axes, groups: Sequence[Series], *, x: str, y: str, diagonal
 
 def bar_plot(
     ax: Axes,
-    places: ArrayLike,
     stacks: Sequence[Series],
     *,
     x: str,
@@ -189,11 +188,11 @@ def bar_plot(
     lying: bool = False,
     mark: tuple[float, str] | None = None,
 ) -> Axes:
-    """Bars at these places, each stack upon the one before, the second hatched; lying ones grow to the right.
+    """Bars, each stack upon the one before, the second hatched; lying ones grow to the right.
 
     A mark is a value of the horizontal axis at which a dashed line is drawn, and what it is.
     """
-    at = np.asarray(places, dtype=np.float64)
+    at = np.asarray(stacks[0].x, dtype=np.float64)
     base = np.zeros(at.size)
     entries: list[tuple[str, Artist]] = []
     for k, one in enumerate(stacks):
@@ -222,8 +221,9 @@ def histogram(
     mark: tuple[float, str] | None = None,
 ) -> Axes:
     """How many values of each series lie in each bin of equal width."""
-    stacks = [Series(one.name, y=np.histogram(np.asarray(one.x), bins=edges)[0], look=one.look) for one in values]
-    bar_plot(ax, (edges[:-1] + edges[1:]) / 2, stacks, x=x, y=y, width=edges[1] - edges[0], mark=mark)
+    centres = (edges[:-1] + edges[1:]) / 2
+    stacks = [Series(one.name, centres, np.histogram(one.x, bins=edges)[0], look=one.look) for one in values]
+    bar_plot(ax, stacks, x=x, y=y, width=edges[1] - edges[0], mark=mark)
     ax.set_xlim(edges[0], edges[-1])
     return ax
 

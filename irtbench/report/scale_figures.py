@@ -215,7 +215,7 @@ def draw_wright_map(ax: Axes, found: ItemMap) -> Axes:
     share = _share_of_people(found, centres)
     who = "population" if found.scale.norms is None else f"{found.scale.norms.n} respondents"
     bar_plot(
-        ax, centres, [Series("", y=-share / share.max())], x=f"{who}   |   {items.n_items} items",
+        ax, [Series("", centres, -share / share.max())], x=f"{who}   |   {items.n_items} items",
         y="ability θ, difficulty b", width=BIN, lying=True,
     )  # fmt: skip
     names = np.array(items.item_ids, dtype=object)[known]

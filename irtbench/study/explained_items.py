@@ -34,7 +34,7 @@ class Explained:
 
     difficulty: ExplainedDifficulty
     test: LinearLogisticTest | None
-    horizons: TimeHorizon | None
+    horizons: TimeHorizon | None = None
     without: Sequence[str] = ()
 
     @property
@@ -109,6 +109,10 @@ class Lengths:
         unit = next((word for word in TIMES if word in column.lower()), column)
         return cls(lengths, shares, unit), ItemFeatures(known.item_ids, names, values)
 
+    def horizons(self, data: ResponseMatrix, model: Model, progress: Callable[[str], None]) -> TimeHorizon:
+        """The length of tasks that each system solves so often."""
+        return time_horizon(data, self.lengths, shares=self.shares, unit=self.unit, model=model, progress=progress)
+
 
 def explained_bank(
     scale: Scale, source: Path, known: ItemFeatures, features: Path, shrinkage: Shrinkage, rng: np.random.Generator, *,
@@ -122,7 +126,7 @@ def explained_bank(
         chosen.items, known, standard_errors=errors, joint_error=chosen.joint_error, shrinkage=shrinkage, curved=curved,
         population=scale.population, rng=rng,
     )  # fmt: skip
-    return Explained(found, None, None, without)
+    return Explained(found, None, without=without)
 
 
 def answered_with_features(
@@ -135,21 +139,14 @@ def answered_with_features(
 
 
 def explained_answers(
-    data: ResponseMatrix, known: ItemFeatures, lengths: Lengths | None, *, model: Model, shrinkage: Shrinkage,
-    curved: bool, rng: np.random.Generator, progress: Callable[[str], None],
+    data: ResponseMatrix, known: ItemFeatures, *, model: Model, shrinkage: Shrinkage, curved: bool,
+    rng: np.random.Generator, progress: Callable[[str], None],
 ) -> Explained:  # fmt: skip
-    """The regression fitted with the items to responses, the linear logistic test model with rasch, and horizons."""
+    """The regression fitted with the items to responses, and the linear logistic test model with rasch."""
     from irtbench.analysis.explained_responses import explain_responses
 
     found = explain_responses(data, known, model=model, shrinkage=shrinkage, curved=curved, rng=rng, progress=progress)
-    test = horizons = None
-    if model == "rasch":
-        test = linear_logistic_test(without_constant(data), known)
-    if lengths is not None:
-        horizons = time_horizon(
-            data, lengths.lengths, shares=lengths.shares, unit=lengths.unit, model=model, progress=progress
-        )
-    return Explained(found, test, horizons)
+    return Explained(found, linear_logistic_test(without_constant(data), known) if model == "rasch" else None)
 
 
 def with_features(
