@@ -483,13 +483,7 @@ def agree(
     contradicted = by_item.loc[by_item["contradicts_key"], "item_id"].tolist()
     found = {"overall": asdict(overall), "by_label": {label: asdict(result) for label, result in by_label.items()}}
     found |= {"contradicts_key": contradicted} | ({} if near is None else {"ordered": asdict(near)})
-    people = None
-    if run.output is not None:
-        people = irtbench.evaluation.respondent_agreement(given, items=known, gold=labels).table()
-        if isinstance(labels, irtbench.evaluation.LatentLabels):
-            accuracy = labels.respondents.rename(columns={"accuracy": "accuracy_by_model"}).drop(columns="n_answers")
-            people = people.merge(accuracy, on="respondent_id", how="left")
-
+    people = None if run.output is None else agreement_of_people(given, known, labels)
     return Outcome(
         json=found, words=[
             Shown(shown_agreement({"all": overall, **by_label}), rest="agreement.json"),
@@ -498,6 +492,17 @@ def agree(
         ], figures=lambda: report.agreement_figures(overall, by_label, by_item),
         files={"agreement.json": found, "item_agreement.csv": by_item, "respondent_agreement.csv": people},
     )  # fmt: skip
+
+
+def agreement_of_people(
+    given: pd.DataFrame, known: irtbench.ItemTable | None, labels: irtbench.evaluation.GoldLabels
+) -> pd.DataFrame:
+    """Agreement of each respondent with the others and the labels, and accuracy where the labels are by a model."""
+    people = irtbench.evaluation.respondent_agreement(given, items=known, gold=labels).table()
+    if isinstance(labels, irtbench.evaluation.LatentLabels):
+        accuracy = labels.respondents.rename(columns={"accuracy": "accuracy_by_model"}).drop(columns="n_answers")
+        people = people.merge(accuracy, on="respondent_id", how="left")
+    return people
 
 
 def shown_agreement(found: Mapping[str, irtbench.evaluation.Agreement]) -> pd.DataFrame:

@@ -266,7 +266,7 @@ def fit(
     from irtbench.study.fitted_scale import RightOrWrong
 
     ranks, table = ranks_of_run.get(), None
-    kind: Any = kind_asked(which, settings, single, people, more, kept, disk, responses, reading, run.seed)
+    kind: Any = Asked(which, settings, single, people, more, kept).kind(responses, reading, run.seed)
     card = None if kept.card is None else read_card(kept.card)
     if ranks is None or isinstance(kind, RightOrWrong):
         table = large_table(
@@ -307,103 +307,101 @@ def fit(
     )  # fmt: skip
 
 
-def kind_asked(
-    which: ModelOfItems,
-    settings: partial[FitSettings],
-    single: SingleItems,
-    people: People,
-    more: MoreThanOneAbility,
-    kept: Kept,
-    disk: OnDisk,
-    responses: Path,
-    reading: Reading,
-    seed: int,
-) -> RightOrWrong | InCategories:
-    """What is to be fitted.
+@dataclass(frozen=True)
+class Asked:
+    """The options of a fit, and which of them go with each other."""
 
-    Raises
-    ------
-    InputError
-        Naming the first option that does not go with another, or as the readers of these files.
-    """
-    from irtbench.models.parameter_table import read_constraints, read_model_names, read_models
-    from irtbench.study.fitted_scale import InCategories, RightOrWrong, ScatteredTrials
+    which: ModelOfItems
+    settings: partial[FitSettings]
+    single: SingleItems
+    people: People
+    more: MoreThanOneAbility
+    kept: Kept
 
-    if people.reference is not None and people.groups is None:
-        raise InputError("--reference: expected --groups with it")
-    if which.constraints is not None and which.model not in ("2pl", "3pl", *IN_CATEGORIES):
-        raise InputError(f"--constraints: go with 2pl, 3pl, grm, gpcm and nominal but not with {which.model}")
-    if which.in_categories:
-        both = {name: settings.keywords[name] for name in OF_BOTH}
-        others = {name: value for name, value in settings.keywords.items() if name not in both}
-        of_items = [name for name, value in others.items() if value != getattr(FitSettings(), name)]
+    def kind(self, responses: Path, reading: Reading, seed: int) -> RightOrWrong | InCategories:
+        """What is to be fitted.
+
+        Raises
+        ------
+        InputError
+            Naming the first option that does not go with another, or as the readers of these files.
+        """
+        which, people = self.which, self.people
+        if people.reference is not None and people.groups is None:
+            raise InputError("--reference: expected --groups with it")
+        if which.constraints is not None and which.model not in ("2pl", "3pl", *IN_CATEGORIES):
+            raise InputError(f"--constraints: go with 2pl, 3pl, grm, gpcm and nominal but not with {which.model}")
+        if not which.in_categories and which.levels is not None:
+            raise InputError("--levels: go with grades: --model grm, gpcm, pcm, rsm or nominal")
+        common = {"groups": people.groups, "reference": people.reference, "seed": seed}
+        make = self.in_categories if which.in_categories else self.right_or_wrong
+        return make(responses, reading, common)
+
+    def in_categories(self, responses: Path, reading: Reading, common: dict[str, Any]) -> InCategories:
+        """The fit of items in their categories, two or more."""
+        from irtbench.models.parameter_table import read_constraints, read_model_names
+        from irtbench.study.fitted_scale import InCategories
+
+        which, usual = self.which, FitSettings()
+        both = {name: self.settings.keywords[name] for name in OF_BOTH}
+        others = {name: value for name, value in self.settings.keywords.items() if name not in both}
+        of_items = [name for name, value in others.items() if value != getattr(usual, name)]
         wrong = [f"--{name.removeprefix('n_').replace('_', '-')}" for name in of_items]
-        if wrong := [*wrong, *options_given(single), *(["--dispersion"] if more.dispersion else [])]:
+        if wrong := [*wrong, *options_given(self.single), *(["--dispersion"] if self.more.dispersion else [])]:
             raise InputError(f"{wrong[0]}: goes with models of right and wrong, without --constraints")
-        plain = all(value == getattr(FitSettings(), name) for name, value in both.items() if name != "device")
-        changed = not plain or which.prior not in ("auto", "none") or which.constraints is not None
-        demand_one_kind(single, people, more, kept, changed=changed)
+        plain = all(value == getattr(usual, name) for name, value in both.items() if name != "device")
+        self.demand_one(changed=not plain or which.prior not in ("auto", "none") or which.constraints is not None)
         return InCategories(
-            model=which.model, levels=levels_of(which.levels), prior=which.prior, settings=both, seed=seed,
-            models=which.model if which.model in (*RIGHT_OR_WRONG, *IN_CATEGORIES) else read_model_names(which.model),
+            model=which.model, levels=levels_of(which.levels), prior=which.prior, settings=both,
+            models=which.model if which.model in model_names() else read_model_names(which.model),
             equal=() if which.constraints is None else read_constraints(which.constraints),
-            anchors=people.scale(categories=True), groups=people.groups, reference=people.reference,
-            more=more.abilities(responses, reading),
+            anchors=self.people.scale(categories=True), more=self.more.abilities(responses, reading), **common,
         )  # fmt: skip
-    if which.levels is not None:
-        raise InputError("--levels: go with grades: --model grm, gpcm, pcm, rsm or nominal")
-    own = settings(
-        kind=which.model, prior=None if which.prior == "auto" else which.prior,
-        by_item={} if single.by_item is None else read_models(single.by_item),
-    )  # fmt: skip
-    demand_one_kind(single, people, more, kept, changed=own != FitSettings(device=own.device))
-    common: dict[str, Any] = {
-        "settings": own, "anchors": people.scale(categories=False), "groups": people.groups,
-        "reference": people.reference, "seed": seed,
-    }  # fmt: skip
-    if more.dispersion is not None:
-        return ScatteredTrials(**common, dispersion=more.dispersion)
-    if (abilities := more.abilities(responses, reading)) is not None:
-        return RightOrWrong(**common, more=abilities)
-    chosen = (
-        own.prior_slope,
-        own.prior_intercept,
-        own.prior_guessing,
-        single.prior_items,
-        people.anchors,
-        people.groups,
-    )
-    plain = own.kind in ("2pl", "3pl") and own.population == "normal" and not any(chosen)
-    return RightOrWrong(**common, chooses_prior=which.prior == "auto" and plain)
 
+    def right_or_wrong(self, responses: Path, reading: Reading, common: dict[str, Any]) -> RightOrWrong:
+        """The fit of items that are right or wrong."""
+        from irtbench.models.parameter_table import read_models
+        from irtbench.study.fitted_scale import RightOrWrong, ScatteredTrials
 
-def demand_one_kind(
-    single: SingleItems, people: People, more: MoreThanOneAbility, kept: Kept, *, changed: bool
-) -> None:
-    """Refuse more than one of several abilities, testlets, dispersion and groups, and options that these do not know.
+        chosen = None if self.which.prior == "auto" else self.which.prior
+        by_item = {} if self.single.by_item is None else read_models(self.single.by_item)
+        own = self.settings(kind=self.which.model, prior=chosen, by_item=by_item)
+        self.demand_one(changed=own != FitSettings(device=own.device))
+        common |= {"settings": own, "anchors": self.people.scale(categories=False)}
+        if self.more.dispersion is not None:
+            return ScatteredTrials(**common, dispersion=self.more.dispersion)
+        if (abilities := self.more.abilities(responses, reading)) is not None:
+            return RightOrWrong(**common, more=abilities)
+        priors = own.prior_slope, own.prior_intercept, own.prior_guessing, self.single.prior_items
+        plain = own.kind in ("2pl", "3pl") and own.population == "normal"
+        unlinked = self.people.anchors is None and self.people.groups is None
+        return RightOrWrong(**common, chooses_prior=chosen is None and plain and unlinked and not any(priors))
 
-    Raises
-    ------
-    InputError
-        Naming the option and what it goes with.
-    """
-    several, testlets, groups = more.several, more.testlets is not None, people.groups is not None
-    if not testlets and (more.item_table is not None or more.specific_slopes != "free"):
-        raise InputError("--item-table and --specific-slopes are of testlets: expected --testlets COLUMN")
-    anchors, card = people.anchors is not None, kept.card is not None
-    changed = changed or anchors
-    refused = {
-        "card: several abilities have no bank that it could go into": card and (several or testlets),
-        "factors: several abilities go with 2pl, grm and gpcm, without prior, anchors or estimated population":
-        several and changed,
-        "prior-items: go with rasch, 1pl, 2pl or 3pl, without factors or testlets":
-        single.prior_items is not None and (several or testlets),
-        "groups: expected neither several abilities, testlets nor anchors with it":
-        groups and (several or testlets or anchors),
-        "dispersion: goes with the 2pl without factors, groups, testlets, prior, anchors or card":
-        more.dispersion is not None and (several or changed or groups or testlets or card),
-        "testlets: goes with 2pl, grm and gpcm, without factors, prior, anchors or estimated population":
-        testlets and (several or changed),
-    }  # fmt: skip
-    if wrong := [words for words, is_so in refused.items() if is_so]:
-        raise InputError(f"--{wrong[0]}")
+    def demand_one(self, *, changed: bool) -> None:
+        """Refuse two of several abilities, testlets, dispersion and groups, and options that these do not know.
+
+        Raises
+        ------
+        InputError
+            Naming the option and what it goes with.
+        """
+        more, several, testlets = self.more, self.more.several, self.more.testlets is not None
+        groups, anchors = self.people.groups is not None, self.people.anchors is not None
+        if not testlets and (more.item_table is not None or more.specific_slopes != "free"):
+            raise InputError("--item-table and --specific-slopes are of testlets: expected --testlets COLUMN")
+        changed, card = changed or anchors, self.kept.card is not None
+        refused = {
+            "card: several abilities have no bank that it could go into": card and (several or testlets),
+            "factors: several abilities go with 2pl, grm and gpcm, without prior, anchors or estimated population":
+            several and changed,
+            "prior-items: go with rasch, 1pl, 2pl or 3pl, without factors or testlets":
+            self.single.prior_items is not None and (several or testlets),
+            "groups: expected neither several abilities, testlets nor anchors with it":
+            groups and (several or testlets or anchors),
+            "dispersion: goes with the 2pl without factors, groups, testlets, prior, anchors or card":
+            more.dispersion is not None and (several or changed or groups or testlets or card),
+            "testlets: goes with 2pl, grm and gpcm, without factors, prior, anchors or estimated population":
+            testlets and (several or changed),
+        }  # fmt: skip
+        if wrong := [words for words, is_so in refused.items() if is_so]:
+            raise InputError(f"--{wrong[0]}")

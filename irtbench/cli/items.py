@@ -110,19 +110,23 @@ def show(
     files = {"items.csv": by_item, "score_table.csv": by_score if sums else None, "test_information.csv": by_theta,
              "categories.csv": None if categories.empty else categories}  # fmt: skip
     if export is not None:
-        files[f"items_{export}.csv"] = stacked(
-            {name: irtbench.models.parameter_columns(scale.items, export) for name, scale in scales.items()}
-        )
+        columns = {name: irtbench.models.parameter_columns(scale.items, export) for name, scale in scales.items()}
+        files[f"items_{export}.csv"] = stacked(columns)
     card = {} if known.card is None else known.card.stated()
-    next_one = None
-    if run.output is not None and not any(scale.items.categories for scale in known.scales):
-        half = max(1, min(scale.items.n_items for scale in known.scales) // 2)
-        next_one = next_command("form", "assemble", bank, "--length", half, "-o", run.output / "form")
+    words = [*bank_in_words(known, maps, sums, most), *disorder_in_words(categories)]
     return Outcome(
         json={"card": card, "items": by_item, "score_table": by_score}, files=files,
-        words=[*bank_in_words(known, maps, sums, most), *disorder_in_words(categories), next_one],
+        words=[*words, what_follows(known, bank, run.output)],
         figures=lambda: report.wright_figures(maps),
     )  # fmt: skip
+
+
+def what_follows(known: irtbench.ItemBank, bank: Path, output: Path | None) -> str | None:
+    """The command that assembles a form of half of the items."""
+    if output is None or any(scale.items.categories for scale in known.scales):
+        return None
+    half = max(1, min(scale.items.n_items for scale in known.scales) // 2)
+    return next_command("form", "assemble", bank, "--length", half, "-o", output / "form")
 
 
 def with_texts(bank: irtbench.ItemBank, file: Path | None, columns: dict[str, str]) -> irtbench.ItemBank:
@@ -278,16 +282,15 @@ def diagnose(
     )
     whole = found.figures["global_fit.json"] | ({} if drawn is None else drawn.stated)
     single = found.figures | {"global_fit.json": whole, "not_available.json": found.reasons}
-    persons = found.tables["person_fit.csv"]
     shown = {name: found.tables[name] for name in ("item_fit.csv", "local_dependence.csv")} | single
     files: dict[str, Any] = {name: table for name, table in found.tables.items() if name not in found.reasons}
+    lz_star = found.tables["person_fit.csv"].get("lz_star")
     return Outcome(
         json={Path(name).stem: values for name, values in shown.items()},
         files=files | {name: values or None for name, values in single.items()},
         figures=lambda: report.diagnosis_figures(
             data, parameters, found.abilities.theta, precision=found.precision, item_fit=found.tables["item_fit.csv"],
-            pairs=found.tables["local_dependence.csv"],
-            lz_star=persons["lz_star"].to_numpy() if "lz_star" in persons else None,
+            pairs=found.tables["local_dependence.csv"], lz_star=None if lz_star is None else lz_star.to_numpy(),
         ),
         words=diagnosis_in_words(found, whole, drawn, run),
     )  # fmt: skip

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from irtbench.bank.bank import LeftOut
+    from irtbench.data.readers.table_blocks import Content
     from irtbench.data.responses import Responses
 
 
@@ -63,7 +64,7 @@ class Reading(HowToRead):
         """Raw answers of a file or folder."""
         return irtbench.read_answers(path, **vars(self))
 
-    def as_it_is(self, path: Path, content: Literal["auto", "responses", "answers"]) -> irtbench.LongTable:
+    def as_it_is(self, path: Path, content: Content) -> irtbench.LongTable:
         """What a file holds, with all that is wrong with it: repeated trials and scores that are not 1 or 0 stay."""
         graded = content == "responses" or (content == "auto" and self.holds_responses(path))
         as_it_is = replace(self, trials="all", threshold=None) if self.trials == "error" else self
@@ -115,7 +116,7 @@ def read_graded(
     path: Path,
     reading: Reading,
     *,
-    content: Literal["auto", "responses", "answers"] = "auto",
+    content: Content = "auto",
     unknown_items: Literal["error", "ignore"] = "error",
     answers_mapped: Mapping[str, str] | None = None,
 ) -> GradedFile:
@@ -153,12 +154,13 @@ class SystemFile:
     answers_map: Map = field(default_factory=list)
 
     def read(
-        self, bank: irtbench.ItemBank, path: Path, reading: Reading, *, say: bool = True
+        self, bank: irtbench.ItemBank, path: Path, reading: Reading, *, content: Content = "auto", say: bool = True
     ) -> tuple[irtbench.ResponseMatrix, tuple[LeftOut, ...]]:
         """Its responses, and the items that the bank's own study left out, which are named on standard error."""
         found = read_graded(
-            bank, path, reading, unknown_items=self.unknown_items, answers_mapped=mapped(self.answers_map)
-        )
+            bank, path, reading, content=content, unknown_items=self.unknown_items,
+            answers_mapped=mapped(self.answers_map),
+        )  # fmt: skip
         if say:
             say_left_out(found.left_out)
         return found.responses, found.left_out

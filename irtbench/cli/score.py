@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,10 +22,10 @@ from irtbench.cli.in_words import (
     whole_in_words,
 )
 from irtbench.cli.large import choice_of, first_parquet, large_table
-from irtbench.cli.options import AllowAddress, mapped, named
+from irtbench.cli.options import AllowAddress, Content, mapped, named
 from irtbench.cli.output import Shown, Words, next_command, top_and_bottom, write_table
 from irtbench.cli.ranks import ranks_of_run
-from irtbench.cli.reading import Reading, SystemFile, left_out_of, read_graded, say_left_out
+from irtbench.cli.reading import Reading, SystemFile, left_out_of, say_left_out
 from irtbench.cli.result_files import output_folder, unfinished_folder
 from irtbench.cli.settings_options import Fields
 from irtbench.data.harmless_text import unguarded
@@ -39,7 +39,6 @@ from irtbench.scoring.scores import ScoringSettings, grading_of, in_categories, 
 
 if TYPE_CHECKING:
     from irtbench.bank.bank import LeftOut
-    from irtbench.data.readers.table_blocks import Content
     from irtbench.report.blocks import Block
     from irtbench.report.page import Page
 
@@ -88,12 +87,6 @@ class People:
             help="Weight the norm sample to a population: column, value, share of the respondents' columns.",
         ),
     ] = None
-    norm_groups: Annotated[
-        list[str],
-        typer.Option(
-            "--norm-groups", metavar="COLUMN", help="Percentiles within each group of the norm sample too, by column."
-        ),
-    ] = field(default_factory=list)
     norm_group: Annotated[
         str | None,
         typer.Option("--norm-group", metavar="COLUMN=VALUE", help="Part of the norm sample to compare with."),
@@ -105,23 +98,59 @@ class People:
         Raises
         ------
         InputError
-            If a scale has no norm sample to weight, the norm leaves it aside, the shares cannot be had (`rake`), or no
-            norm sample has a column.
+            If a scale has no norm sample to weight, the norm leaves it aside, or the shares cannot be had (`rake`).
         """
         known = bank if self.norms is None else irtbench.with_norms(bank, self.norms)
-        if self.margins is not None:
-            known = weighted_to(known, self.margins, self.norm)
-        columns = list(dict.fromkeys(name for scale in known.scales if scale.norms for name in scale.norms.groups))
-        if missing := [name for name in self.norm_groups if name not in columns]:
-            there = name_first(columns) if columns else "none"
-            raise InputError(f"--norm-groups: no column {name_first(missing)} in the norm sample; there is: {there}")
-        return known
+        return known if self.margins is None else weighted_to(known, self.margins, self.norm)
 
     def wanted(self, settings: ScoringSettings, seed: int) -> ScoringSettings:
         """The settings with the norm, and its group."""
         group = None if self.norm_group is None else next(iter(named("--norm-group", [self.norm_group]).items()))
         norm = self.norm or ("normal" if group is None and self.margins is None else "smoothed")
         return replace(settings, norm=norm, norm_group=group, seed=seed)
+
+
+@dataclass(frozen=True)
+class ScoredFile(SystemFile):
+    """How the file that is scored is read, and graded by the bank."""
+
+    content: Content = "auto"
+    allow_address: AllowAddress = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Added:
+    """What is computed in addition to the scores."""
+
+    norm_groups: Annotated[
+        list[str],
+        typer.Option(
+            "--norm-groups", metavar="COLUMN", help="Percentiles within each group of the norm sample too, by column."
+        ),
+    ] = field(default_factory=list)
+    plausible: Annotated[
+        int, typer.Option("--plausible", metavar="N", help="N draws of ability of each, pv1 and on.", min=0, max=1000)
+    ] = 0
+    explanation: Annotated[
+        Path | None,
+        typer.Option("--explain", metavar="DIR", help="Folder for surprises.csv and difficulty.csv."),
+    ] = None
+
+    def demand_of(self, bank: irtbench.ItemBank) -> None:
+        """Refuse columns that no norm sample has, and to explain items in categories."""
+        columns = list(dict.fromkeys(name for scale in bank.scales if scale.norms for name in scale.norms.groups))
+        if missing := [name for name in self.norm_groups if name not in columns]:
+            there = name_first(columns) if columns else "none"
+            raise InputError(f"--norm-groups: no column {name_first(missing)} in the norm sample; there is: {there}")
+        if in_categories(bank) and self.explanation is not None:
+            raise InputError("--explain: goes with items that are right or wrong")
+
+    def folder(self, run: Run) -> Path | None:
+        """Where the explanation is written until the command ends."""
+        if self.explanation is None:
+            return None
+        files = ("surprises.csv", "difficulty.csv")
+        return run.ending.enter_context(output_folder(self.explanation, files=files))
 
 
 def weighted_to(bank: irtbench.ItemBank, margins: Path, norm: str | None) -> irtbench.ItemBank:
@@ -146,24 +175,14 @@ def score(
     responses: Annotated[
         Path, typer.Argument(metavar="RESPONSES", help="Responses 1 / 0, or answers, which the bank's key grades.")
     ],
-    content: Annotated[
-        Literal["auto", "responses", "answers"], typer.Option("--content", help="What the table holds.")
-    ] = "auto",
-    graded: SystemFile,
+    file: ScoredFile,
     settings: Annotated[ScoringSettings, Fields(without=("norm", "norm_group", "seed"))],
     people: People,
     scaling: Annotated[
         float | None,
         typer.Option("--scaling-constant", metavar="D", help="Of a table of items: D before slopes; 1.7 of NAEP's."),
     ] = None,
-    plausible: Annotated[
-        int, typer.Option("--plausible", metavar="N", help="N draws of ability of each, pv1 and on.", min=0, max=1000)
-    ] = 0,
-    explanation: Annotated[
-        Path | None,
-        typer.Option("--explain", metavar="DIR", help="Folder for surprises.csv and difficulty.csv."),
-    ] = None,
-    allow_address: AllowAddress = [],  # noqa: B006 - typer copies it
+    added: Added,
     reading: Reading,
     run: Run,
 ) -> Outcome:
@@ -173,40 +192,27 @@ def score(
     named.
     """
     known = people.behind(irtbench.load_bank(bank, upper_asymptotes=True, categories=True, scaling=scaling))
-    settings, meant = people.wanted(settings, run.seed), mapped(graded.answers_map)
-    if in_categories(known) and explanation is not None:
-        raise InputError("--explain: goes with items that are right or wrong")
-    several = ranks_of_run.get() is not None
-    needs_all = {
-        "--explain": several and explanation is not None,
-        "--figures": several and run.figures is not None,
-        "--html": several and run.html is not None,
-    }
-    in_memory = next((f"{name} needs all of them in memory" for name, asked in needs_all.items() if asked), "")
-    by_parts, explain_in = goes_by_parts(responses, run.output, reading, in_memory), None
-    if explanation is not None:
-        folder = output_folder(explanation, files=("surprises.csv", "difficulty.csv"))
-        explain_in = run.ending.enter_context(folder)
-    if by_parts:
-        return score_by_parts(
-            known, responses, settings, people, graded, content, allow_address, reading, run, plausible, explain_in
-        )
+    added.demand_of(known)
+    settings = people.wanted(settings, run.seed)
+    if goes_by_parts(responses, run.output, reading, in_memory_for(added, run)):
+        return score_by_parts(known, responses, settings, file, added, reading, run)
+    explain_in = added.folder(run)
     run.progress("reading")
-    given = read_graded(
-        known, responses, reading, content=content, unknown_items=graded.unknown_items, answers_mapped=meant
-    )
-    matrix = given.responses
-    say_left_out(given.left_out)
+    matrix, left_out = file.read(known, responses, reading, content=file.content)
     run.progress(f"scoring {matrix.n_respondents} respondents")
     scores = score_responses(known, matrix, settings, unknown_items="ignore")
-    if plausible:
-        scores = with_plausible_values(scores, known, matrix, settings, plausible)
-    groups = percentiles_by_group(known, matrix, people.norm_groups, settings, unknown_items="ignore")
-    scores = with_groups(scores, groups)
-    explained = None if explain_in is None else irtbench.scoring.explain_all(known, matrix, unknown_items="ignore")
-    if explained is not None and explain_in is not None:
-        write_table(explained.surprises(), explain_in / "surprises.csv")
-        write_table(explained.difficulty, explain_in / "difficulty.csv")
+    if added.plausible:
+        scores = with_plausible_values(scores, known, matrix, settings, added.plausible)
+    groups = percentiles_by_group(known, matrix, added.norm_groups, settings, unknown_items="ignore")
+    scores, explained = with_groups(scores, groups), None
+    rows = [row | {"items_left_out": left_out_of(left_out, str(row["scale"]), known)}
+            for row in scores.to_dict(orient="records")]  # fmt: skip
+    found: Any = rows
+    if explain_in is not None:
+        explained = irtbench.scoring.explain_all(known, matrix, unknown_items="ignore")
+        found = {"scores": rows, "surprises": explained.surprises(), "difficulty": explained.difficulty}
+        for name in ("surprises", "difficulty"):
+            write_table(found[name], explain_in / f"{name}.csv")
 
     def words() -> Words:
         yield from scores_in_words(known, scores, settings)
@@ -215,31 +221,29 @@ def score(
         yield groups_shown(groups, scores)
         if people.margins is not None:
             yield from (weights_in_words(scale, people.margins) for scale in known.scales)
-        if explained is not None and explanation is not None:
-            yield from explanation_in_words(explained, scores, explanation)
-        if run.output is not None and reading == Reading(trials=reading.trials) and not meant:
+        if explained is not None and added.explanation is not None:
+            yield from explanation_in_words(explained, scores, added.explanation)
+        if run.output is not None and reading == Reading(trials=reading.trials) and not file.answers_map:
             yield what_follows(known, matrix.n_respondents, bank, responses, run.output.parent)
 
-    rows = [row | {"items_left_out": left_out_of(given.left_out, str(row["scale"]), known)}
-            for row in scores.to_dict(orient="records")]  # fmt: skip
-    found = rows if explained is None else {
-        "scores": rows, "surprises": explained.surprises(), "difficulty": explained.difficulty,
-    }  # fmt: skip
     return Outcome(json=found, files=scores, words=words(), **drawn(known, settings, lambda: scores))
+
+
+def in_memory_for(added: Added, run: Run) -> str:
+    """Why several processes cannot score part by part; empty if they can, or there is one."""
+    asked = {"--explain": added.explanation, "--figures": run.figures, "--html": run.html}
+    several = ranks_of_run.get() is not None
+    return next((f"{name} needs all of them in memory" for name, path in asked.items() if several and path), "")
 
 
 def score_by_parts(
     bank: irtbench.ItemBank,
     file: Path,
     settings: ScoringSettings,
-    people: People,
-    graded: SystemFile,
-    content: Content,
-    allow_address: Sequence[str],
+    how: ScoredFile,
+    added: Added,
     reading: Reading,
     run: Run,
-    plausible: int,
-    explain_in: Path | None,
 ) -> Outcome:
     """Scores of a table that is not read whole, by one process or several.
 
@@ -254,6 +258,7 @@ def score_by_parts(
     left_out: list[LeftOut] = []
     layout: Any = reading.format if reading.format in ("long", "wide") else "auto"
     follows = ranks is not None and not ranks.is_first
+    explain_in = added.folder(run)
     first = nullcontext(Path(ranks.text_from_first(""))) if ranks and follows else unfinished_folder(run.output)
     with first as unfinished:
         if ranks is not None and not follows:
@@ -262,11 +267,11 @@ def score_by_parts(
             ranks.text_from_first(str(unfinished))
         n = irtbench.scoring.score_file(
             bank, address_of(file) or file, place, settings,
-            layout=layout, content=content,
-            columns=choice_of(reading), unknown_items=graded.unknown_items,
-            grading=grading_of(bank, mapped(graded.answers_map)), left_out=left_out, unfinished=unfinished,
-            progress=run.progress, together=ranks, allow_address=allow_address, norm_groups=people.norm_groups,
-            plausible=plausible, explain_in=explain_in,
+            layout=layout, content=how.content,
+            columns=choice_of(reading), unknown_items=how.unknown_items,
+            grading=grading_of(bank, mapped(how.answers_map)), left_out=left_out, unfinished=unfinished,
+            progress=run.progress, together=ranks, allow_address=how.allow_address, norm_groups=added.norm_groups,
+            plausible=added.plausible, explain_in=explain_in,
         )  # fmt: skip
     if not follows:
         say_left_out(left_out)
