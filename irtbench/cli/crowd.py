@@ -464,7 +464,7 @@ def agree(
     Gwet's AC2, intraclass correlations.
     """
     known = items.read()
-    given = items.kept(reading.answers(answers).frame, known)
+    given = items.kept(reading.answers(answers, levels_of(levels)).frame, known)
     given = given.assign(answer=in_one_vocabulary(given, known, mapped(answers_map)))
     run.progress("agreement")
     overall = irtbench.agreement(given, items=known, level=level)

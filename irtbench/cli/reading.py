@@ -60,9 +60,9 @@ class Reading(HowToRead):
         """Graded responses of a file or folder."""
         return irtbench.read_responses(path, **vars(self))
 
-    def answers(self, path: Path) -> irtbench.LongTable:
-        """Raw answers of a file or folder."""
-        return irtbench.read_answers(path, **vars(self))
+    def answers(self, path: Path, levels: Sequence[str] = ()) -> irtbench.LongTable:
+        """Raw answers of a file or folder; with levels grades, which may be called scores."""
+        return irtbench.read_answers(path, levels=levels, **vars(self))
 
     def as_it_is(self, path: Path, content: Content) -> irtbench.LongTable:
         """What a file holds, with all that is wrong with it: repeated trials and scores that are not 1 or 0 stay."""

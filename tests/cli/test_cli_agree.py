@@ -80,6 +80,21 @@ def test_with_levels_grades_that_are_near_count_as_near(tmp_path: Path) -> None:
     assert "krippendorff_ordinal" in said
 
 
+def test_grades_agree_as_scores_and_in_a_wide_table_with_gaps(tmp_path: Path) -> None:
+    """The table that is fitted: a column of scores, or columns of 1.0, 2.0 as pandas writes them beside gaps."""
+    grades = pd.DataFrame(np.random.default_rng(2).integers(1, 6, (12, 20)).astype(float))
+    grades = grades.rename(columns="q{}".format).rename(index="r{}".format).rename_axis("respondent_id")
+    grades.iloc[0, 0] = np.nan
+    grades.to_csv(tmp_path / "wide.csv")
+    long = grades.reset_index().melt("respondent_id", var_name="item_id", value_name="score").dropna()
+    long.astype({"score": int}).to_csv(tmp_path / "long.csv", index=False)
+    found = [run(f"crowd agree {tmp_path}/{name}.csv --levels 1,2,3,4,5 --json").json for name in ("wide", "long")]
+    assert found[0]["ordered"] == pytest.approx(found[1]["ordered"])
+    assert found[0]["overall"]["n_answers"] == 239
+    refused(f"crowd agree {tmp_path}/wide.csv --levels 1,2,3,4", saying="expected one of 1, 2, 3, 4 but got '5.0'")
+    run(f"fit {tmp_path}/wide.csv --model pcm --levels 1,2,3,4,5 -o {tmp_path}/fit")
+
+
 def test_latent_classes_say_how_hard_items_are_and_whom_to_believe(crowd: Path) -> None:
     out = crowd / "out"
     run(f"crowd agree {crowd}/answers.csv --gold latent-class -o {out}")

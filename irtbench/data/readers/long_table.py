@@ -178,9 +178,10 @@ class LongTable(Shown):
 def long_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> LongTable:
     """Take what is wanted from a table of texts."""
     want, columns = wanted.want, dict(wanted.columns)
-    known = long_columns(list(frame.columns), columns) if wanted.levels and want == "response" else {}
-    if "answer" in known and "response" not in known:  # whose labels are the scores
-        columns = {name: column for name, column in columns.items() if name != "answer"} | {want: known["answer"]}
+    known = long_columns(list(frame.columns), columns) if wanted.levels else {}
+    other = "answer" if want == "response" else "response"
+    if other in known and want not in known:  # of grades, which are both
+        columns = {name: column for name, column in columns.items() if name != other} | {want: known[other]}
     chosen = _choose_columns(frame, path, want, columns)
     found = pd.DataFrame({ours: frame[theirs] for ours, theirs in chosen.items()})
     demand_filled(frame, path, chosen["respondent_id"], chosen["item_id"])

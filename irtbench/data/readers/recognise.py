@@ -28,7 +28,7 @@ from irtbench.data.readers.long_table import (
 from irtbench.data.readers.observations import RECORDS, Reader, Wanted, collect, names_of, record_table
 from irtbench.data.readers.respondents import join_respondents, with_respondents
 from irtbench.data.readers.sources import OF_MODELS, OR_A_TABLE, READERS, Sources, find_sources
-from irtbench.data.readers.table import coded_cells, demand_columns, read_table
+from irtbench.data.readers.table import coded_cells, demand_columns, read_table, to_scores
 from irtbench.data.readers.trials import PAIR, join_items, reduce_trials, with_trials
 from irtbench.data.readers.wide_table import (
     choose_respondent_column,
@@ -208,8 +208,10 @@ def read_score_table(path: Paths, *, levels: Sequence[str] = (), **how: Unpack[R
     return table
 
 
-def read_answers(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
+def read_answers(path: Paths, *, levels: Sequence[str] = (), **how: Unpack[ReadingOptions]) -> LongTable:
     r"""Read raw answers; as ``read_responses``, of whose parameters ``threshold`` and ``errored`` say nothing here.
+
+    With ``levels`` answers are these grades, and may be in a column of scores.
 
     Examples
     --------
@@ -221,7 +223,16 @@ def read_answers(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
     0           ann      i1    yes
     1           bob      i1     no
     """
-    return _Files(path, Wanted.of(how, want="answer")).long_table()
+    table = _Files(path, Wanted.of(how, want="answer", levels=tuple(levels))).long_table()
+    if not levels:
+        return table
+    pairs = table.frame[[*PAIR]]
+    places = to_scores(
+        table.frame["answer"],
+        place=lambda row: "file {}, respondent {}, item {}".format(table.path, *pairs.iloc[row]),
+        levels=levels,
+    )
+    return replace(table, frame=table.frame.assign(answer=labelled(pd.DataFrame({"answer": places}), levels)["answer"]))
 
 
 def holds_responses(path: Paths, **how: Unpack[ReadingOptions]) -> bool:

@@ -154,8 +154,7 @@ def graded(scores: NDArray[np.float64], threshold: float | None, message: Callab
 def to_scores(texts: pd.Series[str], *, place: Callable[[int], str], levels: Sequence[str] = ()) -> NDArray[np.float64]:
     """Convert texts to numbers, NaN where missing; see ``to_responses``. Of levels to their places, 0, 1, ..."""
     if levels:
-        known = pd.Index([level.strip().lower() for level in levels])
-        places = known.get_indexer(pd.Index(texts.astype(str).str.strip().str.lower()))
+        places = as_levels(pd.Index(levels)).get_indexer(as_levels(pd.Index(texts.astype(str))))
         refuse_first(
             (places < 0) & ~texts.isin(MISSING).to_numpy(),
             lambda row: f"{place(row)}: expected one of {', '.join(levels)} but got '{texts.iloc[row]}'",
@@ -164,6 +163,11 @@ def to_scores(texts: pd.Series[str], *, place: Callable[[int], str], levels: Seq
     scores = to_numbers(texts, place=place, words=WORDS)
     scores[scores == -1] = np.nan
     return scores
+
+
+def as_levels(texts: pd.Index) -> pd.Index:
+    """Labels as they are compared: in small letters, and whole numbers without the .0 of columns that have gaps."""
+    return texts.str.strip().str.lower().str.replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
 
 
 def to_responses(
