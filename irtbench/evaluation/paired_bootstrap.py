@@ -100,7 +100,7 @@ def paired_bootstrap(
     to more than 0, P(sum d* <= 0), for ``less`` P(sum d* >= 0), and for ``two-sided`` twice the smaller of these, at
     most 1. (Jansen, 2019, Non-parametric Bootstrap Resampling Primer for NLP; Koehn, 2004)
 
-    For differences that are whole numbers, as of right and wrong, the chance is worked out by convolution. Otherwise
+    For differences in few steps, as of right and wrong or of grades, the chance is worked out by convolution. Otherwise
     it is estimated by (k + 1) / (B + 1), with k of B resamples such, which is never 0. The order of items never
     matters, to the resamples neither.
 
@@ -132,7 +132,7 @@ def paired_bootstrap(
     ------
     InputError
         If the shapes differ, a score is infinite, no item has both scores, or ``exact`` is asked for scores that are
-        no whole numbers or groups of different sizes.
+        in no such steps, or groups of different sizes.
 
     Warns
     -----
@@ -150,7 +150,9 @@ def paired_bootstrap(
     pairs = pair_scores(first, second, groups)
     exact = _can_be_exact(pairs) if exact is None else exact
     if exact and not _can_be_exact(pairs):
-        raise InputError("comparison: exact needs differences that are small whole numbers, and groups of one size")
+        raise InputError(
+            "comparison: exact needs differences in few steps, as of whole numbers, and groups of one size"
+        )
     constant = np.ptp(pairs.sums / pairs.sizes) == 0
     if constant:
         warnings.warn("the bootstrap is undefined: the difference is the same everywhere", RuntimeWarning, stacklevel=2)
@@ -194,17 +196,17 @@ class _Means:
 
 def _can_be_exact(pairs: PairedDifferences) -> bool:
     one_size = bool((pairs.sizes == pairs.sizes[0]).all())
-    return one_size and pairs.are_whole and bool(np.ptp(pairs.sums) * pairs.sums.size <= MOST_SUMS)
+    return one_size and pairs.unit > 0 and bool(np.ptp(pairs.sums) * pairs.sums.size <= MOST_SUMS * pairs.unit)
 
 
 def _exact_means(pairs: PairedDifferences) -> tuple[_Means, float, float]:
     """The bootstrap distribution by convolution, P(mean <= 0) and P(mean >= 0)."""
-    values, counts = np.unique(pairs.sums.astype(np.int64), return_counts=True)
+    values, counts = np.unique(pairs.counted, return_counts=True)
     n = pairs.sums.size
     share = counts / n
     sums = drawn_sum(values, share, n)
     below, above = chance_at_most_zero(values, share, n), chance_at_most_zero(-values, share, n)
-    return _Means(sums.values / pairs.differences.size, sums.probability), below, above
+    return _Means(pairs.unit * sums.values / pairs.differences.size, sums.probability), below, above
 
 
 def _resampled_means(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,8 @@ from scipy.special import bdtr, gammaln
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Figures
 
+MOST_STEPS = 60  # between two whole scores: shares of up to 6 points on some items and 4 or 5 on others
+ROUNDING = 1e-12  # relative
 NEGLIGIBLE = 1e-100  # a value this rare is never drawn; its weight would not fit a floating point number
 
 
@@ -129,10 +132,19 @@ class PairedDifferences:
         """Mean difference over items."""
         return float(self.sums.sum() / self.sizes.sum())
 
+    @cached_property
+    def unit(self) -> float:
+        """1, 1/2, 1/3, ... of which the sums of all groups are whole multiples (1/4 for five grades); 0 if none is."""
+        for steps in range(1, MOST_STEPS + 1):
+            counted = self.sums * steps
+            if (np.abs(counted - np.round(counted)) <= ROUNDING * np.maximum(1.0, np.abs(counted))).all():
+                return 1 / steps
+        return 0.0
+
     @property
-    def are_whole(self) -> bool:
-        """Whether the sums of all groups are whole numbers."""
-        return bool((self.sums == np.round(self.sums)).all())
+    def counted(self) -> NDArray[np.int64]:
+        """The sums of all groups in that unit."""
+        return np.round(self.sums / self.unit).astype(np.int64)
 
 
 def pair_scores(first: ArrayLike, second: ArrayLike, groups: Sequence[Hashable] | None = None) -> PairedDifferences:
@@ -205,8 +217,9 @@ def permutation_test(
     """Chance of so large a difference if the two systems' scores could change places on each item (Fisher, 1935).
 
     p = P(sum_i s_i d_i >= sum_i d_i) with signs s_i = +1 or -1 at random (<= for ``less``; absolute values for
-    ``two-sided``). For whole numbers it is worked out by convolution, otherwise estimated by (k + 1) / (B + 1), the
-    order as it was counted in (Phipson & Smyth, 2010). With groups, a group's items change places together.
+    ``two-sided``). For whole numbers, and shares of a few points, it is worked out by convolution, otherwise estimated
+    by (k + 1) / (B + 1), the order as it was counted in (Phipson & Smyth, 2010). With groups, a group's items change
+    places together.
     Unlike the bootstrap it keeps its level in small samples, and is defined when all differences are the same.
 
     Parameters and errors as for ``paired_bootstrap``, but for the exact form groups may have any size.
@@ -217,15 +230,15 @@ def permutation_test(
     0.125
     """
     pairs = pair_scores(first, second, groups)
-    possible = pairs.are_whole and np.abs(pairs.sums).sum() <= MOST_FLIPPED_SUMS
+    possible = pairs.unit > 0 and np.abs(pairs.sums).sum() <= MOST_FLIPPED_SUMS * pairs.unit
     exact = possible if exact is None else exact
     if exact and not possible:
-        raise InputError("comparison: the exact permutation test needs differences that are small whole numbers")
+        raise InputError("comparison: the exact permutation test needs differences in few steps, as of whole numbers")
     total = pairs.sums.sum()
     tolerance = 1e-9 * np.abs(pairs.sums).sum()
     if exact:
-        flipped = flipped_sum(pairs.sums.astype(np.int64))
-        values, probability = flipped.values.astype(np.float64), flipped.probability
+        flipped = flipped_sum(pairs.counted)
+        values, probability = flipped.values * pairs.unit, flipped.probability
     else:
         rng = np.random.default_rng(0) if rng is None else rng
         magnitudes = np.sort(np.abs(pairs.sums[pairs.sums != 0]))

@@ -102,6 +102,21 @@ def test_whole_numbers_of_any_size_by_enumeration():
     assert whole.probability[np.isin(whole.values, values)] == pytest.approx(counts / 3125, abs=1e-14)
 
 
+def test_shares_of_points_are_tested_exactly_as_the_points_are():
+    """Five grades and four in one table: every share is a whole number of twelfths."""
+    rng = np.random.default_rng(5)
+    steps = np.where(np.arange(30) < 15, 4, 3)
+    points = np.array([rng.binomial(steps, p) for p in (0.9, 0.5)])
+    found = compare_systems(points / steps, ["a", "b"]).table().iloc[0]
+    twelfths = compare_systems(points * (12 // steps), ["a", "b"]).table().iloc[0]
+    assert found["method"] == "exact"
+    assert found["p"] < 1e-4  # less than 10,000 resamples can show
+    for name in ("p", "permutation_p", "p_greater"):
+        assert found[name] == pytest.approx(twelfths[name], rel=1e-9)
+    for name in ("difference", "lower", "upper"):
+        assert found[name] == pytest.approx(twelfths[name] / 12)
+
+
 def test_the_three_alternatives():
     first, second = of_counts(50, 9, 4)
     greater, less = (paired_bootstrap(first, second, alternative=side).p for side in ("greater", "less"))
@@ -230,10 +245,10 @@ def test_without_any_spread_the_bootstrap_is_undefined(d, p):
         ([1, np.inf], [1, 0], {}, "infinite"),
         ([np.nan, 1], [1, np.nan], {}, "no item has a score of both"),
         ([], [], {}, "no item"),
-        ([0.5, 0], [0, 1], {"exact": True}, "whole numbers"),
+        ([0.123456, 0], [0, 1], {"exact": True}, "whole numbers"),
         ([1, 0], [0, 1], {"groups": ["a"]}, "1 groups for 2 items"),
         ([1, 0], [0, 1], {"level": 95}, "level must be between 0 and 1 but got 95"),
-        ([0.5, 0], [0, 1], {"n_resamples": 0}, "at least 1"),
+        ([0.123456, 0], [0, 1], {"n_resamples": 0}, "at least 1"),
     ],
 )
 def test_bad_scores_are_refused(first, second, options, saying):
@@ -349,7 +364,7 @@ def test_each_against_one_with_benjamini_hochberg(three_systems):
 
 
 def test_scores_on_a_finer_scale_have_no_mcnemar(three_systems):
-    table = compare_systems(three_systems * 0.5, ["a", "b", "c"], n_resamples=500).table()
+    table = compare_systems(three_systems * 0.123456, ["a", "b", "c"], n_resamples=500).table()
     assert table["mcnemar_p"].isna().all()
     assert set(table["method"]) == {"resampled"}
     assert compare_systems(three_systems, ["a", "b", "c"]).table()["mcnemar_p"].notna().all()
