@@ -265,8 +265,7 @@ def _items_each(
             return f"a percentile's interval {width:.3f} wide"
         return ""
 
-    reached = short_of(items.n_items)
-    if reached:
+    if reached := short_of(items.n_items):
         raise InputError(f"plan: all {items.n_items} items give {reached} only; expected a wider wish or more items")
     low, high = 1, items.n_items
     while high - low > 1:

@@ -324,8 +324,7 @@ def _check(responses: ResponseMatrix, focal: NDArray[np.bool_], alpha: float) ->
     """Refuse what the tests cannot use."""
     focal = _check_groups(focal, responses.observed, responses.item_ids, alpha)
     p = responses.proportion_correct()
-    constant = [responses.item_ids[j] for j in np.flatnonzero((p == 0) | (p == 1))]
-    if constant:
+    if constant := [responses.item_ids[j] for j in np.flatnonzero((p == 0) | (p == 1))]:
         raise InputError(f"item bias: all responses are the same for item {name_first(constant)}; leave such items out")
     return focal
 

@@ -96,8 +96,7 @@ def matched_values(
                 f"needs at least {FEWEST_IN_GROUP}, the likelihood ratio works with missing responses"
             )
     same = (matched.values == matched.values[:1]).all(axis=0)
-    constant = [item for item, alike in zip(item_ids, same, strict=True) if alike]
-    if constant:
+    if constant := [item for item, alike in zip(item_ids, same, strict=True) if alike]:
         raise InputError(f"item bias: all responses are the same for item {name_first(constant)}; leave such items out")
     return matched
 

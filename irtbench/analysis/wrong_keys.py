@@ -170,8 +170,7 @@ def wrong_keys(
     1   item7   a        c          0.0
     """
     answers, responses, items = as_answers(answers), as_responses(responses), as_parameters(items)
-    without = [item for item in responses.item_ids if item not in keys]
-    if without:
+    if without := [item for item in responses.item_ids if item not in keys]:
         raise InputError(f"keys: item {without[0]} has no key; expected one for every item")
     rng = seeded(seed)
     fitted = [item for item in responses.item_ids if item in set(items.item_ids)]

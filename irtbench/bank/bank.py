@@ -70,8 +70,7 @@ class ItemBank(Drawn):
         if not self.scales:
             raise InputError("bank: expected at least one scale")
         names = [scale.name for scale in self.scales]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise InputError(f"bank: scale names must be unique but {name_first(repeated)} is repeated")
 
     @property

@@ -64,8 +64,7 @@ class ChosenSystems(Comparison):
     def of(self, given: ResponseMatrix) -> ResponseMatrix:
         """Their responses; all, if none is named."""
         wanted = [*self.system, self.against] if self.system and self.against is not None else self.system
-        unknown = [name for name in wanted if name not in given.respondent_ids]
-        if unknown:
+        if unknown := [name for name in wanted if name not in given.respondent_ids]:
             raise InputError(
                 f"--system {name_first(unknown)}: no response of this system in the table; expected some of "
                 f"{name_first(given.respondent_ids)}"

@@ -289,8 +289,7 @@ def to_vocabulary(answers: pd.Series[str], settings: GradingSettings, keys: Coll
             f"{name_first([str(text) for text in counts.index])}"
         )
     vocabulary = set(renamed.values()) | {normalise_text(key, settings.normalise) for key in keys}
-    strange = [str(text) for text in counts.index if text not in renamed and text not in vocabulary]
-    if strange:
+    if strange := [str(text) for text in counts.index if text not in renamed and text not in vocabulary]:
         raise InputError(
             f"answers: {int(counts[strange].sum())} of {int(counts.sum())} are {name_first(strange)}; expected some of "
             f"{name_first(sorted(vocabulary - {''}))}: map them too, to nothing where they are no answer ({MAP_ADVICE})"
@@ -330,8 +329,7 @@ def normalised_keys(items: ItemTable, settings: GradingSettings) -> dict[str, st
         for item, key in zip(items.item_ids, items.key, strict=True)
         if key is not None
     }
-    blank = [item for item, key in keys.items() if not key]
-    if blank:
+    if blank := [item for item, key in keys.items() if not key]:
         raise InputError(f"grading: the key of item {name_first(blank)} is empty after {', '.join(settings.normalise)}")
     return keys
 
@@ -388,8 +386,7 @@ def grade(
     answers, items = as_answers(answers), as_items(items)
     settings = with_keywords(settings or GradingSettings(), keywords)
     answered = items.select(list(pd.unique(answers["item_id"])))
-    unkeyed = [item for item, key in zip(answered.item_ids, answered.key, strict=True) if key is None]
-    if unkeyed:
+    if unkeyed := [item for item, key in zip(answered.item_ids, answered.key, strict=True) if key is None]:
         raise InputError(f"grading: no key for item {name_first(unkeyed)}; expected one for every item answered")
     keys = normalised_keys(items, settings)
     demand_mapped_to_keys(settings, keys)

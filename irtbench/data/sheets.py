@@ -211,8 +211,7 @@ def crowd_sheets(
     1,i2,A cat sleeps.,i3,It rains.
     2,i3,It rains.,i1,A dog runs.
     """
-    without = [item for item in pd.unique(booklets["item_id"]) if not texts.get(item, "").strip()]
-    if without:
+    if without := [item for item in pd.unique(booklets["item_id"]) if not texts.get(item, "").strip()]:
         raise InputError(f"sheets: item {name_first(without)} has no text; expected what people are to read")
     if len(options) < 2 or len(set(options)) < len(options) or not all(option.strip() for option in options):
         raise InputError(f"sheets: expected at least two different answers to choose from but got {list(options)}")

@@ -80,8 +80,7 @@ def distractor_table(
     6      i3      g   False  4        1.0         0.0                -0.66
     """
     answers, responses = as_answers(answers), as_responses(responses)
-    without = [item for item in responses.item_ids if item not in keys]
-    if without:
+    if without := [item for item in responses.item_ids if item not in keys]:
         raise InputError(f"distractors: item {without[0]} has no key; expected one for every item")
     answers = answers[answers["answer"].fillna("") != ""]
     check_respondents_agree(answers, responses)

@@ -275,8 +275,7 @@ def _m2(
     n_respondents = int((responses.n_by_respondent > 0).sum())
     if n_respondents < (fewest := max(FEWEST_RESPONDENTS, moments.n_items)):
         raise ArithmeticError(f"{n_respondents} respondents to {moments.n_items} items; expected at least {fewest}")
-    certain = int((moments.deviation == 0).sum())
-    if certain:
+    if certain := int((moments.deviation == 0).sum()):
         raise ArithmeticError(f"the model leaves no doubt how {certain} of the items are answered")
     if residuals is not None:
         m2, rank = _of_scores(residuals, moments, margins, n_parameters)

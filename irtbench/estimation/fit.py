@@ -384,12 +384,10 @@ def check_estimable(
             f"fit: {responses.n_items} items and {responses.n_respondents} respondents: with more items than "
             f"respondents prior {which} sets the scale of ability in their place; expected prior hierarchical"
         )
-    idle = [responses.name_of(int(i)) for i in responses.unanswered]
-    if idle:
+    if idle := [responses.name_of(int(i)) for i in responses.unanswered]:
         raise InputError(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
     p = responses.proportion_correct()
-    unanswered = [responses.item_ids[j] for j in np.flatnonzero(np.isnan(p))]
-    if unanswered:
+    if unanswered := [responses.item_ids[j] for j in np.flatnonzero(np.isnan(p))]:
         raise InputError(f"fit: no response to item {name_first(unanswered)}; expected at least one each")
     if anchors:
         demand_right_and_wrong(responses, "fit: all responses")

@@ -298,8 +298,7 @@ def check_free(
     responses: ResponseMatrix, members: Sequence[NDArray[np.bool_]], names: Sequence[str], free_items: Collection[str]
 ) -> NDArray[np.bool_]:
     """Which items are free, shape (n_items,)."""
-    unknown = [item for item in free_items if item not in responses.item_ids]
-    if unknown:
+    if unknown := [item for item in free_items if item not in responses.item_ids]:
         raise InputError(f"groups: no item {name_first(unknown)} among the responses; expected free items to be there")
     free = np.isin(responses.item_ids, list(free_items))
     if free.all():
@@ -312,8 +311,7 @@ def check_free(
                 f"groups: group {name} has no response to a common item; expected some, for a common scale"
             )
         varied = (own.n_correct_by_item > 0) & (own.n_correct_by_item < own.n_by_item)
-        alike = [responses.item_ids[j] for j in np.flatnonzero(free & ~varied)]
-        if alike:
+        if alike := [responses.item_ids[j] for j in np.flatnonzero(free & ~varied)]:
             raise InputError(
                 f"groups: responses of group {name} to item {name_first(alike)} are all the same or none; "
                 "expected both right and wrong ones where an item is free"

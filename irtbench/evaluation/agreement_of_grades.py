@@ -134,14 +134,9 @@ def ordered_agreement(
     table = np.full((len(item_ids), len(respondents)), np.nan)
     table[item, respondent] = number[grade]
     return OrderedAgreement(
-        n_items=len(item_ids),
-        n_respondents=len(respondents),
-        n_answers=len(rows),
-        **_beyond_chance(counts, number, level),
-        **one_way(table, level),
-        **two_way(table),
-        level=level,
-    )
+        n_items=len(item_ids), n_respondents=len(respondents), n_answers=len(rows), level=level,
+        **_beyond_chance(counts, number, level), **one_way(table, level), **two_way(table),
+    )  # fmt: skip
 
 
 def _levels_of(answers: pd.Series[str], known: list[str]) -> list[str]:

@@ -328,8 +328,7 @@ def _rows_by_type(tags: ItemTags) -> dict[str, NDArray[np.bool_]]:
     """Which items belong to each row of a breakdown: all, each type, and those without a type if there are any."""
     if not tags.names:
         raise InputError("breakdown: no item has a type; expected at least one")
-    taken = sorted({ALL, UNTYPED} & set(tags.names))
-    if taken:
+    if taken := sorted({ALL, UNTYPED} & set(tags.names)):
         raise InputError(f"breakdown: a type cannot be called {taken[0]}")
     untyped = np.array([not given for given in tags.tags], dtype=np.bool_)
     rows = {ALL: np.ones(untyped.size, dtype=np.bool_)} | {name: tags.has(name) for name in tags.names}

@@ -161,14 +161,12 @@ def switch_protocol(
     responses = as_responses(responses)
     position = {item: k for k, item in enumerate(responses.item_ids)}
     switched_of = _invert(twins)
-    both_ways = set(twins) & set(switched_of)
-    if both_ways:
+    if both_ways := set(twins) & set(switched_of):
         raise InputError(f"consistency: {name_first(sorted(both_ways))} is both an original and a switched item")
     originals = [item for item in responses.item_ids if item not in twins]
     if not originals:
         raise InputError("consistency: expected responses to original items but all are switched ones")
-    lonely = [item for item in responses.item_ids if item in twins and twins[item] not in position]
-    if lonely:
+    if lonely := [item for item in responses.item_ids if item in twins and twins[item] not in position]:
         raise InputError(f"consistency: no response to the original of {name_first(lonely)}; expected both of a pair")
     x = responses.values
     measures = [Measure(ACCURACY, tuple(originals), x[:, [position[item] for item in originals]])]

@@ -164,8 +164,7 @@ class EventCounts(Drawn):
         InputError
             If an entity is not among those counted.
         """
-        unknown = [name for name in (first, second) if name not in self.entities]
-        if unknown:
+        if unknown := [name for name in (first, second) if name not in self.entities]:
             raise InputError(
                 f"events: unknown entity {name_first(unknown)}; expected some of {name_first(self.entities)}"
             )

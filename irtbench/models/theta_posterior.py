@@ -274,8 +274,7 @@ def known_items(responses: ResponseMatrix, items: ItemParameters) -> ItemParamet
     InputError
         If the responses have an item that ``items`` has not.
     """
-    unknown = sorted(set(responses.item_ids) - set(items.item_ids))
-    if unknown:
+    if unknown := sorted(set(responses.item_ids) - set(items.item_ids)):
         raise InputError(f"responses: no parameters known for item {name_first(unknown)}")
     return items.select(responses.item_ids)
 

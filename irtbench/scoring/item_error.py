@@ -315,8 +315,7 @@ def demand_covariance(items: ItemParameters, responses: ResponseMatrix) -> None:
     own = items.covariance if items.categories is None else items.categories.covariance
     covariance = np.full((items.n_items, 3, 3), np.nan) if own is None else own
     unknown = responses.observed.any(axis=0) & np.isnan(covariance).any(axis=(1, 2))
-    lacking = [items.item_ids[k] for k in np.flatnonzero(unknown)]
-    if lacking:
+    if lacking := [items.item_ids[k] for k in np.flatnonzero(unknown)]:
         raise InputError(
             f"item error: no covariance is known for item {name_first(lacking)}; fit standard errors, or take "
             "the items as known (--item-error none)"

@@ -131,8 +131,7 @@ def leave_items_out(
     1  machine        -0.31         r2
     """
     responses, items = responses_and_items(responses, items)
-    unknown = sorted(set(left_out) - set(responses.item_ids))
-    if unknown:
+    if unknown := sorted(set(left_out) - set(responses.item_ids)):
         raise InputError(f"items left out: {name_first(unknown)} is not among the responses")
     kept = [item for item in responses.item_ids if item not in set(left_out)]
     if not kept or len(kept) == responses.n_items:
@@ -144,10 +143,6 @@ def leave_items_out(
     whole = estimate_ability(responses, known, method=method)
     without = estimate_ability(responses.select_items(kept), known, method=method)
     return EffectOfLeavingOut(
-        left_out=tuple(item for item in responses.item_ids if item in set(left_out)),
-        groups=names,
-        all_items=whole,
-        without=without,
-        percentile=percentiles(whole).percentile,
-        percentile_without=percentiles(without).percentile,
-    )
+        left_out=tuple(item for item in responses.item_ids if item in set(left_out)), groups=names, all_items=whole,
+        without=without, percentile=percentiles(whole).percentile, percentile_without=percentiles(without).percentile,
+    )  # fmt: skip

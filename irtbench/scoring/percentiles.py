@@ -116,15 +116,20 @@ def percentiles(
     if norm != "normal" and norms is None:
         unknown = np.full(abilities.theta.shape, np.nan)
         return Percentiles(unknown, unknown, unknown, norm)
-    below = share_below(norm, norms, population)
-    share, lower, upper = (below(theta) for theta in (abilities.theta, abilities.lower, abilities.upper))
-    if norms is not None:  # Wilson's interval, combined with theta's by squares, each end for itself
-        n, z = norms.effective_n, float(ndtri((1 + abilities.level) / 2))
-        middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-        half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-        lower = (share - np.hypot(share - lower, share - (middle - half))).clip(0, 1)
-        upper = (share + np.hypot(upper - share, middle + half - share)).clip(0, 1)
+    share, lower, upper = map(share_below(norm, norms, population), (abilities.theta, abilities.lower, abilities.upper))
+    if norms is not None:  # combined by squares, each end for itself
+        least, most = _wilson(share, norms.effective_n, abilities.level)
+        lower = (share - np.hypot(share - lower, share - least)).clip(0, 1)
+        upper = (share + np.hypot(upper - share, most - share)).clip(0, 1)
     return Percentiles(100 * share, 100 * lower, 100 * upper, norm)
+
+
+def _wilson(share: NDArray[np.float64], n: float, level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Wilson's interval of a share among n people."""
+    z = float(ndtri((1 + level) / 2))
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return middle - half, middle + half
 
 
 def share_below(norm: Norm, norms: Norms | None, population: Quadrature | None) -> Callable[[Array], Array]:

@@ -159,8 +159,7 @@ def read_features(path: str | Path, *, columns: tuple[str, ...] = (), exclude: t
     texts = [name for name in wanted if 2 * frame[name].nunique() > len(frame)]
     if texts and len(frame) > 2:
         numbers = {name: ItemFeatures.numbers_of(frame[name]) for name in texts}
-        long = [name for name, found in numbers.items() if found is None]
-        if long:
+        if long := [name for name, found in numbers.items() if found is None]:
             raise InputError(
                 f"file {path}: column {name_first(long)} has a text of its own for nearly every item; "
                 "expected numbers or a few kinds (leave it out with --exclude-features)"

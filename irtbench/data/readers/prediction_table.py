@@ -78,8 +78,7 @@ class Predictions(Shown):
         InputError
             If one system has items that the other has not, or the outcome of an item differs.
         """
-        only = sorted(set(self.item_ids) ^ set(other.item_ids))
-        if only:
+        if only := sorted(set(self.item_ids) ^ set(other.item_ids)):
             raise InputError(f"predictions: item {name_first(only)} is there for one of two systems that are compared")
         rows = pd.Index(self.item_ids).get_indexer(pd.Index(other.item_ids))
         differs = (self.outcomes[rows] != other.outcomes).any(axis=1)

@@ -158,8 +158,7 @@ def read_respondents(
     >>> irtbench.read_respondents("people.csv", ["country"]).to_dict()
     {'country': {'ann': 'de', 'bob': 'fr'}}
     """
-    unknown = [name for name in columns or {} if name != "respondent_id"]
-    if unknown:
+    if unknown := [name for name in columns or {} if name != "respondent_id"]:
         raise InputError(f"columns: unknown name {name_first(unknown)}; expected respondent_id")
     table = read_table(path)
     own = (columns or {}).get("respondent_id", "respondent_id")

@@ -65,8 +65,7 @@ def demand_columns(frame: pd.DataFrame, names: Sequence[str], path: str | Path) 
 
 def demand_known(columns: Iterable[str], known: Iterable[str]) -> None:
     """Refuse columns named by the user under names that are none of ours."""
-    unknown = [name for name in columns if name not in known]
-    if unknown:
+    if unknown := [name for name in columns if name not in known]:
         raise InputError(f"columns: unknown name {name_first(unknown)}; expected some of {', '.join(known)}")
 
 

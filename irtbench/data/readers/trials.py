@@ -130,8 +130,7 @@ def join_items(frame: pd.DataFrame, join: Join, place: str) -> pd.DataFrame:
         )
     clashes = [f"items of one name and different content: {name_first(several)}"] if several else []
     if join == "hash":
-        missing = frame.loc[frame["item_hash"].isna(), "item_id"].unique().tolist()
-        if missing:
+        if missing := frame.loc[frame["item_hash"].isna(), "item_id"].unique().tolist():
             raise InputError(f"{place}: items cannot be joined by hash: none for {name_first(missing)}")
         twice = known[known["item_hash"].duplicated(keep=False)].groupby("item_hash", sort=False)["item_id"]
         names = [" = ".join(group) for _, group in twice]

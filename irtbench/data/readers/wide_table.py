@@ -227,8 +227,7 @@ def looks_transposed(first_column: str, row_names: Sequence[str], n_columns: int
 
 def choose_respondent_column(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str]) -> str:
     """The column of respondents' names (see ``likely_respondent_column``), once ``columns`` is checked."""
-    unknown = [name for name in columns if name != "respondent_id"]
-    if unknown:
+    if unknown := [name for name in columns if name != "respondent_id"]:
         raise InputError(
             f"columns: {name_first(unknown)} cannot be named for a wide table (file {path}); "
             "expected respondent_id only"

@@ -275,10 +275,7 @@ def score_covariances(
                     each *= observed[:, None]
                 for of_level, number in zip(later, given.unbind(1), strict=True):
                     each.addcmul_(of_level.view_as(each), number[:, None])
-                if own:
-                    squares += each.permute(2, 1, 0) @ each.permute(2, 0, 1)
-                else:
-                    add_squares(squares, each.flatten(1), n_items)
+                add_squares(squares, each, own=own)
             found += squares
         if own:
             found += torch.einsum("qaj,qp,pbj->jab", added[0], at_nodes, added[0])
@@ -293,10 +290,14 @@ def score_covariances(
     return found.view(width, n_items, width, n_items).permute(1, 0, 3, 2)
 
 
-def add_squares(found: Tensor, values: Tensor, at_once: int) -> None:
-    """Add values' values, but for blocks above the diagonal, of so many rows."""
-    for first in range(0, len(found), at_once):
-        last = first + at_once
+def add_squares(found: Tensor, each: Tensor, *, own: bool) -> None:
+    """Add each' each of respondents' (width, n_items), of items' own parameters alone or without blocks above."""
+    if own:
+        found += each.permute(2, 1, 0) @ each.permute(2, 0, 1)
+        return
+    values, n_items = each.flatten(1), each.shape[2]
+    for first in range(0, len(found), n_items):
+        last = first + n_items
         found[first:last, :last].addmm_(values[:, first:last].T, values[:, :last])
 
 
