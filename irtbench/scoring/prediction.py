@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -27,13 +27,14 @@ Scales = ItemBank | Scale | Sequence[Scale]
 N_FEATURES = 8  # of the items, from the bank's curves and as many from known systems' responses
 FEATURES_VARIANCE = 3.0  # that they give the logit of an item's share right, a priori
 LEVEL_SD = 2.5  # of the logit common to all items, a priori: nearly nothing is known
+SAME = 1e-9  # deviations that are none
 NEWTON_STEPS, LONGEST_STEP, NEWTON_END = 50, 2.0, 1e-8
 OUTLIER = 3.0  # standard errors between what a system's answers say and what is expected, from which it stands alone
 CHANCE = 2.0  # standard deviations of the responses seen, by which a system beyond those known is at least
-CONTRADICTED = 1.5  # a correction, where the answers are so many times as far off it as they usually are
 OWN_ERROR = 0.5  # share of e^2 that is a system's own at least; of the rest, the form's, all have alike
 FARTHEST = 0.75  # standard errors by which systems are drawn together at most
 LEAST_GROUP = 4  # systems that are drawn together
+CREDITED = 0.75  # of what errors are smaller by among known systems, for which the form may have been chosen
 KNOWN_SHARE = 0.98  # of the population that the abilities of those known reach over, without a norm sample
 N_DRAWN = 500  # systems drawn from the bank, to see what a form is
 LEAST_SYSTEMS, FOLDS = 10, 5
@@ -97,15 +98,35 @@ class PredictedAccuracy(
 
 
 @dataclass(frozen=True)
-class Fairness:
-    """How fair a sample of all items a form is, by the responses of systems to all.
+class Record:
+    """How the regression across items did on a form, among systems whose share right of the other items is known.
 
-    The variance of the logit of the share not seen that the regression across items leaves out, less two standard
-    errors; and the mean squared distance between that regression and what is known, over the sum of their variances.
+    Mean and standard deviation of that share; by how much the mean of (share - R)^2 is surely more or less than that of
+    e^2, relative to it; and r, how far what is known was off R.
     """
 
-    variance: float
+    mean: float
+    sd: float
+    excess: float
     contradiction: float
+
+    @classmethod
+    def of(
+        cls, share: Array, own: Array, sd: Array, expected: Array, variance: Array | float, least: float = -1.0
+    ) -> Record:
+        """From the shares, and what was expected of them in both ways; the excess is at least ``least``."""
+        error = (share - own) ** 2 / (sd**2).mean()
+        excess, doubt = error.mean() - 1, 2 * error.std() / np.sqrt(len(error))
+        excess = max(np.sign(excess) * max(abs(excess) - doubt, 0.0), least)
+        alone = cls(float(share.mean()), max(float(share.std()), SAME), float(excess), 1.0)
+        away = (expected - own) ** 2 / (alone.standard_error(own, sd) ** 2 + variance)
+        return replace(alone, contradiction=max(float(away.mean()), SAME))
+
+    def standard_error(self, own: Array, sd: Array) -> Array:
+        """The standard error, as large as it was here; where smaller, only for systems about as able as these."""
+        near = 1.0 if self.excess > 0 else CREDITED * np.exp(-(((own - self.mean) / self.sd) ** 2) / 2)
+        found: Array = sd * np.sqrt(1 + near * self.excess)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +144,8 @@ class Correction(Shown):
     features
         Of every item of the scales, by the bank's curves and by the known systems' responses, shape
         (n_items, n_features).
-    fairness
-        How the regression across a system's own items does on this form, among the known systems.
+    record
+        How the regression across a system's own items did on this form, among the known systems.
     known
         Least and greatest accuracy on all items among the systems.
     n_systems
@@ -135,7 +156,7 @@ class Correction(Shown):
     coefficients: Array
     residual_sd: float
     features: Array
-    fairness: Fairness
+    record: Record
     known: tuple[float, float]
     n_systems: int
 
@@ -162,13 +183,15 @@ def predict_accuracy(
     with features f_j of the items: the principal components of the bank's curves (8, scaled to a variance of 3).
     It knows which items are alike and nothing of how able systems are: its expectation R and standard error e (that
     of level and w by their curvature, and the chance of the responses not seen) hold for any system, if the form is
-    a fair sample of the items or its features tell how it is not; e^2 grows by how far it is neither, for systems
-    drawn from the bank, or for those that a ``correction`` was learnt from. The interval, normal in logit s, stands
-    on it.
+    a fair sample of the items or its features tell how it is not. Systems drawn from the bank, or those that a
+    ``correction`` was learnt from, show it: where q, the mean of their (s - R)^2 relative to that of e^2, differs
+    from 1 by more than two standard errors, e^2 counts 1 + x times, x the rest of q - 1. Where x < 0, of the latter
+    alone, it counts 1 + .75 x exp(-d^2 / 2) times, d the distance of R from the mean of those systems in standard
+    deviations. The interval, normal in logit s, rests on e.
 
     By what is known of others: K, the mean of the rest over the posterior of ability on each scale,
-    sum over j not seen of E(P_j(theta) | x), with variance v; or, with a ``correction``, the regression on the form
-    learnt from systems whose responses are all known, unless r / r0 of it is above 1.5 and that of the bank is less.
+    sum over j not seen of E(P_j(theta) | x), with variance v; with a ``correction`` also the regression on the form
+    learnt from systems whose responses are all known, and of what the two lead to the mean counts.
 
     For a system like those known K is the better, for one beyond them it is biased, and the answers say which:
 
@@ -182,8 +205,7 @@ def predict_accuracy(
 
     for at least half of e^2 is a system's own; the rest is the form's, and alike for all. So systems that are predicted
     together say together how far what is known can be trusted for them; the intervals do not depend on who else is
-    predicted if all answer the same items (else the forms are held for as fair as they are on average), and s is kept
-    within them.
+    predicted if all answer the same items, and s is kept within them.
 
     With several trials of an item its response is the share right, and the accuracy predicted is that of a run in which
     items not seen are tried as often as those seen are, m times with 1 / m the mean of one over the number of trials.
@@ -238,15 +260,15 @@ def predict_accuracy(
         _demand_form(seen, correction)
         expected.insert(0, _by_correction(seen, correction))
         known, features = correction.known, correction.features
-    fairness = [_fairness_by_the_bank(pool, seen, features)]
+    records = [_record_by_the_bank(pool, seen, features)]
     if correction is not None:
-        fairness.insert(0, correction.fairness)
+        records.insert(0, correction.record)
     own, sd = _across_items(seen, features, weights, _mean_logit(pool), n_trials)
-    sd = np.sqrt(sd**2 + fairness[0].variance * (own * (1 - own)) ** 2)
+    sd = records[0].standard_error(own, sd)
     n_seen = seen.n_items_by_respondent
     rest = len(ids) - n_seen
     judged = (n_seen > 0) & (rest > 0)
-    usual = [form.contradiction for form in fairness]
+    usual = [record.contradiction for record in records]
     usual[0] = max(usual)  # a form chosen for the systems learnt from is seldom contradicted by them
     share, off = _drawn_to_known(own, sd, expected, judged, usual)
     right = np.nansum(seen.shares, axis=1)
@@ -310,7 +332,7 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     >>> correction = irtbench.learn_correction(scale, responses, form)
     >>> new = responses.select_items(form)
     >>> irtbench.predict_accuracy(scale, new, correction=correction)
-    <PredictedAccuracy: 300 systems, 6 items, predicted accuracy 0.09 to 0.81>
+    <PredictedAccuracy: 300 systems, 6 items, predicted accuracy 0.09 to 0.82>
     """
     pool = _as_scales(scales)
     ids = _items_of(pool)
@@ -343,7 +365,7 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
         coefficients=_shrunk_regression(x, y, SHRINKAGE[best]),
         residual_sd=float(np.sqrt((errors[best] ** 2).mean())),
         features=features,
-        fairness=_fairness(y, own, sd, y + errors[best], float((errors[best] ** 2).mean())),
+        record=Record.of(y, own, sd, y + errors[best], float((errors[best] ** 2).mean())),
         known=(float(accuracy.min()), float(accuracy.max())),
         n_systems=n,
     )
@@ -430,20 +452,11 @@ def _across_items(
     return share, sd
 
 
-def _fairness(share: Array, own: Array, sd: Array, expected: Array, variance: Array | float) -> Fairness:
-    """Of a form, from the shares that systems like those known had on the other items, and what was expected."""
-    beyond = (share - own) ** 2 - sd**2
-    more = max(0.0, float(beyond.mean() - 2 * beyond.std() / np.sqrt(len(own))))
-    more /= float(((own * (1 - own)) ** 2).mean())
-    variances = sd**2 + more * (own * (1 - own)) ** 2 + variance
-    return Fairness(more, float(((expected - own) ** 2 / variances).mean()))
-
-
-def _fairness_by_the_bank(scales: Sequence[Scale], responses: ResponseMatrix, features: Array) -> Fairness:
-    """The same by systems drawn from the bank, who answer what the respondents do, each item once."""
+def _record_by_the_bank(scales: Sequence[Scale], responses: ResponseMatrix, features: Array) -> Record:
+    """Of systems drawn from the bank, who answer what the respondents do, each item once."""
     some = (responses.n_items_by_respondent > 0) & (responses.n_items_by_respondent < len(features))
     if not some.any():
-        return Fairness(0.0, 1.0)
+        return Record(0.5, 1.0, 0.0, 1.0)
     rng = np.random.default_rng(0)
     ids = _items_of(scales)
     parts = []
@@ -465,7 +478,7 @@ def _fairness_by_the_bank(scales: Sequence[Scale], responses: ResponseMatrix, fe
     once = np.ones(N_DRAWN)
     share = (whole * left).sum(axis=1) / left.sum(axis=1)
     own, sd = _across_items(seen, features, _weights(scales), _mean_logit(scales), once)
-    return _fairness(share, own, sd, *_by_model(scales, seen, once))
+    return Record.of(share, own, sd, *_by_model(scales, seen, once), least=0.0)
 
 
 def _drawn_to_known(
@@ -477,21 +490,19 @@ def _drawn_to_known(
 ) -> tuple[Array, Array]:
     """The share of the items not seen, drawn to what is expected of systems like those known; and how far that is off.
 
-    ``expected`` are shares and their variances, of which the first count unless they are contradicted, and more than
-    the second, both by what is ``usual`` for systems like those known; how far is by the squared distance over the
-    variances.
+    ``expected`` are shares and their variances: the mean counts of what each leads to. How far is by the squared
+    distance over the variances, and ``usual`` how far it is for systems like those known.
     """
-    offs, together = [], []
+    drawn, found, offs = _drawn_together(own, sd, judged), [], []
     for (share, variance), known in zip(expected, usual, strict=True):
         error = sd**2 + variance
         off = np.divide((share - own) ** 2, error, out=np.zeros_like(own), where=error > 0)
-        together.append(float(off[judged].mean()) / known if judged.any() else 0.0)
-        offs.append(off / max(1.0, known))
-    best = int(CONTRADICTED < together[0] > together[-1])
-    share, off = expected[best][0], offs[best]
-    alone = np.where(judged & (off > OUTLIER**2), off, 1.0)
-    own = _drawn_together(own, sd, judged)
-    return own + (share - own) / np.maximum(together[best], alone) ** 2, off
+        together = max(1.0, off[judged].mean() / known) if judged.any() else 1.0
+        off /= max(1.0, known)
+        alone = np.where(judged & (off > OUTLIER**2), off, 1.0)
+        found.append(drawn + (share - drawn) / np.maximum(together, alone) ** 2)
+        offs.append(off)
+    return np.mean(found, axis=0), offs[0]
 
 
 def _drawn_together(own: Array, sd: Array, judged: NDArray[np.bool_]) -> Array:

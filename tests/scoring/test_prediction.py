@@ -26,7 +26,7 @@ def make_scale(name: str, n_items: int) -> Scale:
 @pytest.fixture
 def a_fair_form(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the form were known to be a fair sample: nothing is drawn from the bank to see what it is."""
-    monkeypatch.setattr(prediction, "_fairness_by_the_bank", lambda *_: prediction.Fairness(0.0, 1.0))
+    monkeypatch.setattr(prediction, "_record_by_the_bank", lambda *_: prediction.Record(0.5, 1.0, 0.0, 1.0))
 
 
 @pytest.mark.usefixtures("a_fair_form")
@@ -151,15 +151,37 @@ def test_what_is_known_counts_by_how_far_the_answers_contradict_it_by_hand() -> 
     drawn, off = prediction._drawn_to_known(own, sd, [first], judged, [4.0])
     np.testing.assert_allclose(drawn, first[0])
     np.testing.assert_allclose(off, [0.625, 0.625, 0.025])
-    # of two the first, unless it is contradicted by more than 1.5 and the other, by .3 over what is usual, less
-    cases = [([0.5, 0.2], second, 1.5), ([1.2, 0.2], first, 1.7 / 1.2), ([0.5, 0.06], first, 3.4)]
-    for usual, chosen, ratio in cases:
-        drawn, _ = prediction._drawn_to_known(own, sd, [first, second], judged, usual)
-        np.testing.assert_allclose(drawn, own + (chosen[0] - own) / ratio**2)
+    # of two the mean of what each leads to
+    for usual, ratios in (([0.5, 0.5], [3.4, 1.0]), ([1.2, 0.05], [1.7 / 1.2, 0.3 / 0.05])):
+        drawn, off = prediction._drawn_to_known(own, sd, [first, second], judged, usual)
+        each = [own + (share - own) / ratio**2 for (share, _), ratio in zip((first, second), ratios, strict=True)]
+        np.testing.assert_allclose(drawn, np.mean(each, axis=0))
+        np.testing.assert_allclose(off, np.array([2.5, 2.5, 0.1]) / max(1, usual[0]))
     # one more than three standard errors off what is usual counts alone: .4^2 / .004 = 40, a mean of 15
     far = np.array([0.6, 0.4, 0.9]), np.full(3, 0.001)
     drawn, _ = prediction._drawn_to_known(own, sd, [far], judged, [4.0])
     np.testing.assert_allclose(drawn, own + np.array([0.1, -0.1, 0.4]) / np.array([3.75, 3.75, 10]) ** 2)
+
+
+def test_the_standard_error_is_what_it_was_for_known_systems_by_hand() -> None:
+    # a hundred shares about .5 (sd .1), each sd / 2 off what was expected: a mean of 1/4 without spread
+    share, sd = np.tile([0.4, 0.6], 50), np.full(100, 0.08)
+    record = prediction.Record.of(share, share + 0.04, sd, share + 0.02, 0.0)
+    assert (record.mean, record.sd, record.excess) == pytest.approx((0.5, 0.1, -0.75))
+    near = 1 - 0.75 * 0.75 * np.exp(-np.array([0, 1, 16]) / 2)
+    found = record.standard_error(np.array([0.5, 0.6, 0.9]), sd[:3])
+    np.testing.assert_allclose(found, 0.08 * np.sqrt(near))
+    # what is known was .02 off what was expected, sd of the latter by R, .1 or .14 off the mean .5 + .04
+    near = 1 - 0.75**2 * np.exp(-np.array([0.06**2, 0.14**2]) / 0.1**2 / 2)
+    assert record.contradiction == pytest.approx(np.mean(0.02**2 / (0.08**2 * near)))
+    # more than expected counts wherever a system lies; less than two standard errors more is nothing
+    more = prediction.Record.of(share, share + 0.16, sd, share, 0.0)
+    np.testing.assert_allclose(more.standard_error(np.array([0.5, 0.9]), sd[:2]), 0.16)
+    unsure = prediction.Record.of(share, share + np.repeat([0.13, 0], 50), sd, share, 0.0)
+    few = prediction.Record.of(share[45:55], share[45:55] + np.repeat([0.13, 0], 5), sd[:10], share[45:55], 0.0)
+    assert few.excess == 0
+    assert prediction.Record.of(share, share + 0.04, sd, share, 0.0, least=0.0).excess == 0
+    assert unsure.excess == pytest.approx((0.13 / 0.08) ** 2 / 2 * (1 - 2 / 10) - 1)
 
 
 def test_a_system_beyond_the_others_is_told_and_moves_no_interval() -> None:
