@@ -1,17 +1,31 @@
 """A study for tests of the report: names that are markup, a scale that stands and one that must fail, one system."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
+from irtbench.report.drawing import Drawing
+
+DRAWN = Drawing.image
 
 SCRIPT = "<script>alert('x')</script> & Co"
 N_RESPONDENTS, N_CARELESS = 260, 7
 FINE, SPLIT = "fine <i>", "split"
 SYSTEM = r"<b>$\frac</b> & $1 系统"  # neither HTML nor mathematics, in letters that the figures' font lacks
+
+
+@contextmanager
+def drawn() -> Iterator[None]:
+    """Pages have their drawings, as elsewhere in the tests they have not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Drawing, "image", DRAWN)
+        yield
 
 
 def simulated_files(folder: Path) -> None:
@@ -64,6 +78,8 @@ answers = "answers.csv"
 items = "items.csv"
 [screening]
 attention_share = 1.0
+[pruning]
+bootstrap_samples = 19
 [score]
 systems = ["system.csv"]
 [published]
@@ -83,4 +99,6 @@ answers = "responses.csv"
 items = "items.csv"
 content = "responses"
 where = { label = "split" }
+[pruning]
+bootstrap_samples = 19
 """

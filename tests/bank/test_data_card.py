@@ -83,14 +83,6 @@ def test_a_fit_and_a_study_write_it(tmp_path: Path) -> None:
     assert bank.card == settings.card
 
 
-def test_it_is_shown_with_the_items(tmp_path: Path) -> None:
-    irtbench.save_bank(bank_of(CARD), tmp_path / "bank.json")
-    shown = run(f"items show {tmp_path}/bank.json")
-    assert shown.out.startswith("title: Entailment <b>\nlicense: CC-BY-4.0\npopulation: 1,000 workers\n")
-    found = run(f"items show {tmp_path}/bank.json --json").json
-    assert found["card"] == {"title": "Entailment <b>", "license": "CC-BY-4.0", "population": "1,000 workers"}
-
-
 @pytest.mark.parametrize(
     ("text", "saying"),
     [

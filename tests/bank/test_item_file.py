@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run
+from builders.command_line import run
 from irtbench.bank.bank import load_bank
-from irtbench.data.input_error import InputError
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.ability import eap
@@ -46,20 +45,6 @@ def test_scores_by_a_table_are_those_by_its_items(tmp_path: Path) -> None:
     assert pd.read_csv(tmp_path / "again.csv")["theta"][0] == found["theta"][0]
 
 
-def test_a_column_of_scales_divides_the_items(tmp_path: Path) -> None:
-    items = ItemParameters.from_difficulty([1.5, 1.0, 2.0], [-1.0, 0.0, 1.0])
-    items.table().assign(scale=["x", "y", "x"]).to_parquet(tmp_path / "items.parquet")
-    bank = load_bank(tmp_path / "items.parquet")
-    found = [(scale.name, scale.items.item_ids) for scale in bank.scales]
-    assert found == [("x", ("item1", "item3")), ("y", ("item2",))]
-
-
-def test_what_is_no_table_of_items_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "answers.csv").write_text("respondent_id,item_id,answer\ns,item1,a\n")
-    with pytest.raises(InputError, match="discrimination"):
-        load_bank(tmp_path / "answers.csv")
-
-
 def test_py_irt_converted_scores_as_py_irt_itself_says(estimated: Path, tmp_path: Path) -> None:
     run("convert", estimated, "-o", tmp_path / "items.csv")
     (scale,) = load_bank(tmp_path / "items.csv").scales
@@ -70,11 +55,3 @@ def test_py_irt_converted_scores_as_py_irt_itself_says(estimated: Path, tmp_path
         run(f"score {bank} {tmp_path}/r.jsonl -o {tmp_path}/{number}.csv --quiet")
     assert (tmp_path / "0.csv").read_text() == (tmp_path / "1.csv").read_text()
     assert pd.read_csv(tmp_path / "0.csv")["n_items"].tolist() == [2]
-
-
-@pytest.mark.slow
-def test_what_needs_covariances_or_responses_says_so(estimated: Path, tmp_path: Path) -> None:
-    lines = [f'{{"subject_id": "m{x}", "responses": {{"q1": 1, "q3": {x}}}}}\n' for x in (0, 1)]
-    (tmp_path / "r.jsonl").write_text("".join(lines))
-    refused(f"compare {tmp_path}/r.jsonl --bank", estimated, "-o", tmp_path / "x", saying="--item-error none")
-    refused("fit", estimated, "-o", tmp_path / "x", saying="items that py-irt estimated, no responses")

@@ -11,10 +11,9 @@ from irtbench.bank.scale import Scale
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.bulk import score_file
-from irtbench.scoring.scores import check_known, grading_of, score_answers, score_responses
+from irtbench.scoring.scores import grading_of, score_answers
 
 REMOVED = {"item_id": "bad", "reason": "negative_slope", "round": 1}
 ELSEWHERE = [
@@ -33,10 +32,6 @@ def bank_with(provenance: dict[str, object]) -> ItemBank:
 @pytest.fixture
 def bank() -> ItemBank:
     return bank_with({"pruning": [REMOVED], NOT_ON_A_SCALE: ELSEWHERE})
-
-
-def responses_to(*item_ids: str) -> ResponseMatrix:
-    return ResponseMatrix(np.ones((1, len(item_ids))), ("s",), item_ids)
 
 
 def test_they_are_known_with_their_reasons(bank: ItemBank) -> None:
@@ -66,32 +61,6 @@ def test_an_item_removed_from_one_scale_and_kept_on_another_counts() -> None:
 @pytest.mark.parametrize("record", [None, "text", [1], [{"item_id": 3, "reason": "x"}], {"item_id": "bad"}])
 def test_a_provenance_of_another_make_says_nothing(record: object) -> None:
     assert items_left_out(bank_with({"pruning": record}).scales) == {}
-
-
-def test_they_do_not_count_and_other_items_stay_an_error(bank: ItemBank) -> None:
-    few = responses_to("i0", "i1", "bad", "check", "lost")
-    assert [item.item_id for item in check_known(few.item_ids, bank.scales, "error")] == ["bad", "check", "lost"]
-    pd.testing.assert_frame_equal(score_responses(bank, few), score_responses(bank, responses_to("i0", "i1")))
-    with pytest.raises(InputError, match=r"items unknown to the bank: other; .*--unknown-items ignore"):
-        score_responses(bank, responses_to("i0", "bad", "other"))
-    with pytest.raises(InputError, match="none of the items is known to the bank: bad; expected such as i0, i1"):
-        score_responses(bank, responses_to("bad"))
-
-
-@pytest.mark.parametrize("long", [True, False])
-def test_the_same_part_by_part(bank: ItemBank, tmp_path, long: bool) -> None:  # type: ignore[no-untyped-def]
-    few = responses_to("i0", "i1", "bad", "lost")
-    if long:
-        few.to_long().to_csv(tmp_path / "r.csv", index=False)
-    else:
-        pd.DataFrame(few.values, columns=few.item_ids, index=["s"]).to_csv(tmp_path / "r.csv", index_label="who")
-    left_out: list[LeftOut] = []
-    assert score_file(bank, tmp_path / "r.csv", tmp_path / "s.csv", left_out=left_out) == 1
-    assert sorted(item.item_id for item in left_out) == ["bad", "lost"]
-    assert pd.read_csv(tmp_path / "s.csv")["n_items"].tolist() == [2]
-    responses_to("i0", "zz").to_long().to_csv(tmp_path / "z.csv", index=False)
-    with pytest.raises(InputError, match="items unknown to the bank: zz"):
-        score_file(bank, tmp_path / "z.csv", tmp_path / "s.csv")
 
 
 def answers(*texts: str) -> pd.DataFrame:

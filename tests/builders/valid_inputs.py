@@ -1,7 +1,9 @@
 """Small valid inputs for every command, and the arguments that read them."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,8 @@ from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.models.parameter_table import parameter_table
 
-_LINES = {
+#: Arguments of each command, and the files among them that can be damaged; every result goes into out/.
+READING = {
     "build": ("build study.toml -o out -q", "study.toml answers.csv items.csv systems.csv"),
     "convert": ("convert answers.csv -o out/long.csv -q", "answers.csv"),
     "fit": ("fit responses.csv -o out -q", "responses.csv"),
@@ -44,13 +47,13 @@ _LINES = {
     ),
     "crowd plan": ("crowd plan --pilot parameters.csv --respondents 100 -o out -q", "parameters.csv"),
     "crowd sample": (
-        "crowd sample corpus.csv --annotations label* --agreement 3/3 --per-label 1 --text {text} "
-        "--sheets mturk --booklets 2 -o out -q",
+        "crowd sample corpus.csv --annotations label* --agreement 3/3 --per-label 1 --text {text} --sheets mturk "
+        "--booklets 2 -o out -q",
         "corpus.csv",
     ),
     "crowd screen": (
-        "crowd screen timed.csv --items items.csv --fast-quantile 0.01 --min-effort 0.1 "
-        "--max-pattern 40 --min-approval 0.5 --min-agreement 0.01 -o out -q",
+        "crowd screen timed.csv --items items.csv --fast-quantile 0.01 --min-effort 0.1 --max-pattern 40 "
+        "--min-approval 0.5 --min-agreement 0.01 -o out -q",
         "timed.csv items.csv",
     ),
     "crowd agree": ("crowd agree answers.csv --items items.csv -o out -q", "answers.csv items.csv"),
@@ -64,10 +67,7 @@ _LINES = {
     "crowd raters": ("crowd raters ratings.csv -o out -q", "ratings.csv"),
     "evaluate artifacts": ("evaluate artifacts choices.csv -o out -q --folds 2 --repeats 1", "choices.csv"),
 }
-#: Arguments of each command, and the files among them that can be damaged; every result goes into out/.
-COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
-    name: (line.split(), tuple(files.split())) for name, (line, files) in _LINES.items()
-}
+COMMANDS_READING = {name: (line.split(), tuple(files.split())) for name, (line, files) in READING.items()}
 
 STUDY = """[study]
 title = "A study"
@@ -95,6 +95,19 @@ def write_ratings(file: Path) -> None:
 
 def write_valid_inputs(folder: Path) -> None:
     """Write every file that `COMMANDS_READING` names."""
+    for name, content in contents().items():
+        (folder / name).write_bytes(content)
+
+
+@cache
+def contents() -> dict[str, bytes]:
+    """What is in each file, made once."""
+    with TemporaryDirectory() as made:
+        _make(Path(made))
+        return {file.name: file.read_bytes() for file in Path(made).iterdir()}
+
+
+def _make(folder: Path) -> None:
     write_ratings(folder / "ratings.csv")
     responses, items, theta = simulated(60, 8, seed=3)
     names = list(responses.item_ids)

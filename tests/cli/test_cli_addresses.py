@@ -67,16 +67,7 @@ def test_no_credential_is_written_or_printed_where_all_goes_well(
     address, cache = put(store, "fitted", wide_frame(drawn(150, 5))), tmp_path / "cache"
     for command in (
         ("fit", address, "-o", tmp_path / "fit", "--cache", cache),
-        (
-            "diagnose",
-            address,
-            "--items",
-            tmp_path / "fit" / "items.csv",
-            "-o",
-            tmp_path / "told",
-            "--cache",
-            cache,
-        ),
+        ("diagnose", address, "--items", tmp_path / "fit" / "items.csv", "-o", tmp_path / "told", "--cache", cache),
         ("score", tmp_path / "fit" / "bank.json", address, "-o", tmp_path / "scores.csv"),
         ("fit", address, "-o", tmp_path / "json", "--json"),
     ):
@@ -199,13 +190,6 @@ def test_a_study_file_asks_no_host_that_the_command_line_does_not_allow(
     assert asked == []
     run(f"build {file} -o {tmp_path}/out --allow-address", allows, status=2)
     assert len(asked) == 1
-
-
-def test_a_scheme_without_a_host_needs_no_word(tmp_path: Path) -> None:
-    for address in ("s3://bucket/x", "gs://bucket/x", "az://container/x", "file:///x", "memory://x"):
-        file_systems.demand_allowed(address, (), of_study=True)
-    for address in ("https://host/x", "http://host/x", "s3://bucket/x?endpoint_override=host"):
-        file_systems.demand_allowed(address, (), of_study=False)
 
 
 def test_a_server_that_does_not_answer_ends_the_command(tmp_path: Path) -> None:

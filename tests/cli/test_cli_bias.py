@@ -1,4 +1,4 @@
-"""``irtbench items bias``: its files, and one line for what is wrong."""
+"""``irtbench items bias``: of right and wrong, of grades, and of systems against the people of a bank."""
 
 import json
 from pathlib import Path
@@ -10,6 +10,8 @@ import pytest
 from builders.command_line import refused, run
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
+
+# --- bias
 
 COLUMNS = ["item_id", "delta", "size", "rms_difference", "r2_change", "x2", "df", "p", "p_adjusted"]
 
@@ -44,21 +46,11 @@ def test_bias_writes_its_files_and_finds_the_item(study: Path, tmp_path: Path, m
     table = pd.read_csv(tmp_path / "out" / "bias.csv").set_index("item_id", drop=False)
     assert list(table)[: len(COLUMNS)] == COLUMNS
     assert table.loc["item5", "delta"] < -1.5
-    if method == "likelihood_ratio":
-        return
-    turned = run(
-        f"items bias responses.csv --groups groups.csv -o {tmp_path}/turned --focal people --method {method} --json",
-        cwd=study,
-    )
-    assert {row["item_id"]: row for row in turned.json["items"]}["item5"]["delta"] > 1.5
 
 
-@pytest.mark.parametrize("method", [pytest.param("likelihood", marks=pytest.mark.slow), "mantel-haenszel"])
-def test_what_the_item_does_to_the_test_is_said_and_drawn(study: Path, tmp_path: Path, method: str) -> None:
-    given = ("bias", study / "responses.csv", "--groups", study / "groups.csv", "--method", method)
-    done = run(
-        *given, "-o", tmp_path / "out", "--figures", "--match", "score" if method == "mantel-haenszel" else "ability"
-    )
+def test_what_the_item_does_to_the_test_is_said_and_drawn(study: Path, tmp_path: Path) -> None:
+    given = ("bias", study / "responses.csv", "--groups", study / "groups.csv", "--method", "mantel-haenszel")
+    done = run(*given, "-o", tmp_path / "out", "--figures", "--match", "score")
     assert "on the whole test, equally able machines score -0." in done.out
     assert "without the items that differ, ability of machines changes by +0." in done.out
     test = pd.read_csv(tmp_path / "out" / "test_bias.csv").set_index("over")
@@ -87,28 +79,6 @@ def test_an_item_that_a_group_answers_all_alike_is_named(study: Path, tmp_path: 
     assert found["test_not_available"] == "answered all alike by a group, and not in it: item5"
 
 
-@pytest.mark.parametrize(
-    ("groups", "options", "saying"),
-    [
-        ("who,group\npeople0,a\n", [], "column 'respondent_id' missing"),
-        ("respondent_id,group\npeople0,a\npeople0,b\n", [], "respondent people0 has both a and b"),
-        ("respondent_id,group\npeople0,a\npeople1,a\n", [], "expected respondents of two groups"),
-        ("respondent_id,group\npeople0,a\npeople1,b\npeople2,c\n", [], "3 groups"),
-        ("respondent_id,group\npeople0,a\npeople1,b\n", ["--focal", "z"], "no respondent is in group z"),
-        ("respondent_id,group\npeople0,a\npeople1,b\n", [], "expected at least 10"),
-        ("respondent_id,group\npeople0,a\npeople1,b\n", ["--focal", "a", "--reference", "a"], "two groups"),
-    ],
-)
-def test_groups_that_cannot_be_compared_are_refused(
-    study: Path, tmp_path: Path, groups: str, options: list[str], saying: str
-) -> None:
-    (tmp_path / "groups.csv").write_text(groups)
-    refused(
-        f"items bias {study}/responses.csv --groups {tmp_path}/groups.csv -o {tmp_path}/out", *options, saying=saying
-    )
-    assert [file.name for file in tmp_path.iterdir()] == ["groups.csv"]
-
-
 @pytest.mark.slow
 def test_the_model_and_its_prior_are_chosen_and_reported(study: Path, tmp_path: Path) -> None:
     found = {}
@@ -122,11 +92,6 @@ def test_the_model_and_its_prior_are_chosen_and_reported(study: Path, tmp_path: 
         assert found[model]["converged"]
         assert found[model]["flagged"] == ["item5"]
     assert found["2pl"]["focal_mean"] != found["3pl"]["focal_mean"]
-    refused(
-        f"items bias responses.csv --groups groups.csv -o {tmp_path}/out --model 3pl --method logistic",
-        saying="logistic regression knows no guessing",
-        cwd=study,
-    )
 
 
 def test_mantel_haenszel_writes_the_columns_agreed_on(study: Path, tmp_path: Path) -> None:
@@ -140,11 +105,10 @@ def test_mantel_haenszel_writes_the_columns_agreed_on(study: Path, tmp_path: Pat
     assert table.loc["item5", "ets_class"] == "C"
     assert table.loc["item5", "delta"] < -1.5
     assert not table.loc["item5", "anchor"]
-    kept = run(
-        f"items bias responses.csv --groups groups.csv -o {tmp_path}/kept --method mantel-haenszel --no-purify --json",
-        cwd=study,
-    )
-    assert kept.json["rounds"] == 1
+    line = f"items bias responses.csv --groups groups.csv -o {tmp_path}/kept --method mantel-haenszel --json"
+    assert run(f"{line} --no-purify", cwd=study).json["rounds"] == 1
+    turned = run(f"{line} --focal people", cwd=study).json
+    assert {row["item_id"]: row for row in turned["items"]}["item5"]["delta"] > 1.5
 
 
 @pytest.mark.parametrize("method", ["mantel-haenszel", "logistic"])
@@ -163,13 +127,95 @@ def test_three_groups_are_compared_at_the_same_score(study: Path, tmp_path: Path
     assert "confirm with --method likelihood" in found["caution"]
 
 
-@pytest.mark.parametrize(
-    ("options", "saying"),
-    [
-        (["--method", "mantel-haenszel", "--match", "ability"], "compares respondents of equal score"),
-        (["--method", "likelihood", "--match", "score"], "compares the equally able"),
-        (["--method", "mantel-haenszel", "--model", "3pl"], "a sum score knows no model"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(study: Path, tmp_path: Path, options: list[str], saying: str) -> None:
-    refused(f"items bias {study}/responses.csv --groups {study}/groups.csv -o {tmp_path}/out", *options, saying=saying)
+# --- bias grades
+
+
+@pytest.fixture(scope="module")
+def grades(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Labels of 300 people and 300 machines on six prompts; the machines' first is graded lower."""
+    folder, rng = tmp_path_factory.mktemp("grades"), np.random.default_rng(5)
+    theta, machine = rng.normal(size=(600, 1, 1)), np.arange(600) >= 300
+    steps = (
+        np.array([-0.8, 0.6]) + rng.normal(0, 0.5, (6, 1)) + 0.8 * machine[:, None, None] * (np.arange(6) == 0)[:, None]
+    )
+    score = (1.4 * (theta - steps) + rng.logistic(size=(600, 6, 1)) > 0).sum(axis=2)
+    names = [f"r{k}" for k in range(600)]
+    wide = pd.DataFrame(np.array(["poor", "fair", "good"])[score], columns=[f"p{k}" for k in range(6)])
+    wide.assign(respondent_id=names).melt("respondent_id", var_name="item_id", value_name="score").to_csv(
+        folder / "labels.csv", index=False
+    )
+    pd.DataFrame({"respondent_id": names, "group": np.where(machine, "machine", "person")}).to_csv(
+        folder / "groups.csv", index=False
+    )
+    return folder
+
+
+@pytest.mark.parametrize("options", ["--html page.html", "--method logistic --match score --figures ."])
+def test_the_prompt_graded_lower_is_found(grades: Path, tmp_path: Path, options: str) -> None:
+    line = f"bias {grades}/labels.csv --groups {grades}/groups.csv --model grm --levels poor,fair,good -o out"
+    done = run(f"{line} {options}", cwd=tmp_path)
+    found, about = pd.read_csv(tmp_path / "out/bias.csv"), json.loads((tmp_path / "out/bias.json").read_text())
+    assert about["flagged"] == ["p0"]
+    assert "of grades it is not known" in done.out
+    assert found["p"].idxmin() == 0
+
+
+# --- bias of systems
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Known items, people, and 20 systems of 10 families for which item3 is far harder."""
+    folder = tmp_path_factory.mktemp("systems")
+    rng = np.random.default_rng(0)
+    items = ItemParameters.from_difficulty(rng.uniform(1, 2, 20), np.linspace(-2, 2, 20))
+    harder = ItemParameters.from_difficulty(items.discrimination, items.difficulty + 3 * np.eye(20)[2])
+    items.table().to_csv(folder / "items.csv", index=False)
+    simulate_responses(rng.normal(size=300), items, rng=rng).to_long().to_csv(folder / "people.csv", index=False)
+    ids = [f"s{k}" for k in range(20)]
+    values = simulate_responses(rng.normal(0.5, 0.5, 20), harder, rng=rng, respondent_ids=ids).to_long()
+    extra = pd.DataFrame({"respondent_id": ids, "item_id": "new", "response": 1})
+    pd.concat([values, extra]).astype({"response": int}).to_csv(folder / "systems.csv", index=False)
+    pd.DataFrame({"respondent_id": ids, "group": [f"f{k // 2}" for k in range(20)]}).to_csv(
+        folder / "families.csv", index=False
+    )
+    return folder
+
+
+def test_systems_against_the_people_of_a_bank(crowd: Path, tmp_path: Path) -> None:
+    given = ("bias", crowd / "systems.csv", "--bank", crowd / "items.csv", "-o", tmp_path / "out")
+    found = run(*given, "--json").json
+    assert found["flagged"] == ["item3"]
+    assert found["items_left_out"] == ["new"]
+    assert (found["n_systems"], found["n_items"], found["method"]) == (20, 20, "random_effects")
+    assert found["tau_lower"] <= found["tau"] <= found["tau_upper"]
+    table = pd.read_csv(tmp_path / "out" / "bias.csv").set_index("item_id")
+    assert list(table)[:5] == ["shift", "se", "shift_lower", "shift_upper", "delta"]
+    assert table.loc["item3", "shift_upper"] < 0
+    assert pd.read_csv(tmp_path / "out" / "systems.csv")["respondent_id"].tolist() == [f"s{k}" for k in range(20)]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["bias.csv", "bias.json", "systems.csv"]
+
+
+@pytest.mark.slow
+def test_families_and_the_control_are_said(crowd: Path, tmp_path: Path) -> None:
+    done = run(
+        "items bias systems.csv --bank items.csv --families families.csv --control people.csv --permutations 3 "
+        f"-o {tmp_path}/out",
+        cwd=crowd,
+    )
+    assert "10 families: what a family's systems share" in done.out
+    assert "people in their place, 3 times" in done.out
+    said = json.loads((tmp_path / "out" / "bias.json").read_text())
+    assert said["n_families"] == 10
+    assert said["control"]["n_groups"] == len(pd.read_csv(tmp_path / "out" / "control.csv")) == 3
+    assert said["control"]["mean_tau"] < said["tau"]
+    assert "family" in pd.read_csv(tmp_path / "out" / "systems.csv")
+
+
+def test_several_trials_and_foreign_items_are_refused(crowd: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(crowd / "systems.csv")
+    pd.concat([table.assign(trial=1), table.assign(trial=2)]).to_csv(tmp_path / "trials.csv", index=False)
+    given = ("--bank", crowd / "items.csv", "-o", tmp_path / "out")
+    refused(f"items bias {tmp_path}/trials.csv", *given, saying="several trials of an item")
+    table.assign(item_id="x" + table["item_id"]).to_csv(tmp_path / "foreign.csv", index=False)
+    refused(f"items bias {tmp_path}/foreign.csv", *given, saying="none of its items is among the responses")

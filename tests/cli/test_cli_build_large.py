@@ -177,48 +177,29 @@ def reason(item: str) -> str:
 
 
 @pytest.mark.slow
-def test_items_that_nobody_was_asked_and_person_fit(
-    in_memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    item_table(tmp_path, more=1)
-    rules = RULES.replace("min_responses = 6", "min_responses = 6\nperson_fit_p = 0.05")
-    write_parts(wide_frame(responses()), tmp_path / "wide")
-    file = study(tmp_path, "wide", rules=rules)
-    build(file, tmp_path / "memory", "--quiet")
-    monkeypatch.setattr(large, "MOST_FIELDS", 0)
-    monkeypatch.setattr("irtbench.data.stored_responses.StoredResponses.at_once", 177)
-    build(file, tmp_path / "out", "--quiet")
-    assert_same_bank(tmp_path / "out", tmp_path / "memory")
-    people, others = (read(tmp_path / name, "respondents.csv").set_index("respondent_id") for name in ("out", "memory"))
-    assert (people["reason"] == "unlike the model").sum() > 10
-    pd.testing.assert_frame_equal(people.loc[others.index], others, rtol=1e-8, atol=1e-10)
-    assert "unasked0" in set(read(tmp_path / "out", "pruning.csv")["item_id"])
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("where", ["beside", "in the long table"])
 def test_what_is_known_of_respondents_is_known_from_disk(
-    where: str, in_memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Approval rates, norm groups, weights and margins are those of the study in memory, whichever table has them."""
-    names = responses().respondent_ids
-    people = pd.DataFrame(
-        {
-            "respondent_id": names,
-            "approval_rate": [0.9 if k % 20 == 0 else 0.99 for k in range(len(names))],
-            "country": ["de" if k % 3 else "fr" for k in range(len(names))],
-            "w": [1 + k % 4 for k in range(len(names))],
-        }
-    )
-    people.to_csv(in_memory / "people.csv", index=False)
+    """Approval, norm groups, weights and margins are those of the study in memory; so are person fit and idle items."""
+    whole = responses()
+    people = pd.DataFrame({"respondent_id": whole.respondent_ids})
+    people["approval_rate"] = [0.9 if k % 20 == 0 else 0.99 for k in range(len(people))]
+    people["country"] = ["de" if k % 3 else "fr" for k in range(len(people))]
+    people["w"] = [1 + k % 4 for k in range(len(people))]
+    people.to_csv(tmp_path / "people.csv", index=False)
     rules = RULES.replace("min_responses = 6", "min_responses = 6\nmin_approval = 0.95")
     score = (
         '[score]\nnorm_groups = ["country"]\nnorm_weight = "w"\n[score.norm_margins]\ncountry = { de = 0.5, fr = 0.5 }'
     )
-    file = study(in_memory, "wide", data='respondents = "people.csv"', rules=rules, more=score)
-    if where != "beside":
-        write_parts(long_frame(responses(), shuffled=1).merge(people), in_memory / "told")
-        file = study(in_memory, "told", rules=rules, more=score)
+    item_table(tmp_path, more=int(where == "beside"))
+    if where == "beside":
+        rules, data = rules.replace("[pruning]", "person_fit_p = 0.05\n[pruning]"), 'respondents = "people.csv"'
+        write_parts(wide_frame(whole), tmp_path / "in")
+    else:
+        data = ""
+        write_parts(long_frame(whole, shuffled=1).merge(people), tmp_path / "in")
+    file = study(tmp_path, "in", data=data, rules=rules, more=score)
     build(file, tmp_path / "memory", "--quiet")
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
     monkeypatch.setattr("irtbench.study.study_data.read_study_table", lambda *_: pytest.fail("read whole"))
@@ -226,38 +207,36 @@ def test_what_is_known_of_respondents_is_known_from_disk(
     build(file, tmp_path / "out", "--quiet")
     assert_same_bank(tmp_path / "out", tmp_path / "memory")
     people, others = (read(tmp_path / name, "respondents.csv").set_index("respondent_id") for name in ("out", "memory"))
-    pd.testing.assert_frame_equal(people.loc[others.index], others)
+    pd.testing.assert_frame_equal(people.loc[others.index], others, rtol=1e-8, atol=1e-10)
     assert (people["reason"] == "low approval rate").sum() > 50
+    if where == "beside":
+        assert (people["reason"] == "unlike the model").sum() > 10
+        assert "unasked0" in set(read(tmp_path / "out", "pruning.csv")["item_id"])
     for here, there in zip(
         *(load_bank(tmp_path / name / "bank.json").scales for name in ("out", "memory")), strict=True
     ):
         # a long table is encoded in the order of names
         found, expected = (
-            pd.DataFrame({"theta": norms.theta, "w": norms.weights, **norms.groups})
+            pd.DataFrame({"theta": norms.theta, "w": norms.weights, **norms.groups}).sort_values(
+                ["country", "w", "theta"], ignore_index=True
+            )
             for norms in (here.norms, there.norms)
         )
-        if where != "beside":
-            found, expected = (
-                norms.sort_values(["country", "w", "theta"], ignore_index=True) for norms in (found, expected)
-            )
         pd.testing.assert_frame_equal(found, expected, rtol=1e-6)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["wide", pytest.param("long", marks=pytest.mark.slow)])
-def test_a_part_of_the_items_is_built_alone(
-    layout: str, in_memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_of_the_items_is_built_alone(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rules = '[screening]\nmin_responses = 3\n[pruning]\npreset = "none"\n'
-    file = study(in_memory, layout, data='where = { label = "two" }', rules=rules)
+    file = study(data, "long", data='where = { label = "two" }', rules=rules)
     build(file, tmp_path / "memory", "--quiet")
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
     build(file, tmp_path / "out", "--quiet")
     assert_same_bank(tmp_path / "out", tmp_path / "memory")
     people, others = (read(tmp_path / name, "respondents.csv").set_index("respondent_id") for name in ("out", "memory"))
     pd.testing.assert_frame_equal(people.loc[others.index], others)
-    file = study(in_memory, layout, data='item_columns = { item_id = "item_id" }', rules=rules)
-    table = pd.read_csv(in_memory / "items.csv")
+    file = study(data, "long", data='item_columns = { item_id = "item_id" }', rules=rules)
+    table = pd.read_csv(data / "items.csv")
     table.iloc[1:].to_csv(tmp_path / "fewer.csv", index=False)
     file.write_text(file.read_text().replace('"items.csv"', f'"{tmp_path / "fewer.csv"}"'))
     refused(f"build {file} -o {tmp_path}/no --quiet", saying="responses: unknown item item1")
@@ -279,29 +258,20 @@ def test_what_screening_changes_and_a_control_are_of_a_sample(
     assert found["sampled_from"] > 1000
 
 
-@pytest.mark.parametrize(
-    ("key", "data", "rules", "more"),
-    [
-        ("model.prior = hierarchical", "", '[model]\nprior = "hierarchical"', ""),
-    ],
-)
-def test_what_needs_memory_is_refused_where_it_cannot_be_had(
-    key: str, data: str, rules: str, more: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_needs_memory_is_refused_where_it_cannot_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     item_table(tmp_path)
     folder = write_parts(wide_frame(responses()), tmp_path / "wide")
     memory = fsspec.filesystem("memory")
     for part in folder.iterdir():
         memory.pipe(f"/studies/build/{part.name}", part.read_bytes())
-    file = study(tmp_path, "memory://studies/build", data=data, rules=rules, more=more)
-    ended = run(f"build {file} -o {tmp_path}/out", status=2)
-    (line,) = ended.lines
-    assert f"memory://studies/build: {key} goes with a table on this machine" in line
+    key, rules = "model.prior = hierarchical", '[model]\nprior = "hierarchical"'
+    saying = f"memory://studies/build: {key} goes with a table on this machine"
+    refused("build", study(tmp_path, "memory://studies/build", rules=rules), "-o", tmp_path / "out", saying=saying)
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
     monkeypatch.setattr("irtbench.data.readers.table.MOST_FIELDS", 10_000)
     monkeypatch.setattr("irtbench.study.examination.BYTES_PER_CELL", 10**9)
-    ended = run("build", study(tmp_path, "wide", data=data, rules=rules, more=more), "-o", tmp_path / "out", status=2)
-    assert f"{key} needs all responses in memory, about 32300 GB" in ended.err
+    saying = f"{key} needs all responses in memory, about 32300 GB"
+    refused("build", study(tmp_path, "wide", rules=rules), "-o", tmp_path / "out", saying=saying)
     assert not (tmp_path / "out").exists()
 
 
@@ -325,21 +295,6 @@ def test_rules_that_cannot_be_asked_are_refused_as_in_memory(
         assert os.listdir(tmp_path) == []
     assert said[0] == said[1]
     assert words in said[0]
-
-
-@pytest.mark.slow
-def test_an_address_is_built_from_whatever_its_size(in_memory: Path, tmp_path: Path) -> None:
-    memory = fsspec.filesystem("memory")
-    for part in (in_memory / "wide").iterdir():
-        memory.pipe(f"/studies/whole/{part.name}", part.read_bytes())
-    build(study(in_memory, "memory://studies/whole"), tmp_path / "out", "--quiet", "--cache", tmp_path / "cache")
-    assert_same_bank(tmp_path / "out", in_memory / "memory")
-    provenance = load_bank(tmp_path / "out" / "bank.json").scales[0].provenance["data"]
-    assert list(provenance) == ["study.toml", "memory://studies/whole", "items.csv"]
-    (tmp_path / "answers.toml").write_text('[data]\nanswers = "s3://bucket/study"\n')
-    refused(
-        "build answers.toml -o no", saying='s3://bucket/study: an address goes with content = "responses"', cwd=tmp_path
-    )
 
 
 @pytest.mark.slow
@@ -401,12 +356,3 @@ def test_a_cache_is_used_again_and_bad_input_leaves_nothing(
     (line,) = ended.lines
     assert "column item2: expected 1, 0 or missing but got 2" in line
     assert sorted(os.listdir(tmp_path)) == ["cache", "fit", "out", "wrong"]
-
-
-@pytest.mark.slow
-def test_no_scale_may_be_left(in_memory: Path, tmp_path: Path, everything_is_large: None) -> None:
-    rules = RULES.replace("min_share_kept = 0.6", "min_share_kept = 0.99")
-    out = build(study(in_memory, "wide", rules=rules), tmp_path / "out", "--sample", 1000)
-    assert "rejected" in out
-    table = read(tmp_path / "out", "items.csv")
-    assert set(table["scale"]) <= {"two"}

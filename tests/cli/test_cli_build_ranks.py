@@ -84,13 +84,3 @@ def test_a_process_that_is_killed_is_started_again(study: Path, tmp_path: Path) 
         assert ended.status == 0, ended.err
         for name in ("items.csv", "scores.csv", "respondents.csv", "pruning.csv"):
             assert (tmp_path / f"again{rank}" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
-
-@pytest.mark.slow
-def test_what_one_process_builds_is_refused_in_a_line(study: Path, tmp_path: Path) -> None:
-    study.write_text(study.read_text() + '[model]\nprior = "hierarchical"\n')
-    ended = torchrun(2, "build", study, "-o", tmp_path / "out")
-    assert ended.status == 1
-    (line,) = ended.lines
-    assert "several processes build a study of graded responses in a Parquet table" in line
-    assert not (tmp_path / "out").exists()

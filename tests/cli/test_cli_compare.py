@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run
+from builders.command_line import run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
@@ -75,22 +75,6 @@ def test_answers_are_graded_by_the_bank_and_runs_repeat(folder: Path, tmp_path: 
         run(f"compare {folder}/{file} --bank {folder}/bank.json -o {tmp_path}/{name} --quiet --seed 3")
     for file in ("comparison.csv", "ranking.csv"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("content", "options", "saying"),
-    [
-        ("respondent_id,item_id,answer\na,item1,yes\nb,item1,no\n", [], "holds answers; expected responses 1 / 0"),
-        ("respondent_id,item_id,response\na,item1,1\na,item2,0\n", [], "at least two systems but got 1"),
-        ("respondent_id,item_id,response\na,x,1\nb,x,0\n", ["--bank"], "items unknown to the bank: x"),
-        ("respondent_id,item_id,response\na,item1,1\nb,item2,0\n", [], "no item"),
-    ],
-)
-def test_bad_input_is_one_line(folder: Path, tmp_path: Path, content: str, options: list[str], saying: str) -> None:
-    (tmp_path / "bad.csv").write_text(content)
-    given = [*options, folder / "bank.json"] if options else []
-    refused(f"compare {tmp_path}/bad.csv", *given, "-o", tmp_path / "out", saying=saying)
-    assert not (tmp_path / "out").exists()
 
 
 def test_of_many_systems_a_screenful_is_shown_and_all_is_written(folder: Path, tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ from builders.command_line import refused, run
 from irtbench.cli.options import Formats
 from irtbench.data.readers.recognise import FORMATS
 
-ANSWERS = "task,worker,label\nt1,w1,yes\nt1,w2,no\nt2,w1,yes\n"
-
 
 def lines(path: Path, *subjects: dict) -> Path:
     path.write_text("".join(json.dumps(subject) + "\n" for subject in subjects))
@@ -59,15 +57,6 @@ def test_responses_to_the_long_table(pyirt: Path, tmp_path: Path, ending: str) -
         assert again.json["n_responses"] == 3
 
 
-def test_answers_and_what_is_said_of_them(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(ANSWERS)
-    shown = run(f"convert {tmp_path}/a.csv -o {tmp_path}/long.csv").out
-    for text in ("long", "75.0% of the pairs", "yes (2), no (1)", f"written to {tmp_path / 'long.csv'}"):
-        assert text in shown
-    assert (tmp_path / "long.csv").read_text().splitlines()[0] == "respondent_id,item_id,answer"
-    assert run(f"convert {tmp_path}/a.csv -o {tmp_path}/long.csv --quiet").out == ""
-
-
 def test_trials_stay_as_they_are_or_are_reduced_as_asked(match: Path, tmp_path: Path) -> None:
     out = tmp_path / "long.csv"
     found = run(f"convert {match} -o {out} --json").json
@@ -108,9 +97,6 @@ def test_survey_columns_are_left_out_or_chosen(tmp_path: Path) -> None:
 
 def test_wrong_input_is_one_line_and_writes_nothing(pyirt: Path, tmp_path: Path) -> None:
     out = tmp_path / "results" / "long.csv"
-    refused(f"convert {tmp_path}/absent.json -o {out}", saying="no such file")
-    refused(f"convert {pyirt} -o {tmp_path}/long.xlsx", saying="expected a name that ends in .csv, .csv.gz, .parquet")
-    refused(f"convert {pyirt} -o {out} --from helm", saying="does not look like the format helm")
     (tmp_path / "x.json").write_text('{"a": 1}')
     refused(f"convert {tmp_path}/x.json -o {out}", saying="a JSON object with a: no format that is known")
     lines(pyirt, {"subject_id": "m1", "responses": {"q1": 0.5}})
@@ -118,26 +104,6 @@ def test_wrong_input_is_one_line_and_writes_nothing(pyirt: Path, tmp_path: Path)
         f"convert {pyirt} -o {out}", saying="line 1: expected a score of 1, 0 or missing but got 0.5; name a threshold"
     )
     assert not out.parent.exists()
-
-
-def test_an_input_is_never_overwritten(tmp_path: Path) -> None:
-    path = tmp_path / "in" / "a.csv"
-    path.parent.mkdir()
-    path.write_text(ANSWERS)
-    refused(f"convert {path} -o {path}", saying="is an input of this command")
-    refused("convert", path.parent, "-o", path, saying="is an input of this command")
-    assert path.read_text() == ANSWERS
-
-
-def test_other_commands_take_the_formats_and_refuse_trials_unless_told(match: Path, tmp_path: Path) -> None:
-    saying = "several trials of a pair: (gpt, t/a); choose first, last, mean"
-    refused(f"fit {match} -o {tmp_path}/fit --trials error", saying=saying)
-    assert not (tmp_path / "fit").exists()
-    refused(f"dimensions {match} -o {tmp_path}/fit", saying=saying)
-    refused(f"fit {match} -o {tmp_path}/fit", saying="1 respondents; expected at least 10")  # k right of n
-    # one respondent is too few to fit; the trials are no longer what is wrong
-    done = run(f"fit {match} -o {tmp_path}/fit --trials first", status=None)
-    assert "trials" not in done.err
 
 
 TABLE = "item_id,label_a,b,n\nq_1,x & y <b>,0.12345,10\nq_2,z,-1.5,\n"
@@ -160,12 +126,3 @@ def test_a_table_for_a_paper_has_the_columns_asked_for_rounded_and_escaped(tmp_p
         "| q_1 | x & y <b> | 0.1 | 10 |",
         "| q_2 | z | -1.5 |  |",
     ]
-
-
-def test_a_table_for_a_paper_is_one_with_the_columns_named(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(TABLE)
-    refused(f"convert {tmp_path}/t.csv -o {tmp_path}/o.tex --columns b,c", saying="column 'c' missing")
-    two = [tmp_path / "t.csv", tmp_path / "t.csv"]
-    refused("convert", *two, "-o", tmp_path / "o.tex", saying="made of one table but got 2 files")
-    refused(f"convert {tmp_path}/t.csv -o {tmp_path}/o.csv --columns b", saying="goes with a table for a")
-    assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run
+from builders.command_line import run
 
 EIGENVALUES = ["number", "eigenvalue", "chance_mean", "chance_limit", "ability"]
 
@@ -17,10 +17,10 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two abilities with four items each, and an item that everybody got right."""
     folder = tmp_path_factory.mktemp("dimensions")
     rng = np.random.default_rng(3)
-    abilities = np.repeat(rng.normal(size=(250, 2)), 4, axis=1)
-    values = (rng.random((250, 8)) < 1 / (1 + np.exp(-1.7 * abilities))).astype(int)
+    abilities = np.repeat(rng.normal(size=(150, 2)), 4, axis=1)
+    values = (rng.random((150, 8)) < 1 / (1 + np.exp(-1.7 * abilities))).astype(int)
     wide = pd.DataFrame(values, columns=[f"i{j}" for j in range(8)]).assign(easy=1)
-    wide.insert(0, "respondent_id", [f"r{i}" for i in range(250)])
+    wide.insert(0, "respondent_id", [f"r{i}" for i in range(150)])
     wide.to_csv(folder / "responses.csv", index=False)
     items = pd.DataFrame({"item_id": wide.columns[1:], "kind": ["left"] * 4 + ["right"] * 5})
     items.to_csv(folder / "items.csv", index=False)
@@ -56,10 +56,3 @@ def test_without_labels_nothing_is_turned(study: Path, tmp_path: Path) -> None:
     assert found["models"] is None
     assert found["rotation"] is None
     assert not (tmp_path / "out" / "loadings.csv").exists()
-
-
-def test_wrong_input_is_one_line(study: Path, tmp_path: Path) -> None:
-    refused(f"dimensions {study}/absent.csv -o {tmp_path}/out", saying="absent.csv")
-    refused(f"dimensions {study}/responses.csv --samples 1 -o {tmp_path}/out", saying="at least 2 samples")
-    refused(f"dimensions {study}/responses.csv --where set=x -o {tmp_path}/out", saying="--items")
-    assert list(tmp_path.iterdir()) == []

@@ -29,24 +29,6 @@ def test_a_screenful_and_status_1_where_it_says_error(folder: Path) -> None:
     assert len(lines) < 24
 
 
-def test_clean_data_and_the_whole_as_json(folder: Path) -> None:
-    found = run("doctor answers.csv --items items.csv --json", cwd=folder).json
-    assert found["format"] == "long"
-    assert found["n_respondents"] == 60
-    assert {"findings", "prior", "prior_reason", "commands"} <= found.keys()
-    assert next(command["command"] for command in found["commands"] if command["works"]) == "build"
-
-
-def test_a_wrong_vocabulary_and_its_map(folder: Path) -> None:
-    frame = pd.read_csv(folder / "answers.csv")
-    frame["answer"] = frame["answer"].map({"yes": "1", "no": "2"})
-    frame.to_csv(folder / "codes.csv", index=False)
-    found = run("doctor codes.csv --items items.csv", cwd=folder, status=1).out
-    assert "error     no answer is the key of any item: 1, 2" in found
-    mapped = run("doctor codes.csv --items items.csv --map 1=yes,2=no", cwd=folder).out
-    assert "error" not in mapped
-
-
 def test_only_what_cannot_be_read_is_status_2(folder: Path) -> None:
     (folder / "empty.csv").write_text("")
     for arguments, saying in ((["empty.csv"], "the file is empty"), (["absent.csv"], "no such file")):
@@ -66,27 +48,6 @@ def test_build_takes_the_study_file_of_init_as_it_is(folder: Path, arguments: li
     assert (folder / "results" / "mine" / "bank.json").exists()
 
 
-def test_paths_are_those_that_the_study_file_sees(folder: Path) -> None:
-    (folder / "studies").mkdir()
-    run("init answers.csv --items items.csv --yes -o studies/mine.toml", cwd=folder)
-    data = tomllib.loads((folder / "studies" / "mine.toml").read_text())["data"]
-    assert (data["answers"], data["items"]) == ("../answers.csv", "../items.csv")
-
-
-def test_no_study_file_where_none_can_be_built_or_one_is_there(folder: Path) -> None:
-    (folder / "there.toml").write_text("x = 1\n")
-    pd.read_csv(folder / "responses.csv")[:40].to_csv(folder / "few.csv", index=False)
-    for arguments, saying in (
-        (["answers.csv", "--yes", "-o", "new.toml"], "no study can be built from this yet: answers without a key"),
-        (["few.csv", "--yes", "-o", "new.toml"], "fewer than 10"),
-        (["responses.csv", "--yes", "-o", "there.toml"], "is there already"),
-        (["responses.csv", "--yes", "-o", "study.csv"], "ends in .toml"),
-    ):
-        refused("init", *arguments, cwd=folder, saying=saying)
-    assert not (folder / "new.toml").exists()
-    assert (folder / "there.toml").read_text() == "x = 1\n"
-
-
 def test_questions_are_asked_unless_yes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = iter(["My title", "items.csv", "lalor2016"])
     monkeypatch.setattr("typer.prompt", lambda text, **options: next(given))
@@ -101,12 +62,6 @@ def test_without_a_terminal_a_question_is_refused_in_a_line(folder: Path) -> Non
     ended = run_apart("init", "responses.csv", "-o", "asked.toml", cwd=folder, status=2)
     assert "no terminal to ask at: Title of the study; expected --yes, which asks nothing" in ended.stderr
     assert not (folder / "asked.toml").exists()
-
-
-def test_what_init_writes_is_checked_as_build_checks_it(folder: Path) -> None:
-    pairs = ["--map", "YES=yes,Yes=yes"]  # one answer twice, once capitals make no difference
-    refused("init answers.csv --items items.csv", *pairs, "--yes", "-o", "new.toml", cwd=folder, saying="map")
-    assert not (folder / "new.toml").exists()
 
 
 def test_capitals_that_the_study_file_makes_one_keep_no_study_from_being_built(folder: Path) -> None:
@@ -135,25 +90,3 @@ def test_columns_may_say_what_the_items_are(folder: Path, content: str) -> None:
     assert items.loc[items["label"] == "a", "item_id"].tolist() == ["item1", "item2", "item3", "item4"]
     assert tomllib.loads((folder / "mine.toml").read_text())["data"]["items"] == "mine_items.csv"
     run("build mine.toml -q --allow-unconverged", cwd=folder)
-
-
-@pytest.mark.parametrize(
-    ("options", "saying"),
-    [
-        (["--column", "label=nowhere"], "no column 'nowhere' for the label of the items"),
-        (["--column", "label=respondent_id"], "column respondent_id: item item1 has both"),
-        (["--column", "label=benchmark", "--items", "items.csv"], "expected --item-column"),
-    ],
-)
-def test_columns_that_cannot_be_of_the_items_are_refused(folder: Path, options: list[str], saying: str) -> None:
-    refused("init responses.csv", *options, "--yes", "-o", "mine.toml", cwd=folder, saying=saying)
-    assert not (folder / "mine.toml").exists()
-
-
-def test_counted_trials_are_looked_at_one_by_one(tmp_path: Path) -> None:
-    rows = [(f"r{k}", f"i{j}", (k + j) % 4, 3) for k in range(12) for j in range(4)]
-    table = pd.DataFrame(rows, columns=["respondent_id", "item_id", "n_correct", "n_trials"])
-    table.to_csv(tmp_path / "counts.csv", index=False)
-    found = run(f"doctor {tmp_path}/counts.csv --json").json
-    assert found["n_responses"] == 12 * 4 * 3
-    assert "trials" in [finding["code"] for finding in found["findings"]]

@@ -12,7 +12,6 @@ import pytest
 from builders.command_line import refused, run
 from builders.parquet_folder import long_frame, wide_frame, write_parts
 from builders.simulated import drawn, with_a_constant_item
-from irtbench.bank import norms
 from irtbench.bank.bank import load_bank
 from irtbench.cli import large
 from irtbench.data import response_blocks
@@ -51,19 +50,13 @@ def assert_same_results(found: Path, expected: Path) -> None:
     for name in ("scale", "n_items", "n_correct", "accuracy", "method"):
         assert (scores[name] == others[name]).all()
     # one grid for all in single precision: ends of intervals are right to .02 of a standard error, theta to 1e-4
-    for name, most in (
-        ("theta", 1e-4),
-        ("se", 1e-4),
-        ("theta_lower", 0.02),
-        ("theta_upper", 0.02),
-        ("percentile", 0.01),
-    ):
+    within = {"theta": 1e-4, "se": 1e-4, "theta_lower": 0.02, "theta_upper": 0.02, "percentile": 0.01}
+    for name, most in within.items():
         np.testing.assert_allclose(scores[name], others[name], atol=most, rtol=0)
     np.testing.assert_allclose(scores["person_fit"], others["person_fit"], atol=1e-3, equal_nan=True)
 
 
-@pytest.mark.parametrize("levels", [None, "poor,fair,good,very good"])
-@pytest.mark.parametrize("layout", ["wide", "long"])
+@pytest.mark.parametrize(("layout", "levels"), [("wide", "poor,fair,good,very good"), ("long", None)])
 def test_grades_are_fitted_and_scored_as_in_memory(
     layout: str, levels: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,23 +108,6 @@ def test_the_results_are_those_in_memory(layout: str, tmp_path: Path, monkeypatc
     assert_same_results(tmp_path / "large", tmp_path / "memory")
     left_out = json.loads((tmp_path / "large" / "fit.json").read_text())["respondents_left_out"]
     assert left_out == (["r201", "r6"] if layout == "wide" else ["r6"])  # a long table says nothing of r201
-
-
-def test_many_respondents_have_the_scores_of_the_same_scorer(
-    everything_is_large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where both paths score in single precision with a drawn norm sample, all columns agree."""
-    place = write_parts(wide_frame(drawn(240, 6)), tmp_path / "in")
-    monkeypatch.setattr("irtbench.study.fitted_scale.MANY_RESPONDENTS", 100)
-    monkeypatch.setattr(norms, "MOST_NORMS", 80)
-    fit(place, tmp_path / "large", "--seed", 3)
-    monkeypatch.setattr(large, "MOST_FIELDS", 10**9)
-    fit(place, tmp_path / "memory", "--seed", 3)
-    found, expected = (pd.read_csv(tmp_path / name / "scores.csv") for name in ("large", "memory"))
-    pd.testing.assert_frame_equal(found, expected, rtol=1e-4, atol=1e-4)
-    for name in ("large", "memory"):
-        sample = load_bank(tmp_path / name / "bank.json").scales[0].norms
-        assert sample.n == 80
 
 
 def test_scores_as_parquet_or_not_at_all(everything_is_large: None, tmp_path: Path) -> None:
@@ -191,9 +167,7 @@ def test_an_address_is_read_whatever_its_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [("--prior", "hierarchical"), ("--factors", "2"), ("--trials", "first")],
-    ids=lambda options: options[0],
+    "options", [("--prior", "hierarchical"), ("--factors", "2"), ("--trials", "first")], ids=lambda options: options[0]
 )
 def test_what_needs_all_responses_has_them_in_memory(
     options: tuple[str, str], everything_is_large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

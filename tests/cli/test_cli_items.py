@@ -25,19 +25,6 @@ def fitted(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_fit_alone_leaves_a_bank_that_scores(fitted: Path) -> None:
-    (scale,) = irtbench.load_bank(fitted / "fit" / "bank.json").scales
-    own = pd.read_csv(fitted / "fit" / "scores.csv")
-    np.testing.assert_allclose(scale.norms.theta, own["theta"], atol=1e-4)
-    assert scale.provenance["converged"] is True
-    assert "responses.csv" in scale.provenance["data"]
-    run(f"score {fitted}/fit/bank.json {fitted}/responses.csv -o {fitted}/again.csv -q")
-    pd.testing.assert_series_equal(pd.read_csv(fitted / "again.csv")["theta"], own["theta"])
-    pd.testing.assert_series_equal(
-        pd.read_csv(fitted / "again.csv")["percentile_empirical"], own["percentile_empirical"]
-    )
-
-
 def test_items_of_a_bank_are_shown_and_written(fitted: Path) -> None:
     bank = fitted / "fit" / "bank.json"
     shown = run(f"items show {bank} -o {fitted}/out --figures").out
@@ -83,15 +70,3 @@ def test_several_scales_and_a_scale_too_long_for_a_table(tmp_path: Path) -> None
     ]  # fmt: skip
     assert set(pd.read_csv(tmp_path / "out" / "score_table.csv")["scale"]) == {"x"}
     assert len(pd.read_csv(tmp_path / "out" / "items.csv")) == 1003
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["--figures"], "--figures: expected a folder for them"),
-        (["--item-column", "text=x"], "expected --items ITEMS with it"),
-        (["--norm", "empirical"], "scale all has no norm sample"),
-    ],
-)
-def test_wrong_options_are_said_in_a_line(fitted: Path, more: list[str], said: str) -> None:
-    refused(f"items show {fitted}/fit/items.csv", *more, saying=said)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run
+from builders.command_line import run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
@@ -73,19 +73,6 @@ def test_a_correction_is_learnt_from_other_systems(folder: Path) -> None:
     assert {row["method"] for row in found} == {"corrected"}
 
 
-def test_the_terminal_speaks_in_words(folder: Path) -> None:
-    wanted = predict_accuracy(
-        load_bank(folder / "bank.json").scales, ResponseMatrix.from_long(pd.read_csv(folder / "form.csv"))
-    )
-    text = run(f"predict {folder}/bank.json {folder}/form.csv").out
-    assert "% right of all 50 items, expected" in text
-    interval = f"{100 * wanted.accuracy[0]:.1f} [{100 * wanted.lower[0]:.1f}, {100 * wanted.upper[0]:.1f}]"
-    assert interval in text
-    assert "Expected by each system's own answers and by the bank. In brackets 95% intervals, by its own" in text
-    corrected = run(f"predict {folder}/bank.json {folder}/form.csv --learn-from {folder}/others.csv").out
-    assert "own answers and by the bank and 60 systems whose responses are known. In brackets 95%" in corrected
-
-
 def test_systems_beyond_the_known_are_told(folder: Path, tmp_path: Path) -> None:
     # all right on the form: more than the bank expects of nearly anybody
     strong = pd.read_csv(folder / "form.csv").assign(response=1)
@@ -109,19 +96,3 @@ def test_scoring_a_form_on_the_whole_bank_says_the_accuracy_on_all_items(folder:
     whole = pd.read_csv(folder / "others.csv")
     whole[whole["respondent_id"] == "r3"].to_csv(tmp_path / "whole.csv", index=False)
     assert "of all 50 items" not in run(f"score {folder}/bank.json {tmp_path}/whole.csv").out
-
-
-def test_what_does_not_fit_is_one_line(folder: Path, tmp_path: Path) -> None:
-    gap = pd.read_csv(folder / "others.csv").iloc[1:]
-    gap.to_csv(tmp_path / "gap.csv", index=False)
-    strange = pd.read_csv(folder / "form.csv")
-    strange.loc[0, "item_id"] = "adverb"
-    strange.to_csv(tmp_path / "strange.csv", index=False)
-    for responses, options, saying in (
-        (folder / "form.csv", ["--level", 95], "level must be between 0 and 1 but got 95"),
-        (folder / "form.csv", ["--learn-from", tmp_path / "gap.csv"], "but some are missing"),
-        (folder / "form.csv", ["--learn-from", tmp_path / "absent.csv"], "absent.csv: no such file"),
-        (tmp_path / "strange.csv", [], "items unknown to the bank: adverb"),
-    ):
-        refused(f"predict {folder}/bank.json {responses} -o {tmp_path}/o/p.csv", *options, saying=saying)
-    assert not (tmp_path / "o").exists()

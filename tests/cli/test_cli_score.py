@@ -8,17 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import irtbench.cli.score as by_parts
 from builders.command_line import refused, run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
-from irtbench.cli.reading import Reading
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
-from irtbench.scoring.bulk import score_file
 from irtbench.scoring.scores import ScoringSettings, score_responses
 
 
@@ -66,24 +63,6 @@ def test_files_by_their_suffix_hold_the_same_scores(folder: Path, tmp_path: Path
     assert f"{wanted['theta'][0]:.3f}" in lines[2]
 
 
-def test_the_terminal_speaks_in_words(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "one.csv").write_text(
-        "\n".join((folder / "answers.csv").read_text().splitlines()[:31])  # one system, one scale
-    )
-    wanted = expected(folder).iloc[0]
-    text = run(f"score {folder}/bank.json {tmp_path}/one.csv").out
-    sentence = (
-        f"able on verbs: better than {wanted['percentile']:.0f}% of the crowd "
-        f"[{wanted['percentile_lower']:.0f}, {wanted['percentile_upper']:.0f}]"
-    )
-    assert sentence in text
-    assert f"{wanted['n_correct']} of 30" in text
-    assert f"{wanted['percentile']:.0f}% [{wanted['percentile_lower']:.0f}, {wanted['percentile_upper']:.0f}]" in text
-    assert "no item answered" in text  # the other scale, of which nothing is said in words
-    assert "able on nouns" not in text
-    assert "0 is the mean of the crowd" in text
-
-
 def test_a_norm_group_and_another_norm_sample(folder: Path, tmp_path: Path) -> None:
     grouped = run(f"score {folder}/bank.json {folder}/responses.csv --norm-group language=en --json").json
     wanted = expected(folder, norm="smoothed", norm_group=("language", "en"))
@@ -108,68 +87,16 @@ def test_explain_writes_what_differs_from_people(folder: Path, tmp_path: Path) -
         assert row.surprise == ("right" if row.response else "missed")
 
 
-def test_a_large_parquet_file_goes_part_by_part(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    graded = ResponseMatrix.from_long(pd.read_csv(folder / "responses.csv"))
-    wide = pd.DataFrame(graded.values, columns=list(graded.item_ids))
-    wide.insert(0, "who", graded.respondent_ids)
-    wide.to_parquet(tmp_path / "wide.parquet", index=False)
-    monkeypatch.setattr(by_parts, "LARGE_FILE", 2)
-    assert by_parts.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.parquet", Reading(trials="count"), "")
-    assert by_parts.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.csv", Reading(trials="count"), "")
-    assert not by_parts.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.json", Reading(trials="count"), "")
-    assert score_file(load_bank(folder / "bank.json"), tmp_path / "wide.parquet", tmp_path / "o.parquet") == 2
-    found = pd.read_parquet(tmp_path / "o.parquet")
-    assert found["theta"].tolist() == pytest.approx(expected(folder)["theta"].tolist(), abs=1e-4)
-
-
-@pytest.mark.slow
-def test_a_large_long_parquet_file_goes_part_by_part_too(folder: Path, tmp_path: Path) -> None:
-    graded = pd.read_csv(folder / "responses.csv")
-    people = [graded.assign(respondent_id=[f"{name}{k}" for name in graded["respondent_id"]]) for k in range(8_500)]
-    pd.concat(people).to_parquet(tmp_path / "long.parquet", index=False)  # 1,020,000 rows
-    done = run(f"score {folder}/bank.json {tmp_path}/long.parquet -o {tmp_path}/o.parquet")
-    assert "17000 respondents scored" in done.out
-    found = pd.read_parquet(tmp_path / "o.parquet")
-    wanted = expected(folder)
-    assert found["respondent_id"][:4].tolist() == ["able0", "able0", "other0", "other0"]
-    for name in ("theta", "se", "percentile"):
-        assert found[name].to_numpy().reshape(-1, 4)[[0, 4_000, -1]] == pytest.approx(
-            np.tile(wanted[name].to_numpy(), (3, 1)), abs=4e-3
-        )
-    # raw answers in a large long file are graded by the key, part by part too
-    names = ["respondent_id", "item_id", "answer"]
-    assert by_parts.goes_by_parts(tmp_path / "long.parquet", tmp_path / "o.csv", Reading(trials="count"), "")
-    pd.concat(people[:2]).assign(answer="yes")[names].to_parquet(tmp_path / "answers.parquet", index=False)
-    assert not by_parts.goes_by_parts(
-        tmp_path / "answers.parquet", tmp_path / "o.parquet", Reading(trials="count"), ""
-    )  # few rows
-
-
 @pytest.mark.parametrize(
     ("options", "saying"),
     [
-        (["--level", 95], "ScoringSettings.level: expected a number in (0, 1) but got 95"),
-        (["--norm-group", "language"], "--norm-group language: expected NAME=VALUE"),
         (["--norm-group", "language=fr"], "nobody has language fr; expected one of de, en"),
         (["--norm-group", "language=en", "--norm", "normal"], "expected empirical or smoothed"),
-        (["--method", "eap_sum", "--item-error", "delta"], "not defined for eap_sum"),
-        (["--norms", "absent.csv"], "absent.csv: no such file"),
     ],
 )
 def test_what_does_not_fit_is_one_line(folder: Path, tmp_path: Path, options: list[object], saying: str) -> None:
     refused(f"score {folder}/bank.json {folder}/responses.csv -o {tmp_path}/o/s.csv", *options, saying=saying)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_items_without_covariance_have_no_item_error(folder: Path, tmp_path: Path) -> None:
-    bank = load_bank(folder / "bank.json")
-    bare = tuple(replace(scale, items=replace(scale.items, covariance=None)) for scale in bank.scales)
-    save_bank(ItemBank(bare), tmp_path / "bare.json")
-    refused(
-        f"score bare.json {folder}/responses.csv --item-error delta",
-        saying="no covariance is known for item verbs0",
-        cwd=tmp_path,
-    )
 
 
 def test_plausible_values_are_draws_from_each_posterior(folder: Path, tmp_path: Path) -> None:
@@ -184,3 +111,28 @@ def test_plausible_values_are_draws_from_each_posterior(folder: Path, tmp_path: 
     plain = tmp_path / "plain.csv"
     run(f"score {folder}/bank.json {folder}/responses.csv -o", plain, "-q")
     pd.testing.assert_frame_equal(scores[pd.read_csv(plain).columns], pd.read_csv(plain))
+
+
+@pytest.mark.parametrize("layout", ["wide", "long"])
+@pytest.mark.parametrize("target", ["csv", "parquet"])
+def test_a_large_parquet_file_goes_part_by_part(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, target: str
+) -> None:
+    table = pd.read_csv(folder / "responses.csv")
+    if layout == "wide":
+        graded = ResponseMatrix.from_long(table)
+        table = pd.DataFrame(graded.values, columns=list(graded.item_ids), index=list(graded.respondent_ids))
+        table = table.rename_axis("who").reset_index()
+    table.to_parquet(tmp_path / "r.parquet", index=False)
+    line = f"score {folder}/bank.json {tmp_path}/r.parquet -o {tmp_path}/"
+    assert "respondents scored" not in run(f"{line}whole.{target}").out
+    monkeypatch.setattr("irtbench.cli.score.LARGE_FILE", 2)
+    monkeypatch.setattr("irtbench.cli.score.LARGE_LONG_FILE", 120)
+    assert "2 respondents scored" in run(f"{line}parts.{target}").out
+    whole, parts = (
+        pd.read_parquet(tmp_path / name) if target == "parquet" else pd.read_csv(tmp_path / name)
+        for name in (f"whole.{target}", f"parts.{target}")
+    )
+    pd.testing.assert_frame_equal(parts, whole, check_dtype=False, atol=1e-4)
+    if target == "csv":
+        assert "respondents scored" not in run(f"{line}s.json").out  # JSON is written at once

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run
+from builders.command_line import run
 
 
-@pytest.mark.parametrize("model", ["grm", "gpcm", "pcm", "rsm"])
+@pytest.mark.parametrize("model", ["gpcm", "rsm"])
 def test_a_fit_recovers_what_was_simulated_within_its_errors(tmp_path: Path, model: str) -> None:
     run(f"simulate -o {tmp_path} --respondents 1500 --items 10 --categories 4 --model {model} --missing 0.1 --seed 3")
     run(f"fit {tmp_path}/responses.csv --model {model} -o {tmp_path}/fit")
@@ -49,17 +49,3 @@ def test_the_items_of_a_bank_are_answered_in_its_words_by_its_population(tmp_pat
     assert pd.read_csv(tmp_path / "two/respondents.csv")["theta"].std() == pytest.approx(sd, rel=0.05)
     shares = [table["score"].value_counts(normalize=True) for table in (drawn, pd.read_csv(tmp_path / "words.csv"))]
     np.testing.assert_allclose(shares[0].sort_index(), shares[1].sort_index(), atol=0.03)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--categories", 3), "--categories: goes with --model grm"),
-        (("--model", "grm", "--guessing", 0.2), "--guessing: goes with --model 2pl"),
-        (("--model", "grm", "--trials", 3), "--trials: several of an item go with right and wrong"),
-        (("--bank", "b.csv", "--items", 3), "--bank: --items does not go with it"),
-        (("--scale", "x"), "--scale: goes with --bank"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(tmp_path: Path, options: tuple[object, ...], words: str) -> None:
-    refused(f"simulate -o {tmp_path}/out", *options, saying=words)

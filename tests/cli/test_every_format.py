@@ -1,7 +1,6 @@
 """Every command that reads responses or answers reads the files of evaluation harnesses as they are."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,61 +64,46 @@ def lm_eval_samples(responses: ResponseMatrix, row: int, path: Path) -> None:
     (folder / "samples_t_2026-11-21T23-55-05.942347.jsonl").write_text("\n".join(lines) + "\n")
 
 
-def write_inspect(responses: ResponseMatrix, folder: Path, rows: range) -> None:
-    for row in rows:
-        inspect_log(responses, row, folder / f"{row}.json")
+OPTIONS = {"inspect": "--metric match --trials first", "lm-eval": "--metric exact_match,strict"}
 
 
-def write_lm_eval(responses: ResponseMatrix, folder: Path, rows: range) -> None:
-    for row in rows:
-        lm_eval_samples(responses, row, folder)
-
-
-WRITERS: dict[str, tuple[Callable[[ResponseMatrix, Path, range], None], list[str]]] = {
-    "inspect": (write_inspect, ["--metric", "match", "--trials", "first"]),
-    "lm-eval": (write_lm_eval, ["--metric", "exact_match,strict"]),
-}
-
-
-@pytest.fixture(scope="module", params=list(WRITERS))
-def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """The inputs of all commands, with the responses as a folder of logs."""
-    folder = tmp_path_factory.mktemp(request.param)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The inputs of all commands, with the responses as folders of logs."""
+    folder = tmp_path_factory.mktemp("logs")
     write_valid_inputs(folder)
     responses = simulated(N, 8, seed=3)[0]
-    write = WRITERS[request.param][0]
-    write(responses, folder / "runs", range(N))
-    write(responses, folder / "few", range(3))
+    for row in range(N):
+        for name in ("runs", "few") if row < 3 else ("runs",):
+            inspect_log(responses, row, folder / "inspect" / name / f"{row}.json")
+            lm_eval_samples(responses, row, folder / "lm-eval" / name)
     names = {f"{item}": f"t/{item}" for item in responses.item_ids}  # a harness's items are named task/id
     for table in ("items.csv", "twins.csv", "parameters.csv"):
         frame = pd.read_csv(folder / table, keep_default_na=False)
         frame.replace(names).to_csv(folder / table, index=False)
-    rename_items(names, folder)
-    return request.param, folder
-
-
-def rename_items(names: dict[str, str], folder: Path) -> None:
-    """Give the items of the bank the names that a harness's have."""
     scales = []
     for scale in load_bank(folder / "bank.json").scales:
         ids = tuple(names[item] for item in scale.items.item_ids)
-        scales.append(
-            replace(scale, items=replace(scale.items, item_ids=ids), details=replace(scale.details, item_ids=ids))
-        )
+        items, details = replace(scale.items, item_ids=ids), replace(scale.details, item_ids=ids)
+        scales.append(replace(scale, items=items, details=details))
     (folder / "bank.json").unlink()
     save_bank(ItemBank(tuple(scales)), folder / "bank.json")
+    return folder
 
 
 @pytest.mark.filterwarnings("ignore:human accuracy of a new vote is undefined")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_folder_of_logs_is_read_by(study: tuple[str, Path], command: str, tmp_path: Path) -> None:
-    format, folder = study
-    words = [word.replace("out", str(tmp_path / "out")) if word.startswith("out") else word
-             for word in COMMANDS[command].split()]  # fmt: skip
-    run(*words, *WRITERS[format][1], "-q", cwd=folder)
+def test_a_folder_of_logs_is_read_by(folder: Path, command: str, tmp_path: Path) -> None:
+    """All commands read by the same few lines: each has the logs of one harness, by turns."""
+    format = list(OPTIONS)[list(COMMANDS).index(command) % 2]
+    out = {"runs": f"{format}/runs", "few": f"{format}/few"}
+    words = [out.get(word, word.replace("out", str(tmp_path / "out"))) for word in COMMANDS[command].split()]
+    run(*words, *OPTIONS[format].split(), "-q", cwd=folder)
     if command == "init":
         assert '[card]  # what the bank says of itself\nrespondents = "models"' in (tmp_path / "out.toml").read_text()
 
 
-def test_a_choice_that_is_not_made_is_named(study: tuple[str, Path], tmp_path: Path) -> None:
-    refused(f"evaluate human-bound runs --other-counts share -o {tmp_path}/o", cwd=study[1], saying="--metric")
+@pytest.mark.parametrize("format", OPTIONS)
+def test_a_choice_that_is_not_made_is_named(folder: Path, format: str, tmp_path: Path) -> None:
+    line = f"evaluate human-bound {format}/runs --other-counts share -o {tmp_path}/o"
+    refused(line, cwd=folder, saying="--metric")

@@ -38,10 +38,7 @@ def test_scores_are_those_without_them(folder: Path) -> None:
     assert LINE in ended.err.splitlines()
     assert alone.err == ""
     rows, wanted = ended.json, alone.json
-    left_out = [
-        {"item_id": "removed", "reason": "negative_slope"},
-        {"item_id": "check", "reason": "attention_check"},
-    ]
+    left_out = [{"item_id": "removed", "reason": "negative_slope"}, {"item_id": "check", "reason": "attention_check"}]
     assert [row.pop("items_left_out") for row in rows] == [left_out, left_out]
     assert [row.pop("items_left_out") for row in wanted] == [[], []]
     assert rows == wanted
@@ -65,23 +62,6 @@ def test_a_large_file_says_the_same(folder: Path, tmp_path: Path, monkeypatch: p
     assert "2 items left out, as in the bank's own study" in ended.err
 
 
-def test_items_of_a_rejected_scale_are_listed(folder: Path) -> None:
-    frame = pd.read_csv(folder / "more.csv").replace({"check": "lost"})
-    frame.to_csv(folder / "lost.csv", index=False)
-    rows = run("score bank.json lost.csv --json", cwd=folder).json
-    assert {"item_id": "lost", "reason": "scale_rejected"} in rows[0]["items_left_out"]
-
-
-def test_what_neither_the_bank_nor_its_study_had_is_an_error_that_names_the_option(folder: Path) -> None:
-    frame = pd.read_csv(folder / "more.csv").replace({"check": "stranger"})
-    frame.to_csv(folder / "strange.csv", index=False)
-    refused(
-        "score bank.json strange.csv",
-        cwd=folder,
-        saying="items unknown to the bank: stranger; expected its own items, or --unknown-items ignore",
-    )
-
-
 def test_labels_of_another_vocabulary_are_refused_and_mapped(folder: Path) -> None:
     frame = pd.read_csv(folder / "systems.csv")
     frame["answer"] = frame["answer"].map({"yes": "2", "no": "1"})
@@ -92,8 +72,3 @@ def test_labels_of_another_vocabulary_are_refused_and_mapped(folder: Path) -> No
         for arguments in (["codes.csv", "--map", "2=yes,1=no"], ["systems.csv"])
     )
     assert mapped == wanted
-    for options, saying in ((["--map", "2=maybe"], "maybe is no item's key"), (["--map", "2"], "expected NAME=VALUE")):
-        refused("score bank.json codes.csv", *options, cwd=folder, saying=saying)
-    refused(
-        "score bank.json wide.csv --map 1=yes", saying="holds graded responses; expected answers for --map", cwd=folder
-    )

@@ -1,5 +1,6 @@
-"""What a terminal shows of lines and tables: never more than fits on it, and nothing cut that is nowhere else."""
+"""What a terminal shows of lines and tables, of long work while it runs, and where libraries are loaded beside it."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,13 @@ from rich.cells import cell_len
 
 from builders.terminal import run_on_terminal
 from builders.valid_inputs import write_valid_inputs
-from irtbench.cli.output import Shown
+from irtbench.cli import large, output, progress
+from irtbench.cli.large import loading_beside
+from irtbench.cli.output import Shown, tell, write_table
 from irtbench.cli.page import CUT, screenful
+from irtbench.cli.progress import Steps, reporting
+
+# --- page
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=30)
 NAMES = st.from_regex(r"[a-z]{1,9}(_[a-z]{1,9}){0,2}", fullmatch=True)
@@ -22,8 +28,8 @@ NAMES = st.from_regex(r"[a-z]{1,9}(_[a-z]{1,9}){0,2}", fullmatch=True)
 def pages(draw: st.DrawFn) -> list[str | Shown]:
     parts: list[str | Shown] = [draw(TEXTS) for _ in range(draw(st.integers(0, 3)))]
     for _ in range(draw(st.integers(0, 2))):
-        n = draw(st.integers(0, 60))
-        names = draw(st.lists(NAMES, min_size=1, max_size=8, unique=True))
+        n = draw(st.integers(0, 40))
+        names = draw(st.lists(NAMES, min_size=1, max_size=5, unique=True))
         rng = np.random.default_rng(draw(st.integers(0, 99)))
         columns: dict[str, object] = {
             name: rng.normal(size=n).tolist() if k % 2 else [draw(TEXTS)] * n for k, name in enumerate(names)
@@ -69,20 +75,8 @@ def test_where_columns_do_not_fit_beside_one_another_each_value_gets_a_line() ->
     assert Shown(table).lines(20, 40) == [
         "who: a", "discrimination: 1.000", "difficulty: 0.500", "", "who: b", "discrimination: 2.000",
     ]  # fmt: skip
-    assert Shown(table).lines(30, 40)[1:] == [
-        "a            1.000      0.500",
-        "b            2.000",
-    ]
+    assert Shown(table).lines(30, 40)[1:] == ["a            1.000      0.500", "b            2.000"]
     assert Shown(table).lines(60, 40)[0].startswith("┏━━━")
-
-
-def test_columns_names_are_folded_at_their_words() -> None:
-    table = pd.DataFrame({"item_id": ["i1"], "proportion_correct": [0.5], "n_responses": [100]})
-    assert Shown(table).lines(31, 40) == [
-        "        proportion_",
-        "item_id     correct n_responses",
-        "i1            0.500         100",
-    ]
 
 
 def test_tables_give_way_before_lines_do() -> None:
@@ -136,3 +130,146 @@ def test_a_terminal_without_unicode_gets_what_it_can_show(folder: Path) -> None:
     assert seen.raw.isascii()
     seen = run_on_terminal("convert", "names.csv", "-o", "Grün.csv", cwd=folder, PYTHONIOENCODING="ascii")
     assert "written to Gr\\u00fcn.csv" in seen.raw
+
+
+# --- output
+
+
+def table_of(n: int, texts: list[str]) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=n) * 10.0 ** rng.integers(-20, 20, n)
+    numbers[:8] = [0.0, -0.0, 1.0, np.nan, 1e-5, 123456789012345680.0, np.inf, 5e-324]
+    return pd.DataFrame(
+        {
+            "name": [texts[k % len(texts)] for k in range(n)],
+            "number": numbers,
+            "n": rng.integers(-9, 9, n),
+            "whole": rng.integers(0, 3, n).astype(np.float64),
+        }
+    )
+
+
+@pytest.mark.parametrize("texts", [["a", "", "é b", "'=1+1"], ["a", "b,c"], ['say "so"', "x"], ["a\nb", "c"]])
+def test_many_rows_are_written_as_few_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: list[str]) -> None:
+    table = table_of(200, texts)
+    write_table(table, tmp_path / "few.csv")
+    monkeypatch.setattr(output, "MANY_ROWS", 1)
+    write_table(table, tmp_path / "many.csv")
+    assert (tmp_path / "many.csv").read_bytes() == (tmp_path / "few.csv").read_bytes()
+
+
+def test_of_a_long_table_the_ends_are_shown_and_where_the_rest_is(capsys: pytest.CaptureFixture[str]) -> None:
+    table = pd.DataFrame({"name": [f"row{k}" for k in range(1_500)]})
+    tell([Shown(table)], Path("t.csv"))
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) < 50
+    assert all(name in said for name in ("row0 ", "row26 ", "row1487 ", "row1499 "))
+    assert "row27 " not in said
+    assert "the first 27 and the last 13 of 1,500 rows; all are in t.csv" in said
+    tell([Shown(table.head(40))], None)
+    assert "all are in" not in capsys.readouterr().out
+
+
+# --- progress
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, which stands still until a test moves it."""
+    now = [0.0]
+    monkeypatch.setattr("irtbench.cli.progress.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_time_left_is_told_of_steps_that_are_counted(clock: list[float]) -> None:
+    steps = Steps()
+    for k in range(4):
+        clock[0] = 10.0 * k
+        steps.note(f"{1000 * (k + 1)} of 20000 rows read")
+    # 30 s for 3,000 rows: .01 s each, 16,000 to read and the one at hand
+    assert steps.line() == "4000 of 20000 rows read, up to about 3 min more"
+    clock[0] += 100.0  # and nothing came since
+    assert steps.line() == "4000 of 20000 rows read, up to about 60 s more"
+    clock[0] += 100.0  # longer than that: nothing is promised
+    assert steps.line() == "4000 of 20000 rows read"
+
+
+def test_nothing_is_promised_of_other_work_nor_of_the_first_steps(clock: list[float]) -> None:
+    steps = Steps()
+    for k, message in enumerate(["sample 1 of 50", "sample 2 of 50"]):
+        clock[0] = 10.0 * k
+        steps.note(message)
+    assert steps.line() == "sample 2 of 50"  # one step alone says little
+    for message in ("round 2: sample 30 of 50", "fitting 20 respondents x 5 items", "sample 40 of 90"):
+        clock[0] += 10.0
+        steps.note(message)
+        assert steps.line() == message
+    assert (steps.done, steps.total) == (40, 90)
+
+
+def test_the_same_work_of_another_round_is_measured_anew(clock: list[float]) -> None:
+    steps = Steps()
+    for k in range(1, 10):
+        clock[0] += 10.0
+        steps.note(f"local dependence: sample {k} of at most 99")
+    assert steps.line().endswith("up to about 15 min more")
+    steps.note("local dependence: sample 1 of at most 99")
+    assert steps.line() == "local dependence: sample 1 of at most 99"
+
+
+def test_a_long_silent_step_is_told_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.05)
+    with reporting(quiet=False) as report:
+        report("fitting")
+        time.sleep(0.5)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1  # it does not change, and is said once a minute
+    assert said[0].endswith("s] fitting")
+    with reporting(quiet=True) as report:
+        report("fitting")
+        time.sleep(0.2)
+    assert capsys.readouterr().err == ""
+
+
+PROGRAM = """
+import time
+from irtbench.cli import progress
+progress.SILENT_SECONDS = 0.1
+with progress.reporting(quiet=False) as report:
+    for k in range(1, 6):
+        report(f"control {k} of 5: a long line about what it found, \x1b[31mred, that no narrow terminal has room for")
+        time.sleep(0.3)
+print("done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [80, 20])
+def test_a_bar_moves_on_one_line_of_a_terminal_and_goes_away(columns: int) -> None:
+    seen = run_on_terminal(program=PROGRAM, columns=columns)
+    assert seen.status == 0
+    assert "control" in seen.raw
+    assert "\x1b[31m" not in seen.raw.replace("\x1b[31m ", "")
+    frames = [line for part in seen.lines for line in part.split("\r") if "control" in line]
+    assert len(frames) > 2
+    assert max(map(len, frames)) <= columns
+    assert seen.lines[-1].endswith("done")
+
+
+@pytest.mark.slow
+def test_a_dumb_terminal_gets_plain_lines() -> None:
+    seen = run_on_terminal(program=PROGRAM, TERM="dumb")
+    assert "\x1b" not in seen.raw
+    assert any(line.startswith("[  0.") and "control" in line for line in seen.lines)
+
+
+# --- loading
+
+
+def test_an_error_of_the_body_comes_through_and_a_missing_module_fails_where_it_is_needed(tmp_path: Path) -> None:
+    file = tmp_path / "responses.csv"
+    file.write_bytes(bytes(large.WORTHWHILE))
+    with pytest.raises(ValueError, match="row 3"), loading_beside(file, "no_such_module_anywhere"):
+        raise ValueError("row 3")

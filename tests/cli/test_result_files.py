@@ -1,7 +1,6 @@
 """Results are complete or absent, together or not at all, and what is not theirs stays."""
 
 import os
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from irtbench.cli import result_files
 from irtbench.cli.result_files import output_file, output_folder, unfinished_folder
 from irtbench.data.input_error import InputError
 from irtbench.models.simulation import simulate_responses
-from irtbench.study import run as study_run
 from irtbench.study.fitted_scale import FittedScale, RightOrWrong
 
 FILES = ("a.csv", "b.csv", "extra.csv")
@@ -52,14 +50,6 @@ def test_a_file_of_the_user_that_has_the_name_of_a_result_is_not_taken_for_one(t
     (tmp_path / "extra.csv").write_text("mine")
     write(tmp_path, "a.csv", text="new")
     assert contents(tmp_path) == {"a.csv": "new", "extra.csv": "mine"}
-
-
-def test_a_run_that_fails_takes_away_the_folders_it_made_and_no_others(tmp_path: Path) -> None:
-    (tmp_path / "theirs").mkdir()
-    with pytest.raises(KeyError), output_folder(tmp_path / "theirs" / "deep" / "deeper" / "out", files=FILES):
-        raise KeyError
-    assert os.listdir(tmp_path) == ["theirs"]
-    assert os.listdir(tmp_path / "theirs") == []
 
 
 def test_the_working_folder_stays_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,19 +98,6 @@ def test_what_a_killed_run_left_is_removed_and_what_another_run_works_in_is_not(
         assert (first / "a.csv").read_text() == "first"
     assert contents(tmp_path / "out") == {"a.csv": "first"}
     assert sorted(os.listdir(tmp_path)) == [".out.abcdefgi.part", ".out.mine", "elsewhere", "out"]
-
-
-def write_half(place: AbstractContextManager[Path]) -> None:
-    with place as path:
-        (path / "a.csv" if path.is_dir() else path).write_text("half")
-        raise RuntimeError
-
-
-def test_nothing_is_left_of_what_fails(tmp_path: Path) -> None:
-    for place in (output_folder(tmp_path / "new" / "out"), output_file(tmp_path / "new" / "a.csv")):
-        with pytest.raises(RuntimeError):
-            write_half(place)
-    assert os.listdir(tmp_path) == []
 
 
 def test_links_are_followed_to_folders_and_replaced_as_files(tmp_path: Path) -> None:
@@ -239,30 +216,6 @@ def test_results_have_the_permissions_that_were_asked_for(tmp_path: Path, mask: 
         os.umask(before)
     assert (tmp_path / "out").stat().st_mode & 0o777 == folder
     assert (tmp_path / "out" / "a.csv").stat().st_mode & 0o777 == file
-
-
-def test_a_quiet_control_that_fails_says_why(studied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = study_run.carry_out
-    # nothing is shuffled
-    monkeypatch.setattr(study_run, "carry_out", lambda settings, data, **options: found(settings, data))
-    ended = run("build study.toml --control -o c -q", cwd=studied, status=1)
-    assert "control: the rules find a scale where there is nothing: all" in ended.err
-
-
-@pytest.mark.parametrize("slope", [1.5, 150.0])
-def test_a_fit_whose_items_nobody_could_be_scored_on_leaves_no_bank(slope: float) -> None:
-    scale = make_scale("q", 4)
-    a = scale.items.discrimination.copy()
-    a[2] = slope
-    scale = replace(scale, items=replace(scale.items, discrimination=a))
-    found = {
-        name: None for name in ("settings", "prior", "stopped_because", "n_respondents", "doubts", "seed", "versions")
-    }
-    results = FittedScale(found | {"converged": slope < 2}, scale.items.table(), scale=scale).of_data({"r.csv": "1"})
-    assert (results.scale is not None) == (slope < 2)
-    assert results.scale is None or results.scale.provenance["data"] == {"r.csv": "1"}
-    said = [] if slope < 2 else ["no bank.json is written: item q2: discrimination 150; expected at most 100 in size"]
-    assert list(results.words) == said
 
 
 @pytest.mark.parametrize("slope", [1.0, 150.0])

@@ -52,12 +52,6 @@ def test_scores_begin_with_the_table_of_abilities(responses: Path, bank: Path, t
         pd.testing.assert_frame_equal(scores[list(table.columns)], table, check_dtype=False)
 
 
-def test_predictions(responses: Path, bank: Path, tmp_path: Path) -> None:
-    run(f"predict {bank} {responses} -o {tmp_path}/prediction.csv --quiet")
-    predicted = irtbench.predict_accuracy(irtbench.load_bank(bank), irtbench.read(responses))
-    same(tmp_path / "prediction.csv", predicted.table().assign(method="model"))
-
-
 def test_long_tables(responses: Path, tmp_path: Path) -> None:
     run(f"convert {responses} -o {tmp_path}/long.csv --quiet")
     same(tmp_path / "long.csv", irtbench.read(responses).table())

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.data.answer_patterns import longest_pattern, longest_run, rapid_guesses, robust_time_limit
+from irtbench.data.answer_patterns import longest_pattern, rapid_guesses, robust_time_limit
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.respondents import approval_rates
 
@@ -29,22 +29,6 @@ def test_patterns_by_hand():
         )
     )
     assert found.to_dict() == dict(zip([f"r{i}" for i in range(9)], [6, 5, 4, 0, 5, 4, 2, 0, 4], strict=True))
-
-
-def test_runs_by_hand():
-    found = longest_run(table("abbbac", ["a", "a", "", "a"], [None, ""]))
-    assert found.to_dict() == {"r0": 3, "r1": 2, "r2": 0}
-
-
-@pytest.mark.slow
-def test_patterns_are_short_where_people_read_and_items_come_in_random_order():
-    """90 answers of three kinds: under one in a thousand has a pattern of more than 12; alternators all have."""
-    rng = np.random.default_rng(1)
-    answers = rng.integers(3, size=(4_000, 90)).astype(str)
-    assert (longest_pattern(table(*answers)) > 12).mean() < 0.001
-    slips = np.tile(["0", "1"], (50, 45))
-    slips[rng.random(slips.shape) < 0.02] = "2"
-    assert (longest_pattern(table(*slips)) > 12).mean() > 0.9
 
 
 NAN = np.nan
@@ -100,16 +84,6 @@ def test_the_mixture_finds_planted_guesses_and_none_where_there_is_one_kind():
     # few times: no threshold rather than a wrong one
     assert rapid_guesses(times(solutions[:40]), method="mixture").thresholds.isna().all()
     assert rapid_guesses(times(np.zeros((60, 1))), method="mixture").effort.isna().all()
-
-
-def test_two_kinds_of_times_are_apart_in_their_own_standard_deviations():
-    # means .9 apart: 4.5 pooled standard deviations of .2, and 1.2 of .75
-    rng = np.random.default_rng(4)
-    guesses = rng.random(4_000) < 0.3
-    narrow = np.exp(np.where(guesses, 1.4, 2.3) + rng.normal(0, 0.2, 4_000))
-    wide = np.exp(np.where(guesses, 1.4, 2.3) + rng.normal(0, 0.75, 4_000))
-    assert np.exp(1.6) < rapid_guesses(times(narrow[:, None]), method="mixture").thresholds["q0"] < np.exp(2.1)
-    assert np.isnan(rapid_guesses(times(wide[:, None]), method="mixture").thresholds["q0"])
 
 
 def rates(*texts):

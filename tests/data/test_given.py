@@ -11,7 +11,6 @@ from hypothesis.extra.numpy import arrays
 
 from irtbench.data.given import as_answers, as_any_responses, as_items, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.recognise import read
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
 
@@ -63,20 +62,6 @@ def test_rows_and_columns_of_an_array_get_names(given) -> None:
     assert same(as_responses(given, item_ids=ITEMS), ["r1", "r2"])
 
 
-def test_a_matrix_is_given_back_as_it_is() -> None:
-    matrix = as_responses(VALUES)
-    assert as_responses(matrix) is matrix
-    assert as_any_responses(matrix) is matrix
-
-
-def test_truth_values_and_names_that_are_numbers() -> None:
-    found = as_responses(pd.DataFrame([[True, False]], index=[7], columns=[10, 11]))
-    assert found.values.tolist() == [[1, 0]]
-    assert (found.respondent_ids, found.item_ids) == (("7",), ("10", "11"))
-    long = pd.DataFrame({"respondent_id": [1, 1], "item_id": [5, 6], "response": [1, 0]})
-    assert as_responses(long).item_ids == ("5", "6")
-
-
 @settings(deadline=None)
 @over(arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 6)), elements=st.sampled_from([0.0, 1.0, np.nan])))
 def test_wide_and_long_tables_of_a_matrix_read_back(values) -> None:
@@ -86,12 +71,6 @@ def test_wide_and_long_tables_of_a_matrix_read_back(values) -> None:
     assert back.item_ids == matrix.item_ids
     if matrix.n_responses:
         assert as_responses(matrix.to_long()).n_correct_by_item.sum() == matrix.n_correct_by_item.sum()
-
-
-def test_what_read_gives_is_taken(tmp_path) -> None:
-    file = tmp_path / "wide.csv"
-    WIDE.astype("Int64").rename_axis("respondent_id").to_csv(file)
-    assert same(as_responses(read(file)))
 
 
 @pytest.mark.parametrize(
@@ -169,16 +148,6 @@ def test_items_are_a_table_whatever_they_came_as() -> None:
     assert as_items(found.table()).table().equals(found.table())
     with pytest.raises(InputError, match="expected an ItemTable or a data frame but got dict"):
         as_items({"i1": "yes"})
-
-
-def test_counted_trials_in_a_long_frame() -> None:
-    frame = pd.DataFrame(
-        {"respondent_id": ["a", "b"], "item_id": ["i1", "i1"], "n_correct": [1, 2], "n_trials": [2, 5]}
-    )
-    found = as_responses(frame)
-    assert found.correct.tolist() == [[1.0], [2.0]]
-    assert found.trials is not None
-    assert found.trials.tolist() == [[2], [5]]
 
 
 @pytest.mark.parametrize("kind", [np.complex128, "datetime64[ns]", "timedelta64[s]"])

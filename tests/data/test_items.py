@@ -1,14 +1,20 @@
-"""Features of items: numbers as they are, kinds as 1 and 0, and one line for what is wrong."""
+"""Features of items and adjusted p values: numbers, kinds, one line for what is wrong, and statsmodels' figures."""
 
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.multitest import multipletests
 
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemFeatures
+from irtbench.data.multiple_testing import adjust
 from irtbench.data.readers.item_table import read_features
+
+# -- items
 
 
 def test_numbers_flags_and_kinds_become_columns(tmp_path: Path) -> None:
@@ -52,3 +58,22 @@ def test_an_item_without_a_row_is_named() -> None:
 def test_a_value_whose_square_no_float_holds_is_refused() -> None:
     with pytest.raises(InputError, match=r"length of item b is 1e\+308; expected at most 1e\+50 in size"):
         ItemFeatures(("a", "b"), ("length",), np.array([[1.0], [1e308]]))
+
+
+# -- multiple testing
+
+
+@settings(max_examples=30, deadline=None)
+@given(p=st.lists(st.floats(0, 1), min_size=1, max_size=12))
+@pytest.mark.parametrize("method", ["holm", "fdr_bh"])
+def test_adjusted_p_is_that_of_statsmodels(method: str, p: list[float]) -> None:
+    np.testing.assert_allclose(adjust(np.array(p), method), multipletests(p, method=method)[1], atol=1e-15)
+
+
+def test_what_is_missing_is_no_test() -> None:
+    # Holm: .01 * 3, .02 * 2, .9; Benjamini and Hochberg: .01 * 3, .02 * 3 / 2, .9
+    p = np.array([0.02, np.nan, 0.9, 0.01])
+    np.testing.assert_allclose(adjust(p), [0.04, np.nan, 0.9, 0.03])
+    np.testing.assert_allclose(adjust(p, "fdr_bh"), [0.03, np.nan, 0.9, 0.03])
+    assert np.isnan(adjust(np.array([np.nan]))).all()
+    assert adjust(np.array([])).size == 0

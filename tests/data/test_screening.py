@@ -205,24 +205,6 @@ def test_item_that_is_not_in_the_table_is_refused():
         screen(responses, items.select(["q0"]))
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"min_responses": 0},
-        {"attention_share": 0},
-        {"attention_share": 1.1},
-        {"min_seconds": -1},
-        {"min_seconds": NAN},
-        {"max_straight_line": 0},
-        {"chance_level": 1},
-        {"chance_p": 0},
-    ],
-)
-def test_settings_outside_their_range_are_refused(values):
-    with pytest.raises(InputError, match=f"^ScreeningSettings.{next(iter(values))}: expected a .*number.* but got"):
-        ScreeningSettings(**values)
-
-
 def test_random_clickers_of_the_papers_crowd_are_found(real_data):
     """The lowest respondent of each set is at .244 and .256 right, below chance (PROVENANCE.md)."""
     folder = real_data / "lalor2016_snli"

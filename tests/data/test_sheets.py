@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.data.input_error import InputError
 from irtbench.data.item_sampling import make_booklets
 from irtbench.data.readers import read_answers
 from irtbench.data.sheets import SheetFormat, crowd_sheets
@@ -146,14 +145,6 @@ def test_nothing_says_which_items_are_checks(booklets: pd.DataFrame, format: She
     content = "".join(crowd_sheets(renamed, texts, format=format, options=OPTIONS).values())
     assert "attention" not in content
     assert "check" not in content
-
-
-def test_sheets_that_nobody_could_answer_are_refused(booklets: pd.DataFrame) -> None:
-    with pytest.raises(InputError, match="item i3 has no text"):
-        crowd_sheets(booklets, TEXTS | {"i3": " "}, format="mturk", options=OPTIONS)
-    for options in (("yes",), ("yes", "yes"), ("yes", "")):
-        with pytest.raises(InputError, match="at least two different answers"):
-            crowd_sheets(booklets, TEXTS, format="mturk", options=options)
 
 
 def test_no_formula_in_a_sheet_and_no_foreign_script_in_a_page() -> None:

@@ -60,25 +60,6 @@ def test_what_was_stored_is_read_and_counted(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.to_matrix().correct, [[1, 0, np.nan], [0, 0, 1], [1, 1, 1]])
 
 
-def test_items_and_respondents_are_chosen_without_copies(tmp_path: Path) -> None:
-    found = stored(tmp_path).responses().select_items(["i3", "i1"])
-    assert found.rows(0, 3).tolist() == [[-1, 1], [1, 0], [1, 1]]
-    assert found.n_by_item.tolist() == [2, 3]
-    last = found.select_items(["i3"])
-    kept = last.select_respondents(last.n_by_respondent > 0)
-    assert kept.names(0, 2) == ("böb", "dee")
-    assert kept.names(1, 1) == ()
-    assert kept.rows(0, 2).tolist() == [[1], [1]]
-    assert kept.at(np.array([1])).tolist() == [[1]]
-    assert last.idle_ids() == ("cy", "ann")
-    assert kept.is_complete
-    some = found.select_respondents(np.array([True, False, True]))
-    assert some.names(0, 2) == ("ann", "dee")
-    assert (some.n_by_item.tolist(), some.n_correct_by_item.tolist()) == ([1, 2], [1, 2])
-    with pytest.raises(InputError, match="unknown item i9"):
-        found.select_items(["i9"])
-
-
 @given(
     keep=arrays(np.bool_, 40, elements=st.booleans()), again=arrays(np.bool_, 40), block=st.integers(1, 90),
     missing=st.sampled_from([0.0, 0.3, 0.9]),
@@ -130,21 +111,6 @@ def test_few_respondents_that_lie_far_apart_are_read_in_pieces(tmp_path: Path, m
     assert max(read) <= 10
 
 
-@pytest.mark.parametrize("block", [1, 7, 64])
-def test_all_rows_are_passed_through_in_blocks_of_any_size(
-    block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    responses = drawn(57, 5, missing=0.2)
-    monkeypatch.setattr("irtbench.data.stored_responses.BLOCK", block)
-    store = ResponseStore.begin(tmp_path, responses.item_ids, IDENTITY)
-    values = np.where(np.isnan(responses.correct), -1, responses.correct).astype(np.int8)
-    store.add(pa.array(responses.respondent_ids), values)
-    found = store.responses()
-    np.testing.assert_array_equal(np.concatenate(list(found.blocks())), values)
-    places = np.array([0, 3, 4, 30, 56])
-    np.testing.assert_array_equal(found.at(places), values[places])
-
-
 def test_a_finished_store_is_taken_again_and_one_of_another_source_is_not(tmp_path: Path) -> None:
     stored(tmp_path)
     found = ResponseStore.resume(tmp_path, IDENTITY)
@@ -193,14 +159,6 @@ def test_no_edit_of_the_record_passes(tmp_path: Path, caplog: pytest.LogCaptureF
         assert caplog.messages == [f"cache {tmp_path}: {STATE} is not what was written; encoded anew"]
     (tmp_path / STATE).write_text(text)
     assert ResponseStore.resume(tmp_path, IDENTITY) is not None
-
-
-def test_more_than_was_written_is_no_finished_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    stored(tmp_path)
-    with (tmp_path / "left_out-ends.bin").open("ab") as file:
-        file.write(b"\0" * 8)
-    assert ResponseStore.resume(tmp_path, IDENTITY) is None
-    assert caplog.messages == [f"cache {tmp_path}: left_out-ends.bin is not what was written; encoded anew"]
 
 
 def test_a_cache_that_is_changed_while_it_is_read_is_refused(tmp_path: Path) -> None:

@@ -10,11 +10,6 @@ from irtbench.study.results import Study
 from irtbench.study.run import run_study
 
 
-@pytest.fixture(autouse=True, scope="module")
-def drawings_on_pages() -> None:
-    """They are drawn: they are what is tested."""
-
-
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("study")
@@ -27,3 +22,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def study(folder: Path) -> Study:
     return run_study(read_study(folder / "full.toml"))
+
+
+@pytest.fixture(scope="session")
+def plain_study(folder: Path) -> Study:
+    """Graded responses, no systems, and the one scale fails."""
+    return run_study(read_study(folder / "plain.toml"))

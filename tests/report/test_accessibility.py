@@ -26,6 +26,11 @@ CHECK = """const done = arguments[arguments.length - 1];
       found.passes.length]));"""
 
 
+@pytest.fixture(autouse=True, scope="module")
+def drawings_on_pages() -> None:
+    """They are drawn."""
+
+
 @pytest.fixture(scope="module")
 def pages(study: Study, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder, inputs = tmp_path_factory.mktemp("pages"), tmp_path_factory.mktemp("inputs")

@@ -21,7 +21,7 @@ preset = "none"
 """
 
 
-def study_of(folder: Path, *, misleads: bool, graded: bool = False) -> irtbench.Study:
+def study_of(folder: Path, *, misleads: bool, graded: bool = False, more: str = "") -> irtbench.Study:
     """Ten items; of one, the able who miss it choose one and the same wrong option."""
     rng = np.random.default_rng(4)
     ids = [f"i{k}" for k in range(10)]
@@ -38,7 +38,7 @@ def study_of(folder: Path, *, misleads: bool, graded: bool = False) -> irtbench.
     pd.DataFrame({"item_id": ids, "key": "a "}).to_csv(folder / "items.csv", index=False)
     table.drop(columns="answer" if graded else "response").to_csv(folder / "answers.csv", index=False)
     text = STUDY.replace('items = "items.csv"', 'content = "responses"') if graded else STUDY
-    (folder / "study.toml").write_text(text)
+    (folder / "study.toml").write_text(text + more)
     return irtbench.run_study(irtbench.read_study(folder / "study.toml"))
 
 
@@ -93,10 +93,7 @@ def test_without_raw_answers_there_are_no_options(tmp_path: Path) -> None:
 
 
 def test_options_of_removed_items_are_shown_where_their_row_is_opened(tmp_path: Path) -> None:
-    study_of(tmp_path, misleads=True)
-    text = STUDY.replace('preset = "none"', 'preset = "none"\nexclude = [{ item_id = "i9", reason = "misleads" }]')
-    (tmp_path / "study.toml").write_text(text)
-    found = irtbench.run_study(irtbench.read_study(tmp_path / "study.toml"))
+    found = study_of(tmp_path, misleads=True, more='exclude = [{ item_id = "i9", reason = "misleads" }]\n')
     analysis = found.scales[0].analysis
     assert set(analysis.options["item_id"]) == {f"i{k}" for k in range(9)}
     assert set(analysis.removed_options["item_id"]) == {"i9"}

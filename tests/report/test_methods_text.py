@@ -23,6 +23,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     drawn.to_csv(folder / "r.csv", index=False)
     (folder / "s.toml").write_text(
         '[study]\nseed = 7\n[data]\nanswers = "r.csv"\ncontent = "responses"\n[screening]\nmin_responses = 2\n'
+        "[pruning]\nbootstrap_samples = 19\n"
     )
     run(f"build {folder}/s.toml -o {folder}/out -q")
     return folder / "out"

@@ -12,10 +12,8 @@ from irtbench.diagnostics.distractors import MORE_THAN_KEY
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report import html, scoring_figures
-from irtbench.report.blocks import MOST_NAMED, FigureOfPanels, Link, Sentence, item_anchor, linked_items
+from irtbench.report.blocks import FigureOfPanels, Link, Sentence, item_anchor
 from irtbench.report.drawing import figure_of
-from irtbench.report.prose import ANCHORS, LOGITS, POPULATION, unit_of_ability, where_people_are
-from irtbench.report.scale_figures import MOST_POSITIONS, some_systems
 from irtbench.scoring.scores import ScoringSettings
 from irtbench.study.results import ScaleStudy, Study
 
@@ -119,48 +117,9 @@ def test_of_many_systems_the_percentiles_are_drawn_and_those_without_one_are_tol
     assert len(scoring_figures.places(few, ScoringSettings())) == 3
 
 
-def test_of_many_systems_some_at_even_ranks_are_drawn() -> None:
-    rng = np.random.default_rng(1)
-    assert len(some_systems(pd.DataFrame({"theta": np.arange(20.0)}))) == MOST_POSITIONS == 20
-    many = pd.DataFrame({"theta": rng.normal(size=95)})
-    drawn = some_systems(many)
-    assert len(drawn) == MOST_POSITIONS
-    assert (drawn["theta"].iloc[0], drawn["theta"].iloc[-1]) == (many["theta"].max(), many["theta"].min())
-
-
-def test_without_systems_the_scales_are_the_result() -> None:
-    rejected = replace_pruning(scale("bad", scale=None), rejected="one ability does not fit")
-    said = [words(s) for s in html.results_of(study(system_scores=None, scales=(scale(), rejected)))]
-    assert said == [
-        "x is a scale of 2 items; difficulties −1.00 to 1.00.",
-        "bad is no scale: one ability does not fit.",
-    ]
-    assert html.lead((scale(), rejected)) == "1 of 2 scales retained, with 4 of 18 items (22%)."
-    assert html.lead((rejected,)) == "No scale is retained."
-
-
 def replace_pruning(of: ScaleStudy, **changes: Any) -> ScaleStudy:
     pruning = SimpleNamespace(**(vars(of.pruning) | changes))
     return cast(ScaleStudy, SimpleNamespace(**(vars(of) | {"pruning": pruning})))
-
-
-def test_what_was_removed_stands_in_three_lines_with_links() -> None:
-    removals = (
-        Removal(1, "i7", "negative_slope", "discrimination", -1.0),
-        Removal(2, "i8", "item_fit", "s_x2", 40.0, 0.001, 0.02),
-        Removal(3, "i9", "item_fit", "s_x2", 39.0, 0.001, 0.03),
-        Removal(4, "t2", "local_dependence", "ld_x2", 39.0, 0.001, 0.03, "depends on t1"),
-    )
-    line = html._items_removed(removals, 30)
-    assert words(line) == (
-        "4 of 30 items were removed. Negative slope: i7; does not follow its curve: i8 and i9; "
-        "depends on another item: t2."
-    )
-    assert [part.anchor for part in line if isinstance(part, Link)] == ["item-i7", "item-i8", "item-i9", "item-t2"]
-    assert words(html._items_removed((), 30)) == "No item was removed."
-    assert words(html._scales_rejected((scale(),))) == "No scale was rejected."
-    bad = replace_pruning(scale("bad"), rejected="CFI 0.4")
-    assert words(html._scales_rejected((scale(), bad))) == "1 of 2 scales rejected: bad (CFI 0.4)."
 
 
 def test_items_that_the_data_or_the_prior_decide_about_are_named() -> None:
@@ -201,25 +160,3 @@ def test_addresses_differ_and_hold_nothing_to_be_escaped() -> None:
     anchors = [item_anchor(item) for item in ids]
     assert len(set(anchors)) == len(ids)
     assert all(set(anchor) <= set(map(chr, range(33, 127))) - set("\"'<>&#%") for anchor in anchors)
-
-
-def test_of_many_items_the_first_are_named() -> None:
-    ids = [f"i{k}" for k in range(MOST_NAMED + 1)]
-    assert words(linked_items(ids)).endswith("i6, i7 and i8")
-    assert words(linked_items([*ids, "i9"])).endswith("i6, i7 and 2 others")
-    assert words(linked_items(["only"])) == "only"
-
-
-def test_the_unit_of_ability_is_the_models() -> None:
-    def fitted(kind: str, mean: float, sd: float) -> ScaleStudy:
-        found = SimpleNamespace(settings=SimpleNamespace(kind=kind), population={"mean": mean, "sd": sd})
-        return scale(fitted=found)
-
-    assert unit_of_ability([fitted("2pl", 0.0, 1.0), scale()]) == POPULATION
-    assert where_people_are([fitted("2pl", 0.0, 1.0)]).endswith("population, 0 at its mean.")
-    assert unit_of_ability([fitted("rasch", 0.0, 1.0)]) == LOGITS
-    assert where_people_are([fitted("rasch", 0.0, 1.43)]) == (
-        "Abilities and difficulties are in logits; mean and standard deviation of the population are 0.00 and 1.43 "
-        "on x."
-    )
-    assert unit_of_ability([fitted("2pl", 0.3, 1.0)]) == ANCHORS

@@ -23,6 +23,11 @@ OPEN = "return document.querySelector('tr.open')?.id ?? null"
 COLUMNS = """return [...document.querySelectorAll("#items-table > thead th")].map((cell) => cell.dataset.column);"""
 
 
+@pytest.fixture(autouse=True, scope="module")
+def drawings_on_pages() -> None:
+    """They are drawn."""
+
+
 @pytest.fixture(scope="module")
 def page(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "report.html"

@@ -13,14 +13,12 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from report_study import FINE, N_CARELESS, SCRIPT, SPLIT, SYSTEM
+from report_study import FINE, N_CARELESS, SCRIPT, SPLIT, SYSTEM, drawn
 from study_parts import table_of
 
 from irtbench.bank.data_card import DataCard
 from irtbench.building.removals import Reason as PruningReason
-from irtbench.config import read_study
 from irtbench.data.grading import NormalisationRule
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.marginal.shared_scale import NormalMoments
@@ -30,7 +28,6 @@ from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report import explanations, item_details, paper_tables, prose, scale_figures
 from irtbench.report.blocks import item_anchor
-from irtbench.report.drawing import on_axes
 from irtbench.report.formatting import (
     COLUMNS,
     NORMALISATIONS,
@@ -48,18 +45,12 @@ from irtbench.report.tables import SCORE_COLUMNS, pruning_table, scores_table, s
 from irtbench.scoring.explanation import explain_all
 from irtbench.scoring.scores import score_responses
 from irtbench.study.results import FittedToAll
-from irtbench.study.run import run_study
-
-
-@pytest.fixture(scope="module")
-def plain_study(folder):
-    """Graded responses, no systems, and the one scale fails."""
-    return run_study(read_study(folder / "plain.toml"))
 
 
 @pytest.fixture(scope="module")
 def page(study):
-    return Page(render_report(study))
+    with drawn():
+        return Page(render_report(study))
 
 
 class Page(HTMLParser):
@@ -210,22 +201,6 @@ def test_of_many_items_the_doubtful_ones_have_a_row(study, monkeypatch):
     assert "items.csv has all items kept, pruning.csv all removed." in read.text
 
 
-def test_thousands_of_curves_are_a_picture():
-    def size(n):
-        items = ItemParameters.from_difficulty(np.ones(n), np.linspace(-2, 2, n))
-        return len(on_axes("curves", lambda ax: scale_figures.draw_curves(ax, items)).image)
-
-    assert size(5_000) < size(490)
-
-
-def test_links_of_the_contents_lead_somewhere(page):
-    anchors = {attributes["id"] for tag, attributes in page.tags if "id" in attributes}
-    targets = [attributes["href"][1:] for tag, attributes in page.tags if tag == "a"]
-    assert len(targets) >= 9
-    assert set(targets) <= anchors
-    assert "published" in targets
-
-
 def test_text_of_users_is_escaped(page):
     assert SCRIPT not in page.source
     assert SCRIPT in page.text
@@ -248,7 +223,8 @@ def test_a_reader_sees_no_nan_and_no_none(page, plain_study):
 
 @pytest.mark.slow
 def test_same_study_same_page(study, page):
-    assert render_report(study) == page.source
+    with drawn():
+        assert render_report(study) == page.source
 
 
 def test_summary_says_what_happened(study, page):
@@ -425,7 +401,8 @@ def test_abilities_of_a_rasch_model_are_in_logits(study, page):
         scales=(replace(scale, pruning=replace(scale.pruning, rounds=tuple(rounds))),),
         settings=replace(study.settings, model=FitSettings(kind="rasch")),
     )
-    read = Page(render_report(rasch))
+    with drawn():
+        read = Page(render_report(rasch))
     assert unit not in read.text
     assert f"in logits; mean and standard deviation of the population are 0.00 and 1.40 on {FINE}." in read.text
     assert "The Rasch model, P(correct | θ) = 1 / (1 + exp(−(θ − b)))" in read.text
@@ -445,17 +422,6 @@ def test_scale_too_small_to_fit_is_reported(study):
     assert (row["Responses"], row["Difficulty\N{NO-BREAK SPACE}b (SE)"]) == ("253", "–")
     alone = replace(small, scales=small.scales[1:], bank=None, respondent_scores=None, system_scores=None)
     assert "Nothing was fitted." in Page(render_report(alone)).text
-
-
-def test_global_fit_before_and_after(study):
-    table = table_of(paper_tables.global_fit_table, study)
-    before, after = study.scales[0].pruning.fit_before, study.scales[0].pruning.fit_after
-    assert table["items"].tolist() == ["before removals", "after removals", "before removals"]
-    assert table["m2"].tolist() == [before.m2, after.m2, study.scales[1].pruning.fit_before.m2]
-    assert table["good"].tolist() == [None, study.scales[0].pruning.globally_good, None]
-    last = study.scales[0].pruning.rounds[-1]
-    assert table["least_p_items"][1] == last.item_fit.p_adjusted.min()
-    assert table["least_p_pairs"][1] == last.local_dependence.p_bootstrap_adjusted.min()
 
 
 def unconverged(study):
@@ -514,17 +480,6 @@ def test_poor_global_fit_is_cautioned(study):
     assert "1 of 253" in caution
 
 
-def test_screening_table(study):
-    table = study.outcomes.table()
-    assert table["outcome"].tolist() == ["kept", "failed attention checks"]
-    assert table["n_respondents"].tolist() == [253, 7]
-    assert table["share"].tolist() == [253 / 260, 7 / 260]
-    kept = study.screening.kept
-    assert table["accuracy"].tolist() == pytest.approx(
-        [study.screening.accuracy[kept].mean(), study.screening.accuracy[~kept].mean()], rel=1e-12
-    )
-
-
 def test_kappas_of_labels_and_of_answers(study):
     table = table_of(paper_tables.kappa_table, study).set_index("label")
     # the labels of this study are no answers, so the three answers have rows of their own
@@ -551,28 +506,6 @@ def test_item_status_takes_parameters_from_the_last_fit_an_item_was_in(study):
     np.testing.assert_array_equal(status.loc[list(kept.item_ids), "difficulty"], kept.difficulty)
     np.testing.assert_array_equal(status["n_responses"], 253)
     assert status["guessing"].isna().all()  # a 2PL has none
-
-
-def test_examples_are_the_easiest_the_hardest_and_one_for_each_reason(study):
-    table = table_of(paper_tables.examples_table, study)
-    items = study.scales[0].scale.items
-    order = np.argsort(items.difficulty)
-    assert table["item_id"].tolist()[:2] == [items.item_ids[order[0]], items.item_ids[order[-1]]]
-    reasons = {(scale.name, removal.reason) for scale in study.scales for removal in scale.pruning.removals}
-    assert len(table) == 2 + len(reasons)
-
-
-def test_worst_and_best_fit_are_those_of_the_first_round(study):
-    table = table_of(paper_tables.fit_extremes, study)
-    fits = pd.concat([scale.pruning.rounds[0].item_fit.table() for scale in study.scales])
-    removed = [removal.item_id for scale in study.scales for removal in scale.pruning.removals]
-    assert table.loc["worst", "p"] == fits["p"].min()
-    assert table.loc["best", "p"] == fits["p"][~fits["item_id"].isin(removed)].max()  # no removed item is best
-    (best,) = fits.nlargest(1, "p")["item_id"]
-    pruning = study.scales[0].pruning
-    removals = (*pruning.removals, replace(pruning.removals[0], item_id=best))
-    without = replace(study.scales[0], pruning=replace(pruning, removals=removals))
-    assert paper_tables.fit_extremes((without, study.scales[1])).loc["best", "item_id"] != best
 
 
 def test_files_tables(study, plain_study):
@@ -677,49 +610,3 @@ def test_right_axis_of_the_information_is_its_standard_error():
     # a name is neither mathematics, which would fail here, nor with its underscore a hidden label
     ax.figure.draw_without_rendering()
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [r"$\frac$ (20 items)", "_other (20 items)"]
-
-
-def test_items_beyond_the_axes_stand_at_their_edge():
-    status = pd.DataFrame(
-        {
-            "outcome": ["kept", "kept", "removed"],
-            "difficulty": [0.0, 1.0, -40.0],
-            "discrimination": [1.0, 2.0, 0.05],
-            "se_difficulty": [0.1, 0.1, 900.0],
-            "se_discrimination": [0.1, 0.1, 0.1],
-        }
-    )
-    ax = scale_figures.draw_parameters(axes(), status, axes_for=status)
-    (arrow,) = [line for line in ax.lines if line.get_marker() == "<" and len(line.get_xdata())]
-    assert (arrow.get_xdata()[0], arrow.get_ydata()[0]) == (-6.0, 0.05)
-    assert ax.get_xlim() == (-6.0, 1.5)
-
-
-def test_positions_show_interval_and_name():
-    scores = pd.DataFrame(
-        {"respondent_id": [r"$\frac$", "b"], "theta": [0.0, 3.0], "theta_lower": [-1.0, 2.0], "theta_upper": [0.5, 6.0]}
-    )
-    ax = scale_figures.draw_positions(axes(), scores)
-    ax.figure.draw_without_rendering()  # mathematical text would fail here
-    assert [label.get_text() for label in ax.get_yticklabels()] == [r"$\frac$", "b"]
-    (bars,) = ax.collections
-    segments = bars.get_segments()  # type: ignore[attr-defined]
-    assert [(segment[0][0], segment[1][0]) for segment in segments] == [(-1.0, 0.5), (2.0, 6.0)]
-    assert ax.get_xlim()[1] > 6.0
-
-
-def test_norm_sample_counts_everyone():
-    theta = np.array([-2.3, -0.25, 0.0, 0.0, 2.6, 4.7])
-    ax = scale_figures.draw_norm_sample(axes(), theta)
-    heights = {round(bar.get_x(), 2): bar.get_height() for bar in ax.patches if bar.get_height()}  # type: ignore[attr-defined]
-    assert heights == {-2.5: 1, -0.25: 1, 0.0: 2, 2.5: 1, 4.5: 1}
-    assert ax.get_xlim()[1] >= 4.75
-
-
-def test_colours_of_scales_differ_in_line_style_too():
-    items = ItemParameters.from_difficulty([1.0], [0.0])
-    ax = scale_figures.draw_information(axes(), {f"s{k}": items for k in range(35)})
-    # get_linestyle() calls every pattern of our own "--"
-    looks = {(to_hex(line.get_color()), str(vars(line)["_dash_pattern"])) for line in ax.lines}
-    assert len(looks) == 35
-    assert len({str(vars(line)["_dash_pattern"]) for line in ax.lines[:7]}) == 7

@@ -1,8 +1,6 @@
 """The part of the report that reads like the appendix of a paper: abilities, guessing, every removal."""
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -15,10 +13,10 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 from irtbench.report import paper_tables, prose
-from irtbench.report.formatting import COLUMNS, decimal, p_value
+from irtbench.report.formatting import decimal, p_value
 from irtbench.report.html import render_report
 from irtbench.report.tables import pruning_table
-from irtbench.study.results import ScaleStudy, Study
+from irtbench.study.results import Study
 from irtbench.study.run import run_study, study_dimensions
 
 STUDY = """
@@ -87,13 +85,6 @@ def test_one_ability_and_two_stand_beside_each_other_with_the_test_of_guessing(s
     assert prose.guessing(study.scales).startswith("Each of 15 items was given a guessing parameter by itself")
 
 
-def test_items_that_are_guessed_are_named() -> None:
-    tested = SimpleNamespace(item_ids=("i1", "i2"), guessing=np.array([0.25, 0.1]), p_adjusted=np.array([0.049, 0.05]))
-    scale = SimpleNamespace(name="all", pruning=SimpleNamespace(checks=SimpleNamespace(guessing=tested)))
-    said = prose.guessing(cast(list[ScaleStudy], [scale]))
-    assert said.endswith(f"It improves the likelihood significantly for i1 (all, c = {decimal(0.25)}).")
-
-
 def test_what_cannot_be_fitted_is_listed_before_any_model(study: Study) -> None:
     before = table_of(paper_tables.before_fit_table, study).set_index("item_id")
     assert before["reason"].to_dict() == {
@@ -140,13 +131,6 @@ def test_the_page_shows_it_and_says_nothing_where_it_was_not_asked(study: Study)
     assert "Number of abilities and guessing" not in render_report(bare)
     uncounted = replace(bare, no_dimensions="some two items were answered by nobody together")
     assert "was not counted, since some two items were answered by nobody together." in render_report(uncounted)
-
-
-def test_every_column_has_a_heading(study: Study) -> None:
-    about = ("eigenvalues", "factor_models", "loadings", "two_abilities", "guessing", "before_fit", "removals")
-    tables = [table_of(getattr(paper_tables, f"{name}_table"), study) for name in about]
-    names = {name for table in tables for name in table.columns if not name.startswith("loading_")}
-    assert names <= COLUMNS.keys()
 
 
 def test_rules_in_words_follow_the_rules() -> None:

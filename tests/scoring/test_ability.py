@@ -19,7 +19,7 @@ from irtbench.models.curves import information
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
-from irtbench.models.theta_posterior import ability_posterior, log_likelihood
+from irtbench.models.theta_posterior import log_likelihood
 from irtbench.scoring.ability import Abilities, Method, eap, estimate_ability
 from irtbench.scoring.item_error import abilities_of
 from irtbench.scoring.modal import BOUND
@@ -91,7 +91,7 @@ def test_a_crowd_agrees_with_mirt(reference: Path, real_data: Path, label: str) 
 # --- brute force ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n_items", "guessing"), [(6, 0.0), (60, 0.25), (1000, 0.0), (1000, 0.25), (4000, 0.0)])
+@pytest.mark.parametrize(("n_items", "guessing"), [(6, 0.0), (60, 0.25), (1000, 0.25), (4000, 0.0)])
 def test_theta_error_and_interval_are_those_of_the_integral(n_items: int, guessing: float) -> None:
     # posterior sd from .5 down to .04: below the default grid's spacing of .2 from some 60 items on
     items = varied_items(n_items, guessing=guessing)
@@ -127,27 +127,7 @@ def test_short_and_long_patterns_in_one_batch() -> None:
         assert_integrates(abilities, i, values[i], items)
 
 
-def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    items = varied_items(25)
-    responses = simulate_responses(np.linspace(-2, 2, 31), items, rng=np.random.default_rng(3), missing=0.1)
-    whole = eap(responses, items)
-    monkeypatch.setattr(posterior, "BATCH_CELLS", 125)  # five respondents a batch, one node a part
-    parted = eap(responses, items)
-    np.testing.assert_allclose(parted.theta, whole.theta, atol=2e-6)
-    np.testing.assert_allclose(parted.standard_error, whole.standard_error, atol=2e-6)
-    np.testing.assert_allclose(parted.upper, whole.upper, atol=0.01)
-
-
 # --- corners -------------------------------------------------------------------------------------------------------
-
-
-def test_one_response_by_hand() -> None:
-    # P = 1 / (1 + e^-theta) is 1/2 plus an odd function, so p(x=1) = 1/2 and E(theta | 1) = 2 E(theta P(theta)):
-    # -E(theta | 0) by symmetry. E(theta P) = E(P') (Stein) = E(s(theta) s(-theta)) = .206621 for theta ~ N(0, 1).
-    items = ItemParameters.from_difficulty([1.0], [0.0])
-    right, wrong = eap(matrix([[1], [0]], items), items).theta
-    assert right == pytest.approx(2 * 0.206621, abs=1e-5)
-    assert wrong == pytest.approx(-right, abs=1e-12)
 
 
 def test_without_a_response_theta_is_the_populations() -> None:
@@ -167,7 +147,7 @@ def test_without_a_response_theta_is_the_populations() -> None:
     assert abilities.standard_error[0] == pytest.approx(1.5)
 
 
-@pytest.mark.parametrize("n_items", [5, 40, 2000])
+@pytest.mark.parametrize("n_items", [5, 2000])
 def test_all_right_and_all_wrong_are_finite_and_right(n_items: int) -> None:
     items = varied_items(n_items)
     values = np.stack([np.ones(n_items), np.zeros(n_items)])
@@ -259,17 +239,6 @@ def test_intervals_cover_as_often_as_they_promise() -> None:
     assert (theta < abilities.lower).mean() == pytest.approx(0.1, abs=0.025)
 
 
-def test_posterior_for_all_is_that_of_each() -> None:
-    items = varied_items(30)
-    responses = simulate_responses([-1.0, 0.0, 2.0], items, rng=np.random.default_rng(7))
-    found, abilities = ability_posterior(responses, items), eap(responses, items)
-    np.testing.assert_allclose(found.mass.sum(axis=1), 1)
-    np.testing.assert_allclose(found.mean(), abilities.theta)
-    # the quantile function inverts the cumulative mass: P(theta < median) = 1/2
-    below = (found.mass * (found.nodes <= found.quantile(0.5)[:, None])).sum(axis=1)
-    np.testing.assert_allclose(below, 0.5, atol=found.mass.max())
-
-
 # --- MAP, ML, WLE, EAP from the sum score --------------------------------------------------------------------------
 
 
@@ -294,20 +263,6 @@ def test_modes_of_lsat6_agree_with_mirt(reference: Path, model: str, method: Lit
     np.testing.assert_array_equal(np.sign(found.theta[~finite]), np.sign(expected["theta"][~finite]))
 
 
-@pytest.mark.parametrize("model", ["2pl", "3plprior"])
-def test_sum_score_eap_of_lsat6_agrees_with_mirt(reference: Path, model: str) -> None:
-    # R mirt 1.45.1, fscores(method = "EAPsum", full.scores = FALSE): sum scores 0 to 5
-    items = lsat6(reference, model)
-    expected = pd.read_csv(reference / f"mirt_lsat6_{model}_EAPsum.csv")
-    rows = [[1] * k + [0] * (5 - k) for k in range(6)]
-    found = estimate_ability(matrix(rows, items), items, method="eap_sum")
-    np.testing.assert_allclose(found.theta, expected.iloc[:, 1], atol=1e-4)
-    np.testing.assert_allclose(found.standard_error, expected.iloc[:, 2], atol=1e-4)
-    # which of the items are right does not matter
-    turned = estimate_ability(matrix([row[::-1] for row in rows], items), items, method="eap_sum")  # type: ignore[misc]
-    np.testing.assert_array_equal(turned.theta, found.theta)
-
-
 def test_one_item_by_hand() -> None:
     # a = 1, b = 0, no guessing. WLE: x - P + (1 - 2P) / 2 = 0, so P = (x + 1/2) / 2 = 3/4 or 1/4, theta = +-log 3;
     # I = P (1 - P) = 3/16, se = 4 / sqrt 3. MAP: x - P = theta; theta = 1 / (1 + e^theta) gives .401058, and its
@@ -327,15 +282,6 @@ def test_one_item_by_hand() -> None:
     assert ml.lower[0] == pytest.approx(-1.762, abs=0.1)
     assert ml.upper[0] == BOUND
     assert np.isnan(ml.standard_error).all()
-
-
-def test_two_equal_items_half_right_have_their_mode_at_the_difficulty() -> None:
-    items = ItemParameters.from_difficulty([1.5, 1.5], [0.7, 0.7])
-    for method in ("ml", "wle"):
-        found = estimate_ability(matrix([[1, 0]], items), items, method=method)
-        assert found.theta[0] == pytest.approx(0.7, abs=1e-8)
-        # I = 2 a^2 / 4
-        assert found.standard_error[0] == pytest.approx(1 / np.sqrt(2 * 1.5**2 / 4), abs=1e-8)
 
 
 @pytest.mark.parametrize("method", ["map", "ml", "wle"])
@@ -378,16 +324,6 @@ def test_the_mode_follows_an_estimated_population() -> None:
     assert found.theta[1] - 1 == pytest.approx(1 - found.theta[2])
 
 
-def test_the_modes_error_is_by_the_density_where_the_mode_is() -> None:
-    # normal with sd .5 above 1 and .8 below: the mode 1.3 is in the second of the cells of .2 above 1
-    nodes = np.linspace(-6, 6, 61)
-    log_density = -0.5 * ((nodes - 1.3) / np.where(nodes > 0.99, 0.5, 0.8)) ** 2
-    population = Quadrature(nodes, log_density - np.log(np.exp(log_density).sum()))
-    items = ItemParameters.from_difficulty([1.0], [1.0])
-    found = estimate_ability(matrix([[np.nan]], items), items, method="map", quadrature=population)
-    assert (found.theta[0], found.standard_error[0]) == pytest.approx((1.3, 0.5), abs=1e-6)
-
-
 def test_a_posterior_that_rises_to_its_end_has_an_interval_by_its_fall() -> None:
     # the density exp(theta) on [-1, 1] and a right answer: log posterior t - log(1 + exp(-4 t)), highest at 1
     nodes = np.linspace(-1, 1, 201)
@@ -424,12 +360,6 @@ def test_abilities_fitted_with_the_items_keep_their_errors_and_get_normal_interv
     assert found.at_bound.tolist() == [False, False]
 
 
-def test_an_unknown_method_is_refused() -> None:
-    items = varied_items(2)
-    with pytest.raises(InputError, match="method must be one of eap, map, ml, wle, eap_sum but got mode"):
-        estimate_ability(matrix([[1, 0]], items), items, method="mode")  # type: ignore[arg-type]
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.sampled_from([0.0, 1.0, np.nan]), min_size=6, max_size=6),
@@ -446,3 +376,22 @@ def test_a_right_answer_is_never_worse_than_a_wrong_one(
     assert found.theta[1] < found.theta[0]
     assert (found.lower <= found.theta).all()
     assert (found.theta <= found.upper).all()
+
+
+def test_one_response_by_hand() -> None:
+    # P = 1 / (1 + e^-theta) is 1/2 plus an odd function, so p(x=1) = 1/2 and E(theta | 1) = 2 E(theta P(theta)):
+    # -E(theta | 0) by symmetry. E(theta P) = E(P') (Stein) = E(s(theta) s(-theta)) = .206621 for theta ~ N(0, 1).
+    items = ItemParameters.from_difficulty([1.0], [0.0])
+    right, wrong = eap(matrix([[1], [0]], items), items).theta
+    assert right == pytest.approx(2 * 0.206621, abs=1e-5)
+    assert wrong == pytest.approx(-right, abs=1e-12)
+
+
+def test_the_modes_error_is_by_the_density_where_the_mode_is() -> None:
+    # normal with sd .5 above 1 and .8 below: the mode 1.3 is in the second of the cells of .2 above 1
+    nodes = np.linspace(-6, 6, 61)
+    log_density = -0.5 * ((nodes - 1.3) / np.where(nodes > 0.99, 0.5, 0.8)) ** 2
+    population = Quadrature(nodes, log_density - np.log(np.exp(log_density).sum()))
+    items = ItemParameters.from_difficulty([1.0], [1.0])
+    found = estimate_ability(matrix([[np.nan]], items), items, method="map", quadrature=population)
+    assert (found.theta[0], found.standard_error[0]) == pytest.approx((1.3, 0.5), abs=1e-6)

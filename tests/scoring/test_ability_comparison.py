@@ -14,7 +14,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
-from irtbench.scoring.ability_comparison import AbilityComparison, compare_abilities, quantiles_of_differences
+from irtbench.scoring.ability_comparison import AbilityComparison, compare_abilities
 
 
 def make_scale(n_items: int, *, variance: float = 0.01) -> Scale:
@@ -95,17 +95,6 @@ def test_the_chance_of_a_false_difference_is_the_stated_one() -> None:
     assert 0.005 < low / 400 < 0.07
 
 
-def test_percentiles_by_the_norm_sample() -> None:
-    scale = make_scale(30)
-    responses = simulate_responses([0.0, 1.0], scale.items, rng=np.random.default_rng(7))
-    normal = compare_abilities(scale, responses, rng=np.random.default_rng(8))
-    smoothed = compare_abilities(scale, responses, rng=np.random.default_rng(8), norm="smoothed")
-    np.testing.assert_array_equal(normal.theta, smoothed.theta)
-    np.testing.assert_allclose(normal.percentile, smoothed.percentile, atol=5)
-    with pytest.raises(InputError, match="no norm sample"):
-        compare_abilities(replace(scale, norms=None), responses, rng=np.random.default_rng(8), norm="smoothed")
-
-
 def test_percentiles_of_an_estimated_population() -> None:
     # half the population at -1 and half at 1, nearly: a share of one half in between, where the normal one rises
     nodes = np.linspace(-6, 6, 121)
@@ -129,12 +118,3 @@ def test_bad_input_is_refused() -> None:
     unknown = replace(scale, items=replace(scale.items, covariance=None))
     with pytest.raises(InputError, match="no covariance is known"):
         compare_abilities(unknown, responses, rng=rng)
-
-
-def test_quantiles_of_differences_are_numpys() -> None:
-    draws = np.random.default_rng(0).normal(size=(4, 37))
-    shares = [0.025, 0.5, 0.975]
-    found = quantiles_of_differences(draws, shares)
-    pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
-    expected = np.stack([np.quantile(draws[i] - draws[j], shares) for i, j in pairs], axis=1)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -9,7 +9,7 @@ import typer.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders.command_line import refused, run
+from builders.command_line import run
 from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.cli.main import application
@@ -19,7 +19,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import estimate_ability
-from irtbench.scoring.adaptive import CRITERIA, Adaptive, AdaptiveSettings, ItemCurves
+from irtbench.scoring.adaptive import CRITERIA, Adaptive, ItemCurves
 from irtbench.scoring.adaptive_paths import replay_adaptive, simulate_adaptive
 
 #: catR 3.17's names of our rules.
@@ -221,20 +221,6 @@ def test_what_is_wrong_is_said_in_a_line(wish, said) -> None:
     assert said in str(error.value)
 
 
-def test_wrong_answers_are_refused() -> None:
-    test = Adaptive(ITEMS)
-    test.record("item1", True)
-    for item, response, said in (
-        ("item1", 1, "was asked before"),
-        ("item2", 2, "expected 1, 0 or None but got 2"),
-        ("x", 1, "item x is not in the bank"),
-    ):
-        with pytest.raises(InputError, match=said):
-            test.record(item, response)
-    assert test.n_items == 1
-    assert AdaptiveSettings().se == 0.3
-
-
 @pytest.fixture
 def bank(tmp_path: Path) -> Path:
     details = ItemTable(ITEMS.item_ids, ("yes",) * 9, ("x", "y", "z") * 3, (None,) * 9, (None,) * 9, (False,) * 9)
@@ -272,16 +258,3 @@ def test_the_command_asks_at_a_prompt(bank: Path, tmp_path: Path) -> None:
     assert found["item_id"][0] == "item5"
     assert found["response"].fillna(-1).tolist() == [1, 0, -1]
     assert found["stopped"].tolist()[-1] == "length"
-
-
-def test_the_command_says_what_is_wrong(bank: Path, tmp_path: Path) -> None:
-    responses = tmp_path / "responses.csv"
-    for more, said in (
-        (["--replay", responses, "--simulate", 3], "expected one of them"),
-        (["--simulate", 3, "--share", "x"], "--share x: expected VALUE=SHARE"),
-        (["--simulate", 3, "--share", "w=.5"], "share of w: no item has it; there is: x, y, z"),
-        (["--simulate", 3, "--scale", "verbs"], "the bank has no such scale; it has: all"),
-        (["--simulate", 3, "--share", "x=.5", "--by", "topic"], "no column topic of the items"),
-    ):
-        refused(f"form adapt {bank}", *more, "-o", tmp_path / "path.csv", saying=said)
-    assert not (tmp_path / "path.csv").exists()

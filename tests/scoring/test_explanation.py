@@ -83,11 +83,3 @@ def test_the_models_own_people_are_as_expected() -> None:
     for side, column in ((-1, "expected_lower"), (1, "expected_upper")):
         np.testing.assert_allclose(levels[column], (levels["expected"] + side * 1.96 * sd).clip(0, 1), atol=1e-9)
     assert levels.groupby("level")["n_items"].sum().to_numpy() == pytest.approx(400 * 9, abs=80)
-
-
-def test_no_response_gives_no_row() -> None:
-    scale = make_scale(6)
-    found = explain(scale, ResponseMatrix(np.full((1, 6), np.nan), ("r",), scale.items.item_ids))
-    assert len(found.items) == 0
-    assert len(found.difficulty) == 0
-    assert list(found.difficulty)[:4] == ["respondent_id", "scale", "level", "difficulty_from"]

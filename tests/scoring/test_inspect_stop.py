@@ -75,13 +75,6 @@ def test_a_later_epoch_and_a_sample_of_no_bank_say_nothing() -> None:
     assert asyncio.run(stop.schedule_sample("stranger", 1)) is None
 
 
-def test_a_scorer_among_several() -> None:
-    stop = started(scorer="second")
-    both = {"first": score("C")["match"], "second": score("I")["match"]}
-    asyncio.run(stop.complete_sample(0, 1, both))
-    assert stop.table()["response"].tolist() == [0]
-
-
 def test_one_run_at_a_time_and_samples_that_are_items() -> None:
     stop = started()
     with pytest.raises(InputError, match="task arc is running; expected an InspectStop for each run"):
@@ -97,13 +90,6 @@ def test_a_new_run_begins_anew() -> None:
     asyncio.run(stop.complete_task())
     asyncio.run(stop.start_task(SimpleNamespace(task="arc"), SAMPLES, 1))
     assert (stop.theta, len(stop.table())) == (pytest.approx(0, abs=1e-9), 0)
-
-
-def test_samples_are_put_in_the_order_of_the_items() -> None:
-    stop = irtbench.InspectStop(ITEMS)
-    found = stop.in_order([sample("else"), *SAMPLES], task="arc")
-    assert [f"arc/{one.id}" for one in found[1:]] == list(irtbench.item_order(ITEMS, se=0.3))
-    assert found[0].id == "else"
 
 
 @pytest.mark.filterwarnings("ignore")  # inspect_ai's own

@@ -13,7 +13,6 @@ from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
-from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import Method, estimate_ability
@@ -74,15 +73,6 @@ def test_without_error_nothing_changes() -> None:
     assert with_item_error(known, responses, items, item_error="none") is known
 
 
-def test_at_the_bound_and_without_items_it_stays_defined() -> None:
-    items = uncertain_items(5)
-    responses = ResponseMatrix(np.array([[1.0] * 5, [np.nan] * 5]), ("all", "none"), items.item_ids)
-    known = estimate_ability(responses, items, method="ml")
-    found = with_item_error(known, responses, items, item_error="delta")
-    np.testing.assert_array_equal(found.lower, known.lower)
-    np.testing.assert_array_equal(found.upper, known.upper)
-
-
 def test_items_of_unknown_error_are_named() -> None:
     items = uncertain_items(4)
     covariance = items.covariance.copy()  # type: ignore[union-attr]
@@ -138,17 +128,6 @@ def test_plausible_values_share_the_items_error() -> None:
     assert abs(np.corrcoef(alone)[0, 1]) < 0.2
 
 
-@pytest.mark.slow
-def test_an_integrated_curve_is_the_mean_of_drawn_curves() -> None:
-    items = uncertain_items(4, guessing=0.2, scale=10.0)
-    items = replace(items, covariance=items.covariance * np.array([1.0, 1.0, 0.3])[:, None] * np.array([1.0, 1.0, 0.3]))
-    theta = np.array([-2.0, 0.0, 1.5])
-    log_p, log_q = integrated_log_icc(theta, items)
-    np.testing.assert_allclose(np.exp(log_p) + np.exp(log_q), 1.0, atol=1e-12)
-    drawn = np.mean([icc(theta, each) for each in draw_items(items, 20_000, rng=np.random.default_rng(0))], axis=0)
-    np.testing.assert_allclose(np.exp(log_p), drawn, atol=0.01)  # four standard errors of the draws
-
-
 def test_an_integrated_curve_by_numerical_integration() -> None:
     one = ItemParameters.from_difficulty([1.3], [0.4])
     one = replace(one, covariance=np.array([[[0.3, 0.1, 0.0], [0.1, 0.5, 0.0], [0.0, 0.0, 0.0]]]))
@@ -165,16 +144,6 @@ def test_an_integrated_curve_has_no_asymptote_below_zero() -> None:
     theta, known = np.linspace(-3, 3, 7), np.diag([1.0, 1.0, 0.0])
     without = integrated_log_icc(theta, replace(flat, covariance=(known @ free @ known)[None]))[0]
     assert (integrated_log_icc(theta, replace(one, covariance=free[None]))[0] > without).all()
-
-
-def test_integrating_over_no_error_changes_nothing() -> None:
-    items = uncertain_items(20, scale=0.0)
-    rng = np.random.default_rng(1)
-    responses = simulate_responses(rng.normal(size=30), items, rng=rng, missing=0.2)
-    known = estimate_ability(responses, items)
-    found = with_item_error(known, responses, items, item_error="integrate")
-    np.testing.assert_allclose(found.theta, known.theta, atol=1e-12)
-    np.testing.assert_allclose(found.upper, known.upper, atol=1e-12)
 
 
 def test_with_items_from_few_people_new_people_are_scored_right_only_if_curves_are_integrated() -> None:

@@ -1,11 +1,18 @@
-"""Items in the order of a test that may end at any place: by hand, at least as good as others, and complete."""
+"""Items in the order of a test that may end at any place, and abilities without some of them."""
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import irtbench
 from irtbench.data.input_error import InputError
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import STANDARD_NORMAL
+from irtbench.scoring.ability import estimate_ability
+from irtbench.scoring.leaving_out import leave_items_out
+
+# -- item order
 
 GOAL = 0.4
 
@@ -28,11 +35,6 @@ def test_each_item_is_the_one_that_comes_nearest_to_the_goal() -> None:
 def test_reversed_items_come_last_and_none_is_lost() -> None:
     items = irtbench.ItemParameters.from_difficulty([-2.0, 1.0, 1.0], [0.0, 2.0, 0.0])
     assert irtbench.item_order(items) == ("item3", "item2", "item1")
-
-
-def test_beyond_the_goal_information_goes_on_to_order_them() -> None:
-    items = irtbench.ItemParameters.from_difficulty([1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
-    assert irtbench.item_order(items, se=5.0) == ("item3", "item2", "item1")
 
 
 @pytest.mark.slow
@@ -62,3 +64,75 @@ def test_fewer_items_are_asked_than_in_the_order_of_information_alone() -> None:
 def test_a_goal_that_is_none_is_named() -> None:
     with pytest.raises(InputError, match="se must be above 0 but got 0"):
         irtbench.item_order(irtbench.ItemParameters.from_difficulty([1.0], [0.0]), se=0)
+
+
+# -- leaving out
+
+
+def items_of(n_items: int, seed: int = 0) -> ItemParameters:
+    rng = np.random.default_rng(seed)
+    return ItemParameters.from_difficulty(rng.uniform(0.8, 2, n_items), rng.normal(0, 1, n_items))
+
+
+def test_abilities_are_those_of_either_set_of_items() -> None:
+    items = items_of(12)
+    responses = simulate_responses(np.linspace(-2, 2, 30), items, rng=np.random.default_rng(1), missing=0.2)
+    found = leave_items_out(responses, items, ["item2", "item9"])
+    kept = [item for item in items.item_ids if item not in ("item2", "item9")]
+    table = found.table()
+    whole = estimate_ability(responses, items, method="wle").theta
+    without = estimate_ability(responses.select_items(kept), items, method="wle").theta
+    np.testing.assert_array_equal(table["theta"], whole)
+    np.testing.assert_array_equal(table["theta_without"], without)
+    np.testing.assert_allclose(table["percentile_change"], 100 * (norm.cdf(without) - norm.cdf(whole)), atol=1e-9)
+    row = found.by_group().iloc[0]
+    assert row["mean_change"] == pytest.approx(np.mean(without - whole))
+    assert abs(row["largest_change"]) == pytest.approx(np.abs(without - whole).max())
+    assert row["largest_of"] == responses.respondent_ids[int(np.argmax(np.abs(without - whole)))]
+
+
+@pytest.mark.parametrize("method", ["wle", "eap"])
+def test_leaving_clean_items_out_moves_no_group_by_warms_estimates(method: str) -> None:
+    items, rng = items_of(20, seed=3), np.random.default_rng(5)
+    theta = np.concatenate([rng.normal(0, 1, 1500), rng.normal(1.2, 0.6, 1500)])
+    found = leave_items_out(
+        simulate_responses(theta, items, rng=rng), items, ["item1", "item7", "item13", "item19"],
+        groups=["people"] * 1500 + ["machines"] * 1500, method=method,
+    ).by_group()  # fmt: skip
+    z = (found["mean_change"] / found["se_mean_change"]).to_numpy()
+    if method == "wle":
+        assert np.abs(z).max() < 3
+    else:  # a prior draws the able down, further with fewer items: that would be taken for the items' doing
+        assert z[1] < -4
+
+
+def test_leaving_biased_items_out_gives_the_group_its_ability_back() -> None:
+    items, rng = items_of(20, seed=3), np.random.default_rng(6)
+    biased = ["item2", "item5", "item11"]
+    harder = ItemParameters.from_difficulty(
+        items.discrimination, items.difficulty + np.isin(items.item_ids, biased) * 1.5
+    )
+    theta = rng.normal(0, 0.8, 1500)
+    values = [simulate_responses(theta, part, rng=rng).values for part in (items, harder)]
+    groups = ["people"] * 1500 + ["machines"] * 1500
+    found = leave_items_out(np.vstack(values), items, biased, groups=groups)
+    # item ids of an array are item1 ...
+    table = found.by_group().set_index("group")
+    assert abs(table.loc["people", "mean_change"]) < 0.03
+    assert table.loc["machines", "mean_change"] > 0.1  # three of twenty items, 1.5 harder
+    assert found.without.theta[1500:].mean() == pytest.approx(theta.mean(), abs=0.05)
+    assert table.loc["machines", "mean_percentile_change"] > 3
+
+
+@pytest.mark.parametrize(
+    ("left_out", "groups", "saying"),
+    [
+        (["nine"], None, "nine is not among the responses"),
+        ([], None, "all or none"),
+        (["item1", "item2"], None, "all or none"),
+        (["item1"], ["a"], "1 groups for 2 respondents"),
+    ],
+)
+def test_wrong_input_is_named(left_out: list[str], groups: list[str] | None, saying: str) -> None:
+    with pytest.raises(InputError, match=saying):
+        leave_items_out([[1, 0], [0, 1]], items_of(2), left_out, groups=groups)

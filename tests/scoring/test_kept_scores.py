@@ -62,8 +62,7 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-@pytest.mark.parametrize("read", ["parquet", "csv"])
-@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize(("suffix", "read"), [("parquet", "csv"), ("csv", "parquet")])
 def test_a_run_goes_on_where_one_was_stopped(
     suffix: str, read: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

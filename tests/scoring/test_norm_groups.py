@@ -1,7 +1,6 @@
 """Norm groups: columns of the respondents from a study's files to the bank, and percentiles within each group."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,18 +9,13 @@ import pytest
 
 from builders.command_line import run
 from irtbench.bank.bank import load_bank, save_bank
-from irtbench.bank.norms import Norms
-from irtbench.bank.scale import Scale
 from irtbench.config import read_study
 from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
 from irtbench.data.readers.respondents import read_respondents, respondents_of, weights_of
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
-from irtbench.report import prose
 from irtbench.report.html import render_report
-from irtbench.scoring.optional_columns import percentiles_by_group
 from irtbench.scoring.scores import ScoringSettings, score_responses
 from irtbench.study.run import run_study
 
@@ -89,14 +83,6 @@ def test_columns_reach_the_bank_in_the_order_of_its_respondents(study, folder: P
     assert again.group("group", "able").n == 100
 
 
-def test_the_answers_own_columns_serve_as_well(study, folder: Path) -> None:
-    settings = study_of(folder, score='norm_groups = ["group"]\nnorm_weight = "weight"')
-    settings = replace(settings, data=replace(settings.data, answers=folder / "with_columns.csv"))
-    mine, theirs = run_study(settings).bank.scales[0].norms, study.bank.scales[0].norms
-    assert mine.groups == theirs.groups
-    assert mine.weights.tolist() == theirs.weights.tolist()
-
-
 def test_percentiles_within_groups_are_those_of_the_groups_alone(study, folder: Path) -> None:
     found = study.group_percentiles
     assert found["value"].tolist() == ["<i>other", "able"]  # the larger first; the person without a group is in none
@@ -111,20 +97,6 @@ def test_percentiles_within_groups_are_those_of_the_groups_alone(study, folder: 
         )
     other, able = found["percentile"]
     assert other - able > 15  # the same answers stand higher among less able people; planted difference of 1
-
-
-def test_groups_are_smoothed_where_the_norm_is_normal_and_few_are_shown() -> None:
-    items = ItemParameters.from_difficulty([1.0] * 6, [-1, -0.5, 0, 0.5, 1, 1.5])
-    norms = Norms(np.linspace(-2, 2, 6), groups={"c": ("a", "a", "a", "b", "b", None)})
-    scale = Scale("s", items, ItemTable.plain(items.item_ids), norms)
-    responses = simulate_responses([0.0, 1.0], items, rng=np.random.default_rng(0))
-    found = percentiles_by_group(scale, responses, ["c", "unheard"], most_values=1)
-    assert found[["respondent_id", "value", "n_people"]].to_numpy().tolist() == [["r1", "a", 3], ["r2", "a", 3]]
-    wanted = score_responses(scale, responses, ScoringSettings(norm="smoothed", norm_group=("c", "a")))
-    assert found["percentile"].tolist() == pytest.approx(wanted["percentile"].tolist())
-    bare = percentiles_by_group(replace(scale, norms=None), responses, ["c"])
-    assert len(bare) == 0
-    assert list(bare) == list(found)
 
 
 def test_the_report_shows_groups_and_the_settings(study) -> None:
@@ -175,34 +147,6 @@ def test_one_value_a_respondent(tmp_path: Path) -> None:
     assert found["land"].to_dict() == {"01": None, "2": "it"}
     with pytest.raises(InputError, match="respondent 01 has no weight; expected a positive number"):
         weights_of(found, "land", "r.csv")
-
-
-def test_a_column_nobody_has_is_refused(folder: Path, tmp_path: Path) -> None:
-    people = pd.read_csv(folder / "workers.csv").assign(group="")
-    people.to_csv(tmp_path / "empty.csv", index=False)
-    settings = study_of(folder, data=WORKERS, score='norm_groups = ["group"]')
-    settings = replace(settings, data=replace(settings.data, respondents=tmp_path / "empty.csv"))
-    with pytest.raises(InputError, match="column group: empty for all 300 screened respondents"):
-        run_study(settings)
-
-
-def test_the_page_says_how_abilities_were_estimated(study) -> None:
-    def said(**changes: object) -> str:
-        settings = replace(study.settings, score=replace(study.settings.score, norm_weight=None, **changes))
-        return prose.method(settings)[-1]
-
-    plain = said(norm=None)
-    assert (
-        "expected a posteriori (EAP) under the standard normal population, with the 2.5% and 97.5% quantiles" in plain
-    )
-    assert "The percentile of an ability is the share of the standard normal population below it;" in plain
-    assert "their parameters count as known" in plain
-    other = said(method="wle", item_error="draw", level=0.9, norm=None, norm_group={"group": "able"})
-    assert "Warm’s weighted likelihood estimates (WLE), with 90% intervals from the information" in other
-    assert "of the population that the screened respondents with group able represent;" in other
-    assert "by scoring again under drawn parameters" in other
-    settings = replace(study.settings, model=replace(study.settings.model, population="estimated"))
-    assert "under the population estimated with the items" in prose.method(settings)[-1]
 
 
 def test_build_tells_the_scores_in_words_and_writes_the_groups(folder: Path, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Scores of parts of a table are those of the whole, in other processes too; what is wrong in a part is named."""
 
 import pickle
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,15 +51,6 @@ def test_parts_give_the_scores_of_the_whole(frame: pd.DataFrame, method: str) ->
     scorer = irtbench.PartitionScorer(BANK, method=method)
     found = pd.concat([scorer(frame[:25]), scorer(frame[25:])], ignore_index=True)
     assert_alike(found, whole(frame, method=method))
-
-
-def test_types_of_a_frame_do_not_matter(frame: pd.DataFrame) -> None:
-    scorer = irtbench.PartitionScorer(BANK)
-    items = [name for name in frame if name != "respondent_id"]
-    as_int = frame.assign(**{name: frame[name].fillna(-1).astype("int8") for name in items})
-    nullable = frame.assign(**{name: frame[name].astype("Int8") for name in items})
-    for other in (as_int, nullable, frame[["respondent_id", *items[::-1]]]):
-        pd.testing.assert_frame_equal(scorer(other), scorer(frame), rtol=1e-4, atol=1e-4)
 
 
 def test_it_travels_and_needs_no_torch(frame: pd.DataFrame, tmp_path: Path) -> None:
@@ -117,35 +107,3 @@ def test_dask_calls_it_on_its_partitions(frame: pd.DataFrame) -> None:
     scorer = irtbench.PartitionScorer(BANK)
     found = dask.from_pandas(frame, npartitions=4).map_partitions(scorer, meta=scorer.empty()).compute()
     assert_alike(found.reset_index(drop=True), whole(frame))
-
-
-@pytest.mark.filterwarnings("ignore")  # Ray's own
-def test_ray_calls_it_on_its_blocks(frame: pd.DataFrame) -> None:
-    ray = pytest.importorskip("ray")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    try:
-        blocks = ray.data.from_pandas([frame.iloc[:25], frame.iloc[25:]])
-        found = blocks.map_batches(irtbench.PartitionScorer(BANK), batch_format="pandas").to_pandas()
-    finally:
-        ray.shutdown()
-    wanted = whole(frame)
-    assert_alike(found.astype(wanted.dtypes).reset_index(drop=True), wanted)
-
-
-@pytest.mark.filterwarnings("ignore")  # Spark's own
-def test_spark_calls_it_on_its_partitions(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    sql = pytest.importorskip("pyspark.sql")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    try:
-        scorer = irtbench.PartitionScorer(BANK)
-        given = session.createDataFrame(frame.astype(object).where(frame.notna(), None))
-        found = given.mapInPandas(lambda parts: map(scorer, parts), schema=scorer.schema()).toPandas()
-    finally:
-        session.stop()
-    order = pd.Index(frame["respondent_id"])
-    assert_alike(
-        found.sort_values("respondent_id", key=order.get_indexer, kind="stable", ignore_index=True), whole(frame)
-    )

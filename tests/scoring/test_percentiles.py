@@ -15,16 +15,11 @@ from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import Abilities, eap
-from irtbench.scoring.percentiles import (
-    normal_percentile,
-    percentiles,
-    population_share,
-)
+from irtbench.scoring.percentiles import normal_percentile, percentiles, population_share
 
 ranked, smoothed = partial(percentiles, norm="empirical"), partial(percentiles, norm="smoothed")
 
@@ -63,12 +58,6 @@ def test_table_5_of_the_paper(theta: float, published: float, exact: float) -> N
     percentile = normal_percentile(abilities_at(theta)).percentile[0]
     assert percentile == pytest.approx(exact, abs=5e-4)
     assert percentile == pytest.approx(published, abs=0.1)
-
-
-def test_the_normal_interval_is_that_of_theta() -> None:
-    # Phi(-.5) = .30854, Phi(.5) = .69146
-    found = normal_percentile(abilities_at(0.0))
-    assert (found.lower[0], found.upper[0]) == pytest.approx((30.854, 69.146), abs=1e-3)
 
 
 def test_ranks_by_hand() -> None:
@@ -153,12 +142,6 @@ def test_the_error_of_an_estimated_population_by_hand() -> None:
     # without people the density counts as known, and the interval is theta's
     known = percentiles(abilities_at(0.0), population=normal_grid(61))
     assert (known.lower[0], known.upper[0]) == pytest.approx((30.854, 69.146), abs=0.01)
-
-
-def test_weights_cost_certainty() -> None:
-    # weights 1 and 3: (sum w)^2 / sum w^2 = 16 / 10
-    assert Norms(np.array([0.0, 1.0]), np.array([1.0, 3.0])).effective_n == pytest.approx(1.6)
-    assert Norms(np.array([0.0, 1.0]), np.array([2.0, 2.0])).effective_n == pytest.approx(2)
 
 
 def test_the_smoothed_norm_by_hand() -> None:
@@ -255,13 +238,6 @@ def test_percentiles_rise_with_theta_from_0_to_100(sample: list[float], theta: l
 def test_bad_norms_are_refused(theta: list[float], weights: list[float] | None, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Norms(np.array(theta), None if weights is None else np.array(weights))
-
-
-def test_a_percentile_without_answers_is_the_middle() -> None:
-    items = ItemParameters.from_difficulty([1.0], [0.0])
-    found = normal_percentile(eap(ResponseMatrix(np.array([[np.nan]]), ("r",), items.item_ids), items))
-    assert found.percentile[0] == pytest.approx(50)
-    assert (found.lower[0], found.upper[0]) == pytest.approx((2.5, 97.5), abs=0.1)
 
 
 @pytest.mark.parametrize(

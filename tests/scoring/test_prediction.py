@@ -238,25 +238,6 @@ def test_a_form_of_like_items_widens_its_intervals() -> None:
     assert (easy.upper - easy.lower).mean() > 1.2 * (fair.upper - fair.lower).mean()
 
 
-def test_a_form_may_hold_all_items_of_a_scale() -> None:
-    # nothing is left to expect on the first scale: its responses alone speak for the second
-    scales = (make_scale("a", 12), make_scale("b", 30))
-    rng = np.random.default_rng(4)
-    theta = rng.normal(size=300)
-    parts = [simulate_responses(theta, scale.items, rng=rng) for scale in scales]
-    ids = tuple(item for part in parts for item in part.item_ids)
-    whole = ResponseMatrix(np.concatenate([part.values for part in parts], axis=1), parts[0].respondent_ids, ids)
-    form = ids[:20]
-    correction = learn_correction(scales, whole, form)
-    assert correction.coefficients.shape == (21,)
-    assert correction.features.shape == (42, 16)
-    seen, truth = whole.select_items(form), whole.values.mean(axis=1)
-    for found in (predict_accuracy(scales, seen, correction=correction), predict_accuracy(scales, seen)):
-        assert np.isfinite(found.standard_error).all()
-        assert found.n_seen.tolist() == [20] * 300
-        assert ((found.lower <= truth) & (truth <= found.upper)).mean() == pytest.approx(0.95, abs=0.045)
-
-
 def test_bad_input_is_refused() -> None:
     scale = make_scale("s", 20)
     rng = np.random.default_rng(3)

@@ -52,12 +52,3 @@ def test_scores_are_read_in_their_words_and_two_categories_are_right_and_wrong()
     scores = pd.DataFrame(part.correct, columns=part.item_ids, index=part.respondent_ids)
     expected, found = predict_accuracy(scales[0], part).table(), predict_accuracy(scales[1], scores).table()
     pd.testing.assert_frame_equal(found, expected, atol=1e-9)
-
-
-def test_everything_seen_is_certain() -> None:
-    rng = np.random.default_rng(3)
-    scale = a_scale(rng, 8)
-    whole = simulate_responses([0.0, 1.0], scale.items, rng=rng)
-    found = predict_accuracy(scale, whole)
-    np.testing.assert_allclose(found.accuracy, whole.shares.mean(axis=1))
-    np.testing.assert_allclose(found.upper - found.lower, 0)

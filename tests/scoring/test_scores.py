@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import ndtr
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.norms import Norms
@@ -21,18 +20,11 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring import scores
-from irtbench.scoring.ability import eap, estimate_ability
+from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.item_error import with_item_error
 from irtbench.scoring.modal import BOUND
-from irtbench.scoring.percentiles import normal_percentile, percentiles
-from irtbench.scoring.scores import ScoringSettings, item_error_on, score_answers, score_responses
-
-COLUMNS = [
-    *("respondent_id", "scale", "n_items", "n_correct", "accuracy"),
-    *("theta", "se", "theta_lower", "theta_upper"),
-    *("percentile", "percentile_lower", "percentile_upper", "percentile_empirical"),
-    *("person_fit", "method", "flags", "percentile_flags"),
-]
+from irtbench.scoring.percentiles import percentiles
+from irtbench.scoring.scores import ScoringSettings, score_answers, score_responses
 
 
 def make_scale(name: str, n_items: int, *, norms: Norms | None = None) -> Scale:
@@ -56,17 +48,6 @@ def ones_and_zeros(bank: ItemBank) -> ResponseMatrix:
     return ResponseMatrix(values, ("best", "worst", "short"), ids)
 
 
-def test_a_row_for_each_respondent_and_scale_with_the_agreed_columns(bank: ItemBank) -> None:
-    scores = score_responses(bank, ones_and_zeros(bank))
-    assert list(scores.columns) == COLUMNS
-    assert scores[["respondent_id", "scale"]].to_numpy().tolist() == [
-        [respondent, scale] for respondent in ("best", "worst", "short") for scale in ("entailment", "neutral")
-    ]
-    assert scores["n_items"].tolist() == [20, 8, 20, 8, 3, 0]
-    assert scores["n_correct"].tolist() == [20, 8, 0, 0, 2, 0]
-    assert scores["accuracy"].tolist()[:5] == pytest.approx([1, 1, 0, 0, 2 / 3])
-
-
 def test_flags_say_what_a_number_cannot(bank: ItemBank) -> None:
     scores = score_responses(bank, ones_and_zeros(bank))
     assert scores["flags"].tolist() == ["all_correct", "all_correct", "all_wrong", "all_wrong", "few_items", "no_items"]
@@ -75,27 +56,6 @@ def test_flags_say_what_a_number_cannot(bank: ItemBank) -> None:
     assert np.isnan(empty["person_fit"])
     assert empty["theta"] == pytest.approx(0, abs=1e-9)
     assert empty["percentile"] == pytest.approx(50)
-
-
-def test_the_numbers_are_those_of_the_steps(bank: ItemBank) -> None:
-    scale = bank.scales[0]
-    responses = simulate_responses([-1.0, 0.2, 1.4], scale.items, rng=np.random.default_rng(0), missing=0.1)
-    scores, abilities = score_responses(scale, responses), eap(responses, scale.items)
-    np.testing.assert_array_equal(scores["theta"], abilities.theta)
-    np.testing.assert_array_equal(scores["se"], abilities.standard_error)
-    np.testing.assert_allclose(scores["percentile"], 100 * ndtr(abilities.theta))
-    place = normal_percentile(abilities, scale.norms)
-    np.testing.assert_array_equal(scores["percentile_lower"], place.lower)
-    np.testing.assert_array_equal(scores["percentile_upper"], place.upper)
-    # norm sample -1, 0, 1: so many below, of three
-    below = (abilities.theta[:, None] > [-1, 0, 1]).sum(axis=1)
-    np.testing.assert_allclose(scores["percentile_empirical"], 100 * below / 3)
-
-
-def test_without_norms_the_empirical_percentile_is_unknown(bank: ItemBank) -> None:
-    scores = score_responses(bank, ones_and_zeros(bank)).set_index("scale")["percentile_empirical"]
-    assert scores["neutral"].isna().all()
-    assert scores["entailment"].notna().all()
 
 
 def test_the_prior_is_the_scales_population(bank: ItemBank) -> None:
@@ -131,22 +91,6 @@ def test_unknown_items_are_an_error_that_names_five(bank: ItemBank) -> None:
     pd.testing.assert_frame_equal(ignored, alone)
 
 
-def test_no_known_item_at_all_is_an_error_even_when_ignoring(bank: ItemBank) -> None:
-    responses = ResponseMatrix(np.ones((1, 1)), ("system",), ("x",))
-    with pytest.raises(InputError, match="none of the items is known"):
-        score_responses(bank, responses, unknown_items="ignore")
-
-
-def test_missing_items_are_counted(bank: ItemBank, caplog: pytest.LogCaptureFixture) -> None:
-    ids = bank.scales[0].items.item_ids[:15]
-    values = np.ones((2, 15))
-    values[0, :4] = np.nan
-    with caplog.at_level("INFO"):
-        scores = score_responses(bank.scales[0], ResponseMatrix(values, ("a", "b"), ids))
-    assert scores["n_items"].tolist() == [11, 15]
-    assert "scale entailment: 5 of 20 items have no response" in caplog.text
-
-
 # --- answers -------------------------------------------------------------------------------------------------------
 
 
@@ -166,15 +110,6 @@ def test_answers_are_graded_by_the_banks_key(bank: ItemBank) -> None:
     assert lenient["n_correct"].to_dict() == {"entailment": 1, "neutral": 2}
     responses = ResponseMatrix(np.array([[1.0, 0.0]]), ("s",), ("e01", "e02"))
     assert scores["theta"]["entailment"] == pytest.approx(score_responses(bank.scales[0], responses)["theta"][0])
-
-
-def test_answers_to_unknown_items(bank: ItemBank) -> None:
-    answers = answers_table(("s", "e01", "entailment"), ("s", "check1", "neutral"))
-    with pytest.raises(InputError, match="items unknown to the bank: check1"):
-        score_answers(bank, answers)
-    assert score_answers(bank, answers, unknown_items="ignore")["n_items"].tolist() == [1, 0]
-    with pytest.raises(InputError, match="none of the items is known"):
-        score_answers(bank, answers.iloc[1:], unknown_items="ignore")
 
 
 def test_answers_need_a_key_and_one_key_only(bank: ItemBank) -> None:
@@ -208,12 +143,6 @@ def test_settings_choose_the_estimator_the_norm_and_the_error(bank: ItemBank) ->
     np.testing.assert_allclose(scores["percentile_lower"], place.lower)
     np.testing.assert_allclose(scores["percentile_empirical"], [0, 50, 100])
     assert (scores["method"] == "wle").all()
-
-
-def test_how_the_items_error_is_carried_is_asked_for_or_found(bank: ItemBank) -> None:
-    (scale, *_), ways = bank.scales, ("none", "integrate", "delta")
-    assert [item_error_on(scale, ScoringSettings(item_error=how)) for how in ways] == list(ways)
-    assert item_error_on(scale, ScoringSettings(item_error="auto")) in ways
 
 
 def test_ml_of_all_right_is_at_its_bound_and_says_so(bank: ItemBank) -> None:

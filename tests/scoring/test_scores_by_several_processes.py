@@ -53,12 +53,10 @@ def test_what_goes_wrong_ends_all_with_one_line(frame: pd.DataFrame, tmp_path: P
     twice = write_parts(pd.concat([frame, frame.iloc[[4]]]), tmp_path / "twice", n_files=3)
     wrong = frame.copy()
     wrong.loc[250, "two3"] = 5
-    long = frame.melt("respondent_id", var_name="item_id", value_name="response").dropna()
     frame.to_csv(tmp_path / "in.csv", index=False)
     for place, options, words in (
         (twice, (), "respondent r4 comes twice; expected a row for each"),
         (write_parts(wrong, tmp_path / "wrong", n_files=3), (), "part-2.parquet, row 51, column two3: expected 1, 0"),
-        (write_parts(long, tmp_path / "long"), (), "several processes score a wide Parquet table"),
         (tmp_path / "in.csv", (), "several processes score a wide Parquet table"),
         (folder, ("--html", tmp_path / "page.html"), "--html needs all of them in memory"),
     ):

@@ -18,7 +18,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.ability import Method, estimate_ability
 from irtbench.scoring.bulk import score_file
 from irtbench.scoring.item_error import ItemError, with_item_error
-from irtbench.scoring.scores import ScoringSettings, score_responses
+from irtbench.scoring.scores import score_responses
 
 N_ITEMS = 12
 
@@ -125,12 +125,6 @@ def test_the_items_error_is_common_to_their_trials(method: Method, item_error: I
         assert variance == pytest.approx(((theta[1] - theta[0]) / (2 * h)) ** 2, rel=0.02)
 
 
-def test_integrated_items_take_one_response_each() -> None:
-    abilities = estimate_ability(tried(), some_items())
-    with pytest.raises(InputError, match=r"for which item error integrate .* is not available"):
-        with_item_error(abilities, tried(), some_items(), item_error="integrate")
-
-
 def test_eap_of_the_reference(reference: Path) -> None:
     """61 nodes on [-6, 6]; R 4.x, see the figures' own README."""
     folder = reference / "next" / "12_binomial"
@@ -168,10 +162,7 @@ def test_accuracy_counts_an_item_once() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("counted", [False, True])
-@pytest.mark.parametrize("batch", [7, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_a_table_scored_part_by_part(
-    tmp_path: Path, counted: bool, batch: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_scored_part_by_part(tmp_path: Path, counted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     responses = tried(40)
     table = responses.to_long()
     if not counted:
@@ -179,7 +170,7 @@ def test_a_table_scored_part_by_part(
         trial = rows.groupby(["respondent_id", "item_id"]).cumcount() + 1
         rows = rows.assign(trial=trial, response=(trial <= rows["n_correct"]).astype(int))
         table = rows.drop(columns=["n_correct", "n_trials"])
-    monkeypatch.setattr(table_blocks, "ROWS_READ", batch)
+    monkeypatch.setattr(table_blocks, "ROWS_READ", 7)
     table.to_csv(tmp_path / "in.csv", index=False)
     assert score_file(bank(), tmp_path / "in.csv", tmp_path / "out.csv") == 40
     found = pd.read_csv(tmp_path / "out.csv", keep_default_na=False, na_values=[""])
@@ -200,15 +191,3 @@ def test_a_table_scored_part_by_part(
     mixed = pd.read_csv(tmp_path / "mixed_out.csv").set_index("respondent_id").loc[found["respondent_id"]]
     for name in ("n_items", "n_correct", "theta", "se", "n_trials"):
         np.testing.assert_allclose(mixed[name], found[name], atol=1e-6, err_msg=name)
-
-
-def test_trials_that_occur_once_are_scored_like_others(tmp_path: Path) -> None:
-    rng = np.random.default_rng(3)
-    plain = ResponseMatrix(
-        rng.binomial(1, 0.6, (20, N_ITEMS)), tuple(f"s{i}" for i in range(20)), some_items().item_ids
-    )
-    plain.to_long().assign(trial=1).to_csv(tmp_path / "in.csv", index=False)
-    score_file(bank(), tmp_path / "in.csv", tmp_path / "out.csv")
-    found, expected = pd.read_csv(tmp_path / "out.csv"), score_responses(bank(), plain, ScoringSettings())
-    np.testing.assert_allclose(found["theta"], expected["theta"], atol=1e-4)
-    assert (found["n_trials"] == N_ITEMS).all()

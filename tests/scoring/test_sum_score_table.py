@@ -76,16 +76,6 @@ def test_a_scale_brings_its_population_and_its_norms() -> None:
     np.testing.assert_allclose(found.abilities.lower, scored.lower, atol=1e-9)
 
 
-def test_wrong_input_is_said_in_a_line() -> None:
-    items = irtbench.ItemParameters.from_difficulty([1.0] * 1001, [0.0] * 1001)
-    with pytest.raises(irtbench.InputError, match="1001 items; expected at most 1000"):
-        irtbench.sum_score_table(items)
-    with pytest.raises(irtbench.InputError, match="level must be between 0 and 1"):
-        irtbench.sum_score_table(items.select(["item1"]), level=1.0)
-    with pytest.raises(irtbench.InputError, match="norm must be one of"):
-        irtbench.sum_score_table(items.select(["item1"]), norm="nobody")
-
-
 def test_a_thousand_easy_items_with_guessing_still_have_a_table() -> None:
     items = irtbench.ItemParameters.from_difficulty([1.0] * 1000, [0.0] * 1000, 0.5)
     table = irtbench.sum_score_table(items).table()

@@ -10,7 +10,6 @@ import pytest
 from builders.command_line import run
 from builders.simulated import simulated
 from irtbench.config import read_study
-from irtbench.data.given import as_responses
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
@@ -117,33 +116,6 @@ def test_trouble_is_found_and_named(code: str) -> None:
     assert code not in codes(examine(table(clean())))
 
 
-def test_names_counts_and_advice() -> None:
-    found = examine(table(one_apart(clean())))
-    assert found.finding("one_apart") == Finding(
-        "warning",
-        "one_apart",
-        "1 items were answered differently by one respondent alone: item3; their slopes may grow without end: "
-        "--prior weak, or leave them out",
-        1,
-        ("item3",),
-    )
-    twins = examine(table(TROUBLE["twin_items"](clean()))).finding("twin_items")
-    assert twins is not None
-    assert twins.examples == ("item3 = twin",)
-    blocks = examine(table(in_blocks(clean()))).finding("blocks")
-    assert blocks is not None
-    assert blocks.n == 2
-    assert blocks.severity == "error"
-
-
-def test_the_worst_stands_first() -> None:
-    frame = pd.concat([one_apart(clean()), clean()[:1]])
-    found = examine(table(frame, reason=3))
-    kinds = list(dict.fromkeys(finding.severity for finding in found.findings))
-    assert kinds == ["error", "warning", "note"]
-    assert found.finding("left_out").text == "3 left out by the reader: reason"  # type: ignore[union-attr]
-
-
 def test_a_wrong_vocabulary_stops_what_needs_a_grade() -> None:
     frame = answers()
     frame["answer"] = frame["answer"].map({"no": "0", "perhaps": "1", "yes": "2"})
@@ -218,29 +190,13 @@ def test_what_works_goes_by_what_is_there() -> None:
     assert works(replace(SHAPE, has_answers=True, graded=False)) == {"crowd agree", "score"}
 
 
-def test_more_data_take_longer_and_hold_more() -> None:
-    small, large = (advise(shape, "none", ())[0] for shape in (SHAPE, replace(SHAPE, n_respondents=100_000)))
-    assert small.seconds is not None
-    assert large.seconds is not None
-    assert large.seconds > small.seconds
-    assert large.megabytes is not None
-    assert large.megabytes > 250 + 100_000 * 50 * 8 / 2**20  # the matrix alone is 38 MiB
-
-
-@pytest.mark.parametrize("code", [code for code in TROUBLE if code not in ("duplicates", "trials")])
+@pytest.mark.parametrize("code", ["one_apart", "never_answered", "blocks", "finer_scores"])
 def test_a_data_frame_is_examined_as_a_file_of_it(code: str) -> None:
     frame = TROUBLE[code](clean()).reset_index(drop=True)
     wide = frame.pivot(index="respondent_id", columns="item_id", values="response")
     expected = codes(examine(table(frame)))
     for given in (frame, frame.rename(columns={"response": "correct"}), wide, wide.reset_index()):
         assert codes(examine(given)) == expected
-
-
-def test_a_matrix_is_taken_and_a_frame_may_repeat_pairs() -> None:
-    found = examine(as_responses(clean()))
-    assert found.findings == ()
-    assert (found.summary.n_items, found.summary.n_responses) == (M, len(clean()))
-    assert codes(examine(pd.concat([clean(), clean()[:1]]))) == {"duplicates"}
 
 
 def test_raw_answers_in_a_data_frame_are_graded_by_a_frame_of_keys() -> None:
@@ -272,15 +228,6 @@ def test_every_trial_is_looked_at() -> None:
         assert {command.command for command in found.commands if command.works} >= {"fit", "compare", "score"}
         # how much is known of an item's slope goes by who answered it, not by how often
         assert found.prior_reason.startswith("60 responses to the median item")
-
-
-def test_answers_that_do_not_fit_the_key_are_named_as_what_stops_a_study() -> None:
-    answers = pd.DataFrame({f"i{j}": ["ja", "nein"] * 10 for j in range(6)})
-    items = pd.DataFrame({"key": ["yes", "no"] * 3}, index=[f"i{j}" for j in range(6)])
-    found = examine(answers, items=items)
-    build = next(command for command in found.commands if command.command == "build")
-    assert build.why == "first: answers do not fit the key (--map)"
-    assert found.prior_reason.startswith("20 responses to the median item")
 
 
 def test_a_column_named_unlike_the_items_is_named(tmp_path: Path) -> None:

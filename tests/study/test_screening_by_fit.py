@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import run
 from irtbench.config import read_study
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
@@ -81,14 +80,6 @@ def test_person_fit_of_several_scales_is_standard_normal_where_the_model_holds(c
     # 278 people: standard errors of mean and standard deviation .06 and .04
     assert abs(own.mean()) < 0.25
     assert 0.85 < own.std() < 1.15
-
-
-def test_scales_that_nothing_can_be_estimated_from_are_left_out(crowd) -> None:
-    responses, known, _, _ = crowd
-    few = responses.select_respondents(np.arange(N) < 8)
-    assert fit_scales(few, known.scales(), KEEP_ERRORS_OUT, seed=0) == []
-    with pytest.raises(InputError, match="no scale could be fitted"):
-        crowd_similarity(crowd[2], few, [])
 
 
 def test_screening_brings_items_nearer_to_the_truth(crowd) -> None:
@@ -181,25 +172,3 @@ def test_a_study_screens_by_approval_and_by_fit(crowd, tmp_path: Path) -> None:
     (tmp_path / "workers.csv").write_text("worker,rate\nr0,1\n")
     with pytest.raises(InputError, match=r"min_approval: file .*workers.csv has no column approval_rate"):
         read_data(settings)
-
-
-@pytest.mark.slow
-def test_a_study_shows_what_screening_changes_where_it_is_asked_to(crowd, tmp_path: Path) -> None:
-    _, known, table, _ = crowd
-    table.to_csv(tmp_path / "answers.csv", index=False)
-    pd.DataFrame({"item_id": known.item_ids, "key": known.key, "label": known.label}).to_csv(
-        tmp_path / "items.csv", index=False
-    )
-    (tmp_path / "study.toml").write_text(
-        '[study]\nscreening_effect = true\n[data]\nanswers = "answers.csv"\nitems = "items.csv"\n'
-        '[screening]\nperson_fit_p = 0.01\n[pruning]\npreset = "none"\n'
-    )
-    run(f"build {tmp_path}/study.toml -o {tmp_path}/out -q --allow-unconverged")
-    scales = pd.read_csv(tmp_path / "out" / "screening_effect.csv")
-    assert scales["stage"].tolist() == ["before"] * 3 + ["after"] * 3
-    assert len(pd.read_csv(tmp_path / "out" / "items_effect.csv")) == 2 * HALF
-    people = pd.read_csv(tmp_path / "out" / "respondents.csv")
-    assert scales["n_respondents"].tolist() == [N] * 3 + [people["kept"].sum()] * 3
-    report = (tmp_path / "out" / "report.html").read_text()
-    assert "Each scale before and after screening" in report
-    assert "unlike the model" in report

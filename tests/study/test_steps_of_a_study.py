@@ -1,22 +1,17 @@
 """The steps before anything is fitted: files, screening, division into scales, norm columns, provenance."""
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.bank.norms import Norms
 from irtbench.config import StudyFile, read_study
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.evaluation.agreement import agreement
-from irtbench.scoring.ability import Abilities
 from irtbench.study.person_screening import agreement_of_kept, screen_respondents
-from irtbench.study.run import describe_provenance
-from irtbench.study.study_data import check_named_items, columns_of_norms, divide, norms_of, read_data
+from irtbench.study.study_data import check_named_items, divide, read_data
 
 STUDY = """
 [data]
@@ -85,34 +80,3 @@ def test_items_are_divided_and_unknown_ones_named(settings: StudyFile) -> None:
     ):
         with pytest.raises(InputError, match=rf"study.toml: {part}.*: unknown item z"):
             check_named_items(parts, replace(settings, **{part: wrong}))
-
-
-def test_norms_have_the_weights_and_groups_of_their_own_respondents(settings: StudyFile) -> None:
-    data = read_data(settings)
-    said: list[str] = []
-    columns = columns_of_norms(settings, data.respondents, data.responses, said.append)
-    assert said == []
-    assert columns is not None
-    theta = np.array([0.5, -0.5])
-    one = np.ones(2)
-    abilities = Abilities(
-        ("p4", "p1"), theta, one, theta - 1, theta + 1, 0.95, np.array([4, 4]), np.array([2, 2]),
-        np.zeros(2, dtype=np.bool_), "eap",
-    )  # fmt: skip
-    norms = norms_of(abilities, columns, settings)
-    assert norms.groups == {"country": ("fr", "de")}
-    assert norms.weights is not None
-    assert norms.weights.tolist() == [5, 2]
-    plain = norms_of(abilities, None, settings)
-    assert isinstance(plain, Norms)
-    assert plain.weights is None
-    assert plain.groups == {}
-
-
-def test_provenance_names_what_the_results_rest_on(settings: StudyFile) -> None:
-    found = describe_provenance(settings)
-    assert found["data"].keys() == {"study.toml", "answers.csv", "items.csv"}
-    digest = hashlib.sha256(settings.data.answers.read_bytes()).hexdigest()
-    assert found["data"]["answers.csv"] == f"sha256:{digest}"
-    assert found["screening"]["min_responses"] == 3
-    assert found["scoring"]["norm_groups"] == ["country"]

@@ -1,7 +1,6 @@
 """Screening of responses on disk is that in memory, whatever the sizes; what is known of all is known of the parts."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,13 +10,12 @@ from hypothesis import strategies as st
 
 from builders.stored import on_disk
 from irtbench.config import StudyFile, read_study
-from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening, ScreeningOutcomes, ScreeningSettings, screen
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
-from irtbench.study.person_screening import screen_by_fit, screen_respondents
+from irtbench.study.person_screening import screen_respondents
 from irtbench.study.study_data import StudyData
 
 RULES = ScreeningSettings(min_responses=3, attention_share=0.5, chance_level=0.25, chance_p=0.4)
@@ -72,35 +70,6 @@ def test_part_by_part_it_is_the_screening_in_memory(
     counted, known = found.outcomes.table(), ScreeningOutcomes.of(expected).table()
     pd.testing.assert_frame_equal(counted, known, rtol=1e-12)
     assert (found.outcomes.n, found.outcomes.n_kept) == (n, expected.kept.sum())
-
-
-def test_person_fit_is_told_by_a_fit_to_those_whom_other_rules_keep(study: StudyFile, tmp_path: Path) -> None:
-    matrix, items = crowd(400, 0.1, 5)
-    rules = replace(RULES, person_fit_p=0.1)
-    settings = replace(study, screening=rules)
-    parts: list[Screening] = []
-    data = StudyData(None, on_disk(matrix, tmp_path), items)
-    found = screen_respondents(settings, data, sample=400, each=parts.append)
-    before = screen(matrix, items, rules)
-    expected = screen_by_fit(before, matrix, {"all": items.scale_items}, settings.model, seed=0)
-    pd.testing.assert_frame_equal(table_of(parts), expected.table(), rtol=1e-10)
-    np.testing.assert_array_equal(found.kept, expected.kept)
-    assert 0 < found.outcomes.table().set_index("outcome")["n_respondents"]["unlike the model"] < 60
-    fewer = screen_respondents(settings, data, sample=150)
-    (fit,) = fewer.fits
-    assert fit.responses.n_respondents == 150
-    assert (fewer.kept == found.kept).mean() > 0.9
-
-
-def test_nobody_left_and_too_few(study: StudyFile, tmp_path: Path) -> None:
-    matrix, items = crowd(30, 0.2, 1)
-    stored = on_disk(matrix, tmp_path)
-    for rules, words in (
-        (ScreeningSettings(min_responses=7), "nobody is left of 30 respondents: 30 too few responses"),
-        (ScreeningSettings(min_responses=6), r"answers.csv: \d respondents are left; expected at least 10"),
-    ):
-        with pytest.raises(InputError, match=words):
-            screen_respondents(replace(study, screening=rules), StudyData(None, stored, items), sample=50)
 
 
 def test_outcomes_by_hand() -> None:

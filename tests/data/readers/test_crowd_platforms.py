@@ -31,16 +31,6 @@ context = ExportContext(
 for exporter in (CSVExporter, TSVExporter, JSONLExporter, ParquetExporter):
     assert exporter().export(context, exporter.__name__).success
 """
-CROWD_KIT = """
-from pathlib import Path
-
-import pandas as pd
-from crowdkit.aggregation import MajorityVote
-
-answers = pd.DataFrame({"task": ["t1", "t1", "t2"], "worker": ["w1", "w2", "w1"], "label": ["a", "b", "a"]})
-assert MajorityVote().fit_predict(answers)["t2"] == "a"  # the layout is the one that crowd-kit takes
-answers.to_csv("answers.csv", index=False)
-"""
 
 
 @pytest.fixture
@@ -86,20 +76,7 @@ def test_potato_columns_of_labels_are_one_answer(write_text, triples):
         read_answers(path, metric="truth")
 
 
-def test_potato_side_files_are_not_annotations(write_text, tmp_path):
-    write_text("annotations.csv", "instance_id,user_id,nli\ni1,ann,yes\n")
-    write_text("annotation_changes.csv", "user_id,instance_id,schema,label,old_value\nann,i1,nli,yes,no\n")
-    table = read_answers(tmp_path)
-    assert len(table.frame) == 1
-    assert table.left_out == {"files of no known format": 1}
-
-
 # --- crowd-kit
-
-
-def test_crowd_kit_answers(run_writer, triples):
-    folder = run_writer("crowdkit", CROWD_KIT)
-    assert triples(read_answers(folder / "answers.csv")) == [("w1", "t1", "a"), ("w2", "t1", "b"), ("w1", "t2", "a")]
 
 
 # --- Label Studio
@@ -138,14 +115,6 @@ def test_label_studio_cancelled_are_dropped_and_ground_truth_is_the_key(write_js
         "annotations that are the ground truth (their answers are the key)": 1,
         "annotations without an answer to this question": 1,
     }
-
-
-def test_label_studio_an_annotation_without_any_answer_ends_nothing(write_json, triples):
-    # at the first annotation no question is known yet; those after it count
-    tasks = [{"id": 1, "data": {}, "annotations": [annotation(4, result=[]), annotation(5), annotation(6, "no")]}]
-    table = read_answers(write_json("export.json", tasks))
-    assert triples(table) == [("5", "1", "yes"), ("6", "1", "no")]
-    assert table.left_out == {"annotations without an answer": 1}
 
 
 def test_label_studio_several_questions_are_chosen_from(write_json):
@@ -335,3 +304,11 @@ def test_prolific_faults_are_named(prolific, write_text):
         read_answers([answers, prolific(("p1", "APPROVED", "1", "1"), ("p1", "APPROVED", "2", "1"))])
     with pytest.raises(InputError, match="no file of a known format"):
         read_answers(prolific(("p1", "APPROVED", "1", "1")))
+
+
+def test_label_studio_an_annotation_without_any_answer_ends_nothing(write_json, triples):
+    # at the first annotation no question is known yet; those after it count
+    tasks = [{"id": 1, "data": {}, "annotations": [annotation(4, result=[]), annotation(5), annotation(6, "no")]}]
+    table = read_answers(write_json("export.json", tasks))
+    assert triples(table) == [("5", "1", "yes"), ("6", "1", "no")]
+    assert table.left_out == {"annotations without an answer": 1}

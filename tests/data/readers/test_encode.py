@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import fsspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,7 +21,7 @@ from irtbench.data.readers.row_order import SeenNames
 from irtbench.data.readers.table_blocks import ColumnChoice
 from irtbench.data.response_store import ResponseStore
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.stored_responses import RESPONSES, STATE, StoredResponses
+from irtbench.data.stored_responses import STATE, StoredResponses
 
 
 @pytest.fixture(autouse=True)
@@ -93,55 +92,6 @@ def test_respondents_without_a_response_are_left_out_by_name(tmp_path: Path) -> 
     long = long_frame(drawn(20, 4)).astype({"response": "Int8"})
     long.loc[long["respondent_id"] == "r4", "response"] = None
     assert encoded(write_parts(long, tmp_path / "long"), tmp_path / "other").idle_ids() == ("r4",)
-
-
-@pytest.mark.parametrize("kind", ["bool", "float64", "int64", "texts", "minus one"])
-def test_responses_of_any_type(kind: str, tmp_path: Path) -> None:
-    responses = drawn(30, 4, missing=0.0 if kind == "bool" else 0.2)
-    frame = wide_frame(responses)
-    cells = frame.columns[1:]
-    if kind == "texts":
-        frame[cells] = frame[cells].astype("string").replace({"1": "true", "0": "FALSE"}).fillna("NA")
-    elif kind == "minus one":
-        frame[cells] = frame[cells].fillna(-1).astype("int16")
-    else:
-        frame[cells] = frame[cells].astype("Float64" if kind == "float64" else "boolean" if kind == "bool" else "Int64")
-    frame["respondent_id"] = frame["respondent_id"].str[1:].astype(int)  # names may be numbers
-    found = encoded(write_parts(frame, tmp_path / "in"), tmp_path / "cache")
-    assert found.names(0, 2) == ("1", "2")
-    expected = np.where(np.isnan(responses.correct), -1, responses.correct)
-    kept = (expected >= 0).any(axis=1)
-    np.testing.assert_array_equal(found.rows(0, found.n_respondents), expected[kept])
-
-
-def test_columns_are_named_chosen_and_recognised(tmp_path: Path) -> None:
-    """Ages and dates beside the responses are no items, as in a table read whole."""
-    frame = wide_frame(drawn(30, 4)).rename(columns={"respondent_id": "who"})
-    frame.insert(0, "age", 30)
-    frame["remark"] = "fine"
-    place = write_parts(frame, tmp_path / "in")
-    choice = {"columns": {"respondent_id": "who"}}
-    assert encoded(place, tmp_path / "a", **choice).item_ids == ("item1", "item2", "item3", "item4")
-    assert encoded(place, tmp_path / "a", **choice, exclude=("item2",)).item_ids == ("item1", "item3", "item4")
-    assert encoded(place, tmp_path / "a", **choice, items="item[12]").item_ids == ("item1", "item2")
-    long = long_frame(drawn(30, 4)).rename(columns={"respondent_id": "a", "item_id": "b", "response": "c"})
-    names = {"respondent_id": "a", "item_id": "b", "response": "c"}
-    assert encoded(write_parts(long, tmp_path / "long"), tmp_path / "b", columns=names).n_items == 4
-    with pytest.raises(InputError, match="column 'nobody' missing"):
-        encoded(place, tmp_path / "c", columns={"respondent_id": "nobody"})
-
-
-@pytest.mark.parametrize("store", ["memory", "file"])
-def test_an_address_of_any_file_system(store: str, tmp_path: Path) -> None:
-    responses = drawn(40, 5)
-    folder = write_parts(wide_frame(responses), tmp_path / "in")
-    address = f"file://{folder}"
-    if store == "memory":
-        memory, address = fsspec.filesystem("memory"), "memory://studies/one"
-        for file in folder.iterdir():
-            memory.pipe(f"/studies/one/{file.name}", file.read_bytes())
-    assert_same(encoded(address, tmp_path / "cache"), responses)
-    assert address_of(Path(address)) == address  # as the command line hands it on
 
 
 def test_what_is_no_address_is_a_path(tmp_path: Path) -> None:
@@ -218,17 +168,6 @@ def test_a_table_that_is_changed_while_it_is_read_is_refused_whatever_its_time(
         encoded(place, tmp_path / "other")
 
 
-def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
-    responses = drawn(60, 4)
-    place = write_parts(wide_frame(responses), tmp_path / "in")
-    encoded(place, tmp_path / "cache")
-    file = tmp_path / "cache" / RESPONSES
-    content = bytearray(file.read_bytes())
-    content[100] ^= 1
-    file.write_bytes(content)
-    assert_same(encoded(place, tmp_path / "cache"), responses)
-
-
 @pytest.mark.parametrize("n_added", [0, 1, 4, 9, 17])
 def test_a_run_that_was_stopped_is_taken_up(n_added: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed in the middle of any part: the parts before it are not read again, and the result is the same."""
@@ -299,13 +238,6 @@ def test_what_is_no_response_is_named_by_its_place(value: float, said: str, tmp_
         encoded(write_parts(long, tmp_path / "long"), tmp_path / "other")
 
 
-def test_a_word_among_responses(tmp_path: Path) -> None:
-    frame = wide_frame(drawn(30, 3)).astype({"item2": "string"})
-    frame.loc[25, "item2"] = "maybe"
-    with pytest.raises(InputError, match=r"row 6, column item2: expected 1, 0 or missing but it holds 'maybe'"):
-        encoded(write_parts(frame, tmp_path / "in"), tmp_path / "cache")
-
-
 def test_names_that_are_empty_or_come_twice(tmp_path: Path) -> None:
     frame = wide_frame(drawn(30, 3))
     frame.loc[29, "respondent_id"] = "r2"
@@ -360,25 +292,11 @@ def test_a_disk_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         encoded(write_parts(wide_frame(drawn(60, 4)), tmp_path / "in"), tmp_path / "cache")
 
 
-def test_a_path_is_no_table(tmp_path):
-    with pytest.raises(InputError, match=r"table: expected a LargeTable .* but got str"):
-        encode_table("responses.parquet", tmp_path)
-
-
 def seen_of(*parts: list[str]) -> SeenNames:
     seen = SeenNames()
     for names in parts:
         seen.add(names)
     return seen
-
-
-def test_a_name_that_comes_twice() -> None:
-    names = [f"r{k}" for k in np.random.default_rng(1).permutation(60)]
-    assert seen_of(*(names[first : first + 9] for first in range(0, 60, 9))).repeated([names]) is None
-    seen = seen_of(names, ["r7", "other"])
-    assert seen.alike().size == 1
-    assert seen.repeated([names, ["r7", "other"]]) == "r7"
-    assert SeenNames().repeated([]) is None
 
 
 def test_names_of_one_hash_are_compared_themselves(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,19 +56,6 @@ def test_every_eval_ever_by_metric(write_lines, triples):
         read_responses(path, metric="f1")
 
 
-def test_every_eval_ever_two_metrics_named_are_not_mixed(write_lines):
-    path = write_lines("u_samples.jsonl", [eee(1, 1.0, "b"), eee(2, 1.0, "a")])
-    with pytest.raises(InputError, match="line 2, field evaluation_result_id: several scores: 'b', 'a'"):
-        read_responses(path, metric=["a", "b"])
-
-
-def test_every_eval_ever_is_correct_is_not_taken_for_partial_credit(write_lines):
-    path = write_lines("u_samples.jsonl", [eee(1), eee(2, 0.25)])
-    with pytest.raises(InputError, match=r"line 2: expected a score of 1, 0 or missing but got 0\.25"):
-        read_responses(path)
-    assert list(read_responses(path, threshold=0.5).frame["response"]) == [1, 0]
-
-
 def test_every_eval_ever_score_of_an_errored_sample_was_invented(write_lines):
     path = write_lines("u_samples.jsonl", [eee(1), eee(2, 1.0, error="timeout")])
     table = read_responses(path)
@@ -132,13 +119,6 @@ def test_measurement_db_trials_and_test_conditions(measurement):
         read_responses(path, metric="zero-shot")
     with pytest.raises(InputError, match=r"row 3: expected a score of 1, 0 or missing but got 0\.5"):
         read_responses(path, metric="none")
-
-
-def test_measurement_db_empty_name_is_refused_and_missing_response_counted(measurement):
-    with pytest.raises(InputError, match="row 2, column item_id: expected a name but it is empty"):
-        read_responses(measurement([("s", "i1", "b", 1, None, 1.0), ("s", None, "b", 1, None, 1.0)]))
-    table = read_responses(measurement([("s", "i1", "b", 1, None, 1.0), ("s", "i2", "b", 1, None, None)]))
-    assert table.left_out == {"without a response": 1}
 
 
 # --- Item Response Warehouse: our long table, with occasions
@@ -233,13 +213,6 @@ def test_helm_metric_has_to_be_chosen_among_several(helm_run, write_json):
     (path.parent / "run_spec.json").unlink()
     with pytest.raises(InputError, match=r"of which model\? expected run_spec\.json in its folder"):
         read_responses(path)
-
-
-def test_helm_dropped_values_are_counted(helm_run):
-    gone = helm("id2")
-    del gone["stats"][1]
-    table = read_responses(helm_run([helm("id1"), gone]))
-    assert table.left_out == {"without a value of exact_match": 1}
 
 
 # --- EvalPlus
@@ -390,49 +363,6 @@ def test_a_folder_of_tables_is_one_study_and_an_empty_one_is_refused(write_text,
 
 # --- each is recognised by its own reader alone
 
-HEADS = {
-    "inspect": [Head(Path("a"), "zip", members=("header.json", "summaries.json")),
-                Head(Path("a"), "zip", members=("_journal/start.json",)),
-                Head(Path("a"), "object", {"version": 2, "status": "success", "eval": {"task": "t"}})],
-    "lm-eval": [
-        Head(Path("a"), "lines", dict.fromkeys(["doc_id", "doc", "target", "resps", "filtered_resps", "acc"], 1)),
-    ],
-    "every-eval-ever": [Head(Path("a"), "lines", eee(1))],
-    "measurement-db": [
-        Head(Path("a"), "parquet", columns=("subject_id", "item_id", "benchmark_id", "trial", "response")),
-    ],
-    "helm": [Head(Path("a"), "array", helm("id1"))],
-    "potato": [Head(Path("a"), "table", columns=("instance_id", "user_id", "nli.yes")),
-               Head(Path("a"), "parquet", columns=("instance_id", "user_id", "nli")),
-               Head(Path("a"), "lines", {"instance_id": "i", "user_id": "u", "labels": {}, "spans": {}, "links": {}})],
-    "evalplus": [Head(Path("a"), "object", {"date": "2026", "hash": "h", "eval": {}})],
-    "lighteval": [Head(Path("a"), "parquet", columns=("doc", "metric", "model_response"))],
-    "label-studio": [Head(Path("a"), "array", {"id": 1, "data": {}, "annotations": []}),
-                     Head(Path("a"), "table", columns=("id", "text", "nli", "annotator", "annotation_id", "created_at",
-                                                       "updated_at", "lead_time"))],
-    "argilla": [
-        Head(Path("a"), "lines", {"id": "r", "fields": {}, "metadata": {}, "responses": {}, "status": "pending"}),
-    ],
-    "prodigy": [Head(Path("a"), "lines", {"text": "x", "_input_hash": 1, "_task_hash": 2, "answer": "accept"})],
-    "mturk": [Head(Path("a"), "table", columns=("HITId", "AssignmentId", "WorkerId", "Input.text", "Answer.q1"))],
-    "openai-evals": [Head(Path("a"), "lines", {"spec": {"completion_fns": ["gpt"]}})],
-    "promptfoo": [Head(Path("a"), "object", {"evalId": "e", "results": {}, "config": {}}),
-                  Head(Path("a"), "lines", {"promptIdx": 0, "testIdx": 0, "provider": {"id": "m"}, "success": True})],
-    "deepeval": [Head(Path("a"), "object", {"testCases": [], "metricsScores": []}),
-                 Head(Path("a"), "object", {"testRunData": {}, "testRunLink": None})],
-    "doccano": [Head(Path("a"), "lines", {"id": 1, "text": "x", "label": ["a"], "Comments": []})],
-    "py-irt": [Head(Path("a"), "lines", {"subject_id": "m", "responses": {}})],
-}  # fmt: skip
-
-
-def test_every_format_has_its_example():
-    assert set(HEADS) == {reader.name for reader in READERS}
-
-
-@pytest.mark.parametrize(("name", "head"), [(name, head) for name, heads in HEADS.items() for head in heads])
-def test_a_file_is_recognised_by_its_own_reader_alone(name, head):
-    assert [reader.name for reader in READERS if reader.recognises(head)] == [name]
-
 
 @pytest.mark.parametrize(
     "columns",
@@ -480,12 +410,6 @@ def test_promptfoo_tests_are_passed_or_not(write_json, triples):
     assert read_answers(path, trials="first").frame["answer"].tolist() == ["out", "out"]
 
 
-def test_promptfoo_prompts_of_one_provider_are_respondents(write_json, triples):
-    rows = [result("m", 0, True, prompt="a"), result("m", 0, False, prompt="b")]
-    path = write_json("results.json", promptfoo(*rows))
-    assert triples(read_responses(path)) == [("m / a", "test 0", 1), ("m / b", "test 0", 0)]
-
-
 def case(name, success, **more):
     metric = {"name": "Relevancy", "threshold": 0.5, "success": success, "score": 0.7, "evaluationModel": "j"}
     other = {"name": "Bias", "threshold": 0.5, "success": True, "score": 0.1, "error": None}
@@ -523,24 +447,6 @@ def test_doccano_files_are_annotators(write_lines, tmp_path):
     spans = write_lines("spans.jsonl", [{"id": 1, "text": "x", "label": [[0, 1, "PER"]]}])
     with pytest.raises(InputError, match="line 1, field label: expected names of labels"):
         read_answers(spans)
-
-
-def test_json_min_proposes_a_question_and_no_sentence(write_json):
-    rows = [
-        {"id": k, "text": f"sentence {k}", "label": "pn"[k % 2], "annotator": 1, "annotation_id": k, "created_at": "d",
-         "updated_at": "d", "lead_time": 1.0}
-        for k in range(6)
-    ]  # fmt: skip
-    path = write_json("min.json", rows)
-    with pytest.raises(InputError, match=r"several questions: 'label', 'text'; choose one \(--metric 'label'"):
-        read_answers(path)
-    assert read_answers(path, metric="label").frame["answer"].tolist() == list("pnpnpn")
-
-
-def test_a_refusal_ends_with_what_is_always_taken(write_json):
-    path = write_json("odd.json", {"what": 1})
-    with pytest.raises(InputError, match=r"or a table of respondent_id, item_id, response$"):
-        read_responses(path)
 
 
 def test_promptfoo_lines_are_its_results(write_json, write_lines, triples):
@@ -623,3 +529,16 @@ def test_a_format_of_another_package(tmp_path: Path) -> None:
     assert ended.stdout.strip() == f"toy {expected}"
     assert "broken (toy_package:NOTHING) is left out: it cannot be loaded" in ended.stderr
     assert "other (toy_package:read) is left out: expected" in ended.stderr
+
+
+def test_every_eval_ever_is_correct_is_not_taken_for_partial_credit(write_lines):
+    path = write_lines("u_samples.jsonl", [eee(1), eee(2, 0.25)])
+    with pytest.raises(InputError, match=r"line 2: expected a score of 1, 0 or missing but got 0\.25"):
+        read_responses(path)
+    assert list(read_responses(path, threshold=0.5).frame["response"]) == [1, 0]
+
+
+def test_promptfoo_prompts_of_one_provider_are_respondents(write_json, triples):
+    rows = [result("m", 0, True, prompt="a"), result("m", 0, False, prompt="b")]
+    path = write_json("results.json", promptfoo(*rows))
+    assert triples(read_responses(path)) == [("m / a", "test 0", 1), ("m / b", "test 0", 0)]

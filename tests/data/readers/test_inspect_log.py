@@ -182,11 +182,6 @@ def test_shards_of_a_merged_log_are_not_read_twice(tmp_path):
     assert shard.exists()
 
 
-def test_a_text_cut_in_the_summary_has_no_hash(log):
-    long = sample("a", input="x" * 5120 + "...\n(content truncated)")
-    assert "item_hash" not in read_responses(log([long])).frame
-
-
 def test_a_folder_is_a_study_and_a_content_under_two_names_clashes(log, tmp_path):
     log([sample("a"), sample("b", value="I")], name="one.eval")
     log([sample("a", value="I"), sample("b")], name="two.json", form="json", model="n")

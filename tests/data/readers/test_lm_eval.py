@@ -84,13 +84,6 @@ def test_samples_of_its_own_writer(run_writer):
     assert set(read_answers(sums, metric="exact_match,flexible-extract").frame["answer"]) == {"lol"}
 
 
-def test_a_line_is_an_item_of_the_model_that_the_results_name(run, triples):
-    table = read_responses(run([line(0), line(1, 0.0)]))
-    assert triples(table) == [("org/model", "even/0", 1), ("org/model", "even/1", 0)]
-    assert list(table.frame["item_hash"]) == ["hash0", "hash1"]
-    assert set(table.frame["date"]) == {"2026-11-21"}
-
-
 def test_without_results_the_folder_names_the_model(run):
     assert set(read_responses(run([line(0)], model=None)).frame["respondent_id"]) == {"org__model"}
 
@@ -137,12 +130,6 @@ def test_wrong_doc_ids_after_unsorted_samples_are_named_and_joined_by_hash(run, 
     assert dict(other) == {"hash1": 1, "hash0": 0}
 
 
-def test_old_files_lack_filter_and_metrics(run, triples):
-    table = read_responses(run([line(0, filter=..., metrics=..., doc_hash=...)]))
-    assert triples(table) == [("org/model", "even/0", 1)]
-    assert "item_hash" not in table.frame
-
-
 def test_a_metric_that_is_a_list_is_no_score(run):
     lines = [line(0, f1=[1, 0], metrics=["acc", "f1"])]
     assert list(read_responses(run(lines)).frame["response"]) == [1]  # the only number
@@ -167,14 +154,6 @@ def test_wrong_fields_are_named(run, changes, message):
     path = run([line(0), line(1) | changes])
     with pytest.raises(InputError, match=re.escape(f"file {path}, {message}")):
         read_responses(path, metric="acc")
-
-
-def test_results_alone_are_no_samples(run):
-    path = run([line(0)])
-    results = next(path.parent.glob("results*"))
-    with pytest.raises(InputError, match="no file of a known format"):
-        read_responses(results)
-    assert len(read_responses([path, results]).frame) == 1
 
 
 def test_a_metric_of_which_less_is_better_is_refused(run, write_json):

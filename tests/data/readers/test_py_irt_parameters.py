@@ -38,10 +38,6 @@ def test_the_curves_are_those_of_py_irt_on_a_standardised_theta(tmp_path: Path, 
     np.testing.assert_allclose(icc((theta - theta.mean()) / theta.std(), items), theirs, rtol=1e-12)
 
 
-def test_names_may_be_a_list(tmp_path: Path) -> None:
-    assert read_parameters(write(tmp_path, item_ids=["x", "y", "z"])).item_ids == ("x", "y", "z")
-
-
 def test_its_3pl_has_an_upper_asymptote_and_is_refused_unless_that_is_one(tmp_path: Path) -> None:
     kept = write(tmp_path, irt_model="3pl", lambdas=[0.0, 0.001, 0.0])
     assert read_parameters(kept).discrimination == pytest.approx(np.array(TWO["disc"]) * np.std(ABILITY))

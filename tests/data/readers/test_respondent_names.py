@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run
+from builders.command_line import run
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import read_answers, read_responses
+from irtbench.data.readers import read_responses
 from irtbench.data.readers.recognise import holds_models
 
 
@@ -119,11 +119,6 @@ def test_a_column_of_models_says_so(tmp_path: Path, header: str, models: bool) -
     assert holds_models(tmp_path / "t.csv") == models
 
 
-def test_a_format_is_called_by_its_name(runs: Path, tmp_path: Path) -> None:
-    saying = "cannot be named for logs of inspect_ai ("
-    refused(f"convert {runs} --column answer=x -o x.csv", saying=saying, cwd=tmp_path)
-
-
 ROWS = "respondent_id,item_id,response,age\na,q1,1,30\na,q2,0,30\nb,q1,1,40\n"
 
 
@@ -152,15 +147,6 @@ def test_respondents_who_are_not_in_it_keep_their_answers(responses: Path) -> No
     assert frame["country"].isna().tolist() == [True, True, False]
 
 
-def test_of_prolifics_table_answers_that_do_not_count_are_left_out(responses: Path) -> None:
-    table = (
-        "Submission id,Participant id,Status,Started at,Completed at,Time taken,Sex\n"
-        "1,a,RETURNED,,,10,Male\n2,b,APPROVED,,,20,Female\n"
-    )
-    frame = joined(responses, table)
-    assert frame[["respondent_id", "Sex"]].to_numpy().tolist() == [["b", "Female"]]
-
-
 @pytest.mark.parametrize(
     ("table", "message"),
     [
@@ -172,9 +158,3 @@ def test_of_prolifics_table_answers_that_do_not_count_are_left_out(responses: Pa
 def test_what_does_not_fit_is_named(responses: Path, table: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         joined(responses, table)
-
-
-def test_answers_take_it_too(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("worker,task,label\na,q1,yes\n")
-    (tmp_path / "p.csv").write_text("worker,country\na,de\n")
-    assert read_answers(tmp_path / "a.csv", respondents=tmp_path / "p.csv").frame["country"].tolist() == ["de"]

@@ -25,14 +25,7 @@ REPEATED = pd.DataFrame(
 
 @pytest.mark.parametrize(
     ("trials", "threshold", "expected"),
-    [
-        ("first", None, [0, NAN]),
-        ("last", None, [1, NAN]),
-        ("majority", None, [1, NAN]),  # two of three
-        ("any", None, [1, NAN]),
-        ("mean", 2 / 3, [1, NAN]),
-        ("mean", 0.7, [0, NAN]),
-    ],
+    [("first", None, [0, NAN]), ("last", None, [1, NAN]), ("mean", 2 / 3, [1, NAN]), ("mean", 0.7, [0, NAN])],
 )
 def test_each_reduction_is_what_it_says(trials, threshold, expected):
     reduced = reduce_trials(REPEATED, trials, threshold=threshold)
@@ -40,29 +33,6 @@ def test_each_reduction_is_what_it_says(trials, threshold, expected):
     assert list(reduced["respondent_id"]) == ["r", "s"]
     assert list(reduced["task"]) == ["t", "u"]
     assert "trial" not in reduced
-
-
-def test_half_is_no_majority_and_missing_trials_do_not_count():
-    two = REPEATED.iloc[:2]
-    assert list(reduce_trials(two, "majority")["response"]) == [0]
-    gap = two.assign(response=[1.0, NAN])
-    assert list(reduce_trials(gap, "majority")["response"]) == [1]
-
-
-def test_without_a_choice_the_first_five_pairs_are_named():
-    table = pd.DataFrame(
-        {"respondent_id": ["r"] * 14, "item_id": [f"i{k}" for k in range(7)] * 2, "response": [1.0] * 14}
-    )
-    with pytest.raises(
-        InputError, match=r"no trial distinguishes: \(r, i0\), \(r, i1\), \(r, i2\), \(r, i3\), \(r, i4\) and 2"
-    ):
-        reduce_trials(table, "error")
-    with pytest.raises(InputError, match="no trial distinguishes"):
-        reduce_trials(table, "keep")
-    told = table.assign(trial=["1"] * 7 + ["2"] * 7)
-    assert len(reduce_trials(told, "keep")) == 14
-    with pytest.raises(InputError, match=r"several trials of a pair: .*choose first, last, mean, majority or any"):
-        reduce_trials(told, "error")
 
 
 def test_a_mean_needs_its_threshold_and_answers_have_none():

@@ -10,10 +10,9 @@ from builders.command_line import refused
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import holds_responses, read_answers, read_responses
 from irtbench.data.readers.item_table import read_features, read_items, read_testlets
-from irtbench.data.readers.long_table import likely_column, likely_long
 from irtbench.data.readers.recognise import read
 from irtbench.data.readers.respondents import read_groups
-from irtbench.models.parameter_table import read_item_priors, read_parameters
+from irtbench.models.parameter_table import read_item_priors
 
 METADATA = [
     "StartDate", "EndDate", "Status", "IPAddress", "Progress", "Duration (in seconds)", "Finished", "RecordedDate",
@@ -85,19 +84,6 @@ def test_a_slip_in_an_item_is_an_error_and_not_a_lost_item(write_text):
         read_responses(write_text("t.csv", "who,q1,q2\nann,1,0\nbob,1,7\ncid,0,1\n"), items="q*")
 
 
-def test_scores_on_a_finer_scale_stay_items_where_there_is_a_threshold(write_text):
-    path = write_text("t.csv", "who,q1,q2,note\nann,.9,1,x\nbob,.1,0,y\n")
-    with pytest.warns(UserWarning, match="no items: column note "):
-        assert list(read_responses(path, threshold=0.5).frame["response"]) == [1, 1, 0, 0]
-
-
-def test_no_item_left_says_so(write_text):
-    with pytest.raises(
-        InputError, match="no column of 1, 0 or missing besides 'who'; it has: q1, q2; raw answers are graded"
-    ):
-        read_responses(write_text("t.csv", "who,q1,q2\nann,yes,no\nbob,no,no\n"))
-
-
 def test_what_is_said_of_respondents_is_no_item(write_text):
     names = [f"q{k}" for k in range(1, 7)]
     rows = "\n".join(f"r{i},{','.join(str((i + k) % 2) for k in range(6))},{i % 2},1,{i % 2}" for i in range(4))
@@ -113,25 +99,6 @@ def test_what_is_said_of_respondents_is_no_item(write_text):
     answers = write_text("a.csv", "who,q1,q2,age,gender\nann,yes,no,31,f\nbob,no,no,25,m\n")
     with pytest.warns(UserWarning, match="column age, gender"):
         assert list(read_answers(answers).frame["item_id"].unique()) == ["q1", "q2"]
-
-
-@pytest.mark.parametrize(
-    ("names", "found"),
-    [
-        (["WorkerId", "HITId", "Answer.sentiment"], ("WorkerId", "HITId", "Answer.sentiment")),
-        (["Annotator ID", "example_id", "Label", "text"], ("Annotator ID", "example_id", "Label")),
-        (["participant", "Input.item", "Answer.choice", "Answer.x"], ("participant", "Input.item", "Answer.choice")),
-    ],
-)
-def test_common_names_are_known(names: list[str], found: tuple[str, str, str]) -> None:
-    assert tuple(likely_column(names, ours) for ours in ("respondent_id", "item_id", "answer")) == found
-
-
-@pytest.mark.parametrize(
-    "names", [["participant", "q1", "q2"], ["worker", "task", "minutes"], ["item_id", "score"], ["model", "q", "score"]]
-)
-def test_a_wide_table_and_one_without_answers_are_no_long_ones(names: list[str]) -> None:
-    assert likely_long(names, {}) is None
 
 
 def test_what_was_taken_is_said_as_options(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -172,12 +139,3 @@ def test_tables_of_items_and_people_have_them_too(tmp_path: Path) -> None:
     assert read_groups(file) == {"ann": "f"}
     file.write_text("question_id,mean,sd\nq1,0,1\n")
     assert read_item_priors(file) == {"q1": (0.0, 1.0)}
-
-
-def test_items_are_given_by_difficulty_too(tmp_path: Path) -> None:
-    file = tmp_path / "items.csv"
-    file.write_text("item,discrimination,difficulty,guessing\nq1,2,0.5,0.2\nq2,1,-1,0\n")
-    items = read_parameters(file)
-    assert items.item_ids == ("q1", "q2")
-    assert items.intercept.tolist() == [-1.0, 1.0]
-    assert items.guessing.tolist() == [0.2, 0.0]

@@ -1,4 +1,4 @@
-"""Weights to a population's shares: by hand, for any sample, and in coverage of the percentile."""
+"""Norm samples from a table, and weights to a population's shares: by hand, for any sample, in coverage."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +11,36 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import irtbench
-from builders.command_line import run
+from builders.command_line import refused, run
+from builders.valid_inputs import write_valid_inputs
 from irtbench.data.input_error import InputError
 from irtbench.scoring.percentiles import percentiles
+
+# -- norm table
+
+ITEMS = irtbench.ItemParameters.from_difficulty([1.5] * 4, [-1.0, -0.3, 0.3, 1.0])
+BANK = irtbench.ItemBank((irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids)),))
+
+
+def test_columns_of_scores_are_no_groups_of_people(tmp_path: Path) -> None:
+    write_valid_inputs(tmp_path)
+    run("score bank.json systems.csv -o scores.csv -q", cwd=tmp_path)
+    scores = pd.read_csv(tmp_path / "scores.csv")
+    assert irtbench.with_norms(BANK, tmp_path / "scores.csv").scales[0].norms is not None
+    scores.assign(country="de", age=31, **{"percentile:country=de": 0.5}).to_csv(tmp_path / "people.csv", index=False)
+    norms = irtbench.with_norms(BANK, tmp_path / "people.csv").scales[0].norms
+    assert norms is not None
+    assert list(norms.groups) == ["country", "age"]
+
+
+def test_a_column_of_scores_is_refused_where_groups_are_asked_for(tmp_path: Path) -> None:
+    write_valid_inputs(tmp_path)
+    run("score", "bank.json", "systems.csv", "-o", "scores.csv", "-q", cwd=tmp_path)
+    asked = ("score", "bank.json", "systems.csv", "--norms", "scores.csv", "--norm-groups", "accuracy")
+    refused(*asked, cwd=tmp_path, saying="no column accuracy in the norm sample; there is: none")
+
+
+# -- raking
 
 CENSUS = {"sex": {"f": 0.5, "m": 0.5}, "age": {"old": 0.4, "young": 0.6}}
 
@@ -138,17 +165,6 @@ def test_score_weights_the_norm_sample_to_a_population(pack: Path) -> None:
     assert raked["percentile_lower"] == pytest.approx(expected["percentile_lower"][0])
 
 
-def test_weights_that_the_norm_leaves_aside_are_named(pack: Path) -> None:
-    (scale,) = irtbench.load_bank(pack / "bank.json").scales
-    assert scale.norms is not None
-    raked = replace(scale, norms=irtbench.raked_norms(scale.norms, {"land": {"de": 0.2, "fr": 0.8}}))
-    irtbench.save_bank(irtbench.ItemBank((raked,)), pack / "raked.json")
-    said = "the norm sample has weights, which a normal population has not: --norm smoothed takes them"
-    for file, more, there in (("bank", [], False), ("raked", [], True), ("raked", ["--norm", "smoothed"], False)):
-        done = run(f"score {pack}/{file}.json {pack}/log.csv", *more)
-        assert (said in " ".join(done.out.split())) is there
-
-
 def test_score_says_the_percentile_in_each_group(pack: Path) -> None:
     done = run(f"score {pack}/bank.json {pack}/log.csv --norm-groups land -o {pack}/s.csv")
     row = pd.read_csv(pack / "s.csv").iloc[0]
@@ -177,3 +193,14 @@ def test_wrong_margins_and_groups_are_one_line(pack: Path, more: list[str], said
     done = run("score bank.json log.csv", *more, cwd=pack, status=None)
     assert (done.status, len(done.lines)) == (2, 1), done.err
     assert said in done.lines[0]
+
+
+def test_weights_that_the_norm_leaves_aside_are_named(pack: Path) -> None:
+    (scale,) = irtbench.load_bank(pack / "bank.json").scales
+    assert scale.norms is not None
+    raked = replace(scale, norms=irtbench.raked_norms(scale.norms, {"land": {"de": 0.2, "fr": 0.8}}))
+    irtbench.save_bank(irtbench.ItemBank((raked,)), pack / "raked.json")
+    said = "the norm sample has weights, which a normal population has not: --norm smoothed takes them"
+    for file, more, there in (("bank", [], False), ("raked", [], True), ("raked", ["--norm", "smoothed"], False)):
+        done = run(f"score {pack}/{file}.json {pack}/log.csv", *more)
+        assert (said in " ".join(done.out.split())) is there

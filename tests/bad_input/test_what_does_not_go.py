@@ -1,0 +1,211 @@
+"""Of every command: options, columns and inputs that do not go together are one line, and nothing is written."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from builders.command_line import refused
+from builders.valid_inputs import write_valid_inputs
+
+BIAS = "items bias responses.csv --groups groups.csv"
+HORIZON = "items difficulty responses.csv --features features.csv --horizon"
+TESTLETS = "fit responses.csv --testlets type --item-table items.csv"
+CONSISTENCY = "evaluate consistency wide.csv --items twins.csv"
+BREAKDOWN = "evaluate breakdown wide.csv --items items.csv --type"
+BOUND = "evaluate human-bound responses.csv"
+#: What is typed, `-o out.csv` left out, and words of the line; `` ... `` is whatever is there.
+REFUSED = [
+    ("fit responses.csv --groups groups.csv --reference x", "groups: no respondent is in group x; expected one of one"),
+    ("fit responses.csv --groups groups.csv --model rasch --prior weak", "one slope for all items; expected no prior"),
+    ("fit responses.csv --groups groups.csv --anchors parameters.csv", "--groups: expected neither several abilities"),
+    ("fit responses.csv --groups groups.csv --factors 2", "--groups: expected neither several abilities, testlets"),
+    ("fit responses.csv --groups few.csv", "few.csv: no group of respondent ... expected one of each who answered"),
+    ("fit responses.csv --reference one", "--reference: expected --groups with it"),
+    ("fit responses.csv --model rasch --prior hierarchical", "expected none or weak"),
+    ("fit responses.csv --model 1pl --prior weak --anchors parameters.csv", "go without a prior of slopes"),
+    ("fit responses.csv --factors 2 --anchors parameters.csv", "several abilities go with"),
+    ("fit responses.csv --factors 2 --model 3pl", "--factors: several abilities go with 2pl, grm and gpcm"),
+    ("fit responses.csv --anchors responses.csv", "column 'discrimination' missing"),
+    ("fit responses.csv --testlets type", "--item-table"),
+    ("fit responses.csv --testlets none --item-table items.csv", "none"),
+    ("fit responses.csv --item-table items.csv", "expected --testlets COLUMN"),
+    ("fit responses.csv --specific-slopes equal", "expected --testlets COLUMN"),
+    (f"{TESTLETS} --model 3pl", "--testlets: goes with"),
+    (f"{TESTLETS} --factors 2", "--testlets: goes with"),
+    (f"{TESTLETS} --prior weak", "--testlets: goes with"),
+    (f"{TESTLETS} --guessing 0.2", "--testlets: goes with"),
+    ("fit responses.csv -o out --figures", "--figures"),
+    ("fit responses.csv --figures bank.json", "bank.json: is not a folder"),
+    ("build study.toml --control --figures drawn", "--figures: a control has none"),
+    ("items show bank.json --figures", "--figures: expected a folder for them, --figures DIR or -o DIR"),
+    ("items show bank.json --figures drawn --figure-width wide", "such as 3.3in or 84mm, but got 'wide'"),
+    ("items show bank.json --figures drawn --figure-width 90in", "expected 2 to 40 inches"),
+    ("items show parameters.csv --item-column text=x", "expected --items ITEMS with it"),
+    ("items show parameters.csv --norm empirical", "scale all has no norm sample"),
+    ("items diagnose responses.csv --items parameters.csv --bootstrap 5", "at least 19 samples"),
+    ("items difficulty bank.json --features features.csv --horizon length", "has items and no systems"),
+    ("items difficulty bank.json --features foreign.csv", "none of its items is among those"),
+    (f"{HORIZON} hours", "no column of numbers hours"),
+    (f"{HORIZON} length", "length of task item1 is 0"),
+    (f"{HORIZON} length --share half", "--share half"),
+    (f"{HORIZON} length --share 50", "between 0 and 1"),
+    ("items bias responses.csv --groups features.csv", "column 'respondent_id' missing"),
+    ("items bias responses.csv --groups both.csv", "respondent r1 has both a and b"),
+    ("items bias responses.csv --groups one.csv", "expected respondents of two groups"),
+    ("items bias responses.csv --groups three.csv", "3 groups"),
+    ("items bias responses.csv --groups few.csv", "expected at least 10"),
+    (f"{BIAS} --focal z", "no respondent is in group z"),
+    (f"{BIAS} --focal one --reference one", "two groups"),
+    (f"{BIAS} --method mantel-haenszel --match ability", "compares respondents of equal score"),
+    (f"{BIAS} --method mantel-haenszel --model 3pl", "a sum score knows no model"),
+    (f"{BIAS} --method likelihood --match score", "compares the equally able"),
+    (f"{BIAS} --method logistic --model 3pl", "logistic regression knows no guessing"),
+    (f"{BIAS} --levels poor,fair,good", "--levels: goes with grades: --model grm or gpcm"),
+    (f"{BIAS} --model grm --method mantel-haenszel", "expected likelihood or logistic"),
+    ("items bias responses.csv", "expected --groups G, or --bank BANK"),
+    ("items bias responses.csv --families groups.csv", "--families: goes with --bank alone"),
+    ("items bias wide.csv --bank bank.json --groups groups.csv", "--groups does not go with it"),
+    ("items bias wide.csv --bank bank.json --method logistic", "--method does not go with it"),
+    ("items bias wide.csv --bank foreign.csv", "none of its items is among the responses"),
+    ("dimensions responses.csv --samples 1", "at least 2 samples"),
+    ("dimensions responses.csv --where set=x", "--items"),
+    ("link bank.json", "expected either RESPONSES or --items NEW"),
+    ("link bank.json responses.csv --items parameters.csv", "expected either RESPONSES or --items NEW"),
+    ("link bank.json --items parameters.csv --scale some", "bank.json: no scale some; expected --scale with one of"),
+    ("link bank.json --items foreign.csv", "link: 0 common items; expected at least 2 of the same item_id"),
+    ("link --extend bank.json responses.csv", "extend: no item is new"),
+    ("compare answers.csv", "holds answers; expected responses 1 / 0"),
+    ("compare wide.csv --bank parameters.csv", "--item-error none"),
+    ("fit best.json", "items that py-irt estimated, no responses"),
+    ("compare single.csv", "at least two systems but got 1"),
+    ("compare strange.csv --bank bank.json", "items unknown to the bank: x"),
+    ("compare apart.csv", "no item"),
+    ("predict bank.json wide.csv --level 95", "level must be between 0 and 1 but got 95"),
+    ("predict bank.json wide.csv --learn-from absent.csv", "absent.csv: no such file"),
+    ("predict bank.json strange.csv", "items unknown to the bank: x"),
+    ("score bank.json strange.csv", "items unknown to the bank: x; expected its own items, or --unknown-items ignore"),
+    ("score bank.json wide.csv --map 1=yes", "holds graded responses; expected answers for --map"),
+    ("score bank.json answers.csv --map no=maybe", "maybe is no item's key"),
+    ("score bank.json answers.csv --map no", "expected NAME=VALUE"),
+    ("score bank.json wide.csv --norm-group language", "--norm-group language: expected NAME=VALUE"),
+    ("score bank.json wide.csv --norms absent.csv", "absent.csv: no such file"),
+    ("score bank.json wide.csv --method eap_sum --item-error delta", "not defined for eap_sum"),
+    ("form adapt bank.json --replay wide.csv --simulate 3", "expected one of them"),
+    ("form adapt bank.json --simulate 3 --share x", "--share x: expected VALUE=SHARE"),
+    ("form adapt bank.json --simulate 3 --share w=.5 --by key", "share of w: no item has it; there is: no, yes"),
+    ("form adapt bank.json --simulate 3 --scale verbs", "the bank has no such scale; it has: all"),
+    ("form adapt bank.json --simulate 3 --share x=.5 --by topic", "no column topic of the items"),
+    ("simulate --categories 3", "--categories: goes with --model grm"),
+    ("simulate --model grm --guessing 0.2", "--guessing: goes with --model 2pl"),
+    ("simulate --model grm --trials 3", "--trials: several of an item go with right and wrong"),
+    ("simulate --bank bank.json --items 3", "--bank: --items does not go with it"),
+    ("simulate --scale x", "--scale: goes with --bank"),
+    ("convert absent.json", "no such file"),
+    ("convert responses.csv -o out.xlsx", "expected a name that ends in .csv, .csv.gz, .parquet"),
+    ("convert responses.csv --from helm", "does not look like the format helm"),
+    ("convert responses.csv --columns item_id", "goes with a table for a"),
+    ("convert responses.csv -o out.tex --columns item_id,c", "column 'c' missing"),
+    ("convert responses.csv wide.csv -o out.tex", "made of one table but got 2 files"),
+    ("doctor absent.csv", "no such file"),
+    ("init answers.csv --yes -o new.toml", "no study can be built from this yet: answers without a key"),
+    ("init single.csv --yes -o new.toml", "fewer than 10"),
+    ("init responses.csv --yes -o study.toml", "is there already"),
+    ("init responses.csv --yes -o study.csv", "ends in .toml"),
+    ("init answers.csv --items items.csv --map YES=yes,Yes=yes --yes -o new.toml", "map"),
+    ("init responses.csv --column label=nowhere --yes -o new.toml", "no column 'nowhere' for the label of the items"),
+    ("init responses.csv --column label=respondent_id --yes -o new.toml", "column respondent_id: item item1 has both"),
+    ("init responses.csv --column label=type --items items.csv --yes -o new.toml", "expected --item-column"),
+    ("crowd keys answers.csv --items features.csv", "no key for item"),
+    ("crowd agree answers.csv --level 2", "level must be between 0 and 1"),
+    ("crowd agree answers.csv --map 7=y", "nobody answered 7, which is mapped; expected some of"),
+    ("crowd agree answers.csv --map no=never", "expected some of never: map them too"),
+    ("crowd raters ratings.csv --levels poor,fair", "expected one of poor, fair but got '"),
+    ("crowd raters ratings.csv --column score=absent", "absent"),
+    ("crowd raters ratings.csv --column answer=score", "unknown name answer"),
+    ("crowd raters judged.csv", "column score: expected a number but got 'x'"),
+    ("crowd raters ratings.csv --by absent", "absent"),
+    ("crowd raters ratings.csv --rater-steps --model rasch", "rasch"),
+    ("crowd sample corpus.csv --annotations vote*", "no column like vote*"),
+    ("crowd sample corpus.csv --annotations label* --agreement 3", "expected two numbers such as 4/5"),
+    ("crowd sample corpus.csv --annotations label* --agreement 3/3 --per-label 50", "expected at least 50"),
+    ("crowd sample corpus.csv --text {nothing}", "has no column 'nothing'"),
+    ("crowd sample corpus.csv --text {text", "expected text with columns in braces"),
+    ("crowd sample features.csv --sheets mturk --text {length}", "at least two different answers"),
+    ("crowd sample features.csv --sheets mturk --option a --option b", "has no text"),
+    ("crowd plan --se-theta 0.3", "expected either --items N"),
+    ("crowd plan --items 20", "wanted standard error of b or theta"),
+    ("crowd plan --items 20 --se-theta 0.1", "all 20 items give"),
+    ("crowd plan --items 20 --se-difficulty -1", "se_difficulty"),
+    ("crowd screen answers.csv --items items.csv --similar 2", "--similar 2: expected a level"),
+    ("crowd screen answers.csv --items items.csv --rapid missing", "has no seconds"),
+    ("crowd screen answers.csv --items items.csv --min-seconds 3", "min_seconds is set but no seconds"),
+    ("crowd screen answers.csv --items items.csv --attention-share 1", "no item is an attention check"),
+    ("crowd screen answers.csv --items items.csv --chance-level 3", "chance_level"),
+    (
+        "crowd screen answers.csv --items items.csv --min-approval 0.9 --respondents groups.csv",
+        "expected columns respondent_id and approval_rate",
+    ),
+    (f"{BREAKDOWN} sort", "column 'sort' missing"),
+    (f"{BREAKDOWN} type --system z", "--system z"),
+    (f"{BREAKDOWN} type --against z", "--against z"),
+    (f"{BREAKDOWN} type --where type=c", "no item with type = c"),
+    (f"{BREAKDOWN} type --level 95", "level"),
+    (f"{BREAKDOWN} type --bank items.csv", "bank"),
+    ("evaluate breakdown strange.csv --items items.csv --type type", "unknown item x"),
+    (f"{CONSISTENCY} --twin-of other", "column 'other' missing"),
+    (f"{CONSISTENCY} --against z", "unknown system z"),
+    (f"{CONSISTENCY} --level 0", "level"),
+    (f"{CONSISTENCY} --annotations absent.csv", "absent.csv"),
+    (f"{BOUND} -n 4 -k 3", "expected 4 votes on every item but got other numbers on"),
+    (f"{BOUND} -k 6 -n 5", "1 <= k <= n"),
+    (f"{BOUND} --other-counts share --margin 0", "margin must be between 0 and 1"),
+    (f"{BOUND} --other-counts share --level 1", "level must be between 0 and 1"),
+    (f"{BOUND} --column response=nothing", "nothing"),
+    ("evaluate artifacts choices.csv --key right", "column 'right' missing"),
+    ("evaluate artifacts choices.csv --key item_id", "expected an option, its column or its letter but got 'q"),
+    ("evaluate artifacts choices.csv --option option_A", "no columns of options"),
+    ("evaluate artifacts choices.csv --group passage", "column 'passage' missing"),
+    ("evaluate artifacts choices.csv --alpha 0", "alpha"),
+    ("evaluate power --alpha 2", "--alpha"),
+    ("evaluate power --hurt 0.6", "at most 1"),
+    ("evaluate power -n 0", "at least one item"),
+    ("evaluate power --effect -1", "above 0"),
+    ("evaluate power --threshold 3", "threshold"),
+    ("evaluate power -n 100 --figure-width 3in", "--figure-width: expected the figures too"),
+    ("evaluate power --accuracy 0.7", "expected one of --accuracy with --agreement, --responses, and --bank"),
+]
+#: Besides the valid inputs.
+MORE = {
+    "foreign.csv": "item_id,discrimination,intercept,length\nx1,1,0,3\nx2,1,1,4\nx3,1,1,5\n",
+    "few.csv": "respondent_id,group\nr1,a\nr2,b\n",
+    "both.csv": "respondent_id,group\nr1,a\nr1,b\n",
+    "one.csv": "respondent_id,group\nr1,a\nr2,a\n",
+    "three.csv": "respondent_id,group\nr1,a\nr2,b\nr3,c\n",
+    "single.csv": "respondent_id,item_id,response\na,item1,1\na,item2,0\n",
+    "strange.csv": "respondent_id,item_id,response\na,x,1\nb,item1,0\n",
+    "apart.csv": "respondent_id,item_id,response\na,item1,1\nb,item2,0\n",
+    "best.json": '{"ability": [-1.0, 2.0], "diff": [0.0], "disc": [1.0], "irt_model": "2pl", "item_ids": {"0": "q"}}',
+    "judged.csv": "respondent_id,item_id,rater_id,score\na,q1,j1,2\na,q1,j2,x\n",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The inputs, which are the same when all is over, with nothing beside them."""
+    folder = tmp_path_factory.mktemp("inputs")
+    write_valid_inputs(folder)
+    for name, text in MORE.items():
+        (folder / name).write_text(text)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    yield folder
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("line", "saying"), REFUSED, ids=[line for line, _ in REFUSED])
+def test_it_is_one_line_and_nothing_is_written(folder: Path, line: str, saying: str) -> None:
+    names = {path.name for path in folder.iterdir()}
+    whole = " -o " in line or line.startswith("doctor") or line.endswith(("--figures", "--figure-width 3in"))
+    refused(line if whole else f"{line} -o out.csv", saying=saying, cwd=folder)
+    assert {path.name for path in folder.iterdir()} == names

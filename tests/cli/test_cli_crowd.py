@@ -1,0 +1,308 @@
+"""``irtbench crowd``: sheets and plans, agreement, keys, raters and screening as a user meets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import irtbench
+from builders.command_line import refused, run
+from builders.valid_inputs import write_ratings
+
+# --- sample
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Sixty items with five labels each, as SNLI has them, and two attention checks."""
+    rng = np.random.default_rng(1)
+    truth = rng.choice(["yes", "no"], 60)
+    labels = np.where(rng.random((60, 5)) < 0.9, truth[:, None], "maybe")
+    table = pd.DataFrame(labels, columns=[f"label{k}" for k in range(1, 6)])
+    table.insert(0, "pairID", [f"p{k}" for k in range(60)])
+    table["premise"], table["claim"] = [f"premise {k}" for k in range(60)], [f"claim {k}" for k in range(60)]
+    table["genre"] = "news"
+    table.to_csv(tmp_path / "corpus.csv", index=False)
+    checks = {"item_id": ["c1", "c2"], "key": ["yes", "no"], "text": ["Choose yes", "Choose no"]}
+    pd.DataFrame(checks).to_csv(tmp_path / "checks.csv", index=False)
+    return tmp_path
+
+
+def test_items_are_chosen_and_sheets_written(corpus: Path) -> None:
+    out = corpus / "out"
+    arguments = (
+        "sample", corpus / "corpus.csv", "--item-column", "item_id=pairID", "--annotations", "label?", "--agreement",
+        "4/5", "--agreement", "5/5", "--per-label", 3, "--text", "{premise} / {claim}", "--checks",
+        corpus / "checks.csv", "--sheets", "mturk", "--booklets", 4, "--each", 6, "--checks-each", 1, "--seed", 7,
+    )  # fmt: skip
+    found = run(*arguments, "-o", out, "--json").json
+    assert json.loads((out / "sample.json").read_text()) == found
+    assert (found["n_items"], found["n_attention"], found["n_places"]) == (12, 2, 7)
+    items = pd.read_csv(out / "items.csv")
+    assert list(items)[:4] == ["item_id", "key", "label", "n_agree"]
+    assert items["attention"].tolist() == [0] * 12 + [1] * 2
+    assert items.loc[0, "text"].startswith("premise ")
+    assert items["genre"].tolist()[:12] == ["news"] * 12
+    placed = pd.read_csv(out / "booklets.csv")
+    assert placed.groupby("booklet").size().tolist() == [7] * 4
+    assert sorted(file.name for file in out.iterdir()) == [
+        "booklets.csv", "items.csv", "mturk.csv", "mturk.html", "sample.json",
+    ]  # fmt: skip
+    again = corpus / "again"
+    run(*arguments, "-o", again, "--quiet")
+    assert {f.name: f.read_bytes() for f in out.iterdir()} == {f.name: f.read_bytes() for f in again.iterdir()}
+
+
+def test_all_items_are_taken_where_no_annotations_are_named(corpus: Path) -> None:
+    run(f"crowd sample {corpus}/checks.csv --sheets label-studio --booklets 2 -o {corpus}/out -q")
+    assert len(pd.read_csv(corpus / "out" / "items.csv")) == 2
+    assert (corpus / "out" / "label_studio_0002.json").exists()
+
+
+@pytest.mark.slow
+def test_a_plan_is_printed_and_written(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    found = run(f"crowd plan --items 20 --se-difficulty 0.3 --each 10 -o {out} --json").json
+    assert json.loads((out / "plan.json").read_text()) == found
+    assert found["se_difficulty"] == pytest.approx(0.3, rel=0.01)
+    by_item = pd.read_csv(out / "items.csv")
+    assert len(by_item) == 20
+    # nine tenths of the items reach what was wanted
+    assert (by_item["se_difficulty"] <= 0.3 * 1.01).sum() >= 18
+    assert run(f"crowd plan --pilot {out}/items.csv --respondents 300 --json").json["n_each"] == 20
+
+
+# --- agree
+
+
+@pytest.fixture
+def crowd(tmp_path: Path) -> Path:
+    """Six people, eight items; all say y to i0 whose key is n."""
+    rows = [
+        {"respondent_id": f"p{r}", "item_id": f"i{i}", "answer": "y" if i == 0 or (i + r) % 3 else "n"}
+        for i in range(8)
+        for r in range(6)
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "answers.csv", index=False)
+    items = pd.DataFrame({"item_id": [f"i{i}" for i in range(8)], "key": ["n"] + ["y"] * 7})
+    items.to_csv(tmp_path / "items.csv", index=False)
+    return tmp_path
+
+
+def test_tables_by_item_and_respondent_stand_beside_the_figures(crowd: Path) -> None:
+    out = crowd / "out"
+    found = run(f"crowd agree {crowd}/answers.csv --items {crowd}/items.csv -o {out} --json").json
+    assert json.loads((out / "agreement.json").read_text()) == found
+    assert found["contradicts_key"] == ["i0"]
+    overall = found["overall"]
+    assert overall["krippendorff_lower"] < overall["krippendorff_alpha"] < overall["krippendorff_upper"]
+    by_item = pd.read_csv(out / "item_agreement.csv").set_index("item_id")
+    assert by_item.loc["i0", ["plurality", "key", "gold", "gold_probability"]].tolist() == ["y", "n", "y", 1]
+    assert by_item["contradicts_key"].sum() == 1
+    people = pd.read_csv(out / "respondent_agreement.csv")
+    assert people["respondent_id"].tolist() == [f"p{r}" for r in range(6)]
+    assert (people["gold_share"] > people["key_share"]).all()
+    said = run("crowd agree answers.csv --items items.csv", cwd=crowd).out
+    assert "the majority contradicts the key of item i0" in said
+    assert "contradicts" not in run(f"crowd agree {crowd}/answers.csv").out
+
+
+def test_answers_are_mapped_to_one_vocabulary_and_others_refused(crowd: Path) -> None:
+    expected = run(f"crowd agree {crowd}/answers.csv --items {crowd}/items.csv --json").json
+    answers = pd.read_csv(crowd / "answers.csv")
+    answers["answer"] = answers["answer"].map({"y": "1", "n": "0"})
+    answers.loc[answers["respondent_id"] == "p0", "answer"] = answers["answer"].map({"1": "y", "0": "n"})  # as the key
+    answers.to_csv(crowd / "coded.csv", index=False)
+    assert run(f"crowd agree {crowd}/coded.csv --items {crowd}/items.csv --map 1=y,0=n --json").json == expected
+    # another vocabulary than the key's is refused, not taken for disagreement with it
+    answers["answer"] = answers["answer"].replace({"y": "1", "n": "0"})
+    answers.to_csv(crowd / "codes.csv", index=False)
+    saying = "no answer is the key of any item: 0, 1; ... --map OLD=NEW"
+    refused("crowd agree codes.csv --items items.csv", saying=saying, cwd=crowd)
+    run(f"crowd agree {crowd}/codes.csv --json")  # without a key any labels will do
+    assert run(f"crowd agree {crowd}/codes.csv --map 1=y,0=n --json").json["overall"]["categories"] == ["n", "y"]
+
+
+def test_with_levels_grades_that_are_near_count_as_near(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    rows = [(f"i{j}", f"r{k}", min(max(q + rng.integers(-1, 2), 1), 5)) for j, q in enumerate(rng.integers(1, 6, 60))
+            for k in range(3)]  # fmt: skip
+    pd.DataFrame(rows, columns=["item_id", "respondent_id", "answer"]).to_csv(tmp_path / "grades.csv", index=False)
+    said = run(f"agree {tmp_path}/grades.csv --levels 1,2,3,4,5 -o {tmp_path}/out").out
+    found = json.loads((tmp_path / "out/agreement.json").read_text())
+    assert found["ordered"]["weighted_kappa"] > found["overall"]["fleiss_kappa"] + 0.2
+    assert found["ordered"]["icc"] == pytest.approx(found["ordered"]["krippendorff_interval"], abs=0.03)
+    assert "krippendorff_ordinal" in said
+
+
+def test_grades_agree_as_scores_and_in_a_wide_table_with_gaps(tmp_path: Path) -> None:
+    """The table that is fitted: a column of scores, or columns of 1.0, 2.0 as pandas writes them beside gaps."""
+    grades = pd.DataFrame(np.random.default_rng(2).integers(1, 6, (12, 20)).astype(float))
+    grades = grades.rename(columns="q{}".format).rename(index="r{}".format).rename_axis("respondent_id")
+    grades.iloc[0, 0] = np.nan
+    grades.to_csv(tmp_path / "wide.csv")
+    long = grades.reset_index().melt("respondent_id", var_name="item_id", value_name="score").dropna()
+    long.astype({"score": int}).to_csv(tmp_path / "long.csv", index=False)
+    found = [run(f"crowd agree {tmp_path}/{name}.csv --levels 1,2,3,4,5 --json").json for name in ("wide", "long")]
+    assert found[0]["ordered"] == pytest.approx(found[1]["ordered"])
+    assert found[0]["overall"]["n_answers"] == 239
+    refused(f"crowd agree {tmp_path}/wide.csv --levels 1,2,3,4", saying="expected one of 1, 2, 3, 4 but got '5.0'")
+    run(f"fit {tmp_path}/wide.csv --model pcm --levels 1,2,3,4,5 -o {tmp_path}/fit")
+
+
+def test_latent_classes_say_how_hard_items_are_and_whom_to_believe(crowd: Path) -> None:
+    out = crowd / "out"
+    run(f"crowd agree {crowd}/answers.csv --gold latent-class -o {out}")
+    by_item = pd.read_csv(out / "item_agreement.csv")
+    assert by_item["gold_probability"].between(0.5, 1).all()
+    assert by_item["gold_difficulty"].notna().all()
+    assert pd.read_csv(out / "respondent_agreement.csv")["accuracy_by_model"].between(0, 1).all()
+
+
+# --- keys
+
+KEYS = ["item_id", "key", "proposed", "p_wrong_key", "discrimination", "item_rest"]
+DISTRACTORS = ["item_id", "option", "is_key", "n", "share", "point_biserial", "flags"]
+
+
+def write_crowd(folder: Path) -> None:
+    """300 people, 12 items of three options; the key of item q4 is wrong, that of q9 written in another way."""
+    rng = np.random.default_rng(2)
+    theta = rng.normal(size=300)
+    right = rng.random((300, 12)) < 1 / (1 + np.exp(-(1.2 * theta[:, None] + np.linspace(-1, 1.5, 12))))
+    chosen = np.where(right, "yes", np.where(rng.random((300, 12)) < 0.6, "no", "maybe"))
+    wide = pd.DataFrame(chosen, columns=[f"q{k}" for k in range(12)]).assign(
+        respondent_id=[f"r{k}" for k in range(300)]
+    )
+    wide.melt("respondent_id", var_name="item_id", value_name="answer").to_csv(folder / "answers.csv", index=False)
+    items = pd.DataFrame({"item_id": [f"q{k}" for k in range(12)], "key": "yes"})
+    items.loc[4, "key"] = "no"
+    items.loc[9, "key"] = " yes "
+    items.to_csv(folder / "items.csv", index=False)
+
+
+def test_the_wrong_key_is_put_forward(tmp_path: Path) -> None:
+    write_crowd(tmp_path)
+    done = run(f"crowd keys {tmp_path}/answers.csv --items {tmp_path}/items.csv -o {tmp_path}/out")
+    assert "1 of 12 keys look wrong" in " ".join(done.out.split())
+    ranked = pd.read_csv(tmp_path / "out" / "keys.csv")
+    assert list(ranked)[: len(KEYS)] == KEYS
+    assert ranked.loc[0, ["item_id", "key", "proposed"]].tolist() == ["q4", "no", "yes"]
+    assert (ranked["p_wrong_key"][1:] < 0.1).all()
+    options = pd.read_csv(tmp_path / "out" / "distractors.csv")
+    assert list(options)[: len(DISTRACTORS)] == DISTRACTORS
+    assert len(options) == 36
+    said = run(f"crowd keys {tmp_path}/answers.csv --items {tmp_path}/items.csv -o {tmp_path}/again --json -q")
+    assert said.json["keys"][0]["item_id"] == "q4"
+    assert (tmp_path / "again" / "keys.csv").read_bytes() == (tmp_path / "out" / "keys.csv").read_bytes()
+
+
+# --- raters
+
+WORDS = ["poor", "fair", "good"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("raters")
+    write_ratings(folder / "ratings.csv")
+    pd.read_csv(folder / "ratings.csv").assign(note="x").to_csv(folder / "ratings.csv", index=False)
+    return folder
+
+
+def test_raters_items_and_fair_scores_are_written(folder: Path) -> None:
+    done = run("crowd raters ratings.csv -o out --figures --html page.html", cwd=folder)
+    assert "most severe first" in done.out
+    raters, scores = pd.read_csv(folder / "out" / "raters.csv"), pd.read_csv(folder / "out" / "scores.csv")
+    assert list(raters.columns[:5]) == ["rater_id", "n", "mean_score", "severity", "se"]
+    assert raters.loc[raters["severity"].idxmax(), "rater_id"] == "judge2"
+    assert scores["fair_lower"].le(scores["fair_score"]).all()
+    assert scores["fair_score"].le(scores["fair_upper"]).all()
+    assert set(pd.read_csv(folder / "out" / "precision.csv")) == {"n_ratings", "se", "reliability"}
+    about = json.loads((folder / "out" / "raters.json").read_text())
+    assert about["converged"]
+    assert about["n_raters"] == 3
+    assert (folder / "out" / "severities.svg").is_file()
+    assert "Fair score" in (folder / "page.html").read_text()
+
+
+def test_words_names_of_columns_and_groups(folder: Path) -> None:
+    table = pd.read_csv(folder / "ratings.csv")
+    table["grade"] = np.array(WORDS)[table.pop("score")]
+    table = table.rename(columns={"respondent_id": "model", "item_id": "prompt", "rater_id": "who"})
+    table.assign(family=table["model"].str[-1]).to_csv(folder / "words.csv", index=False)
+    found = run(
+        "crowd raters words.csv --column rater_id=who --levels poor,fair,good --by family --model grm --json -o words",
+        cwd=folder,
+    ).json
+    assert {row["rater_id"] for row in found["raters"]} == {"judge0", "judge1", "judge2"}
+    groups = pd.read_csv(folder / "words" / "interactions.csv")
+    assert list(groups.columns[:4]) == ["rater_id", "family", "n", "severity"]
+    assert groups["p_adjusted"].ge(groups["p"]).all()
+
+
+# --- screen
+
+CROWD = Path(irtbench.__file__).parents[1] / "data" / "crowd_study"
+SHIPPED = (CROWD / "answers.csv.gz", "--items", CROWD / "items.csv", "--item-column", "label=gold")
+
+
+def test_rules_without_a_fit_need_no_torch(tmp_path: Path) -> None:
+    rules = ("--attention-share", 1, "--fast-quantile", 0.01, "--max-straight-line", 12, "--max-pattern", 12)
+    found = run(
+        "crowd screen", *SHIPPED, *rules, "--min-effort", 0.9, "--rapid", "missing", "-o", tmp_path / "out", "--json"
+    ).json
+    out = tmp_path / "out"
+    assert json.loads((out / "screening.json").read_text()) == found
+    names = {"respondents.csv", "answers.csv", "screening.json", "item_times.csv"}
+    assert {file.name for file in out.iterdir()} == names
+    people = pd.read_csv(out / "respondents.csv", keep_default_na=False)
+    assert list(people)[:3] == ["respondent_id", "kept", "reason"]
+    assert people["kept"].sum() == found["n_kept"] == found["reasons"]["kept"]
+    truth = pd.read_csv(CROWD / "truth_respondents.csv").set_index("respondent_id")["kind"]
+    kind = people["respondent_id"].map(truth)
+    assert people.loc[kind == "clicker", "kept"].mean() < 0.1
+    assert people.loc[kind == "attentive", "kept"].mean() > 0.93  # 4.4% of them fail a check
+    answers = pd.read_csv(out / "answers.csv")
+    assert set(answers["respondent_id"]) == set(people.loc[people["kept"], "respondent_id"])
+    assert len(answers) == found["n_answers_kept"]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Thirty people on 24 items of one scale; p0 and p1 gave the same answers, wrong ones included."""
+    rows = [
+        {"respondent_id": f"p{r}", "item_id": f"i{i}", "answer": "abc"[0 if (7 * r + 5 * i) % 31 > i else 1 + r % 2]}
+        | {"approval_rate": "90%" if r == 29 else "99% (98/99)"}
+        for r in range(30)
+        for i in range(24)
+    ]
+    table = pd.DataFrame(rows)
+    table.loc[table["respondent_id"] == "p1", "answer"] = table.loc[table["respondent_id"] == "p0", "answer"].to_numpy()
+    table.to_csv(tmp_path / "answers.csv", index=False)
+    pd.DataFrame({"item_id": [f"i{i}" for i in range(24)], "key": "a"}).to_csv(tmp_path / "items.csv", index=False)
+    return tmp_path
+
+
+def test_what_a_fit_can_say_is_written_on_request(small: Path) -> None:
+    out = small / "out"
+    found = run(
+        f"crowd screen {small}/answers.csv --items {small}/items.csv --min-approval 0.97 --person-fit-p 1e-06 "
+        f"--similar 0.5 --effect -o {out} --json"
+    ).json
+    assert found["reasons"] == {"kept": 29, "low approval rate": 1}
+    effect = pd.read_csv(out / "screening_effect.csv")
+    assert effect["stage"].tolist() == ["before", "after"]
+    assert effect["n_respondents"].tolist() == [30, 29]
+    assert effect["reliability"].between(0, 1).all()
+    items = pd.read_csv(out / "items_effect.csv")
+    assert {"difficulty_before", "difficulty_after", "se_difficulty_after"} <= set(items)
+    pairs = pd.read_csv(out / "similar_pairs.csv")
+    assert len(pairs) == found["n_similar_pairs"]
+    people = pd.read_csv(out / "respondents.csv")
+    assert {"similar_to", "similar_p", "person_fit"} <= set(people)
+    assert people["person_fit"].notna().sum() == 29
