@@ -45,7 +45,10 @@ def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path) -> No
         assert effects.loc["length", "effect"] == pytest.approx(found.effect[1], abs=1e-3)
 
 
-def test_of_two_categories_the_errors_and_effects_are_those_of_the_2pl() -> None:
+def test_of_two_categories_the_errors_and_effects_are_those_of_the_2pl(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 40, True: 40})
     rng = np.random.default_rng(2)
     truth = ItemParameters.from_difficulty(np.full(12, 1.2), rng.normal(size=12))
     responses = simulate_responses(rng.normal(size=300), truth, rng=rng)

@@ -126,7 +126,8 @@ def test_known_items_are_those_of_a_fit() -> None:
     assert other.p[1] == pytest.approx(found.p[1])
 
 
-def test_wrong_input_is_named() -> None:
+def test_wrong_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 40, True: 40})
     rng = np.random.default_rng(1)
     items = ItemParameters.from_difficulty(np.ones(10), rng.normal(size=10))
     x = rng.normal(size=(10, 2))
@@ -171,8 +172,9 @@ def test_the_interval_of_r2_holds_it_though_its_bias_is_larger_than_its_scatter(
     assert found.r2_upper == pytest.approx(0.35, abs=0.01)
 
 
-def test_curves_tell_what_straight_lines_cannot() -> None:
+def test_curves_tell_what_straight_lines_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Difficulty that bends in a feature and has a product of two: curves alone predict new items."""
+    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 40, True: 40})
     rng = np.random.default_rng(12)
     x = rng.uniform(-1.7, 1.7, size=(160, 2))
     b = np.cos(2 * x[:, 0]) + 0.6 * x[:, 0] * x[:, 1] + rng.normal(0, 0.2, 160)
