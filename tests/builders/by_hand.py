@@ -199,9 +199,18 @@ def of_logit(x: Tensor, density: GuessingPrior) -> Tensor:
 
 
 def assert_by_hand(
-    fitted: Any, parts: Sequence[Tensor], *, anchored: int = 0, within: float = 1e-4, rtol: float = 1e-3
+    fitted: Any,
+    parts: Sequence[Tensor],
+    *,
+    anchors: NDArray[np.float64] | None = None,
+    within: float = 1e-4,
+    rtol: float = 1e-3,
 ) -> None:
-    """The likelihood is the integral, the estimates are its maximum, and their errors those of its Hessian."""
+    """The likelihood is the integral, the estimates are its maximum, and their errors those of its Hessian.
+
+    `anchors` are covariances of the parameters of the first items, which are known.
+    """
+    anchored = 0 if anchors is None else len(anchors)
     read = Read.of(fitted, anchored=anchored)
     at = read.estimates
     assert fitted.n_parameters == len(at)
@@ -210,7 +219,10 @@ def assert_by_hand(
     def posterior(values: Tensor) -> Tensor:
         return read.log_likelihood(values, parts) + read.log_prior(values)
 
-    known = None if anchored == 0 else torch.from_numpy(read.covariance[:anchored].copy())
+    known = None
+    if anchors is not None:
+        known = torch.zeros(anchored, read.x.shape[1], read.x.shape[1], dtype=torch.float64)
+        known[:, : anchors.shape[1], : anchors.shape[1]] = torch.from_numpy(anchors.copy())
     whole = torch.cat([at, read.x[:anchored].flatten()])
     demand_a_maximum(posterior, whole, read.errors, known, within=10 * within, rtol=rtol)
 

@@ -130,8 +130,11 @@ def plain(words: dict[str, Any], data: Callable[[], Any] = crowd, *, loosely: fl
 def beside_anchors(words: dict[str, Any], **more: Any) -> None:
     """With their own errors."""
     known: Any = fit_categories(grades(), **words).items if "models" in words else bank()
-    fit = fitted(words, anchors=known.select(known.item_ids[:4]), **more)
-    assert_by_hand(fit, [counted(words, fit)], anchored=4, within=1e-2 if more else 1e-4, rtol=0.1 if more else 1e-3)
+    first = known.select(known.item_ids[:4])
+    fit = fitted(words, anchors=first, **more)
+    assert_by_hand(
+        fit, [counted(words, fit)], anchors=first.covariance, within=1e-2 if more else 1e-4, rtol=0.1 if more else 1e-3
+    )
 
 
 def in_groups(words: dict[str, Any], **more: Any) -> None:

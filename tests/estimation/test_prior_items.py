@@ -6,11 +6,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import irtbench
 from builders.by_hand import assert_by_hand, counts_of
 from builders.command_line import refused, run
 from irtbench.data.input_error import InputError
+from irtbench.estimation.fit import problem_of
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 EXPECTED = {"item2": (-0.6, 0.3), "item5": (0.9, 0.5)}
 
@@ -20,6 +23,16 @@ def responses() -> irtbench.ResponseMatrix:
     rng = np.random.default_rng(1)
     items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 6), rng.normal(size=6))
     return irtbench.simulate_responses(rng.normal(size=150), items, rng=rng)
+
+
+def test_values_of_the_sites_there_and_back(responses: irtbench.ResponseMatrix) -> None:
+    settings = irtbench.FitSettings(prior_items=EXPECTED, prior_slope="normal:1,0.5")
+    prior = problem_of(responses, settings, irtbench.normal_grid()).prior
+    a, d = torch.linspace(0.5, 2, 6).double(), torch.linspace(-1, 1, 6).double()
+    items = ItemTensors(a[:, None], d, torch.zeros(6).double())
+    values = prior.values_of(items)
+    torch.testing.assert_close(values["difficulty"], (-d / a)[[1, 4]])
+    torch.testing.assert_close(prior.items_of(values).matrix, items.matrix)
 
 
 def test_a_rasch_item_has_the_prior_on_the_scale_of_ability(responses: irtbench.ResponseMatrix) -> None:
