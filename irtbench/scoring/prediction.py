@@ -144,6 +144,8 @@ class Correction(Shown):
     features
         Of every item of the scales, by the bank's curves and by the known systems' responses, shape
         (n_items, n_features).
+    weight
+        Of this regression next to what the bank expects, 0 to 1, by least squares among the systems.
     record
         How the regression across a system's own items did on this form, among the known systems.
     known
@@ -156,6 +158,7 @@ class Correction(Shown):
     coefficients: Array
     residual_sd: float
     features: Array
+    weight: float
     record: Record
     known: tuple[float, float]
     n_systems: int
@@ -191,7 +194,8 @@ def predict_accuracy(
 
     By what is known of others: K, the mean of the rest over the posterior of ability on each scale,
     sum over j not seen of E(P_j(theta) | x), with variance v; with a ``correction`` also the regression on the form
-    learnt from systems whose responses are all known, and of what the two lead to the mean counts.
+    learnt from systems whose responses are all known; what the two lead to counts by their least squares mixture among
+    these systems.
 
     For a system like those known K is the better, for one beyond them it is biased, and the answers say which:
 
@@ -255,11 +259,12 @@ def predict_accuracy(
     seen = responses.select_items([item for item in responses.item_ids if item in members])
     n_trials, weights = _trials_a_response(pool, seen), _weights(pool)
     expected = [_by_model(pool, seen, n_trials)]
-    known, features = _known_range(pool), _bank_features(pool)
+    known, features, shares = _known_range(pool), _bank_features(pool), [1.0]
     if correction is not None:
         _demand_form(seen, correction)
         expected.insert(0, _by_correction(seen, correction))
         known, features = correction.known, correction.features
+        shares = [correction.weight, 1 - correction.weight]
     records = [_record_by_the_bank(pool, seen, features)]
     if correction is not None:
         records.insert(0, correction.record)
@@ -270,7 +275,7 @@ def predict_accuracy(
     judged = (n_seen > 0) & (rest > 0)
     usual = [record.contradiction for record in records]
     usual[0] = max(usual)  # a form chosen for the systems learnt from is seldom contradicted by them
-    share, off = _drawn_to_known(own, sd, expected, judged, usual)
+    share, off = _drawn_to_known(own, sd, expected, judged, usual, shares)
     right = np.nansum(seen.shares, axis=1)
     reach = ndtri((1 + level) / 2) * sd / (own * (1 - own))
     lower, upper = expit(logit(own) - reach), expit(logit(own) + reach)
@@ -332,7 +337,7 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     >>> correction = irtbench.learn_correction(scale, responses, form)
     >>> new = responses.select_items(form)
     >>> irtbench.predict_accuracy(scale, new, correction=correction)
-    <PredictedAccuracy: 300 systems, 6 items, predicted accuracy 0.09 to 0.82>
+    <PredictedAccuracy: 300 systems, 6 items, predicted accuracy 0.09 to 0.83>
     """
     pool = _as_scales(scales)
     ids = _items_of(pool)
@@ -359,12 +364,16 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     best = int(np.abs(errors).mean(axis=1).argmin())
     accuracy = whole.mean(axis=1)
     features = np.hstack([_bank_features(pool), _leading(whole / np.sqrt(n))]) / np.sqrt(2)
-    own, sd = _across_items(seen, features, _weights(pool), _mean_logit(pool), _trials_a_response(pool, seen))
+    tried = _trials_a_response(pool, seen)
+    own, sd = _across_items(seen, features, _weights(pool), _mean_logit(pool), tried)
+    by_bank, _ = _by_model(pool, seen, tried)
+    away = y + errors[best] - by_bank
     return Correction(
         form=tuple(form),
         coefficients=_shrunk_regression(x, y, SHRINKAGE[best]),
         residual_sd=float(np.sqrt((errors[best] ** 2).mean())),
         features=features,
+        weight=float(np.clip(away @ (y - by_bank) / max(away @ away, SAME), 0, 1)),
         record=Record.of(y, own, sd, y + errors[best], float((errors[best] ** 2).mean())),
         known=(float(accuracy.min()), float(accuracy.max())),
         n_systems=n,
@@ -487,10 +496,11 @@ def _drawn_to_known(
     expected: Sequence[tuple[Array, Array]],
     judged: NDArray[np.bool_],
     usual: Sequence[float],
+    shares: Sequence[float],
 ) -> tuple[Array, Array]:
     """The share of the items not seen, drawn to what is expected of systems like those known; and how far that is off.
 
-    ``expected`` are shares and their variances: the mean counts of what each leads to. How far is by the squared
+    ``expected`` are shares and their variances: what each leads to counts by ``shares``. How far is by the squared
     distance over the variances, and ``usual`` how far it is for systems like those known.
     """
     drawn, found, offs = _drawn_together(own, sd, judged), [], []
@@ -502,7 +512,7 @@ def _drawn_to_known(
         alone = np.where(judged & (off > OUTLIER**2), off, 1.0)
         found.append(drawn + (share - drawn) / np.maximum(together, alone) ** 2)
         offs.append(off)
-    return np.mean(found, axis=0), offs[0]
+    return np.average(found, axis=0, weights=shares), offs[0]
 
 
 def _drawn_together(own: Array, sd: Array, judged: NDArray[np.bool_]) -> Array:

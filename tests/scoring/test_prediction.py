@@ -144,22 +144,22 @@ def test_what_is_known_counts_by_how_far_the_answers_contradict_it_by_hand() -> 
     # variances .003 + .001 a system: systems .1, .1 and .02 off contradict it by 2.5, 2.5 and .1, by 1.7 on average
     own, sd, judged = np.array([0.5, 0.5, 0.5]), np.full(3, np.sqrt(0.003)), np.ones(3, dtype=bool)
     first, second = (np.array([0.6, 0.4, 0.48]), np.full(3, 0.001)), (np.array([0.54, 0.46, 0.48]), np.full(3, 0.001))
-    drawn, off = prediction._drawn_to_known(own, sd, [first], judged, [0.5])
+    drawn, off = prediction._drawn_to_known(own, sd, [first], judged, [0.5], [1.0])
     np.testing.assert_allclose(drawn, own + np.array([0.1, -0.1, -0.02]) / 3.4**2)
     np.testing.assert_allclose(off, [2.5, 2.5, 0.1])
     # where systems like those known are four times as far off, nothing is contradicted
-    drawn, off = prediction._drawn_to_known(own, sd, [first], judged, [4.0])
+    drawn, off = prediction._drawn_to_known(own, sd, [first], judged, [4.0], [1.0])
     np.testing.assert_allclose(drawn, first[0])
     np.testing.assert_allclose(off, [0.625, 0.625, 0.025])
-    # of two the mean of what each leads to
+    # of two a mixture of what each leads to
     for usual, ratios in (([0.5, 0.5], [3.4, 1.0]), ([1.2, 0.05], [1.7 / 1.2, 0.3 / 0.05])):
-        drawn, off = prediction._drawn_to_known(own, sd, [first, second], judged, usual)
+        drawn, off = prediction._drawn_to_known(own, sd, [first, second], judged, usual, [0.7, 0.3])
         each = [own + (share - own) / ratio**2 for (share, _), ratio in zip((first, second), ratios, strict=True)]
-        np.testing.assert_allclose(drawn, np.mean(each, axis=0))
+        np.testing.assert_allclose(drawn, 0.7 * each[0] + 0.3 * each[1])
         np.testing.assert_allclose(off, np.array([2.5, 2.5, 0.1]) / max(1, usual[0]))
     # one more than three standard errors off what is usual counts alone: .4^2 / .004 = 40, a mean of 15
     far = np.array([0.6, 0.4, 0.9]), np.full(3, 0.001)
-    drawn, _ = prediction._drawn_to_known(own, sd, [far], judged, [4.0])
+    drawn, _ = prediction._drawn_to_known(own, sd, [far], judged, [4.0], [1.0])
     np.testing.assert_allclose(drawn, own + np.array([0.1, -0.1, 0.4]) / np.array([3.75, 3.75, 10]) ** 2)
 
 
@@ -221,6 +221,7 @@ def test_a_correction_mends_a_wrong_model() -> None:
     assert held[1] == pytest.approx(0.95, abs=0.035)
     error = [np.abs(found.accuracy - truth).mean() for found in (model, corrected)]
     assert error[1] < error[0]
+    assert correction.weight > 0.8
 
 
 def test_a_form_of_like_items_widens_its_intervals() -> None:
