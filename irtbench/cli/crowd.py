@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +21,7 @@ from irtbench.cli.options import (
     ItemsFile,
     KnownItems,
     Level,
+    Levels,
     Map,
     MaybeFolder,
     Where,
@@ -235,6 +236,11 @@ class CrowdChecks:
     effect: Annotated[
         bool, typer.Option("--effect", help="Agreement, reliability and item parameters before and after.")
     ] = False
+    model: Annotated[
+        Literal["grm", "gpcm", "pcm", "rsm"] | None,
+        typer.Option("--model", help="Answers are grades, without keys, and person fit is by this model of them."),
+    ] = None
+    levels: Levels = None
 
     def approval_rates(self, given: pd.DataFrame, answers: Path) -> pd.Series[float]:
         """Approval rates from the table of respondents, or the answers."""
@@ -258,7 +264,7 @@ class CrowdChecks:
 )  # fmt: skip
 def screen(
     answers: Answers,
-    items: KnownItems,
+    items: ItemsFile,
     rules: irtbench.ScreeningSettings,
     also: CrowdChecks,
     reading: Reading,
@@ -267,13 +273,20 @@ def screen(
     """Screen a crowd: each rule given is applied, in the order of the help, and the first that applies is the reason.
 
     Writes respondents.csv (kept, reason, what was measured), answers.csv (of those kept), screening.json; with times
-    item_times.csv; with --similar similar_pairs.csv; with --effect screening_effect.csv and items_effect.csv.
+    item_times.csv; with --similar similar_pairs.csv; with --effect screening_effect.csv and items_effect.csv. Grades
+    (--model grm) need no --items, and have answers.csv, respondents.csv and screening.json.
     """
     from irtbench.study.screened_crowd import AfterTheRules, screen_crowd
 
+    if also.model is not None:
+        return screened_grades(answers, rules, also, items, reading, run)
+    if also.levels is not None:
+        raise InputError("--levels: of grades; expected --model grm, gpcm, pcm or rsm with them")
     if also.similar is not None and not 0 < also.similar < 1:
         raise InputError(f"--similar {also.similar:g}: expected a level between 0 and 1")
-    known = items.known()
+    known = items.read()
+    if known is None:
+        raise InputError("--items: missing; expected the items with their keys, or of grades --model grm")
     given = items.kept(reading.answers(answers).frame, known)
     if also.rapid == "missing" and "seconds" not in given:
         raise InputError(f"--rapid missing: file {answers} has no seconds")
@@ -301,6 +314,35 @@ def screen(
             "similar_pairs.csv": pairs, "screening_effect.csv": None if changed is None else changed.scales,
             "items_effect.csv": None if changed is None else changed.items,
         },
+    )  # fmt: skip
+
+
+def screened_grades(
+    answers: Path, rules: irtbench.ScreeningSettings, also: CrowdChecks, items: ItemsFile, reading: Reading, run: Run
+) -> Outcome:
+    """Who of those who gave or got grades is kept, by the rules and person fit as `build` has them."""
+    from irtbench.cli.build import settings_of
+    from irtbench.study.person_screening import screen_respondents
+    from irtbench.study.study_data import read_data
+
+    if also.similar is not None or also.effect or also.rapid == "missing" or items.items is not None:
+        raise InputError("--similar, --effect, --rapid and --items: of answers with keys; expected none with --model")
+    settings = replace(settings_of(answers, also.model, also.levels), screening=rules)
+    read_as: dict[str, Any] = {"format": reading.format, "columns": dict(reading.columns)}
+    settings = replace(settings, data=replace(settings.data, **read_as))
+    found = screen_respondents(settings, read_data(settings), progress=run.progress)
+    people = found.last.table()
+    scores = reading.scores(answers, settings.data.levels)
+    kept = scores.loc[people.loc[people["kept"], "respondent_id"]].rename_axis("respondent_id").reset_index()
+    reasons = dict(zip(found.outcomes.outcome, found.outcomes.n_respondents, strict=True))
+    summary = {"n_respondents": found.outcomes.n, "n_kept": found.outcomes.n_kept, "reasons": reasons}
+    summary["settings"] = asdict(rules)
+    fit = ["--model", also.model, *([] if also.levels is None else ["--levels", also.levels])]
+    again = next_command("fit", run.folder / "answers.csv", *fit, "-o", run.folder / "fit")
+    return Outcome(
+        json=summary, words=[found.outcomes.in_short(), again],
+        figures=lambda: report.screening_figures(reasons),
+        files={"respondents.csv": people, "answers.csv": kept, "screening.json": summary},
     )  # fmt: skip
 
 

@@ -72,12 +72,12 @@ class CategoryParameters(Shown):
     @cached_property
     def top(self) -> NDArray[np.int64]:
         """Highest category of each item, the lowest being 0, shape (n_items,)."""
-        return np.array([len(own) - 1 for own in self.categories])
+        return np.array([len(own) - 1 for own in self.categories], dtype=np.int64)
 
     @cached_property
     def first(self) -> NDArray[np.int64]:
         """Place of each item's lowest category among those of all items, one after another, shape (n_items,)."""
-        return np.concatenate([[0], np.cumsum(self.top + 1)[:-1]])
+        return np.cumsum(self.top + 1) - self.top - 1
 
     @cached_property
     def alike(self) -> tuple[tuple[ItemModel, NDArray[np.int64], NDArray[np.float64]], ...]:

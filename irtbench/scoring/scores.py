@@ -191,6 +191,8 @@ def category_responses(bank: ItemBank | Scale, scores: pd.DataFrame) -> Response
     ids, values, trials = list[str](), list[NDArray[np.float64]](), list[NDArray[np.int64]]()
     for scale in scales_of(bank):
         own = [item for item in scale.items.item_ids if item in scores.columns and item not in ids]
+        if not own:
+            continue
         known = scale.items.select(own).categories
         part = as_responses(scores[own]) if known is None else known.matrix(scores[own])
         ids += own
@@ -382,8 +384,11 @@ def fit_is_defined(abilities: Abilities) -> NDArray[np.bool_]:
 
 
 def in_order_of_respondents(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Rows of several scales, those of one respondent together."""
-    return pd.concat(tables).sort_index(kind="stable").reset_index(drop=True)
+    """Rows of several scales, those of one respondent together; where a scale has no trials, they are its items."""
+    found = pd.concat(tables).sort_index(kind="stable").reset_index(drop=True)
+    if "n_trials" in found:
+        found["n_trials"] = found["n_trials"].fillna(found["n_items"]).astype(np.int64)
+    return found
 
 
 def keys_of(bank: ItemBank | Scale, grading: GradingSettings | None = None) -> Keys:

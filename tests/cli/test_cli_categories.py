@@ -224,6 +224,19 @@ def test_all_scales_of_naep_are_scored_as_by_quadrature_written_down(real_data: 
         np.testing.assert_allclose(found["theta"], (mass @ theta) / mass.sum(axis=1), atol=1e-6)
 
 
+def test_a_bank_of_several_scales_scores_the_answers_to_one(tmp_path: Path) -> None:
+    """As NAEP's tables, of which a test has the items of a scale."""
+    rows = [("m1", "x", 1.0, 0.2, np.nan, np.nan), ("m2", "x", 0.9, 0.1, 0.4, -0.4), ("r1", "y", 1.0, 0.0, 0.3, -0.3)]
+    published = pd.DataFrame(rows, columns=["item_id", "scale", "a", "b", "d_1", "d_2"]).assign(c=[0.2, np.nan, np.nan])
+    published["irt_model"] = ["3pl", "gpcm", "gpcm"]
+    published.to_csv(tmp_path / "published.csv", index=False)
+    pd.DataFrame({"respondent_id": ["a", "b"], "m1": [1, 0], "m2": [2, 0]}).to_csv(tmp_path / "new.csv", index=False)
+    run(f"score {tmp_path}/published.csv {tmp_path}/new.csv --scaling-constant 1.7 -o {tmp_path}/scores.csv")
+    scores = pd.read_csv(tmp_path / "scores.csv").set_index(["respondent_id", "scale"])
+    assert scores.loc[("a", "x"), "theta"] > 0.2 > -0.2 > scores.loc[("b", "x"), "theta"]
+    assert scores.loc[("a", "y"), ["n_items", "n_trials", "flags"]].tolist() == [0, 0, "no_items"]
+
+
 def test_constraints_make_the_1pl_and_equal_twins(real_data: Path, tmp_path: Path) -> None:
     file, items = real_data / "lsat6/responses.csv", [f"item{k}" for k in range(1, 6)]
     constraints = pd.DataFrame({"item_id": items, "parameter": "discrimination", "set": "slopes"})

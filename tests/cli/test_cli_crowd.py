@@ -306,3 +306,25 @@ def test_what_a_fit_can_say_is_written_on_request(small: Path) -> None:
     people = pd.read_csv(out / "respondents.csv")
     assert {"similar_to", "similar_p", "person_fit"} <= set(people)
     assert people["person_fit"].notna().sum() == 29
+
+
+def test_grades_are_screened_without_keys_as_build_screens_them(tmp_path: Path) -> None:
+    """Ten who give the ends at random, and ten who give three grades, among 120 by the model."""
+    rng = np.random.default_rng(3)
+    theta, steps = rng.normal(size=(120, 1, 1)), rng.normal(size=(15, 1)) * 0.7 + np.array([-1.5, -0.5, 0.5, 1.5])
+    grades = pd.DataFrame(1.0 + (1.5 * (theta - steps) + rng.logistic(size=(120, 15, 1)) > 0).sum(axis=2))
+    grades = grades.rename(columns="q{}".format, index="s{}".format).rename_axis("respondent_id")
+    grades.iloc[:10] = rng.choice([1, 5], size=(10, 15))
+    grades.iloc[10:20, 3:] = np.nan
+    grades.to_csv(tmp_path / "grades.csv")
+    rules, graded = "--min-responses 5 --person-fit-p 0.001", "--model grm --levels 1,2,3,4,5"
+    found = run(f"crowd screen {tmp_path}/grades.csv {graded} {rules} -o {tmp_path}/out --json").json
+    assert found["reasons"]["too few responses"] == 10
+    assert found["reasons"]["unlike the model"] >= 9
+    people = pd.read_csv(tmp_path / "out/respondents.csv").set_index("respondent_id")
+    assert not people.loc[[f"s{k}" for k in range(10, 20)], "kept"].any()
+    kept = pd.read_csv(tmp_path / "out/answers.csv")
+    assert [*kept["respondent_id"]] == [*people.index[people["kept"]]]
+    assert len(kept) == found["n_kept"] == 120 - sum(n for name, n in found["reasons"].items() if name != "kept")
+    refused(f"crowd screen {tmp_path}/grades.csv -o {tmp_path}/no", saying="--items: missing; ... or of grades --model")
+    refused(f"crowd screen {tmp_path}/grades.csv {graded} --effect -o {tmp_path}/no", saying="of answers with keys")

@@ -356,3 +356,23 @@ def test_mean_squares_are_1_and_a_rater_who_guesses_stands_out() -> None:
 def test_what_is_wrong_is_said(ratings: pd.DataFrame, change: Any, words: dict[str, Any], saying: str) -> None:
     with pytest.raises(InputError, match=saying):
         irtbench.fit_raters(change(ratings), **words)
+
+
+def test_raters_who_share_nothing_have_no_severity_and_one_category_is_no_error() -> None:
+    """Three raters of respondents of their own, one of whom gives the same score always."""
+    rng = np.random.default_rng(1)
+    rows = pd.MultiIndex.from_product([range(3), range(12), range(6)]).to_frame(index=False, name=["r", "m", "p"])
+    scores = np.where(rows["r"] == 2, 2, rows["m"] // 4 + rng.integers(0, 2, len(rows)))
+    table = pd.DataFrame(
+        {
+            "respondent_id": "m" + rows["r"].astype(str) + "_" + rows["m"].astype(str),
+            "item_id": "p" + rows["p"].astype(str),
+            "rater_id": "r" + rows["r"].astype(str),
+            "score": scores,
+        }
+    )
+    found = irtbench.fit_raters(table)
+    assert found.n_parts == 3
+    assert found.table()["severity"].eq(0).all()
+    assert found.table()["se"].isna().all()
+    assert found.scores()["theta"].notna().all()

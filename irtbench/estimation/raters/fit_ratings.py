@@ -305,8 +305,10 @@ def raters_found(
     given = problem.ratings.values()[ratings.items, ratings.codes]
     sums = [np.bincount(ratings.raters, own, n_raters) for own in (given, *squares)]
     table = pd.DataFrame({"rater_id": ratings.rater_ids, "n": counts, "mean_score": sums[0] / counts})
-    table = table.assign(severity=severity, se=errors[:, 0])
-    table = table.assign(severity_lower=severity - Z * errors[:, 0], severity_upper=severity + Z * errors[:, 0])
+    se = errors[:, 0]
+    if not learnt:  # of one who shares nothing with the others nothing is known
+        se = np.where(np.bincount(parts)[parts] == 1, np.nan, se)
+    table = table.assign(severity=severity, se=se, severity_lower=severity - Z * se, severity_upper=severity + Z * se)
     if model.consistency:
         c = np.exp(mode.x[places[:, 1]])
         table = table.assign(consistency=c, se_consistency=c * errors[:, 1])
@@ -323,9 +325,9 @@ def raters_found(
     there = np.array([np.asarray(own, dtype=np.bool_) for own in flags.values()]).T
     words = [";".join(np.array(list(flags))[own]) for own in there]
     spread = float(mode.variances[0] ** 0.5) if learnt else draws_of_normal(severity, errors[:, 0])
-    reliability = spread**2 / (spread**2 + float(np.mean(errors[:, 0] ** 2)))
-    if learnt:
-        reliability = 1 - float(np.mean(errors[:, 0] ** 2)) / spread**2
+    noise = float(np.mean(errors[:, 0] ** 2))
+    both = spread**2 if learnt else spread**2 + noise  # 0 where each rater is apart from all others
+    reliability = (both - noise) / both if both > 0 else 0.0
     return table.assign(flags=words), spread, max(reliability, 0.0)
 
 
