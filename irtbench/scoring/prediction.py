@@ -34,7 +34,7 @@ CHANCE = 2.0  # standard deviations of the responses seen, by which a system bey
 OWN_ERROR = 0.5  # share of e^2 that is a system's own at least; of the rest, the form's, all have alike
 FARTHEST = 0.75  # standard errors by which systems are drawn together at most
 LEAST_GROUP = 4  # systems that are drawn together
-CREDITED = 0.75  # of what errors are smaller by among known systems, for which the form may have been chosen
+CREDITED = 0.5  # of what errors are smaller by among known systems, for which the form may have been chosen
 KNOWN_SHARE = 0.98  # of the population that the abilities of those known reach over, without a norm sample
 N_DRAWN = 500  # systems drawn from the bank, to see what a form is
 LEAST_SYSTEMS, FOLDS = 10, 5
@@ -189,7 +189,7 @@ def predict_accuracy(
     a fair sample of the items or its features tell how it is not. Systems drawn from the bank, or those that a
     ``correction`` was learnt from, show it: where q, the mean of their (s - R)^2 relative to that of e^2, differs
     from 1 by more than two standard errors, e^2 counts 1 + x times, x the rest of q - 1. Where x < 0, of the latter
-    alone, it counts 1 + .75 x exp(-d^2 / 2) times, d the distance of R from the mean of those systems in standard
+    alone, it counts 1 + .5 x exp(-d^2 / 2) times, d the distance of R from the mean of those systems in standard
     deviations. The interval, normal in logit s, rests on e.
 
     By what is known of others: K, the mean of the rest over the posterior of ability on each scale,

@@ -168,11 +168,11 @@ def test_the_standard_error_is_what_it_was_for_known_systems_by_hand() -> None:
     share, sd = np.tile([0.4, 0.6], 50), np.full(100, 0.08)
     record = prediction.Record.of(share, share + 0.04, sd, share + 0.02, 0.0)
     assert (record.mean, record.sd, record.excess) == pytest.approx((0.5, 0.1, -0.75))
-    near = 1 - 0.75 * 0.75 * np.exp(-np.array([0, 1, 16]) / 2)
+    near = 1 - 0.5 * 0.75 * np.exp(-np.array([0, 1, 16]) / 2)
     found = record.standard_error(np.array([0.5, 0.6, 0.9]), sd[:3])
     np.testing.assert_allclose(found, 0.08 * np.sqrt(near))
     # what is known was .02 off what was expected, sd of the latter by R, .1 or .14 off the mean .5 + .04
-    near = 1 - 0.75**2 * np.exp(-np.array([0.06**2, 0.14**2]) / 0.1**2 / 2)
+    near = 1 - 0.5 * 0.75 * np.exp(-np.array([0.06**2, 0.14**2]) / 0.1**2 / 2)
     assert record.contradiction == pytest.approx(np.mean(0.02**2 / (0.08**2 * near)))
     # more than expected counts wherever a system lies; less than two standard errors more is nothing
     more = prediction.Record.of(share, share + 0.16, sd, share, 0.0)
