@@ -7,6 +7,7 @@ the same number. A hash over its content tells whether it was changed by hand.
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,8 @@ from irtbench.models.parameter_table import demand_no_upper, demand_right_or_wro
 
 if TYPE_CHECKING:
     from irtbench.bank.schema import BankDocument
+
+log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 6
 
@@ -178,9 +181,12 @@ def load_bank(
             demand_no_upper(scale.items)
         for scale in () if categories else bank.scales:
             demand_right_or_wrong(scale.items)
-        return bank
     except InputError as error:
         raise InputError(f"bank {path}: {error}") from None
+    for scale in bank.scales:
+        if scale.doubt:
+            log.warning("bank %s: scale %s is in doubt: %s", path, scale.name, scale.doubt)
+    return bank
 
 
 def _read_json(path: Path) -> object:

@@ -159,6 +159,17 @@ class Scale(Drawn):
             raise InputError(f"scale {self.name}: provenance must be plain JSON values: {error}") from None
         object.__setattr__(self, "provenance", plain)
 
+    @property
+    def doubt(self) -> str:
+        """Why abilities on it are in doubt, by what its fit said; empty where it converged and said nothing."""
+        fit = self.provenance.get("fit", self.provenance)
+        if not isinstance(fit, dict):
+            return ""
+        doubts = fit.get("doubts")
+        if fit.get("converged") is False:
+            return "its fit did not converge"
+        return str(doubts[0]) if isinstance(doubts, list) and doubts else ""
+
     def select(self, item_ids: Sequence[str]) -> Scale:
         """The scale with these of its items, in this order."""
         items = self.items.select(item_ids)

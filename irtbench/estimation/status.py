@@ -40,7 +40,10 @@ ADVICE = {
 }
 ALL_ITEMS = ("all items",)  # whose slopes run away together
 POPULATION = "the population of ability"  # next to the items among what may run away
-UNSETTLED = "there are too few responses to learn it from: take --prior weak, or leave out items with few responses"
+UNSETTLED = (
+    "there are too few responses to learn it from: take --prior weak, with more items than respondents --model rasch, "
+    "or leave out items with few responses"
+)
 
 
 @dataclass(frozen=True)

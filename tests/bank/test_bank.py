@@ -361,3 +361,25 @@ def test_a_table_of_coefficients_of_mirt_is_a_bank(tmp_path: Path) -> None:
     assert scale.items.item_ids == ("Item.1", "Item.2")
     assert scale.items.intercept.tolist() == [2.77, 0.99]
     assert scale.items.guessing.tolist() == [0.0, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("provenance", "doubt"),
+    [
+        ({"converged": True, "doubts": []}, ""),
+        ({"converged": False, "doubts": ["slopes"]}, "its fit did not converge"),
+        ({"fit": {"converged": True, "doubts": ["no ability"]}}, "no ability"),
+        ({"fit": "of another make", "doubts": 3}, ""),
+        ({"doubts": 3}, ""),
+    ],
+)
+def test_a_scale_in_doubt_is_named_when_it_is_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, provenance: dict[str, Any], doubt: str
+) -> None:
+    scale = replace(small_scale(), provenance=provenance)
+    assert scale.doubt == doubt
+    save_bank(ItemBank((scale,)), tmp_path / "bank.json")
+    load_bank(tmp_path / "bank.json")
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == (
+        [f"scale neutral is in doubt: {doubt}"] if doubt else []
+    )
