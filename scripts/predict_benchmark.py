@@ -112,11 +112,8 @@ def fitted(known: irtbench.ResponseMatrix, by_prefix: bool) -> tuple[irtbench.Sc
     scales = []
     for name, ids in parts.items():
         prior = "hierarchical" if len(ids) > known.n_respondents else "weak"
-        found = irtbench.fit_model(known.select_items(ids), prior=prior, standard_errors=False)
-        if not found.converged:  # as it advises
-            found = irtbench.fit_model(known.select_items(ids), kind="rasch", standard_errors=False)
-        details = irtbench.ItemTable.plain(found.items.item_ids)
-        scales.append(irtbench.Scale(name, found.items, details, population=found.estimated_population))
+        items = irtbench.fit_model(known.select_items(ids), prior=prior, standard_errors=False).items
+        scales.append(irtbench.Scale(name, items, irtbench.ItemTable.plain(items.item_ids)))
     return tuple(scales)
 
 

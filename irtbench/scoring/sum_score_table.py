@@ -66,7 +66,7 @@ def sum_score_table(
 
     with S_k(theta) the probability of the score k by Lord and Wingersky's recursion. It holds for who answered every
     item; the pattern of responses tells a little more (`estimate_ability`). On a linked scale the link's error is in
-    standard errors and intervals (`ScaleLine`).
+    standard errors and intervals (`ScaleLine`). A score whose probability is too small for a number has no ability.
 
     Parameters
     ----------
@@ -113,7 +113,10 @@ def sum_score_table(
     grid = refine(prior, step_for_any_pattern(items, prior))
     joint = score_distribution(grid.nodes, items).T * grid.weights
     probability = joint.sum(axis=1)
-    posterior = Posterior(grid.nodes, joint / probability[:, None])
+    happens = probability[:, None] > 0
+    posterior = Posterior(
+        grid.nodes, np.divide(joint, probability[:, None], out=np.full_like(joint, np.nan), where=happens)
+    )
     scores = np.arange(len(probability))
     abilities = Abilities(
         respondent_ids=tuple(str(score) for score in scores),
