@@ -46,6 +46,17 @@ def test_results_of_the_last_run_are_replaced_and_other_files_stay(
     assert os.listdir(out.parent) == ["out"]
 
 
+def test_a_folder_that_appears_meanwhile_under_the_name_of_a_result_stays(tmp_path: Path) -> None:
+    def made_by_both() -> None:
+        with output_folder(tmp_path, files=FILES) as folder:
+            (folder / "own.csv").write_text("new")  # none of those named before
+            (tmp_path / "own.csv").mkdir()
+
+    with pytest.raises(InputError, match=r"own\.csv: is a folder"):
+        made_by_both()
+    assert os.listdir(tmp_path) == ["own.csv"]
+
+
 def test_a_file_of_the_user_that_has_the_name_of_a_result_is_not_taken_for_one(tmp_path: Path) -> None:
     (tmp_path / "extra.csv").write_text("mine")
     write(tmp_path, "a.csv", text="new")
