@@ -41,7 +41,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 )
 def test_a_fit_on_another_device_gives_the_same_numbers(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # few steps and draws of a posterior, for all operations are slow where the device is pretended
-    monkeypatch.setitem(item_posterior.fit_posterior.__kwdefaults__, "max_steps", 200)
+    monkeypatch.setattr(item_posterior.fit_guide, "__defaults__", (4, 0.02, 200))
     for name, value in (("BLOCK", 300), ("ENOUGH", 100.0), ("FEWEST", 100.0)):
         monkeypatch.setattr(importance_weights, name, value)
     settings, data = CASES[case]

@@ -14,6 +14,7 @@ from torch import Tensor
 import irtbench
 from builders.by_hand import Read, assert_by_hand, counts_of, integral, log_p
 from irtbench import SparseResponses, fit_categories
+from irtbench.estimation.variational import importance_weights
 
 MODELS: dict[str, dict[str, Any]] = {
     "rasch": {"model": "rasch"},
@@ -169,7 +170,10 @@ def of_several_abilities(words: dict[str, Any], fit: Callable[..., Any], *how: A
 
 
 def of_a_posterior(words: dict[str, Any]) -> None:
-    fit = fitted(words, prior="weak", posterior="normal", n_nodes=21)
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in (("BLOCK", 300), ("ENOUGH", 100.0), ("FEWEST", 100.0)):  # draws that are weighted
+            patched.setattr(importance_weights, name, value)
+        fit = fitted(words, prior="weak", posterior="normal", n_nodes=21)
     assert fit.converged, fit.stopped_because
     assert np.isfinite(fit.items.covariance).all()
 
