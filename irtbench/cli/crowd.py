@@ -328,7 +328,9 @@ def screened_grades(
     if also.similar is not None or also.effect or also.rapid == "missing" or items.items is not None:
         raise InputError("--similar, --effect, --rapid and --items: of answers with keys; expected none with --model")
     settings = replace(settings_of(answers, also.model, also.levels), screening=rules)
-    read_as: dict[str, Any] = {"format": reading.format, "columns": dict(reading.columns)}
+    alike = ("format", "columns", "trials", "threshold", "metric", "errored", "join", "respondent")
+    read_as: dict[str, Any] = {name: getattr(reading, name) for name in alike}
+    read_as |= {"item_pattern": reading.items, "exclude_columns": reading.exclude, "respondents": also.respondents}
     settings = replace(settings, data=replace(settings.data, **read_as))
     found = screen_respondents(settings, read_data(settings), progress=run.progress)
     people = found.last.table()

@@ -326,5 +326,15 @@ def test_grades_are_screened_without_keys_as_build_screens_them(tmp_path: Path) 
     kept = pd.read_csv(tmp_path / "out/answers.csv")
     assert [*kept["respondent_id"]] == [*people.index[people["kept"]]]
     assert len(kept) == found["n_kept"] == 120 - sum(n for name, n in found["reasons"].items() if name != "kept")
+    # a column that is no item is left out of what is measured too; approval comes from the table of respondents
+    grades.assign(hours=rng.integers(1, 6, 120)).to_csv(tmp_path / "hours.csv")
+    approval = pd.Series(0.95, grades.index, name="approval_rate")
+    approval.iloc[[30, 40]] = 0.2
+    approval.to_csv(tmp_path / "people.csv")
+    options = f"--exclude-columns hours --respondents {tmp_path}/people.csv --min-approval 0.9"
+    found = run(f"crowd screen {tmp_path}/hours.csv {graded} {rules} {options} -o {tmp_path}/hours --json").json
+    assert found["reasons"]["low approval rate"] == 2
+    measured = pd.read_csv(tmp_path / "hours/respondents.csv").set_index("respondent_id")["n_responses"]
+    pd.testing.assert_series_equal(measured, people["n_responses"])
     refused(f"crowd screen {tmp_path}/grades.csv -o {tmp_path}/no", saying="--items: missing; ... or of grades --model")
     refused(f"crowd screen {tmp_path}/grades.csv {graded} --effect -o {tmp_path}/no", saying="of answers with keys")
