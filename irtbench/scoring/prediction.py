@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,6 @@ CHANCE = 2.0  # standard deviations of the responses seen, by which a system bey
 OWN_ERROR = 0.5  # share of e^2 that is a system's own at least; of the rest, the form's, all have alike
 FARTHEST = 0.75  # standard errors by which systems are drawn together at most
 LEAST_GROUP = 4  # systems that are drawn together
-CREDITED = 0.5  # of what errors are smaller by among known systems, for which the form may have been chosen
 KNOWN_SHARE = 0.98  # of the population that the abilities of those known reach over, without a norm sample
 N_DRAWN = 500  # systems drawn from the bank, to see what a form is
 LEAST_SYSTEMS, FOLDS = 10, 5
@@ -101,32 +100,20 @@ class PredictedAccuracy(
 class Record:
     """How the regression across items did on a form, among systems whose share right of the other items is known.
 
-    Mean and standard deviation of that share; by how much the mean of (share - R)^2 is surely more or less than that of
-    e^2, relative to it; and r, how far what is known was off R.
+    By how much the mean of (share - R)^2 is surely more than that of e^2, relative to it; and r, how far what is known
+    was off R.
     """
 
-    mean: float
-    sd: float
     excess: float
     contradiction: float
 
     @classmethod
-    def of(
-        cls, share: Array, own: Array, sd: Array, expected: Array, variance: Array | float, least: float = -1.0
-    ) -> Record:
-        """From the shares, and what was expected of them in both ways; the excess is at least ``least``."""
+    def of(cls, share: Array, own: Array, sd: Array, expected: Array, variance: Array | float) -> Record:
+        """From the shares, and what was expected of them in both ways."""
         error = (share - own) ** 2 / (sd**2).mean()
-        excess, doubt = error.mean() - 1, 2 * error.std() / np.sqrt(len(error))
-        excess = max(np.sign(excess) * max(abs(excess) - doubt, 0.0), least)
-        alone = cls(float(share.mean()), max(float(share.std()), SAME), float(excess), 1.0)
-        away = (expected - own) ** 2 / (alone.standard_error(own, sd) ** 2 + variance)
-        return replace(alone, contradiction=max(float(away.mean()), SAME))
-
-    def standard_error(self, own: Array, sd: Array) -> Array:
-        """The standard error, as large as it was here; where smaller, only for systems about as able as these."""
-        near = 1.0 if self.excess > 0 else CREDITED * np.exp(-(((own - self.mean) / self.sd) ** 2) / 2)
-        found: Array = sd * np.sqrt(1 + near * self.excess)
-        return found
+        excess = max(0.0, float(error.mean() - 1 - 2 * error.std() / np.sqrt(len(error))))
+        away = (expected - own) ** 2 / ((1 + excess) * sd**2 + variance)
+        return cls(excess, max(float(away.mean()), SAME))
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,10 +174,8 @@ def predict_accuracy(
     It knows which items are alike and nothing of how able systems are: its expectation R and standard error e (that
     of level and w by their curvature, and the chance of the responses not seen) hold for any system, if the form is
     a fair sample of the items or its features tell how it is not. Systems drawn from the bank, or those that a
-    ``correction`` was learnt from, show it: where q, the mean of their (s - R)^2 relative to that of e^2, differs
-    from 1 by more than two standard errors, e^2 counts 1 + x times, x the rest of q - 1. Where x < 0, of the latter
-    alone, it counts 1 + .5 x exp(-d^2 / 2) times, d the distance of R from the mean of those systems in standard
-    deviations. The interval, normal in logit s, rests on e.
+    ``correction`` was learnt from, show it: where the mean of their (s - R)^2 exceeds that of e^2, e^2 is multiplied by
+    the ratio less two standard errors. The interval, normal in logit s, rests on e.
 
     By what is known of others: K, the mean of the rest over the posterior of ability on each scale,
     sum over j not seen of E(P_j(theta) | x), with variance v; with a ``correction`` also the regression on the form
@@ -269,7 +254,7 @@ def predict_accuracy(
     if correction is not None:
         records.insert(0, correction.record)
     own, sd = _across_items(seen, features, weights, _mean_logit(pool), n_trials)
-    sd = records[0].standard_error(own, sd)
+    sd = sd * np.sqrt(1 + records[0].excess)
     n_seen = seen.n_items_by_respondent
     rest = len(ids) - n_seen
     judged = (n_seen > 0) & (rest > 0)
@@ -465,7 +450,7 @@ def _record_by_the_bank(scales: Sequence[Scale], responses: ResponseMatrix, feat
     """Of systems drawn from the bank, who answer what the respondents do, each item once."""
     some = (responses.n_items_by_respondent > 0) & (responses.n_items_by_respondent < len(features))
     if not some.any():
-        return Record(0.5, 1.0, 0.0, 1.0)
+        return Record(0.0, 1.0)
     rng = np.random.default_rng(0)
     ids = _items_of(scales)
     parts = []
@@ -487,7 +472,7 @@ def _record_by_the_bank(scales: Sequence[Scale], responses: ResponseMatrix, feat
     once = np.ones(N_DRAWN)
     share = (whole * left).sum(axis=1) / left.sum(axis=1)
     own, sd = _across_items(seen, features, _weights(scales), _mean_logit(scales), once)
-    return Record.of(share, own, sd, *_by_model(scales, seen, once), least=0.0)
+    return Record.of(share, own, sd, *_by_model(scales, seen, once))
 
 
 def _drawn_to_known(

@@ -26,7 +26,7 @@ def make_scale(name: str, n_items: int) -> Scale:
 @pytest.fixture
 def a_fair_form(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the form were known to be a fair sample: nothing is drawn from the bank to see what it is."""
-    monkeypatch.setattr(prediction, "_record_by_the_bank", lambda *_: prediction.Record(0.5, 1.0, 0.0, 1.0))
+    monkeypatch.setattr(prediction, "_record_by_the_bank", lambda *_: prediction.Record(0.0, 1.0))
 
 
 @pytest.mark.usefixtures("a_fair_form")
@@ -163,24 +163,18 @@ def test_what_is_known_counts_by_how_far_the_answers_contradict_it_by_hand() -> 
     np.testing.assert_allclose(drawn, own + np.array([0.1, -0.1, 0.4]) / np.array([3.75, 3.75, 10]) ** 2)
 
 
-def test_the_standard_error_is_what_it_was_for_known_systems_by_hand() -> None:
-    # a hundred shares about .5 (sd .1), each sd / 2 off what was expected: a mean of 1/4 without spread
+def test_errors_are_as_large_as_they_were_for_known_systems_by_hand() -> None:
+    # a hundred shares, each twice the standard error off what was expected: four times its square, without spread
     share, sd = np.tile([0.4, 0.6], 50), np.full(100, 0.08)
-    record = prediction.Record.of(share, share + 0.04, sd, share + 0.02, 0.0)
-    assert (record.mean, record.sd, record.excess) == pytest.approx((0.5, 0.1, -0.75))
-    near = 1 - 0.5 * 0.75 * np.exp(-np.array([0, 1, 16]) / 2)
-    found = record.standard_error(np.array([0.5, 0.6, 0.9]), sd[:3])
-    np.testing.assert_allclose(found, 0.08 * np.sqrt(near))
-    # what is known was .02 off what was expected, sd of the latter by R, .1 or .14 off the mean .5 + .04
-    near = 1 - 0.5 * 0.75 * np.exp(-np.array([0.06**2, 0.14**2]) / 0.1**2 / 2)
-    assert record.contradiction == pytest.approx(np.mean(0.02**2 / (0.08**2 * near)))
-    # more than expected counts wherever a system lies; less than two standard errors more is nothing
-    more = prediction.Record.of(share, share + 0.16, sd, share, 0.0)
-    np.testing.assert_allclose(more.standard_error(np.array([0.5, 0.9]), sd[:2]), 0.16)
-    unsure = prediction.Record.of(share, share + np.repeat([0.13, 0], 50), sd, share, 0.0)
+    record = prediction.Record.of(share, share + 0.16, sd, share + 0.02, 0.001)
+    assert record.excess == pytest.approx(3.0)
+    assert record.contradiction == pytest.approx(0.14**2 / (4 * 0.08**2 + 0.001))
+    # smaller ones are not counted: the form may have been chosen for these systems
+    assert prediction.Record.of(share, share + 0.04, sd, share, 0.0).excess == 0
+    # less than two standard errors more is nothing; of the mean, half of (.13 / .08)^2, a tenth is its standard error
     few = prediction.Record.of(share[45:55], share[45:55] + np.repeat([0.13, 0], 5), sd[:10], share[45:55], 0.0)
+    unsure = prediction.Record.of(share, share + np.repeat([0.13, 0], 50), sd, share, 0.0)
     assert few.excess == 0
-    assert prediction.Record.of(share, share + 0.04, sd, share, 0.0, least=0.0).excess == 0
     assert unsure.excess == pytest.approx((0.13 / 0.08) ** 2 / 2 * (1 - 2 / 10) - 1)
 
 
