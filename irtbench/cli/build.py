@@ -95,15 +95,18 @@ def build(
     return controlled(study, target, run) if control else built(study, target, run)
 
 
-def settings_of(file: Path, model: str | None, levels: str | None) -> irtbench.StudyFile:
-    """Those of a study file, or with a model the usual ones for a table of grades."""
+def settings_of(
+    file: Path, model: str | None, levels: str | None, keys: Mapping[str, object] | None = None
+) -> irtbench.StudyFile:
+    """Those of a study file, or with a model the usual ones for a table of grades, which `keys` of [data] read."""
     from irtbench.config import study_from
 
     if model is None:
         if levels is not None:
             raise InputError("--levels: go with --model; expected data.levels in a study file")
         return irtbench.read_study(file)
-    data = {"answers": str(file.resolve()), "content": "responses", "levels": list(levels_of(levels))}
+    data = {key: value for key, value in (keys or {}).items() if value not in (None, [], {})}
+    data |= {"answers": str(file.resolve()), "content": "responses", "levels": list(levels_of(levels))}
     return study_from(
         {"study": {"title": file.name.split(".")[0]}, "data": data, "scales": {"by": "none"}, "model": {"kind": model}},
         file,

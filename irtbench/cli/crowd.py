@@ -322,16 +322,16 @@ def screened_grades(
 ) -> Outcome:
     """Who of those who gave or got grades is kept, by the rules and person fit as `build` has them."""
     from irtbench.cli.build import settings_of
+    from irtbench.cli.data_files import data_keys
     from irtbench.study.person_screening import screen_respondents
     from irtbench.study.study_data import read_data
 
     if also.similar is not None or also.effect or also.rapid == "missing" or items.items is not None:
         raise InputError("--similar, --effect, --rapid and --items: of answers with keys; expected none with --model")
-    settings = replace(settings_of(answers, also.model, also.levels), screening=rules)
-    alike = ("format", "columns", "trials", "threshold", "metric", "errored", "join", "respondent")
-    read_as: dict[str, Any] = {name: getattr(reading, name) for name in alike}
-    read_as |= {"item_pattern": reading.items, "exclude_columns": reading.exclude, "respondents": also.respondents}
-    settings = replace(settings, data=replace(settings.data, **read_as))
+    keys = data_keys(reading, {}, answers.parent) | {"format": reading.format}
+    if also.respondents is not None:
+        keys["respondents"] = str(also.respondents.resolve())
+    settings = replace(settings_of(answers, also.model, also.levels, keys), screening=rules)
     found = screen_respondents(settings, read_data(settings), progress=run.progress)
     people = found.last.table()
     scores = reading.scores(answers, settings.data.levels)

@@ -207,7 +207,8 @@ def long_columns(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, 
     """
     likely = likely_long(names, columns) or {}
     pairs = [[columns.get(ours, name) for ours, name in zip(_COUNTED, pair, strict=True)] for pair in _ID_COLUMNS]
-    pair = next((pair for pair in pairs if {*pair} <= {*names}), [likely[ours] for ours in _COUNTED if likely])
+    guessed = [likely[ours] for ours in _COUNTED] if _COUNTED.keys() <= likely.keys() else []
+    pair = next((pair for pair in pairs if {*pair} <= {*names}), guessed)
     found = dict(zip(_COUNTED, pair, strict=False))
     if not found:
         return {}
