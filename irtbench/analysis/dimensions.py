@@ -14,9 +14,13 @@ from irtbench.analysis.parallel_analysis import ParallelAnalysis, parallel_analy
 from irtbench.analysis.rotation import RotatedLoadings, rotate_to_labels
 from irtbench.data.checked_settings import seeded
 from irtbench.data.given import ResponsesLike, as_responses
+from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Drawn, counted
 from irtbench.estimation.factors import FactorModel, fit_factors
+from irtbench.estimation.fit_categories import Models
 from irtbench.estimation.settings import Device
+from irtbench.estimation.several_abilities.answers import coded
+from irtbench.models.coded_scores import CodedScores, Levels
 
 MOST_FACTORS = 3  # that a grid of nodes serves
 EIGENVALUES_SHOWN = 10
@@ -61,6 +65,7 @@ class Dimensions(Drawn):
             }
         return {
             "n_abilities": self.analysis.n_abilities,
+            "correlations": self.analysis.tetrachoric.kind,
             "eigenvalues": self.analysis.eigenvalues[:EIGENVALUES_SHOWN],
             "chance_limit": self.analysis.chance_limit[:EIGENVALUES_SHOWN],
             "percentile": self.analysis.percentile,
@@ -87,9 +92,11 @@ class Dimensions(Drawn):
 
 
 def find_dimensions(
-    responses: ResponsesLike,
+    responses: ResponsesLike | CodedScores,
     labels: Sequence[str] | None = None,
     *,
+    models: Models = "2pl",
+    levels: Levels = None,
     max_factors: int = MOST_FACTORS,
     n_samples: int = 20,
     n_test_samples: int = 0,
@@ -102,9 +109,12 @@ def find_dimensions(
     Parameters
     ----------
     responses
-        Graded responses (a matrix, array or data frame: `as_responses`); no item that all got right or all got wrong.
+        Graded responses (a matrix, array or data frame: `as_responses`), or in categories, as `fit_factors` takes them;
+        no item that all got right or all got wrong, or of one category.
     labels
         Label of each item; None where there are none.
+    models, levels
+        As of `fit_factors`; of categories correlations are polychoric.
     max_factors
         Fit models of one up to so many factors; 0 for none.
     n_samples
@@ -138,23 +148,29 @@ def find_dimensions(
     0   1 factor            12        0.0
     1  2 factors            17       26.6
     """
-    responses = as_responses(responses)
-    progress(f"tetrachoric correlations of {responses.n_items} items and of {n_samples} samples of independent items")
-    analysis = parallel_analysis(responses, rng=seeded(seed), n_samples=n_samples)
-    models: dict[str, FactorModel] = {}
+    given: ResponseMatrix | CodedScores
+    if isinstance(responses, CodedScores) or models != "2pl" or levels is not None:
+        given, kind = coded(responses, levels=levels), "polychoric"
+    else:
+        given, kind = as_responses(responses), "tetrachoric"
+    progress(f"{kind} correlations of {given.n_items} items and of {n_samples} samples of independent items")
+    analysis = parallel_analysis(given, rng=seeded(seed), n_samples=n_samples)
+    fitted: dict[str, FactorModel] = {}
     for number in range(1, max_factors + 1):
         name = "1 factor" if number == 1 else f"{number} factors"
         progress(f"model with {name}")
-        models[name] = fit_factors(responses, number, seed=seed, standard_errors=False, device=device)
+        fitted[name] = fit_factors(
+            given, number, models=models, seed=seed, standard_errors=False, device=device
+        )  # fmt: skip
     rotated = None
     n_labels = len(set(labels)) if labels is not None else 0
     if labels is not None and 1 < n_labels <= max_factors:
-        loadings = models[f"{n_labels} factors"].loadings
-        rotated = rotate_to_labels(loadings, responses.item_ids, labels)
-    size = responses.n_respondents, responses.n_items
-    if not models:
+        loadings = fitted[f"{n_labels} factors"].loadings
+        rotated = rotate_to_labels(loadings, given.item_ids, labels)
+    size = given.n_respondents, given.n_items
+    if not fitted:
         return Dimensions(*size, analysis, None, None, rotated)
-    converged = [model.converged for model in models.values()]
+    converged = [model.converged for model in fitted.values()]
     tests = pd.DataFrame(
         [
             {
@@ -162,9 +178,9 @@ def find_dimensions(
                 "larger": b,
                 **vars(
                     one_more_factor(
-                        responses,
-                        models[a],
-                        models[b],
+                        given,
+                        fitted[a],
+                        fitted[b],
                         n_samples=n_test_samples,
                         seed=seed,
                         device=device,
@@ -172,8 +188,8 @@ def find_dimensions(
                     )
                 ),
             }
-            for a, b in zip(list(models)[:-1], list(models)[1:], strict=True)
+            for a, b in zip(list(fitted)[:-1], list(fitted)[1:], strict=True)
         ],
         columns=["smaller", "larger", "statistic", "df", "p", "n_samples", "note"],
     )
-    return Dimensions(*size, analysis, compare_models(models).assign(converged=converged), tests, rotated)
+    return Dimensions(*size, analysis, compare_models(fitted).assign(converged=converged), tests, rotated)

@@ -7,25 +7,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import expit
+import pandas as pd
+from numpy.typing import NDArray
 
 from irtbench.analysis.model_comparison import LikelihoodRatio, likelihood_ratio
 from irtbench.analysis.time_left import time_left
 from irtbench.data.checked_settings import checked_seed
-from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import FactorModel, fit_factors
 from irtbench.estimation.settings import Device
+from irtbench.estimation.several_abilities.answers import Answers, ResponsesOrScores
+from irtbench.models.coded_scores import MISSING, CodedScores
 
 NOT_ASKED = "no p: it takes samples of the smaller model; chi-square does not hold for one more factor"
-NO_SAMPLE = "no p: in samples of the smaller model some item is always all right or all wrong"
+NO_SAMPLE = "no p: in samples of the smaller model some item always has one response alone"
 ENOUGH_EXCEED = 5  # samples with a statistic as large: p is then above .05 for certain, up to 99 samples
+LEAST_SLOPE = 1e-12
 MOST_DRAWS = 100  # for a sample in which no item is constant
 
 
 def one_more_factor(
-    responses: ResponsesLike,
+    responses: ResponsesOrScores,
     smaller: FactorModel,
     larger: FactorModel,
     *,
@@ -45,7 +48,7 @@ def one_more_factor(
     Parameters
     ----------
     responses
-        The responses both models were fitted to.
+        The responses both models were fitted to, right or wrong or in categories.
     smaller, larger
         The models, exploratory, converged or not.
     n_samples
@@ -74,11 +77,11 @@ def one_more_factor(
     >>> found.df, found.note
     (5, 'no p: it takes samples of the smaller model; chi-square does not hold for one more factor')
     """
-    responses = as_responses(responses, item_ids=smaller.item_ids)
     if n_samples < 0:
         raise InputError(f"one more factor: the number of samples must be at least 0 but got {n_samples}")
     exploratory = smaller.zero_loadings is None and larger.zero_loadings is None
-    if not exploratory or {smaller.item_ids, larger.item_ids} != {responses.item_ids}:
+    answers = smaller.answers(responses)
+    if not exploratory or set(smaller.item_ids) != set(larger.item_ids):
         raise InputError("one more factor: expected two exploratory models of the items of the responses")
     observed = replace(likelihood_ratio(smaller, larger), p=np.nan)
     if n_samples == 0:
@@ -86,7 +89,7 @@ def one_more_factor(
     rng, exceed = np.random.default_rng([checked_seed(seed), smaller.n_factors]), 0
     what = f"{larger.n_factors} factors against {smaller.n_factors}"
     for number in counted_samples(n_samples, what, progress):
-        sample = draw_sample(responses, smaller, rng)
+        sample = draw_sample(answers, smaller, rng)
         if sample is None:
             return replace(observed, note=NO_SAMPLE)
         both = (smaller.n_factors, larger.n_factors)
@@ -106,19 +109,35 @@ def counted_samples(n_samples: int, what: str, progress: Callable[[str], None]) 
         yield number
 
 
-def draw_sample(responses: ResponseMatrix, model: FactorModel, rng: np.random.Generator) -> ResponseMatrix | None:
-    """Responses that the model would give, missing where these are, no item all right or all wrong.
+def draw_sample(answers: Answers, model: FactorModel, rng: np.random.Generator) -> Answers | None:
+    """Responses that the model would give, missing where these are, no item all right or all wrong or of one category.
 
     None if every one of a hundred draws has such an item.
     """
-    observed = responses.observed
+    given = answers.given
     for _ in range(MOST_DRAWS):
-        theta = rng.normal(size=(responses.n_respondents, model.n_factors))
-        p = expit(theta @ model.slopes.T + model.intercept)
-        sample = ResponseMatrix(
-            np.where(observed, rng.random(p.shape) < p, np.nan), responses.respondent_ids, responses.item_ids
-        )
-        share = sample.proportion_correct()
-        if ((share > 0) & (share < 1)).all():
-            return sample
+        theta = rng.normal(size=(given.n_respondents, model.n_factors))
+        codes = drawn_codes(model, theta, rng.random((given.n_respondents, given.n_items)))
+        sample: ResponseMatrix | CodedScores
+        if isinstance(given, CodedScores):
+            values = np.where(given.codes == MISSING, np.nan, codes)
+            sample = CodedScores.of(pd.DataFrame(values, [*given.respondent_ids], [*given.item_ids]))
+            varied = all(len(own) > 1 for own in sample.categories)
+        else:
+            sample = ResponseMatrix(np.where(given.observed, codes, np.nan), given.respondent_ids, given.item_ids)
+            share = sample.proportion_correct()
+            varied = bool(((share > 0) & (share < 1)).all())
+        if varied:
+            return Answers(sample, answers.models)
     return None
+
+
+def drawn_codes(model: FactorModel, theta: NDArray[np.float64], chance: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Categories 0, 1, ... at these abilities: as many steps as have P(at least k) above a number drawn from 0 to 1."""
+    codes = np.empty(chance.shape, dtype=np.int64)
+    for j, item in enumerate(model.item_ids):
+        along = theta @ model.slopes[j] / max(model.steepest[j], LEAST_SLOPE)
+        (p,) = model.items.select([item]).probabilities(along)
+        at_least = p[:, :0:-1].cumsum(axis=1)
+        codes[:, j] = (chance[:, j, None] < at_least).sum(axis=1)
+    return codes

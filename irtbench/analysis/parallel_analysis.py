@@ -12,13 +12,14 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Drawn, counted
-from irtbench.diagnostics.correlation import Tetrachoric, tetrachoric
+from irtbench.diagnostics.correlation import Tetrachoric, codes_of, correlations_of_codes, polychoric, tetrachoric
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
+from irtbench.models.coded_scores import MISSING, CodedScores
 
 
 @dataclass(frozen=True, eq=False)
 class ParallelAnalysis(Drawn):
-    """Eigenvalues of the items' tetrachoric correlations, and those of independent items.
+    """Eigenvalues of the items' tetrachoric or polychoric correlations, and those of independent items.
 
     Parameters
     ----------
@@ -64,9 +65,13 @@ class ParallelAnalysis(Drawn):
 
 
 def parallel_analysis(
-    responses: ResponsesLike, *, rng: np.random.Generator, n_samples: int = 20, percentile: float = 95.0
+    responses: ResponsesLike | CodedScores,
+    *,
+    rng: np.random.Generator,
+    n_samples: int = 20,
+    percentile: float = 95.0,
 ) -> ParallelAnalysis:
-    """Number of abilities by Horn's parallel analysis (1965) of the tetrachoric correlations.
+    """Number of abilities by Horn's parallel analysis (1965) of the tetrachoric correlations, polychoric of categories.
 
     An eigenvalue speaks for an ability if it exceeds the percentile of the same eigenvalue among independent items.
     Those are the same responses, each item's shuffled among the respondents who answered it: so many respondents, so
@@ -87,14 +92,15 @@ def parallel_analysis(
     >>> irtbench.parallel_analysis(responses, rng=rng, n_samples=5)
     <ParallelAnalysis: 1 ability, eigenvalues 3.23, 0.71, 0.65, ... of 6 items>
     """
-    responses = as_responses(responses)
+    given = responses.wide() if isinstance(responses, CodedScores) else as_responses(responses)
     if n_samples < 2 or not 0 < percentile < 100:
         raise InputError(
             f"parallel analysis: expected at least 2 samples and a percentile between 0 and 100 "
             f"but got {n_samples} and {percentile:g}"
         )
-    observed = tetrachoric(responses)
-    chance = np.stack([tetrachoric(shuffled(responses, rng)).eigenvalues for _ in range(n_samples)])
+    observed, codes = polychoric(given) if isinstance(given, CodedScores) else tetrachoric(given), codes_of(given)
+    samples = (np.take_along_axis(codes, dealt(codes != MISSING, rng), axis=0) for _ in range(n_samples))
+    chance = np.stack([correlations_of_codes(one, given.item_ids, observed.kind).eigenvalues for one in samples])
     limit = np.percentile(chance, percentile, axis=0)
     above = observed.eigenvalues > limit
     n_abilities = above.size if above.all() else int(np.argmin(above))
@@ -115,12 +121,15 @@ def why_not_counted(responses: ResponseMatrix, fewest_items: int = 2) -> str:
 
 def shuffled(responses: ResponseMatrix, rng: np.random.Generator) -> ResponseMatrix:
     """Shuffle each item's responses among those who answered it: nothing but the proportions correct is left."""
-    correct = responses.correct.copy()
-    trials = None if responses.trials is None else responses.trials.copy()
-    for j, column in enumerate(correct.T):
-        observed = np.flatnonzero(~np.isnan(column))
-        dealt = rng.permutation(observed)
-        column[observed] = column[dealt]
-        if trials is not None:
-            trials[observed, j] = trials[dealt, j]
+    rows = dealt(responses.observed, rng)
+    correct, trials = np.take_along_axis(responses.correct, rows, axis=0), responses.trials
+    trials = None if trials is None else np.take_along_axis(trials, rows, axis=0)
     return ResponseMatrix(correct, responses.respondent_ids, responses.item_ids, trials)
+
+
+def dealt(observed: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
+    """From which row each response of a column comes when those observed are shuffled, shape (n_rows, n_columns)."""
+    rows = np.repeat(np.arange(len(observed))[:, None], observed.shape[1], axis=1)
+    for column, there in zip(rows.T, observed.T, strict=True):
+        column[there] = rng.permutation(np.flatnonzero(there))
+    return rows

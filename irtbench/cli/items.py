@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,9 +21,11 @@ from irtbench.cli.options import (
     FiguresOrBeside,
     ItemColumns,
     ItemsFile,
+    Levels,
     MaybeFolder,
     Responses,
     Sample,
+    levels_of,
     named,
 )
 from irtbench.cli.output import Shown, Words, next_command, shortened
@@ -31,10 +33,12 @@ from irtbench.cli.reading import Reading, labels_of
 from irtbench.data.input_error import InputError
 from irtbench.data.response_blocks import MOST_RESPONDENTS, some_respondents
 from irtbench.data.responses import name_first
+from irtbench.data.shown import counted
 from irtbench.models.theta_posterior import STANDARD_NORMAL
 
 if TYPE_CHECKING:
     from irtbench.data.response_blocks import Sampled
+    from irtbench.models.coded_scores import CodedScores
     from irtbench.study.diagnosis import Diagnosis
 
 MOST_ROWS, MOST_LETTERS = 31, 60  # of a score table, and of a text, on the screen
@@ -369,24 +373,22 @@ def dimensions(
     test_samples: Annotated[
         int, typer.Option("--test-samples", min=0, max=10_000, help="Samples for the p of one more factor; 0 for none.")
     ] = 19,
+    model: Annotated[
+        Literal["2pl", "grm", "gpcm"], typer.Option("--model", help="Of right and wrong 2pl; of grades grm or gpcm.")
+    ] = "2pl",
+    levels: Levels = None,
 ) -> Outcome:
     """Count abilities: eigenvalues against chance, models of several factors, loadings turned to the items' labels.
 
-    Writes eigenvalues.csv, dimensions.json, scree.png and, with --items, loadings.csv. Items that all got right or all
-    got wrong say nothing here: they are left out and named.
+    Writes eigenvalues.csv, dimensions.json, scree.png and, with --items, loadings.csv. Correlations are tetrachoric, of
+    grades (--model grm or gpcm) polychoric. Items that all got right or all got wrong, or of one grade alone, say
+    nothing here: they are left out and named.
     """
-    from irtbench.building.removals import constant_items
-    from irtbench.study.fitted_scale import demand_varied_items
-
-    known, given = items.read(), reading.matrix(responses)
-    given = given if known is None else given.select_items(known.scale_items)
-    left_out = {removal.item_id: removal.reason for removal in constant_items(given)}
-    kept = [item for item in given.item_ids if item not in left_out]
-    demand_varied_items(kept, responses)
-    data = given.select_items(kept).answered()
+    known = items.read()
+    data, left_out = varied(responses, reading, None if known is None else known.scale_items, model, levels)
     labels = None if known is None else [label or "" for label in known.select(data.item_ids).label]
     result = irtbench.find_dimensions(
-        data, labels, max_factors=factors, n_samples=samples, n_test_samples=test_samples, seed=run.seed,
+        data, labels, models=model, max_factors=factors, n_samples=samples, n_test_samples=test_samples, seed=run.seed,
         progress=run.progress,
     )  # fmt: skip
     found = result.summary() | {"items_left_out": left_out, "seed": run.seed}
@@ -394,7 +396,8 @@ def dimensions(
     next_one = None
     if reading == Reading():
         several = ["--factors", result.analysis.n_abilities] if result.analysis.n_abilities > 1 else []
-        next_one = next_command("fit", responses, *several, "-o", run.folder / "fit")
+        graded = [] if model == "2pl" else ["--model", model, *([] if levels is None else ["--levels", levels])]
+        next_one = next_command("fit", responses, *graded, *several, "-o", run.folder / "fit")
     loadings = None if result.rotated is None else result.rotated.table()
     return Outcome(
         json=found, words=dimensions_in_words(result, left_out, next_one),
@@ -403,12 +406,37 @@ def dimensions(
     )  # fmt: skip
 
 
+def varied(
+    file: Path, reading: Reading, item_ids: Sequence[str] | None, model: str, levels: str | None
+) -> tuple[irtbench.ResponseMatrix | CodedScores, dict[str, str]]:
+    """Responses or grades of a file to these items that differ between people, and why others are left out."""
+    from irtbench.models.coded_scores import CodedScores
+    from irtbench.study.fitted_scale import InCategories, RightOrWrong
+
+    data: Any
+    if model == "2pl":
+        if levels is not None:
+            raise InputError("--levels: of grades; expected --model grm or gpcm with them")
+        given = reading.matrix(file)
+        given = given if item_ids is None else given.select_items(item_ids)
+        data, left_out, _ = RightOrWrong(settings=irtbench.FitSettings()).estimable(given, file)
+    else:
+        labels = levels_of(levels)
+        scores = reading.scores(file, labels)
+        if lacking := sorted(set(item_ids or ()) - set(scores.columns)):
+            raise InputError(f"{file}: no responses to item {name_first(lacking)}")
+        scores = scores if item_ids is None else scores[list(item_ids)]
+        scores, left_out, _ = InCategories(model=model, models="grm", levels=labels).estimable(scores, file)
+        data = CodedScores.of(scores, levels=labels or None)
+    return data, {one["item_id"]: one["reason"] for one in left_out}
+
+
 def dimensions_in_words(
     result: irtbench.analysis.Dimensions, left_out: Mapping[str, str], next_one: str | None
 ) -> Words:
     """How many abilities there are, by what, and what comes next."""
     yield Shown(result.analysis.table().head(EIGENVALUES_SHOWN), "Eigenvalues", "eigenvalues.csv")
-    yield f"{result.analysis.n_abilities} abilities by parallel analysis"
+    yield f"{counted(result.analysis.n_abilities, 'ability')} by parallel analysis"
     yield bool(result.analysis.tetrachoric.note) and f"note: {result.analysis.tetrachoric.note}"
     yield result.models is not None and Shown(result.models, "Models", "dimensions.json")
     if result.tests is not None:

@@ -21,3 +21,4 @@ from irtbench.diagnostics.empirical_curve import observed_shares as observed_sha
 from irtbench.diagnostics.mean_square_fit import mean_squares as mean_squares
 from irtbench.diagnostics.mean_square_fit import MeanSquareFit as MeanSquareFit
 from irtbench.diagnostics.correlation import Tetrachoric as Tetrachoric
+from irtbench.diagnostics.correlation import polychoric as polychoric

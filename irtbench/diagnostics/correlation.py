@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Shown, counted, spanned
+from irtbench.models.coded_scores import MISSING, CodedScores, Levels
 
 
 def pairwise_covariance(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -65,11 +68,15 @@ EMPTY_CELL = 0.5  # respondents put into a cell that has none; an empty cell alo
 LARGEST_ANGLE = np.arcsin(0.9999)
 LEAST_EIGENVALUE = 1e-4  # share of the mean eigenvalue that is left to directions without any
 MOST_STEPS = 60
+MOST_CATEGORIES = 10  # of an item, before neighbours are joined
+FARTHEST = 8.0  # a threshold behind which nobody is
+LEAST_CELL = 1e-14
+MOST_AT_ONCE = 100_000  # corners of tables
 
 
 @dataclass(frozen=True, eq=False)
 class Tetrachoric(Shown):
-    """Tetrachoric correlations of items.
+    """Tetrachoric correlations of items, polychoric of items in categories.
 
     Parameters
     ----------
@@ -78,11 +85,13 @@ class Tetrachoric(Shown):
     correlations
         Positive definite, with a unit diagonal, shape (n_items, n_items).
     n_empty
-        Pairs of items with an empty cell in their table.
+        Pairs of items with two categories each and an empty cell in their table.
     n_negative
         Eigenvalues that were not positive before the matrix was made positive definite.
     note
         What was done to the matrix, in words; empty if nothing was.
+    kind
+        ``tetrachoric``, or ``polychoric``.
     """
 
     item_ids: tuple[str, ...]
@@ -90,6 +99,7 @@ class Tetrachoric(Shown):
     n_empty: int
     n_negative: int
     note: str
+    kind: Literal["tetrachoric", "polychoric"] = "tetrachoric"
 
     @property
     def eigenvalues(self) -> NDArray[np.float64]:
@@ -116,7 +126,8 @@ def tetrachoric(responses: ResponsesLike) -> Tetrachoric:
         P(u > h, v > k; r) = n_11 / n,   P(u > h) = n_1. / n,   P(v > k) = n_.1 / n          (Pearson, 1900)
 
     A cell without respondents counts half of one. Pairwise correlations need not be those of any normal variables:
-    eigenvalues that are not positive are raised to a little above zero and the diagonal is set to 1 again.
+    eigenvalues that are not positive are raised to a little above zero and the diagonal is set to 1 again. Of items in
+    categories there is `polychoric`.
 
     Raises
     ------
@@ -137,64 +148,142 @@ def tetrachoric(responses: ResponsesLike) -> Tetrachoric:
     array([3.23, 0.71, 0.65, 0.58, 0.52, 0.31])
     """
     responses = as_responses(responses)
-    if responses.n_items < 2:
-        raise InputError(f"tetrachoric correlations: {responses.n_items} items; expected at least 2")
-    p = responses.proportion_correct()
-    for item, share in zip(responses.item_ids, p, strict=True):
+    for item, share in zip(responses.item_ids, responses.proportion_correct(), strict=True):
         if not 0 < share < 1:
             raise InputError(f"tetrachoric correlations: item {item} has no right or no wrong response; leave it out")
-    right, wrong = ((responses.values == value).astype(np.float64) for value in (1, 0))
-    pairs = first, second = np.triu_indices(responses.n_items, 1)
-    cells = np.stack([(a.T @ b)[pairs] for a in (right, wrong) for b in (right, wrong)])  # 11, 10, 01, 00
-    unanswered = np.flatnonzero(cells.sum(axis=0) == 0)
+    return correlations_of_codes(codes_of(responses), responses.item_ids, "tetrachoric")
+
+
+def polychoric(responses: ArrayLike | pd.DataFrame | CodedScores, *, levels: Levels = None) -> Tetrachoric:
+    """Polychoric correlation of every two items in ordered categories over the respondents who answered both.
+
+    The r of the largest likelihood of the table n_ab of two items, whose categories are those of a bivariate standard
+    normal between thresholds that give each item's shares (Olsson, 1979, in two steps):
+
+        log L = sum_ab n_ab log P(h_a < u < h_a+1, k_b < v < k_b+1; r)
+
+    Of two categories each it is the `tetrachoric` correlation, with its half of a respondent in an empty cell. Of an
+    item with more than ten categories neighbours are joined, to ten of about the same size.
+
+    Parameters
+    ----------
+    responses
+        Scores in categories, as `fit_categories` takes them; missing ones are left out pair by pair.
+    levels
+        Labels in their order; None where scores are numbers.
+
+    Raises
+    ------
+    InputError
+        As `tetrachoric`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> normal = 0.8 * rng.normal(size=(500, 1)) + 0.6 * rng.normal(size=(500, 4))
+    >>> irtbench.diagnostics.polychoric(np.digitize(normal, [-1, 0, 0.7]))
+    <Tetrachoric: 4 items, correlations 0.53 to 0.65>
+    """
+    scores = responses if isinstance(responses, CodedScores) else CodedScores.of(responses, levels=levels)
+    scores = scores.wide()
+    for item, column in zip(scores.item_ids, scores.codes.T, strict=True):
+        if len(np.unique(column[column != MISSING])) < 2:
+            raise InputError(f"polychoric correlations: item {item} has no two categories; leave it out")
+    return correlations_of_codes(codes_of(scores), scores.item_ids, "polychoric")
+
+
+def codes_of(responses: ResponseMatrix | CodedScores) -> NDArray[np.int64]:
+    """Categories 0, 1, ... of each item, -1 where missing; of many categories neighbours are joined."""
+    if isinstance(responses, ResponseMatrix):
+        return np.where(responses.observed, responses.values, MISSING).astype(np.int64)
+    codes = responses.codes.astype(np.int64)
+    for column in codes.T:
+        given = column != MISSING
+        counts = np.bincount(column[given])
+        place = np.arange(counts.size)
+        if (counts > 0).sum() > MOST_CATEGORIES:
+            place = (MOST_CATEGORIES * (np.cumsum(counts) - counts / 2) / counts.sum()).astype(np.int64)
+        column[given] = np.unique(place[column[given]], return_inverse=True)[1]
+    return codes
+
+
+def correlations_of_codes(
+    codes: NDArray[np.int64], item_ids: tuple[str, ...], kind: Literal["tetrachoric", "polychoric"]
+) -> Tetrachoric:
+    """Correlations of such categories, of which every item has two or more."""
+    if len(item_ids) < 2:
+        raise InputError(f"{kind} correlations: {len(item_ids)} items; expected at least 2")
+    pairs = first, second = np.triu_indices(len(item_ids), 1)
+    chosen = [(codes == k).astype(np.float64) for k in range(codes.max() + 1)]
+    cells = np.array([[(a.T @ b)[pairs] for b in chosen] for a in chosen])
+    unanswered = np.flatnonzero(cells.sum(axis=(0, 1)) == 0)
     if unanswered.size:
-        names = responses.item_ids[first[unanswered[0]]], responses.item_ids[second[unanswered[0]]]
+        names = item_ids[first[unanswered[0]]], item_ids[second[unanswered[0]]]
         raise InputError(
-            f"tetrachoric correlations: nobody answered both {names[0]} and {names[1]} "
+            f"{kind} correlations: nobody answered both {names[0]} and {names[1]} "
             f"({unanswered.size} such pairs); expected an overlap of all items"
         )
-    correlations = np.eye(responses.n_items)
-    correlations[pairs] = tetrachoric_of_tables(cells)
+    two = codes.max(axis=0) == 1
+    four = two[first] & two[second]
+    empty = (cells[:2, :2] == 0) & four
+    cells[:2, :2][empty] = EMPTY_CELL
+    correlations = np.eye(len(item_ids))
+    correlations[pairs] = correlations_of_tables(cells)
     correlations.T[pairs] = correlations[pairs]
-    n_empty = int((cells == 0).any(axis=0).sum())
+    n_empty = int(empty.any(axis=(0, 1)).sum())
     correlations, n_negative, moved = nearest_positive_definite(correlations)
     notes = []
     if n_empty:
         notes.append(f"{n_empty} of {first.size} pairs have an empty cell, counted as half a respondent")
     if n_negative:
         notes.append(
-            f"{n_negative} of {responses.n_items} eigenvalues were not positive and were raised, "
+            f"{n_negative} of {len(item_ids)} eigenvalues were not positive and were raised, "
             f"which moved correlations by {moved:.3f} at most"
         )
-    return Tetrachoric(responses.item_ids, correlations, n_empty, n_negative, "; ".join(notes))
+    return Tetrachoric(item_ids, correlations, n_empty, n_negative, "; ".join(notes), kind)
 
 
-def tetrachoric_of_tables(cells: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Tetrachoric correlations of 2 x 2 tables with cells 11, 10, 01, 00, shape (4, n_tables) -> (n_tables,).
+def correlations_of_tables(cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Polychoric correlations of tables of counts, shape (n_categories, n_categories, n_tables) -> (n_tables,).
 
     Examples
     --------
     Two halves and 1/3 of all in the first cell: r = sin(2 pi (1/3 - 1/4)) = 1/2 (Sheppard, 1898).
 
-    >>> tetrachoric_of_tables(np.array([[20.0], [10.0], [10.0], [20.0]])).round(10).tolist()
+    >>> correlations_of_tables(np.array([[[20.0], [10.0]], [[10.0], [20.0]]])).round(10).tolist()
     [0.5]
     """
-    filled = np.where(cells == 0, EMPTY_CELL, cells)
-    n = filled.sum(axis=0)
-    h, k = ndtri((filled[0] + filled[1]) / n), ndtri((filled[0] + filled[2]) / n)
-    wanted = filled[0] / n
-    # In the angle t = arcsin r the probability rises with a slope between 0 and 1 / (2 pi): Newton's steps, halved
-    # towards the bracket where they leave it.
+    size = (cells.shape[0] - 1) ** 2 * cells.shape[2]
+    return np.concatenate([_maximum(part) for part in np.array_split(cells, 1 + size // MOST_AT_ONCE, axis=2)])
+
+
+def _maximum(cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Steps of Fisher's scoring in the angle arcsin r, halved towards the bracket where they leave it."""
+    n = cells.sum(axis=(0, 1))
+    with np.errstate(divide="ignore"):  # beyond the last category of an item
+        of_first, of_second = (
+            ndtri(np.minimum(cells.sum(axis=axis).cumsum(axis=0)[:-1] / n, 1.0)).clip(-FARTHEST, FARTHEST)
+            for axis in (1, 0)
+        )
+    below = ndtr(of_first), ndtr(of_second)
     low, high = np.full(n.size, -LARGEST_ANGLE), np.full(n.size, LARGEST_ANGLE)
     angle = np.zeros(n.size)
     moving = np.arange(n.size)  # the tables whose angle still moves: nearly all have stopped after six steps
     for _ in range(MOST_STEPS):
-        h_now, k_now, t = h[moving], k[moving], angle[moving]
-        excess = orthant(h_now, k_now, t) - wanted[moving]
-        high[moving] = np.where(excess > 0, t, high[moving])
-        low[moving] = np.where(excess > 0, low[moving], t)
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            new = t - excess / _density(h_now, k_now, t)
+        t = angle[moving]
+        corners = of_first[:, None, moving], of_second[None, :, moving], t
+        up_to = np.zeros((cells.shape[0] + 1, cells.shape[1] + 1, t.size))
+        up_to[-1, -1], up_to[1:-1, -1], up_to[-1, 1:-1] = 1.0, below[0][:, moving], below[1][:, moving]
+        slope = np.zeros_like(up_to)
+        up_to[1:-1, 1:-1], slope[1:-1, 1:-1] = orthant(*corners), _density(*corners)
+        p, slope = (np.diff(np.diff(of, axis=0), axis=1) for of in (up_to, slope))
+        p = np.maximum(p, LEAST_CELL)
+        score = (cells[:, :, moving] * slope / p).sum(axis=(0, 1))
+        information = n[moving] * (slope**2 / p).sum(axis=(0, 1))
+        low[moving], high[moving] = np.where(score > 0, t, low[moving]), np.where(score < 0, t, high[moving])
+        new = t + np.divide(score, information, out=np.zeros_like(t), where=information > 0)
         within = (new >= low[moving]) & (new <= high[moving])
         angle[moving] = np.where(within, new, (low[moving] + high[moving]) / 2)
         moving = moving[np.abs(angle[moving] - t) >= 1e-10]

@@ -390,7 +390,7 @@ def scree_figures(analysis: ParallelAnalysis) -> list[Block]:
     description = f"Eigenvalues in descending order; the first {analysis.n_abilities} lie above the limit of chance."
     return figure(
         on_axes("scree", partial(draw_scree, analysis=analysis), description=description),
-        words("scree"),
+        words("scree", kind=analysis.tetrachoric.kind),
     )
 
 

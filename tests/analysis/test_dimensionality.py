@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
 from statsmodels.multivariate.factor_rotation import rotate_factors
 
-from irtbench import InputError, ResponseMatrix, fit_factors
+from irtbench import InputError, ResponseMatrix, find_dimensions, fit_factors
 from irtbench.analysis.parallel_analysis import parallel_analysis, shuffled
 from irtbench.analysis.rotation import rotate_to_labels
 from irtbench.diagnostics.correlation import (
+    correlations_of_tables,
     orthant,
+    polychoric,
     tetrachoric,
-    tetrachoric_of_tables,
 )
+from irtbench.models.coded_scores import CodedScores
 
 
 def matrix(values: np.ndarray) -> ResponseMatrix:
@@ -55,9 +57,9 @@ def test_tables_of_known_correlation_give_it_back() -> None:
     for h, k, r in [(0.0, 0.0, 0.5), (1.0, -0.5, -0.3), (-1.2, -1.0, 0.9), (2.0, 1.5, 0.2), (0.3, 0.0, 0.0)]:
         both = multivariate_normal.cdf([h, k], [0, 0], [[1, r], [r, 1]])
         p, q = norm.cdf([h, k])
-        cells.append([both, p - both, q - both, 1 - p - q + both])
+        cells.append([[both, p - both], [q - both, 1 - p - q + both]])
         wanted.append(r)
-    np.testing.assert_allclose(tetrachoric_of_tables(1e4 * np.array(cells).T), wanted, atol=1e-6)
+    np.testing.assert_allclose(correlations_of_tables(1e4 * np.moveaxis(np.array(cells), 0, 2)), wanted, atol=1e-6)
 
 
 def test_correlations_of_normals_are_recovered_with_missing_responses() -> None:
@@ -73,6 +75,27 @@ def test_as_many_abilities_come_out_as_went_in(n_labels: int) -> None:
     analysis = parallel_analysis(responses, rng=np.random.default_rng(0), n_samples=10)
     assert analysis.n_abilities == n_labels
     assert analysis.table()["ability"].sum() == n_labels
+
+
+def test_abilities_behind_grades_are_counted_by_polychoric_correlations() -> None:
+    rng = np.random.default_rng(3)
+    labels = np.repeat([0, 1], 6)
+    truth = 0.49 * np.where(labels[:, None] == labels, 1.0, 0.3)
+    np.fill_diagonal(truth, 1.0)
+    latent = rng.multivariate_normal(np.zeros(12), truth, size=4000)
+    steps = [np.sort(rng.normal(size=2 + j % 3)) for j in range(12)]  # three to five categories
+    grades = np.stack([np.digitize(column, own) for column, own in zip(latent.T, steps, strict=True)], axis=1)
+    table = pd.DataFrame(np.where(rng.random(grades.shape) < 0.3, np.nan, grades)).add_prefix("i")
+    found = polychoric(table)
+    np.testing.assert_allclose(found.correlations, truth, atol=0.09)  # of Pearson's, .07 to .15 too small
+    some = CodedScores.of(table[:500])
+    assert parallel_analysis(some, rng=rng, n_samples=10).n_abilities == 2
+    dimensions = find_dimensions(some, ["a"] * 6 + ["b"] * 6, models="grm", max_factors=2, n_samples=3)
+    assert dimensions.summary()["correlations"] == "polychoric"
+    assert dimensions.rotated is not None
+    assert dimensions.rotated.follows.all()
+    assert dimensions.models is not None
+    assert dimensions.models["delta_bic"].argmin() == 1
 
 
 def test_independent_items_have_no_ability() -> None:

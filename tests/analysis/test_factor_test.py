@@ -8,6 +8,7 @@ import pytest
 from irtbench import InputError, ItemParameters, ResponseMatrix, likelihood_ratio, simulate_responses
 from irtbench.analysis.factor_test import draw_sample, one_more_factor
 from irtbench.estimation.factors import FactorModel, fit_factors
+from irtbench.models.coded_scores import CodedScores
 
 
 def one_ability(n: int, n_items: int, *, seed: int) -> ResponseMatrix:
@@ -67,11 +68,32 @@ def test_samples_are_of_the_model_and_miss_what_the_responses_miss() -> None:
     responses = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
     responses = responses.select_respondents(responses.n_by_respondent > 0)
     one = fit_factors(responses, 1)
-    sample = draw_sample(responses, one, rng)
+    drawn = draw_sample(one.answers(responses), one, rng)
+    assert drawn is not None
+    sample = drawn.matrix
     np.testing.assert_array_equal(sample.observed, responses.observed)
     # a share of 14,000 has a standard error of .004; the slopes come back
     np.testing.assert_allclose(sample.proportion_correct(), responses.proportion_correct(), atol=0.025)
     np.testing.assert_allclose(fit_factors(sample, 1).slopes, one.slopes, atol=0.3)
+
+
+def test_samples_of_grades_are_of_the_model_and_two_factors_are_found() -> None:
+    rng = np.random.default_rng(8)
+    theta = np.repeat(rng.normal(size=(800, 2)), 3, axis=1)
+    steps = rng.logistic(size=theta.shape) + 1.8 * theta
+    grades = np.where(rng.random(theta.shape) < 0.2, np.nan, np.digitize(steps, [-1.5, 0, 1]))
+    one, two = (fit_factors(grades, number, models="grm", standard_errors=False) for number in (1, 2))
+    answers = two.answers(grades)
+    drawn = draw_sample(answers, two, rng)
+    assert drawn is not None
+    assert isinstance(drawn.given, CodedScores)
+    assert isinstance(answers.given, CodedScores)
+    np.testing.assert_array_equal(drawn.given.codes < 0, answers.given.codes < 0)
+    shares = [[(one.codes == k).mean(axis=0) for k in range(4)] for one in (answers.given, drawn.given)]
+    np.testing.assert_allclose(shares[0], shares[1], atol=0.07)  # three standard errors of a difference
+    again = fit_factors(drawn, 2, standard_errors=False)
+    np.testing.assert_allclose(again.loadings @ again.loadings.T, two.loadings @ two.loadings.T, atol=0.15)
+    assert one_more_factor(grades, one, two, n_samples=1).p == 0.5
 
 
 def test_an_item_that_no_sample_gets_wrong_leaves_no_p_and_says_so() -> None:
@@ -80,7 +102,7 @@ def test_an_item_that_no_sample_gets_wrong_leaves_no_p_and_says_so() -> None:
     easy = replace(one, intercepts=np.r_[[[40.0]], one.intercepts[1:]])
     found = one_more_factor(responses, easy, two, n_samples=3)
     assert np.isnan(found.p)
-    assert found.note == "no p: in samples of the smaller model some item is always all right or all wrong"
+    assert found.note == "no p: in samples of the smaller model some item always has one response alone"
 
 
 def test_wrong_input_is_named() -> None:
@@ -88,7 +110,9 @@ def test_wrong_input_is_named() -> None:
     one, two = models(responses)
     with pytest.raises(InputError, match="at least 0 but got -1"):
         one_more_factor(responses, one, two, n_samples=-1)
-    with pytest.raises(InputError, match="models of the items of the responses"):
+    with pytest.raises(InputError, match="unknown item item5"):
         one_more_factor(one_ability(100, 4, seed=7), one, two)
+    with pytest.raises(InputError, match="models of the items of the responses"):
+        one_more_factor(responses, one, fit_factors(responses.select_items(responses.item_ids[:4]), 2))
     with pytest.raises(InputError, match="more parameters"):
         one_more_factor(responses, two, one)

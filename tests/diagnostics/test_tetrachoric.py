@@ -1,10 +1,13 @@
-"""Tetrachoric correlations of small tables by hand: empty cells, and matrices that are no correlations."""
+"""Tetrachoric and polychoric correlations of small tables: empty cells, and matrices that are no correlations."""
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
+from scipy.stats import multivariate_normal, norm
 
+from irtbench import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.correlation import nearest_positive_definite, tetrachoric
+from irtbench.diagnostics.correlation import nearest_positive_definite, polychoric, tetrachoric
 
 
 def of_counts(counts: list[tuple[tuple[int, ...], int]]) -> ResponseMatrix:
@@ -46,3 +49,37 @@ def test_a_matrix_that_is_no_correlation_is_raised_to_the_least() -> None:
     assert moved == pytest.approx(0.9 - size, abs=1e-12)
     same, n_negative, moved = nearest_positive_definite(np.eye(3))
     assert (same.tolist(), n_negative, moved) == (np.eye(3).tolist(), 0, 0.0)
+
+
+def test_polychoric_has_the_largest_likelihood_of_the_table_with_thresholds_of_its_shares() -> None:
+    table = np.array([[30.0, 10, 2], [22, 31, 9], [5, 17, 0], [1, 12, 25]])
+    rows = np.repeat([(a, b) for a in range(4) for b in range(3)], table.ravel().astype(int), axis=0)
+    ends = [np.r_[-9, norm.ppf(table.sum(axis=axis).cumsum()[:-1] / table.sum()), 9] for axis in (1, 0)]
+
+    def minus_log_likelihood(r: float) -> float:
+        below = np.array(
+            [[multivariate_normal.cdf([h, k], [0, 0], [[1, r], [r, 1]]) for k in ends[1]] for h in ends[0]]
+        )
+        p = np.diff(np.diff(below, axis=0), axis=1)
+        return -float((table * np.log(np.maximum(p, 1e-300))).sum())
+
+    best = minimize_scalar(minus_log_likelihood, bounds=(-0.99, 0.99), method="bounded", options={"xatol": 1e-9}).x
+    found = polychoric(rows)
+    assert found.correlations[0, 1] == pytest.approx(best, abs=1e-6)
+    assert (found.kind, found.n_empty, found.note) == ("polychoric", 0, "")
+    words = polychoric(
+        np.array(["low", "fair", "good", "best"], dtype=object)[rows], levels=["low", "fair", "good", "best"]
+    )
+    assert words.correlations[0, 1] == found.correlations[0, 1]
+
+
+def test_of_two_categories_polychoric_is_tetrachoric_and_of_very_many_neighbours_are_joined() -> None:
+    rng = np.random.default_rng(2)
+    normal = rng.multivariate_normal(np.zeros(3), 0.5 + 0.5 * np.eye(3), size=3000)
+    two = (normal[:40] > [-1.5, 0, 1]).astype(float)
+    assert tetrachoric(two).n_empty == 2
+    np.testing.assert_array_equal(polychoric(two).correlations, tetrachoric(two).correlations)
+    points = np.clip(50 + 15 * normal, 0, 99).round()
+    np.testing.assert_allclose(polychoric(points).correlations, 0.5 + 0.5 * np.eye(3), atol=0.05)
+    with pytest.raises(InputError, match="item item2 has no two categories"):
+        polychoric(np.column_stack([points[:, 0], np.ones(3000)]))
