@@ -12,7 +12,7 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.options import FiguresOrBeside, chosen_scale, numbers
+from irtbench.cli.options import FiguresOrBeside, Levels, chosen_scale, levels_of, numbers
 from irtbench.cli.output import Shown, Words
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
@@ -62,7 +62,8 @@ class Regression:
     """How difficulty is regressed on the features."""
 
     model: Annotated[
-        Literal["rasch", "2pl"], typer.Option("--model", help="Of RESPONSES; with rasch the LLTM is tested too.")
+        Literal["rasch", "2pl", "grm", "gpcm", "pcm", "rsm"],
+        typer.Option("--model", help="Of RESPONSES, the last four of grades; with rasch the LLTM is tested too."),
     ] = "2pl"
     shrinkage: Annotated[
         Literal["auto", "none", "learnt"],
@@ -79,7 +80,7 @@ class Regression:
 )  # fmt: skip
 def difficulty(
     source: Annotated[
-        Path, typer.Argument(metavar="BANK", help="bank.json, items.csv with standard errors, or graded RESPONSES.")
+        Path, typer.Argument(metavar="BANK", help="bank.json, items.csv with standard errors, or RESPONSES or grades.")
     ],
     table: FeatureTable,
     how: Regression,
@@ -88,24 +89,33 @@ def difficulty(
     scale: Annotated[
         str | None, typer.Option("--scale", metavar="NAME", help="The scale, where the bank has several.")
     ] = None,
+    levels: Levels = None,
 ) -> Outcome:
     """Explain the difficulty of items by their features, and predict that of new ones.
 
-    Difficulty is regressed on the features, with a residual: of RESPONSES together with the items, of a bank in a
-    second step that has the errors of its items. Writes effects.csv; difficulty.json: R2 with an interval,
-    cross-validated R2, and how many answers the features of a new item are worth; predictions.csv, every item predicted
-    by a fit without it, and those of F that have no difficulty yet; and prior_items.csv, what is expected of these, for
-    `link --extend --prior-items` and `fit --prior-items`. With RESPONSES and --model rasch also lltm.csv: the linear
-    logistic test model, whose test is in difficulty.json. With RESPONSES and --horizon also horizon.csv: the
-    length at which each system solves half (80%) of the tasks; that column then is a feature by its logarithm.
+    Difficulty is regressed on the features, with a residual: of RESPONSES together with the items, of a bank, and of
+    grades (--model grm), whose items are fitted first, in a second step that has the errors of the items. Writes
+    effects.csv; difficulty.json: R2 with an interval, cross-validated R2, and how many answers the features of a new
+    item are worth; predictions.csv, every item predicted by a fit without it, and those of F that have no difficulty
+    yet; and prior_items.csv, what is expected of these, for `link --extend --prior-items` and `fit --prior-items`. With
+    RESPONSES and --model rasch also lltm.csv: the linear logistic test model, whose test is in difficulty.json. With
+    RESPONSES and --horizon also horizon.csv: the length at which each system solves half (80%) of the tasks; that
+    column then is a feature by its logarithm.
     """
     from irtbench.study.explained_items import explained_bank, holds_items
 
+    graded = how.model not in ("rasch", "2pl")
+    if levels is not None and not graded:
+        raise InputError("--levels: of grades; expected --model grm, gpcm, pcm or rsm with them")
+    if graded and table.horizon is not None:
+        raise InputError(f"--horizon: of tasks that are solved or not; expected no --model {how.model} with it")
     if holds_items(source):
         if table.horizon is not None:
             raise InputError(f"--horizon: {source} has items and no systems; expected graded RESPONSES")
         own, known = chosen_scale(irtbench.read_bank(source, categories=True), scale, source), table.read()
         explained = explained_bank(own, source, known, table.features, how.shrinkage, run.rng, curved=how.curved)
+    elif graded:
+        explained = explained_grades(source, levels, table, how, reading, run)
     else:
         explained = explained_responses(reading.matrix(source), source, table, how, run)
     if explained.without:
@@ -151,6 +161,26 @@ def explained_responses(
     explained = explained_answers(data, known, **vars(how), rng=run.rng, progress=run.progress)
     horizons = None if lengths is None else lengths.horizons(data, how.model, run.progress)
     return replace(explained, horizons=horizons, without=without)
+
+
+def explained_grades(
+    source: Path, levels: str | None, table: FeatureTable, how: Regression, reading: Reading, run: Run
+) -> Explained:
+    """The mean steps of a first fit of the grades, explained as those of a bank."""
+    from irtbench.study.explained_items import explained_bank
+    from irtbench.study.fitted_scale import InCategories
+
+    of_model = InCategories(model=how.model, models=how.model, levels=levels_of(levels), seed=run.seed)
+    data, _, _ = of_model.estimable(reading.scores(source, of_model.levels), source)
+    of_model, _ = of_model.with_prior_for(data)
+    run.progress(f"fitting {of_model.in_words(data)}")
+    fitted = of_model.fit(data)
+    assert fitted.scale is not None
+    explained = explained_bank(
+        fitted.scale, source, table.read(), table.features, how.shrinkage, run.rng, curved=how.curved
+    )
+    converged = bool(fitted.found["converged"])
+    return replace(explained, difficulty=replace(explained.difficulty, converged=converged))
 
 
 def effects_in_words(

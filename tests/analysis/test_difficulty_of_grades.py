@@ -43,6 +43,16 @@ def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path) -> No
         run(f"difficulty {tmp_path}/fit/{source} --features {tmp_path}/features.csv -o {tmp_path}/out")
         effects = pd.read_csv(tmp_path / "out/effects.csv").set_index("term")
         assert effects.loc["length", "effect"] == pytest.approx(found.effect[1], abs=1e-3)
+    words = scores.map(dict(enumerate(["poor", "weak", "fair", "good"])).get).rename_axis("respondent_id").reset_index()
+    words.to_csv(tmp_path / "words.csv.gz", index=False)
+    line = "difficulty {} --features features.csv --model gpcm -o raw --json"
+    raw = [run(line.format(file), cwd=tmp_path).json for file in (
+        "scores.csv", "words.csv.gz --levels poor,weak,fair,good"
+    )]  # fmt: skip
+    assert raw[0] == raw[1]
+    effect = {one["term"]: one["effect"] for one in raw[0]["effects"]}
+    assert effect["length"] == pytest.approx(found.effect[1], abs=1e-6)
+    assert (raw[0]["converged"], raw[0]["n_new_items"]) == (True, 1)
 
 
 def test_of_two_categories_the_errors_and_effects_are_those_of_the_2pl(

@@ -11,6 +11,7 @@ from builders.valid_inputs import write_valid_inputs
 BIAS = "items bias responses.csv --groups groups.csv"
 HORIZON = "items difficulty responses.csv --features features.csv --horizon"
 TESTLETS = "fit responses.csv --testlets type --item-table items.csv"
+GRADED = "items difficulty ratings.csv --features features.csv"
 CONSISTENCY = "evaluate consistency wide.csv --items twins.csv"
 BREAKDOWN = "evaluate breakdown wide.csv --items items.csv --type"
 BOUND = "evaluate human-bound responses.csv"
@@ -77,6 +78,9 @@ REFUSED = [
     ("link bank.json", "expected either RESPONSES or --items NEW"),
     ("link bank.json responses.csv --items parameters.csv", "expected either RESPONSES or --items NEW"),
     ("link bank.json --items parameters.csv --scale some", "bank.json: no scale some; expected --scale with one of"),
+    (f"{GRADED} --levels 1,2", "--levels: of grades; expected --model grm, gpcm, pcm or rsm"),
+    (f"{HORIZON} length --model grm", "--horizon: of tasks that are solved or not; expected no --model grm"),
+    ("dimensions responses.csv --levels 1,2", "--levels: of grades; expected --model grm or gpcm"),
     ("link bank.json --items foreign.csv", "link: 0 common items; expected at least 2 of the same item_id"),
     ("link --extend bank.json responses.csv", "extend: no item is new"),
     ("compare answers.csv", "holds answers; expected responses 1 / 0"),

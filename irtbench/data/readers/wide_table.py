@@ -123,7 +123,7 @@ def item_columns(
         what = "of 1, 0 or missing" if graded and threshold is None else "of items"
         raise InputError(
             f"file {path}: no column {what} besides '{respondent_column}'; it has: {name_first(others, most=12)}"
-            + ("; raw answers are graded by the items' key" if graded else "")
+            + ("; raw answers are graded by the items' key, and grades that are words need --levels" if graded else "")
         )
     taken = set(chosen)
     return chosen, [name for name in others if name not in taken]
