@@ -159,7 +159,9 @@ def explained_responses(
     demand_varied_items(without_constant(data).item_ids, source)
     run.progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
     explained = explained_answers(data, known, **vars(how), rng=run.rng, progress=run.progress)
-    horizons = None if lengths is None else lengths.horizons(data, how.model, run.progress)
+    horizons = (
+        None if lengths is None else lengths.horizons(data, "rasch" if how.model == "rasch" else "2pl", run.progress)
+    )
     return replace(explained, horizons=horizons, without=without)
 
 
