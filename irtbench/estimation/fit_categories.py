@@ -21,6 +21,7 @@ from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.anchors import AnchorError, Calibrated, KnownItems
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered
 from irtbench.estimation.driver import fenced
+from irtbench.estimation.few_respondents.category_grid import check_learnable
 from irtbench.estimation.fit import (
     choose_device,
     choose_precision,
@@ -218,7 +219,8 @@ def fit_categories(
         of ability in their place.
     settings
         Prior, population and numerics; None for no prior. Prior ``weak``: a ~ N(1, 1.5), intercepts ~ N(0, 4), but for
-        the distances of a graded item's, and Beta(5, 15) of guessing.
+        the distances of a graded item's, and Beta(5, 15) of guessing. Prior ``hierarchical``: densities of slope, mean
+        step and distances of intercepts learnt from the items themselves, for few respondents; of 2pl, grm and gpcm.
     levels
         Labels in their order, the lowest first; None where responses are numbers. Of levels by item all are categories,
         given or not.
@@ -341,7 +343,7 @@ def fit_categories(
     return FittedCategories(
         found,
         fit.found.log_likelihood,
-        priors,
+        fit.priors,
         fit.n_parameters,
         scores.n_respondents,
         scores.n_by_item,
@@ -367,6 +369,8 @@ def check_together(
     rating_scale: bool,
 ) -> None:
     """Refuse what does not go together."""
+    if settings.prior == "hierarchical":
+        check_learnable(models, [len(own) for own in scores.categories])
     designed, one_group = bool(sets) or rating_scale, anchors is None and groups is None
     alike = {type(model) for model in models} == {PartialCredit} and len({len(own) for own in scores.categories}) == 1
     for wrong, why in (
@@ -375,6 +379,7 @@ def check_together(
          "and nothing else equal"),
         (anchors is not None and (groups is not None or rating_scale), "anchors go with one group, and not with a "
          "rating scale, whose distances between steps are those of all items"),
+        (settings.prior == "hierarchical" and not one_group, "groups and anchors go with prior none or weak"),
         (settings.population != "normal" and not one_group, "groups and anchors go with a normal population"),
         (settings.optimiser == "adam" and designed, "equal parameters go with optimiser fisher_scoring"),
     ):  # fmt: skip
@@ -438,11 +443,6 @@ def settings_of(models: Sequence[ItemModel], settings: FitSettings | None, keywo
             "fit: guessing without a prior may go to minus infinity; expected prior weak, or prior_guessing"
         )
     found = fit_settings(given, words)
-    if found.prior == "hierarchical":
-        raise InputError(
-            "fit: prior hierarchical goes with right and wrong: learnt from graded items it makes intervals of slopes "
-            "too short; expected none or weak"
-        )
     for name, usual in (("guessing", 0.0), ("by_item", {}), ("posterior", None), ("prior_items", {})):
         if getattr(found, name) != usual:
             raise InputError(f"fit: {name} goes with right and wrong; expected none of it with items in categories")

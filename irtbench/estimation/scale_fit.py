@@ -168,8 +168,8 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
         return found
     covariance = found.covariance
     if covariance is not None:
-        sign = torch.tensor([-1.0, 1.0, 1.0], dtype=covariance.dtype, device=covariance.device)
-        covariance = covariance * sign[:, None] * sign[None, :]
+        sign = problem.turned(ItemTensors.from_matrix(torch.ones_like(items.matrix))).matrix  # -1 of slopes
+        covariance = covariance * sign[:, :, None] * sign[:, None, :]
     abilities = None if found.abilities is None else (-found.abilities[0], found.abilities[1])
     mode = found.mode and found.mode.turned()
     quantiles = None if found.quantiles is None else turned(found.quantiles)

@@ -198,6 +198,9 @@ class Priors:
     difficulty
         Means and standard deviations of normal densities of the difficulty b of single items, by their names, instead
         of one of their intercepts.
+    distances
+        Next to `hierarchy`, means and standard deviations of normal densities of how far apart the intercepts of an
+        item in categories are, by what exactly they are of.
     """
 
     name: PriorName
@@ -208,6 +211,7 @@ class Priors:
     upper: GuessingPrior | None = None
     log_slope: tuple[float, float] | None = None
     difficulty: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    distances: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
     def named(cls, name: PriorName, *, n_options: int = 4, guessing_estimated: bool = True) -> Priors:
@@ -276,6 +280,7 @@ class Priors:
             several = len(self.hierarchy.parts) > 1
             for weight, part in self.hierarchy.parts:
                 parts.append((f"{weight:.3g} of items: " if several else "") + part.describe())
+        parts += [f"{of} ~ Normal({mean:.4g}, {s:.4g})" for of, (mean, s) in self.distances.items()]
         if self.guessing is not None:
             parts.append(self.guessing.describe())
         if self.upper is not None:

@@ -110,11 +110,11 @@ def choose_prior(shape: Shape) -> tuple[Prior, str]:
 
 def prior_of_grades(
     asked: str, n_by_item: NDArray[np.int64], size: tuple[int, int], *, alike: bool
-) -> tuple[Literal["none", "weak"], str]:
+) -> tuple[Prior, str]:
     """The prior asked for, or with ``auto`` that which suits so many responses of respondents to items, and why."""
     n = float(np.median(n_by_item))
-    if asked == "weak":
-        return "weak", ""
+    if asked in ("weak", "hierarchical"):
+        return "weak" if asked == "weak" else "hierarchical", ""
     if asked == "none" or alike or n >= MANY_GRADES or size[1] > size[0]:
         return "none", ""
     return "weak", f"{n:g} responses to the median item: it keeps slopes finite"

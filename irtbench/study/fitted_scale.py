@@ -365,8 +365,6 @@ class InCategories(Fit):
 
     def with_prior_for(self, data: pd.DataFrame | StoredScores) -> tuple[Self, str]:
         """The same with the prior asked for, or that which suits so many responses, and why."""
-        if self.prior not in ("auto", "none", "weak"):
-            raise InputError(f"--prior {self.prior}: not of items in categories; expected auto, none or weak")
         n = data.n_by_item if isinstance(data, StoredScores) else data.notna().sum().to_numpy()
         alike = bool(self.equal) or self.more is not None or self.anchors is not None or self.model in ("pcm", "rsm")
         prior, why = prior_of_grades(self.prior, n, size_of(data), alike=alike)

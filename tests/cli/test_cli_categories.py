@@ -280,7 +280,7 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
             ["fit", "{scores}", "--model", "grm", "--dispersion", "item"],
             "--dispersion: goes with models of right and wrong",
         ),
-        (["fit", "{scores}", "--model", "grm", "--prior", "hierarchical"], "expected auto, none or weak"),
+        (["fit", "{scores}", "--model", "nominal", "--prior", "hierarchical"], "but not with nominal"),
         (["fit", "{scores}", "--model", "grm", "--threshold", "2"], "expected none for scores in categories"),
         (["fit", "{scores}", "--levels", "a,b"], "--levels: go with grades"),
         (["fit", "{scores}", "--model", "grm", "--levels", "good"], "expected two labels or more"),

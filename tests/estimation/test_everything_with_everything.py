@@ -37,7 +37,7 @@ REFUSED = {
     ("prior hierarchical", "rasch"): "prior hierarchical is one of slopes",
     ("prior hierarchical", "1pl"): "prior hierarchical is one of slopes",
     ("prior hierarchical", "4pl"): "prior hierarchical does not go with a 4pl",
-    **{("prior hierarchical", model): "prior hierarchical goes with right and wrong" for model in IN_CATEGORIES},
+    ("prior hierarchical", "nominal"): "prior hierarchical goes with 2pl, grm and gpcm but not with nominal",
     **{("priors of single items", model): "prior_items goes with right and wrong" for model in IN_CATEGORIES},
     **{("guessing fixed by item", model): "by_item goes with right and wrong" for model in IN_CATEGORIES},
     **{("posterior", model): "posterior goes with right and wrong" for model in IN_CATEGORIES},

@@ -43,8 +43,7 @@ def of_known_people(theta: np.ndarray, right: np.ndarray, asked: np.ndarray, *, 
         like,
         torch.eye(n, dtype=torch.float64),
         (like.new_ones(n_items, n), like.new_ones(n_items, n)),
-        torch.from_numpy(right).to(torch.int16),
-        torch.from_numpy(asked).to(torch.int16),
+        tuple(torch.from_numpy(number).to(torch.int16) for number in (right, asked - right)),
         torch.full((n_items,), guessed),
         like.new_zeros(n_items),
         tuple(sorted(pairs)),
@@ -53,7 +52,7 @@ def of_known_people(theta: np.ndarray, right: np.ndarray, asked: np.ndarray, *, 
 
 def start_grid(around: Surroundings, sign: float = 1.0) -> ItemGrid:
     """Nodes as wide as the prior."""
-    n_items = around.right.shape[1]
+    n_items = len(around.free)
     centre = torch.tensor([0.1, 0.2, -1.1], dtype=torch.float64).expand(n_items, 3)
     covariance = torch.diag(torch.tensor([0.09, 1.44, 0.3], dtype=torch.float64)).expand(n_items, 3, 3)
     signs = torch.full((n_items,), sign, dtype=torch.float64)

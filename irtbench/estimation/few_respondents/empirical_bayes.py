@@ -19,6 +19,7 @@ from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.estimation.driver import alternate
+from irtbench.estimation.few_respondents.category_grid import START_DISTANCES, CategoryGrid, CategorySurroundings
 from irtbench.estimation.few_respondents.item_grid import ItemGrid, weighted_moments
 from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.few_respondents.learnt_prior import (
@@ -31,6 +32,7 @@ from irtbench.estimation.few_respondents.learnt_prior import (
 )
 from irtbench.estimation.few_respondents.messages import Beliefs, settled
 from irtbench.estimation.marginal.acceleration import FixedPoint
+from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import (
     COARSEST,
@@ -98,13 +100,20 @@ def find_hierarchical_mode(
     InputError
         If a mode is wanted where abilities are known so well that items are many more than respondents.
     """
+    if isinstance(problem, CategoryProblem):
+        problem = reaching(problem, start)
+        of_categories = CategorySurroundings.of(problem, start)
+        places = CategoryGrid.near(of_categories, start)
+        priors = replace(priors, distances=dict.fromkeys(places.names, START_DISTANCES))
+        return integrated_out(problem, priors, places, of_categories, tolerance=200 * tolerance)
     sign = torch.where(start.slope[:, 0] < 0, -1.0, 1.0)
     items = replace(start, slope=(sign * start.slope[:, 0].abs().clamp(min=SMALLEST_SLOPE))[:, None])
     if len(problem.rows) <= MOST_RESPONDENTS:
         problem = reaching(problem, items)
         around = Surroundings.of(problem, items)
         if not mode_wanted:
-            return integrated_out(problem, priors, items, around, tolerance=200 * tolerance)
+            grid = starting_grid(problem, items, priors)
+            return integrated_out(problem, priors, grid, around, tolerance=200 * tolerance)
         if float(around.abilities[1].mean()) < KNOWN**2:
             raise InputError(
                 "fit: with so few respondents the hierarchical prior gives posterior means already; "
@@ -118,13 +127,12 @@ def find_hierarchical_mode(
 def integrated_out(
     problem: Problem,
     priors: Priors,
-    items: ItemTensors,
+    grid: ItemGrid,
     around: Surroundings,
     *,
     tolerance: float,
 ) -> tuple[Problem, Priors, Estimate]:
     """Posterior means of the items and, where these outnumber respondents, the abilities."""
-    grid = starting_grid(problem, items, priors)
     chosen, place, counts = alike(around)
     beliefs = Beliefs(around.of_items(chosen), grid.of_items(chosen, counts), replace(priors, hierarchy=START), priors)
     beliefs, learning = settled(beliefs, tolerance=tolerance)
@@ -139,9 +147,9 @@ def integrated_out(
         learning=learning,
     )  # fmt: skip
     found = Estimate(
-        ItemTensors.from_matrix(mean), "mean", math.nan, beliefs.evidence,
+        problem.of_read(mean), "mean", math.nan, beliefs.evidence,
         status, covariance=covariance, quantiles=quantiles,
-        abilities=beliefs.around.standardised_abilities if len(items) > len(problem.rows) else None,
+        abilities=beliefs.around.standardised_abilities if len(mean) > len(problem.rows) else None,
     )  # fmt: skip
     return integrated_at(problem, priors, found)
 
@@ -161,11 +169,11 @@ def alike(around: Surroundings) -> tuple[Tensor, Tensor, Tensor]:
 
     Not looked for among more than 40 respondents, of whom hardly two items have the same responses.
     """
-    if len(around.right) > MOST_ALIKE:
-        each = torch.arange(around.right.shape[1], device=around.right.device)
+    if around.posterior.shape[1] > MOST_ALIKE or isinstance(around, CategorySurroundings):
+        each = torch.arange(len(around.free), device=around.free.device)
         return each, each, torch.ones_like(each)
     known = torch.stack([around.free.to(around.guessing), torch.where(around.free, 0.0, around.guessing)])
-    columns = torch.cat([around.right.to(known), around.asked.to(known), known])
+    columns = torch.cat([*(of_kind.to(known) for of_kind in around.numbers), known])
     _, place, counts = columns.unique(dim=1, return_inverse=True, return_counts=True)
     chosen = torch.empty_like(counts)
     chosen[place] = torch.arange(len(place), device=place.device)

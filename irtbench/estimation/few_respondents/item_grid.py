@@ -24,33 +24,35 @@ from irtbench.models.pyro_model.model import guessing_density, hierarchy_density
 NODES_PER_AXIS = {2: 7, 3: 5}  # by the number of an item's parameters
 WIDER = 1.6  # standard deviations of the density of points that estimates rest on, in those of the nodes'
 CELLS, FEWEST, MOST = 2**18, 7, 9  # items x points, and powers of two that are the numbers of points of two values
+MOST_DIMENSIONS = 4  # for which points are as many again with every one
 LEAST_VARIANCE = 1e-6
+LARGEST_UPDATE = 0.5
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Where nodes lie in standard deviations, shape (n_nodes, 3), and logarithms of their weights for plain integrals.
+    """Where nodes lie in standard deviations, shape (n_nodes, n_values), and log weights for plain integrals.
 
-    The third is 0 where nothing is guessed.
+    Values behind those of `dimensions` are 0: the third where nothing is guessed.
     """
 
     offsets: Tensor
     log_weights: Tensor
 
     @classmethod
-    def hermite(cls, dimensions: int, like: Tensor) -> Rule:
+    def hermite(cls, dimensions: int, like: Tensor, n_values: int = 3) -> Rule:
         """A grid of Gauss-Hermite nodes."""
         axis, weights = hermite_axis(NODES_PER_AXIS[dimensions], like)
         offsets = torch.cartesian_prod(*[axis] * dimensions)
         log_weights = torch.cartesian_prod(*[weights.log()] * dimensions).sum(dim=1)
-        return cls(torch.nn.functional.pad(offsets, (0, 3 - dimensions)), log_weights + 0.5 * (offsets**2).sum(dim=1))
+        log_weights = log_weights + 0.5 * (offsets**2).sum(dim=1)
+        return cls(torch.nn.functional.pad(offsets, (0, n_values - dimensions)), log_weights)
 
     @classmethod
-    def points(cls, dimensions: int, n_items: int, like: Tensor) -> Rule:
-        """Quasi-random points of a normal density, fewer where items are many."""
-        n_points = 2 ** (min(max(int(math.log2(CELLS / n_items)), FEWEST), MOST) + dimensions - 2)
+    def points(cls, dimensions: int, n_points: int, like: Tensor, n_values: int = 3, wider: float = WIDER) -> Rule:
+        """So many quasi-random points of a normal density, so many times as wide."""
         z = normal_points(dimensions, n_points, like)
-        return cls(torch.nn.functional.pad(WIDER * z, (0, 3 - dimensions)), 0.5 * (z**2).sum(dim=1))
+        return cls(torch.nn.functional.pad(wider * z, (0, n_values - dimensions)), 0.5 * (z**2).sum(dim=1))
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,11 @@ class ItemGrid:
         return cls(centre[:, None], root, sign, free, guessing, rule, level, torch.ones_like(sign), of)
 
     @property
+    def largest_update(self) -> float:
+        """Of means, log standard deviations and log weights, for the nodes lie where they were."""
+        return LARGEST_UPDATE
+
+    @property
     def normal(self) -> Tensor:
         """Log of the density, up to a constant, that nodes would have were posteriors normal, shape (1, n_nodes)."""
         return -0.5 * (self.rule.offsets**2).sum(dim=1)[None]
@@ -120,9 +127,13 @@ class ItemGrid:
     @property
     def log_weights(self) -> Tensor:
         """Log-likelihood plus the logarithm of the node's area or volume."""
+        return self.level + (self.log_volumes[:, :, None] + self.rule.log_weights).flatten(1)
+
+    @property
+    def log_volumes(self) -> Tensor:
+        """Logarithms of the volume of a unit of the rule, shape (n_items, n_components)."""
         widths = self.root.diagonal(dim1=2, dim2=3).log()
-        widths = widths[:, :, LINEAR].sum(dim=2) + torch.where(self.free[:, None], widths[:, :, GUESSING], 0.0)
-        return self.level + (widths[:, :, None] + self.rule.log_weights).flatten(1)
+        return widths[:, :, LINEAR].sum(dim=2) + torch.where(self.free[:, None], widths[:, :, GUESSING], 0.0)
 
     def log_mass(self, priors: Priors) -> Tensor:
         """Log of likelihood times prior density times volume at each node, shape (n_items, n_nodes)."""
@@ -135,7 +146,15 @@ class ItemGrid:
             hierarchy_density(part, own).log_prob(own) + math.log(weight)
             for (weight, part), own in zip(parts, self.nodes[..., :2].chunk(len(parts), dim=1), strict=True)
         ]
-        return torch.cat(densities, dim=1) + self.log_prior_of_guessing(priors)
+        return torch.cat(densities, dim=1) + self.log_prior_of_others(priors)
+
+    def log_prior_of_others(self, priors: Priors) -> Tensor:
+        """That of values but the first two, at the nodes; 0 where there are none."""
+        return self.log_prior_of_guessing(priors)
+
+    def log_density_of_distances(self, distances: Tensor) -> Tensor | float:
+        """That of distances of steps under means and log standard deviations of each sort, where items have any."""
+        return 0.0
 
     def log_prior_of_guessing(self, priors: Priors) -> Tensor:
         """That of logit c at the nodes; 0 where c is fixed."""
@@ -166,9 +185,9 @@ class ItemGrid:
 
     def of_items(self, chosen: Tensor, counts: Tensor) -> ItemGrid:
         """Some of the items, so many of which have the responses of each."""
-        return ItemGrid(
-            self.centre[chosen], self.root[chosen], self.sign[chosen], self.free[chosen], self.guessing[chosen],
-            self.rule, self.level[chosen], counts.to(self.level), self.of,
+        return replace(
+            self, centre=self.centre[chosen], root=self.root[chosen], sign=self.sign[chosen], free=self.free[chosen],
+            guessing=self.guessing[chosen], level=self.level[chosen], counts=counts.to(self.level),
         )  # fmt: skip
 
     def with_components(self, chosen: list[int]) -> ItemGrid:
@@ -179,14 +198,15 @@ class ItemGrid:
 
     def rescaled(self, mean: float, deviation: float) -> ItemGrid:
         """The same curves for theta' with theta = mean + deviation theta'; of b."""
-        unit = self.centre.new_tensor([1.0, 1 / deviation, 1.0])
-        move = self.centre.new_tensor([math.log(deviation), -mean / deviation, 0.0])
+        unit, move = torch.ones_like(self.centre[0, 0]), torch.zeros_like(self.centre[0, 0])
+        unit[1], move[0], move[1] = 1 / deviation, math.log(deviation), -mean / deviation
         return replace(self, centre=self.centre * unit + move, root=self.root * unit[:, None])
 
     @property
     def on_points(self) -> ItemGrid:
-        """Many points in place of the nodes; their level is not known yet."""
-        return replace(self, rule=Rule.points(3 if bool(self.free.any()) else 2, len(self.sign), self.level))
+        """Many points in place of the nodes, fewer where items are many; their level is not known yet."""
+        dimensions = 3 if bool(self.free.any()) else 2
+        return replace(self, rule=Rule.points(dimensions, points_for(len(self.sign), dimensions), self.level))
 
     @property
     def parameters(self) -> Tensor:
@@ -201,9 +221,14 @@ class ItemGrid:
         Shapes (n_items, 3), (n_items, 3, 3) and (3, n_items, 3).
         """
         mass = torch.stack([weight * self.mass(priors) for weight, priors in weighted]).sum(dim=0)
-        slope, intercept, c = self.parameters.unbind(-1)
-        quantiles = [weighted_quantiles(values, mass) for values in (slope, -intercept / slope, c)]
+        slope, intercept, *others = self.parameters.unbind(-1)
+        quantiles = [weighted_quantiles(values, mass) for values in (slope, -intercept / slope, *others)]
         return *weighted_moments(mass, self.parameters), torch.stack(quantiles, dim=2)
+
+
+def points_for(n_items: int, dimensions: int) -> int:
+    """Number of points that estimates of so many items rest on."""
+    return int(2 ** (min(max(int(math.log2(CELLS / n_items)), FEWEST), MOST) + min(dimensions, MOST_DIMENSIONS) - 2))
 
 
 def weighted_moments(mass: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -215,7 +240,8 @@ def weighted_moments(mass: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
 
 def lower_root(covariance: Tensor) -> Tensor:
     """Lower triangular roots of covariances, none of which is quite nothing."""
-    root: Tensor = torch.linalg.cholesky(covariance + LEAST_VARIANCE * torch.eye(3).to(covariance))
+    least = LEAST_VARIANCE * torch.eye(covariance.shape[-1]).to(covariance)
+    root: Tensor = torch.linalg.cholesky(covariance + least)
     return root
 
 

@@ -16,7 +16,8 @@ u_jg the posterior given all. So no response is counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -39,18 +40,17 @@ class Part:
     chosen
         Of the places given.
     outcomes
-        For each pair of numbers right and wrong that occurs, whose it is, shape (n_items, 1, n_respondents), and its
+        For each set of numbers of responses that occurs, whose it is, shape (n_items, 1, n_respondents), and its
         probability at each place and node, shape (n_items, n_places, n_nodes).
-    right, wrong
-        Probabilities at each place and node.
+    curves
+        Probabilities of right and of wrong, or of each category, at each place and node.
     added
         Shape (n_items, n_places, n_respondents); 1 where there is no response.
     """
 
     chosen: slice
     outcomes: list[tuple[Tensor, Tensor]]
-    right: Tensor
-    wrong: Tensor
+    curves: tuple[Tensor, ...]
     added: Tensor
 
 
@@ -65,77 +65,70 @@ class Surroundings:
     posterior
         Of theta given all responses, shape (n_nodes, n_respondents).
     curves
-        Probabilities of right and of wrong at the nodes, averaged over each item's posterior, shapes (n_items,
-        n_nodes).
-    right, asked
-        Numbers of correct and of all responses, shape (n_respondents, n_items).
+        Probabilities of right and of wrong, or of each category, at the nodes, averaged over each item's posterior,
+        shapes (n_items, n_nodes).
+    numbers
+        Of right and of wrong responses, or of those in each category, shapes (n_respondents, n_items).
     free, guessing
         Where c is estimated, and its value elsewhere, shape (n_items,).
     outcomes
-        Numbers of right and of wrong responses that occur.
+        Numbers that occur together.
     """
 
     theta: Tensor
     posterior: Tensor
-    curves: tuple[Tensor, Tensor]
-    right: Tensor
-    asked: Tensor
+    curves: tuple[Tensor, ...]
+    numbers: tuple[Tensor, ...]
     free: Tensor
     guessing: Tensor
-    outcomes: tuple[tuple[int, int], ...]
+    outcomes: tuple[tuple[int, ...], ...]
 
     @classmethod
     def of(cls, problem: Problem, items: ItemTensors) -> Surroundings:
         """With the items as known."""
-        row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(items)
-        joint, right, asked = [], [], []
-        for batch in problem.batches(dtype=torch.float64):
-            joint.append(row.log_joint(batch.correct, batch.observed))
-            right.append(batch.correct.to_dense().to(torch.int16))
-            asked.append(
-                torch.ones_like(right[-1]) if batch.observed is None else batch.observed.to_dense().to(torch.int16)
-            )
-        n_right, n_asked = torch.cat(right), torch.cat(asked)
-        pairs = torch.stack([n_right, n_asked - n_right], dim=2).flatten(0, 1).unique(dim=0)
+        joint, right, asked = known_posteriors(problem, items)
+        numbers = right, asked - right
         return cls(
             problem.nodes.theta[:, 0],
-            torch.softmax(torch.cat(joint), dim=1).T,
+            joint,
             curves(items.logits(problem.nodes.basis), items.guessing[:, None]),
-            n_right,
-            n_asked,
+            numbers,
             problem.guessing_free,
             items.guessing,
-            tuple((k, m) for k, m in pairs.tolist() if k + m > 0),
+            outcomes_of(numbers),
         )
 
     def of_items(self, chosen: Tensor) -> Surroundings:
         """With these items alone."""
         return replace(
             self,
-            curves=(self.curves[0][chosen], self.curves[1][chosen]),
-            right=self.right[:, chosen],
-            asked=self.asked[:, chosen],
+            curves=tuple(curve[chosen] for curve in self.curves),
+            numbers=tuple(own[:, chosen] for own in self.numbers),
             free=self.free[chosen],
             guessing=self.guessing[chosen],
         )
 
+    def curves_at(self, places: Tensor, sign: Tensor, own: Tensor) -> tuple[Tensor, ...]:
+        """Probabilities of right and of wrong at the nodes; arguments as for `log_likelihoods`."""
+        fixed = self.guessing[own, None, None]
+        c = torch.where(self.free[own, None, None], torch.sigmoid(places[:, :, GUESSING, None]), fixed)
+        slope = (sign[:, None] * places[:, :, 0].exp())[:, :, None]
+        return curves(slope * self.theta + places[:, :, INTERCEPT, None], c)
+
     def parts(self, places: Tensor, sign: Tensor, chosen: Tensor) -> Iterator[Part]:
         """A few items at a time; arguments as for `log_likelihoods`."""
-        for part in chunks(len(places), len(self.theta) * max(places.shape[1], len(self.right))):
-            at, own = places[part], chosen[part]
-            fixed = self.guessing[own, None, None]
-            c = torch.where(self.free[own, None, None], torch.sigmoid(at[:, :, GUESSING, None]), fixed)
-            slope = (sign[part, None] * at[:, :, 0].exp())[:, :, None]
-            right, wrong = curves(slope * self.theta + at[:, :, INTERCEPT, None], c)
-            n_right, n_asked = (counts[:, own].T[:, None, :] for counts in (self.right, self.asked))
-            added, outcomes = torch.ones_like(right[:, :, :1]), []
-            for k, m in self.outcomes:
-                here, curve = (n_right == k) & (n_asked == k + m), outcome(right, wrong, k, m)
-                average = outcome(self.curves[0][own], self.curves[1][own], k, m)[:, None, :]
+        for part in chunks(len(places), len(self.theta) * max(places.shape[1], self.posterior.shape[1])):
+            own = chosen[part]
+            here_curves, averages = self.curves_at(places[part], sign[part], own), [curve[own] for curve in self.curves]
+            numbers = [of_outcome[:, own].T[:, None, :] for of_outcome in self.numbers]
+            added, outcomes = torch.ones_like(here_curves[0][:, :, :1]), []
+            for times in self.outcomes:
+                here = torch.stack([of == k for of, k in zip(numbers, times, strict=True)]).all(dim=0)
+                curve, average = outcome(here_curves, times), outcome(averages, times)[:, None, :]
                 of_others = (curve / average) @ self.posterior / (average.reciprocal() @ self.posterior)
                 added = torch.where(here, of_others.clamp(min=LEAST), added)
                 outcomes.append((here, curve))
-            yield Part(part, outcomes, right, wrong, added)
+            yield Part(part, outcomes, here_curves, added)
 
     def passed(self, grid: ItemGrid, mass_of: Callable[[slice, Tensor], Tensor]) -> tuple[Surroundings, Tensor]:
         """Abilities' posteriors given those of the items, and items' log-likelihoods at their nodes given abilities'.
@@ -148,7 +141,7 @@ class Surroundings:
             Posterior mass of the nodes of some items, given their log-likelihoods.
         """
         levels, averages = [], []
-        log_posterior = (-0.5 * self.theta**2).expand(len(self.right), -1)
+        log_posterior = (-0.5 * self.theta**2).expand(self.posterior.shape[1], -1)
         for part in self.parts(grid.linear, grid.sign, grid.all):
             level = part.added.log().sum(dim=2)
             mass = mass_of(part.chosen, level)
@@ -158,9 +151,9 @@ class Surroundings:
             message = (torch.stack(heard).sum(dim=0) + none).log()
             log_posterior = log_posterior + torch.tensordot(grid.counts[part.chosen], message, dims=1)
             levels.append(level)
-            averages.append(torch.stack([(mass[:, None, :] @ curve)[:, 0] for curve in (part.right, part.wrong)]))
-        right, wrong = torch.cat(averages, dim=1)
-        return replace(self, posterior=torch.softmax(log_posterior, dim=1).T, curves=(right, wrong)), torch.cat(levels)
+            averages.append(torch.stack([(mass[:, None, :] @ curve)[:, 0] for curve in part.curves]))
+        posterior, known = torch.softmax(log_posterior, dim=1).T, tuple(torch.cat(averages, dim=1))
+        return replace(self, posterior=posterior, curves=known), torch.cat(levels)
 
     @property
     def abilities(self) -> tuple[Tensor, Tensor]:
@@ -193,9 +186,28 @@ class Surroundings:
         return torch.cat([part.added.log().sum(dim=2) for part in self.parts(places, sign, chosen)])
 
 
-def outcome(right: Tensor, wrong: Tensor, k: int, m: int) -> Tensor:
-    """Probability of k right and m wrong responses in one order."""
-    return {(1, 0): right, (0, 1): wrong}[k, m] if k + m == 1 else right**k * wrong**m
+def known_posteriors(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor, Tensor]:
+    """Of theta with the items as known, (n_nodes, n_respondents), and numbers of responses by column and by item."""
+    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(items)
+    joint, given, asked = [], [], []
+    for batch in problem.batches(dtype=torch.float64):
+        joint.append(row.log_joint(batch.correct, batch.observed))
+        given.append(batch.correct.to_dense().to(torch.int16))
+        n_asked = batch.observed if batch.observed is not None else batch.correct.new_ones(len(batch), len(items))
+        asked.append(n_asked.to_dense().to(torch.int16))
+    return torch.softmax(torch.cat(joint), dim=1).T, torch.cat(given), torch.cat(asked)
+
+
+def outcomes_of(numbers: Sequence[Tensor]) -> tuple[tuple[int, ...], ...]:
+    """Numbers of responses of each kind that occur together, but for none at all."""
+    together = torch.stack(list(numbers), dim=2).flatten(0, 1).unique(dim=0)
+    return tuple(tuple(times) for times in together.tolist() if any(times))
+
+
+def outcome(curves: Sequence[Tensor], times: tuple[int, ...]) -> Tensor:
+    """Probability of so many responses of each kind in one order."""
+    powers = [curve if k == 1 else curve**k for curve, k in zip(curves, times, strict=True) if k]
+    return math.prod(powers[1:], start=powers[0])
 
 
 def curves(z: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:

@@ -29,6 +29,7 @@ from irtbench.estimation.few_respondents.item_grid import ItemGrid
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.item_tensors import GUESSING
 
+SEEN_DISTANCE = 1.0  # the same of the distances of steps
 SEEN, SEEN_DEVIATION = 2.0, 0.5  # the density of s: as many slopes seen before, of that standard deviation of log |a|
 PLACES = (-2.4, -1.2, 0.0, 1.2, 2.4)  # of log s, in its standard deviations: sums so far apart integrate normal ones
 PLACES_OF_MEAN = (-1.7, 0.0, 1.7)  # of the logit of the mean of c, likewise
@@ -38,7 +39,6 @@ SURE = 0.05  # with a smaller one nothing is gained by other places than the mid
 MOST_COMPONENTS = 3
 LEAST_DEVIATION = 0.02  # items alike in slope would drive it to nothing
 LEAST_OF_A_COMPONENT = 0.1  # of b: a component of a mixture is no spike
-LARGEST_UPDATE = 0.5  # of means, log standard deviations and log weights, for the nodes lie where they were
 STEPS = 12  # of the search, which goes on with the next update
 SHARED, OWN = 3, 3  # places of numbers that all components share before that of c, and how many each has
 TAILS = ((0.5, 0.8), (0.35, 1.4), (0.15, 2.5))  # weights and widths: about a t density of four degrees of freedom
@@ -65,12 +65,15 @@ def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]
         with torch.enable_grad():
             at = nodes.new_tensor(values).requires_grad_()
             mean, log_deviation, slope, logit = at[: SHARED + 1]
-            mean_b, log_rest, share = at[SHARED + 1 :].view(n_components, OWN, 1).unbind(1)
+            own, distances = at[SHARED + 1 :].split([OWN * n_components, len(at) - SHARED - 1 - OWN * n_components])
+            mean_b, log_rest, share = own.view(n_components, OWN, 1).unbind(1)
             first = (nodes[..., 0] - mean) * (-log_deviation).exp()
             second = (nodes[..., 1] - mean_b - slope * first) * (-log_rest).exp()
             density = -0.5 * (first**2 + second**2) - log_deviation - log_rest + torch.log_softmax(share, dim=0)
-            log_mass = log_weights + density.flatten(1)
+            distances = distances.view(-1, 2)
+            log_mass = log_weights + density.flatten(1) + grid.log_density_of_distances(distances)
             worth = log_density_of_deviation(log_deviation) + log_rest.sum()
+            worth = worth + log_density_of_deviation(distances[:, 1], SEEN_DISTANCE).sum()
             if beta is not None and start.guessing is not None:
                 shapes = beta * torch.sigmoid(logit), beta * torch.sigmoid(-logit)
                 constant = torch.where(grid.free, torch.lgamma(shapes[0]) + torch.lgamma(shapes[1]), 0.0)
@@ -84,11 +87,12 @@ def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]
     if beta is None:
         log_weights = log_weights + grid.log_prior_of_guessing(priors)
     begin = packed(priors, beta)
-    lower, upper = begin - LARGEST_UPDATE, begin + LARGEST_UPDATE
+    lower, upper = begin - grid.largest_update, begin + grid.largest_update
     for places, least in (
         (slice(1, 2), LEAST_DEVIATION),
-        (slice(SHARED + 2, None, OWN), LEAST_DEVIATION if n_components == 1 else LEAST_OF_A_COMPONENT),
-    ):
+        (slice(SHARED + 2, SHARED + 1 + OWN * n_components, OWN),
+         LEAST_DEVIATION if n_components == 1 else LEAST_OF_A_COMPONENT),
+    ):  # fmt: skip
         lower[places] = np.minimum(np.maximum(lower[places], math.log(least)), begin[places])
     lower[SHARED + 3] = upper[SHARED + 3] = begin[SHARED + 3]  # weights sum to 1
     found = minimize(
@@ -110,15 +114,16 @@ def learnt_beta(priors: Priors, free: Tensor) -> float | None:
     return priors.guessing.first + priors.guessing.second
 
 
-def log_density_of_deviation(log_deviation: Tensor) -> Tensor:
+def log_density_of_deviation(log_deviation: Tensor, seen: float = SEEN_DEVIATION) -> Tensor:
     """Of log s under the scaled inverse chi-square density of s^2, up to a constant."""
-    return -SEEN * (log_deviation + 0.5 * SEEN_DEVIATION**2 * (-2 * log_deviation).exp())
+    return -SEEN * (log_deviation + 0.5 * seen**2 * (-2 * log_deviation).exp())
 
 
 def packed(priors: Priors, beta: float | None = None) -> NDArray[np.float64]:
     """Mean and log sd of log |a|, rise of b with one sd of it, logit of the mean of c; then of each component its own.
 
-    These are mean, log rest and log weight; mean and rest are of b, the rest being its deviation at a given a.
+    These are mean, log rest and log weight; mean and rest are of b, the rest being its deviation at a given a. Last,
+    mean and log sd of each sort of distances of steps.
     """
     _, first = priors.pair.parts[0]
     rise = first.correlation * first.deviation[1]
@@ -127,13 +132,14 @@ def packed(priors: Priors, beta: float | None = None) -> NDArray[np.float64]:
     for weight, part in priors.pair.parts:
         rest = math.sqrt(max(part.deviation[1] ** 2 - rise**2, LEAST_DEVIATION**2))
         rows += [part.mean[1], math.log(rest), math.log(weight)]
-    return np.array(rows)
+    return np.array(rows + [value for mean, s in priors.distances.values() for value in (mean, math.log(s))])
 
 
 def unpacked(values: NDArray[np.float64], priors: Priors, beta: float | None = None) -> Priors:
     """The priors with the densities of such numbers."""
     mean, log_deviation, rise, logit = values[: SHARED + 1].tolist()
-    own = values[SHARED + 1 :].reshape(-1, OWN)
+    own, behind = np.split(values[SHARED + 1 :], [OWN * len(priors.pair.parts)])
+    own = own.reshape(-1, OWN)
     weights = np.exp(own[:, 2] - own[:, 2].max())
     parts = []
     for weight, (mean_b, log_rest, _) in zip((weights / weights.sum()).tolist(), own.tolist(), strict=True):
@@ -144,14 +150,19 @@ def unpacked(values: NDArray[np.float64], priors: Priors, beta: float | None = N
     if beta is not None:
         mean_c = 1 / (1 + math.exp(-logit))
         guessing = GuessingPrior("beta", beta * mean_c, beta * (1 - mean_c))
-    return replace(priors, hierarchy=Hierarchy.mixture(parts), guessing=guessing)
+    distances = {
+        name: (mean, math.exp(log_s))
+        for name, (mean, log_s) in zip(priors.distances, behind.reshape(-1, 2).tolist(), strict=True)
+    }
+    return replace(priors, hierarchy=Hierarchy.mixture(parts), guessing=guessing, distances=distances)
 
 
 def numbers_of(priors: Priors) -> NDArray[np.float64]:
-    """Means, standard deviations and correlation of the whole, and the mean of c."""
+    """Means, standard deviations and correlation of the whole, the mean of c, and those of distances of steps."""
     prior, guessing = priors.pair, priors.guessing
     mean_c = 0.0 if guessing is None else guessing.first / (guessing.first + guessing.second)
-    return np.array([*prior.mean, *prior.deviation, prior.correlation, mean_c])
+    distances = [value for pair in priors.distances.values() for value in pair]
+    return np.array([*prior.mean, *prior.deviation, prior.correlation, mean_c, *distances])
 
 
 def split(grid: ItemGrid, priors: Priors) -> tuple[ItemGrid, Priors]:

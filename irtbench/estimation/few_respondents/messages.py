@@ -119,13 +119,14 @@ class Beliefs:
         theta = nodes_near(Posteriors(mean, widths), step=CLOSE * float(widths.min())).theta
         posterior = torch.softmax(-0.5 * ((theta - mean) / widths) ** 2, dim=0)
         known = torch.ones(len(mass), len(theta)).to(mass)
-        near = replace(around, theta=theta[:, 0], posterior=posterior, curves=(known, known))
+        near = replace(around, theta=theta[:, 0], posterior=posterior, curves=(known,) * len(around.numbers))
         return replace(self, around=near.passed(self.grid, lambda part, level: mass[part])[0])
 
     def with_likelier_signs(self) -> Beliefs:
         """Slopes that are negative for no good reason made positive, see `outweigh_the_odds`.
 
-        The likelihoods of either sign are averaged over the prior on a grid; items that are guessed keep their c.
+        The likelihoods of either sign are averaged over the prior on a grid; items that are guessed keep their c, and
+        steps their distances.
         """
         grid, prior = self.grid, self.priors.pair
         chosen = torch.nonzero(grid.sign < 0)[:, 0]
@@ -133,18 +134,18 @@ class Beliefs:
             return self
         whole = replace(self.priors, hierarchy=replace(prior, components=()))
         axes = [torch.linspace(-SIGN_REACH, SIGN_REACH, n).to(grid.centre) for n in SIGN_NODES]
-        offsets = torch.nn.functional.pad(torch.cartesian_prod(*axes), (0, 1))
+        n_others = grid.centre.shape[2] - 2  # which stay where they are
+        offsets = torch.nn.functional.pad(torch.cartesian_prod(*axes), (0, n_others))
         centre = grid.centre[chosen, :1]
         centre[:, 0, :2] = centre.new_tensor(prior.mean)
-        wide = ItemGrid(
-            centre,
-            torch.diag(centre.new_tensor([*prior.deviation, 0.0])).expand(len(chosen), 1, 3, 3),
-            -torch.ones_like(grid.sign[chosen]),
-            torch.zeros_like(grid.free[chosen]),
-            grid.guessing[chosen],
-            Rule(offsets, torch.zeros_like(offsets[:, 0])),
-            torch.zeros_like(offsets[:, 0]).expand(len(chosen), -1),
-            grid.counts[chosen],
+        root = torch.diag(centre.new_tensor([*prior.deviation, *[1.0] * n_others]))
+        wide = replace(
+            grid.of_items(chosen, grid.counts[chosen]),
+            centre=centre,
+            root=root.expand(len(chosen), 1, *root.shape),
+            free=torch.zeros_like(grid.free[chosen]),
+            rule=Rule(offsets, torch.zeros_like(offsets[:, 0])),
+            level=torch.zeros_like(offsets[:, 0]).expand(len(chosen), -1),
         )
         as_it_is, turned = (
             replace(one, level=self.around.log_likelihoods(one.linear, one.sign, chosen))

@@ -101,13 +101,13 @@ class CategoryProblem(Problem):
 
     def rescaled(self, items: ItemTensors, mean: float, deviation: float) -> ItemTensors:
         """The same curves for theta' with theta = mean + deviation theta', of one ability."""
-        matrix = items.matrix.clone()
+        read = self.scale.natural(items.matrix)
+        each = read.cpu().numpy()
         for part in self.scale.parts:
-            each = self.scale.natural(matrix)[part.items].cpu().numpy()
-            for item, natural in zip(part.items.tolist(), each, strict=True):
-                own = part.model.moved(natural[: part.n_parameters], 1 / deviation, -mean / deviation)
-                matrix[item, : part.n_parameters] = torch.from_numpy(part.model.unbounded(own)).to(matrix)
-        return ItemTensors.from_matrix(matrix)
+            for item in part.items.tolist():
+                own = part.model.moved(each[item, : part.n_parameters], 1 / deviation, -mean / deviation)
+                read[item, : part.n_parameters] = torch.from_numpy(own).to(read)
+        return self.of_read(read)
 
     def public(self, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:
         """Items of right and wrong with both asymptotes, in their public form."""
@@ -134,6 +134,15 @@ class CategoryProblem(Problem):
         shares = torch.sigmoid(unbounded[..., 2:])
         shares = torch.where(shares <= 2 * NEGLIGIBLE, 0.0, torch.where(shares >= 1 - 2 * NEGLIGIBLE, 1.0, shares))
         return torch.cat([unbounded[..., :2], shares], dim=-1)
+
+    def of_read(self, parameters: Tensor) -> ItemTensors:
+        """Items whose parameters are read so, in the order of the models' names."""
+        matrix, read = torch.zeros_like(parameters), parameters.cpu().numpy()
+        for part in self.scale.parts:
+            for item in part.items.tolist():
+                own = part.model.unbounded(read[item, : part.n_parameters])
+                matrix[item, : part.n_parameters] = torch.from_numpy(own).to(matrix)
+        return ItemTensors.from_matrix(matrix)
 
     def probability_right(self, items: ItemTensors, theta: Tensor) -> Tensor:
         """P of each item of right and wrong at abilities of shape (n, n_abilities), shape (n, n_items)."""

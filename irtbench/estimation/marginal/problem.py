@@ -261,6 +261,10 @@ class Problem:
         c = torch.where(self.guessing_free, torch.sigmoid(unbounded[..., 2]), self.prior.fixed.guessing)
         return torch.cat([unbounded[..., :2], c[..., None]], dim=-1)
 
+    def of_read(self, parameters: Tensor) -> ItemTensors:
+        """Items of which these are read, shape (n_items, 3)."""
+        return ItemTensors.from_matrix(parameters)
+
     def probability_right(self, items: ItemTensors, theta: Tensor) -> Tensor:
         """P of each item at abilities of shape (n, n_factors), shape (n, n_items)."""
         return items.guessing + (1 - items.guessing) * torch.sigmoid(theta @ items.slope.T + items.intercept)
