@@ -148,7 +148,9 @@ def fit_model(
     elif ranks is not None:
         raise InputError("fit: several processes fit responses on disk; expected those of encode_table")
     bounded = [item for item in settings.prior_items if settings.bounds(item)]
-    check_estimable(responses, settings.priors, () if known is None else known.items.item_ids, bounded)
+    check_estimable(
+        responses, settings.priors, () if known is None else known.items.item_ids, bounded, settings.has_common_slope
+    )
     if start is not None and start.item_ids != responses.item_ids:
         raise InputError("fit: start is of other items than the responses; expected the same in the same order")
     n_cells = responses.n_respondents * max(responses.n_items, settings.n_nodes)
@@ -367,22 +369,28 @@ def shared_quadrature(nodes: NodeTensors) -> Quadrature:
 
 
 def check_estimable(
-    responses: Responses, priors: Priors, anchors: Sequence[str] = (), bounded: Sequence[str] = ()
+    responses: Responses,
+    priors: Priors,
+    anchors: Sequence[str] = (),
+    bounded: Sequence[str] = (),
+    common_slope: bool = False,
 ) -> None:
     """Refuse data that do not determine the parameters; see `fit_model` for the errors.
 
-    `bounded` are items whose own priors keep their parameters finite, whatever was answered.
+    `bounded` are items whose own priors keep their parameters finite, whatever was answered. A prior of a common slope
+    counts once, so that many items do not set the scale by it.
     """
     if responses.n_respondents < FEWEST_RESPONDENTS:
         raise InputError(
             f"fit: {responses.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS} to estimate items "
             "from (fewer systems are compared on their accuracy, irtbench compare, or scored on a bank)"
         )
-    if priors.slope is not None and responses.n_items > responses.n_respondents and not anchors:
+    if priors.slope is not None and not common_slope and responses.n_items > responses.n_respondents and not anchors:
         which = "weak" if priors.name == "weak" else "of slopes"
         raise InputError(
             f"fit: {responses.n_items} items and {responses.n_respondents} respondents: with more items than "
-            f"respondents prior {which} sets the scale of ability in their place; expected prior hierarchical"
+            f"respondents prior {which} sets the scale of ability in their place; expected prior hierarchical, "
+            "or model rasch or 1pl"
         )
     if idle := [responses.name_of(int(i)) for i in responses.unanswered]:
         raise InputError(f"fit: no response from respondent {name_first(idle)}; expected at least one each")

@@ -55,6 +55,18 @@ def test_with_more_items_than_people_a_prior_of_slopes_would_set_the_scale() -> 
         irtbench.fit_model(np.random.default_rng(0).integers(0, 2, (12, 20)), prior_slope="normal:1,1")
 
 
+@pytest.mark.parametrize("kind", ["rasch", "1pl"])
+def test_a_prior_of_the_slope_that_all_share_counts_once_and_sets_no_scale(kind: str) -> None:
+    rng = np.random.default_rng(4)
+    theta, b = rng.normal(size=40), rng.normal(0, 2, 120)
+    values = (rng.random((40, 120)) < 1 / (1 + np.exp(-1.5 * (theta[:, None] - b)))).astype(float)
+    assert set(values.mean(0)) >= {0, 1}, "items that all got right, and wrong"
+    fitted = irtbench.fit_model(values, kind=kind, prior="weak", tolerance=1e-7)
+    assert_by_hand(fitted, [counts_of(values)])
+    spread = fitted.population["sd"] if kind == "rasch" else fitted.items.discrimination[0]
+    assert abs(spread - 1.5 * theta.std()) < 0.25  # two standard errors
+
+
 def test_from_the_command_line(responses: irtbench.ResponseMatrix, tmp_path: Path) -> None:
     responses.to_long().to_csv(tmp_path / "r.csv", index=False)
     done = run("fit r.csv -o out --prior-slope normal:1.2,0.2 --prior-intercept normal:0.5,0.4", cwd=tmp_path)

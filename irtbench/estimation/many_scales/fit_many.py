@@ -307,7 +307,7 @@ def _fit_scores(
 def _not_estimable(responses: ResponseMatrix, settings: FitSettings) -> str:
     """Why these responses do not determine the parameters; empty where they do."""
     try:
-        check_estimable(responses, settings.priors)
+        check_estimable(responses, settings.priors, common_slope=settings.has_common_slope)
     except InputError as error:
         return str(error)
     return ""
