@@ -454,7 +454,12 @@ def _share_explained_with_interval(
     level: float,
     rng: np.random.Generator,
 ) -> tuple[float, float, float]:
-    """R2 with bias-corrected percentiles of it refitted to estimates drawn from the model, between which it lies."""
+    """R2 with bias-corrected percentiles of it refitted to estimates drawn from the model, between which it lies.
+
+    Each sample has features drawn from those of the items, as these are from others like them, and gives them to any
+    errors: with its own, an item that nobody solves, of large error and large difficulty, would weigh little whatever
+    is drawn for it, and the variance to explain come out too small.
+    """
     r2, columns = share_explained(found, null), design.columns
     if np.isnan(r2):
         return r2, r2, r2
@@ -464,8 +469,9 @@ def _share_explained_with_interval(
         fitted = fitted * explained / fitted.std()
 
     def redrawn() -> float:
-        sample = estimates.drawn(fitted, found.residual_sd, rng)
-        again = meta_regression(sample, columns, shrink=design.shrink, near=found)
+        items = rng.integers(fitted.size, size=fitted.size)
+        sample = estimates.drawn(fitted[items], found.residual_sd, rng)
+        again = meta_regression(sample, columns[items], shrink=design.shrink, near=found)
         return share_explained(again, meta_regression(sample, columns[:, :0]))
 
     drawn = np.array([redrawn() for _ in range(N_SAMPLES[design.shrink])])

@@ -172,6 +172,21 @@ def test_the_interval_of_r2_holds_it_though_its_bias_is_larger_than_its_scatter(
     assert found.r2_upper == pytest.approx(0.35, abs=0.01)
 
 
+def test_the_interval_of_r2_lies_about_it_though_hard_items_are_hardly_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples whose extreme items kept their large errors had less to explain: .255 had the interval .253 to .310."""
+    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 100, True: 100})
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(200, 2))
+    expected = x @ [1.0, 0.5]
+    errors = np.where(np.abs(expected) > 1.2, 2.5, 0.2)
+    items = ItemParameters.from_difficulty(np.ones(200), expected + rng.normal(size=200) + rng.normal(0, errors))
+    features = ItemFeatures(items.item_ids, ("x0", "x1"), x)
+    found = explain_difficulty(items, features, standard_errors=errors, rng=rng)
+    below, above = found.r2 - found.r2_lower, found.r2_upper - found.r2
+    assert 0.05 < below < 1.5 * above  # of 133 items known well the standard error is about .06
+    assert 0.05 < above < 1.5 * below
+
+
 def test_curves_tell_what_straight_lines_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Difficulty that bends in a feature and has a product of two: curves alone predict new items."""
     monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 40, True: 40})
