@@ -327,7 +327,6 @@ class StudyFile(Settings):
             (self.model != usual, "model", f"kind {kind} goes with prior, n_nodes, standard_errors and device alone"),
             (self.pruning.compare_factors, "pruning.compare_factors", "models of several abilities are of right and "
              "wrong; expected false with grades"),
-            (self.study.screening_effect, "study.screening_effect", "is of right and wrong; expected false of grades"),
             (self.screening.chance_level is not None, "screening.chance_level", "grades are not right by chance; "
              "expected none"),
         ):  # fmt: skip

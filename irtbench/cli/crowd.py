@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,9 @@ from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.evaluation.gold_labels import GoldMethod
+
+if TYPE_CHECKING:
+    from irtbench.study.screened_crowd import AfterTheRules, ScreenedCrowd
 
 PLANNED = {
     "n_respondents": "respondents whose answers count",
@@ -242,6 +245,27 @@ class CrowdChecks:
     ] = None
     levels: Levels = None
 
+    @property
+    def asked(self) -> AfterTheRules:
+        """What is asked for besides the rules."""
+        from irtbench.study.screened_crowd import AfterTheRules
+
+        return AfterTheRules(self.rapid, self.similar, self.effect)
+
+    def demand_seconds(self, given: pd.DataFrame, answers: Path) -> None:
+        """Refuse to leave rapid guesses out where no times are known."""
+        if self.rapid == "missing" and "seconds" not in given:
+            raise InputError(f"--rapid missing: file {answers} has no seconds")
+
+    def next_one(self, folder: Path, items: ItemsFile) -> str:
+        """The command that goes on with what is kept."""
+        if self.model is not None:
+            levels = [] if self.levels is None else ["--levels", self.levels]
+            return next_command("fit", folder / "answers.csv", "--model", self.model, *levels, "-o", folder / "fit")
+        again = [word for column in items.item_column for word in ("--item-column", column)]
+        again += [word for condition in items.where for word in ("--where", condition)]
+        return next_command("crowd", "agree", folder / "answers.csv", "--items", items.items, *again)
+
     def approval_rates(self, given: pd.DataFrame, answers: Path) -> pd.Series[float]:
         """Approval rates from the table of respondents, or the answers."""
         from irtbench.data.readers.respondents import APPROVAL_COLUMNS, approval_column
@@ -274,39 +298,27 @@ def screen(
 
     Writes respondents.csv (kept, reason, what was measured), answers.csv (of those kept), screening.json; with times
     item_times.csv; with --similar similar_pairs.csv; with --effect screening_effect.csv and items_effect.csv. Grades
-    (--model grm) need no --items, and have answers.csv, respondents.csv and screening.json.
+    (--model grm) need no --items; in answers.csv they are a row each, in the column score.
     """
-    from irtbench.study.screened_crowd import AfterTheRules, screen_crowd
-
-    if also.model is not None:
-        return screened_grades(answers, rules, also, items, reading, run)
-    if also.levels is not None:
+    if also.levels is not None and also.model is None:
         raise InputError("--levels: of grades; expected --model grm, gpcm, pcm or rsm with them")
     if also.similar is not None and not 0 < also.similar < 1:
         raise InputError(f"--similar {also.similar:g}: expected a level between 0 and 1")
-    known = items.read()
-    if known is None:
-        raise InputError("--items: missing; expected the items with their keys, or of grades --model grm")
-    given = items.kept(reading.answers(answers).frame, known)
-    if also.rapid == "missing" and "seconds" not in given:
-        raise InputError(f"--rapid missing: file {answers} has no seconds")
-    approval = None if rules.min_approval is None else also.approval_rates(given, answers)
-    asked = AfterTheRules(also.rapid, also.similar, also.effect)
-    screened = screen_crowd(given, known, rules, asked, approval, seed=run.seed, progress=run.progress)
+    screened, given = (screened_answers if also.model is None else screened_grades)(
+        answers, rules, also, items, reading, run
+    )
     found, pairs, changed = screened.summary(), screened.pairs, screened.changed
     reasons = ", ".join(f"{n} {name}" for name, n in found["reasons"].items() if name != "kept")
     removed = f": removed {reasons}" if reasons else ""
     both = [] if pairs is None else zip(pairs["respondent_1"], pairs["respondent_2"], strict=True)
     alike = [f"{a} and {b}" for a, b in both]
-    again = [word for column in items.item_column for word in ("--item-column", column)]
-    again += [word for condition in items.where for word in ("--where", condition)]
 
     return Outcome(
         json=found, words=[
             f"{found['n_kept']} of {found['n_respondents']} respondents kept{removed}",
             changed is not None and Shown(changed.scales, "Before and after", "screening_effect.csv"),
             bool(alike) and f"too alike: {name_first(alike)}",
-            next_command("crowd", "agree", run.folder / "answers.csv", "--items", items.items, *again),
+            also.next_one(run.folder, items),
         ], figures=lambda: report.screening_figures(found["reasons"]),
         files={
             "respondents.csv": screened.people, "answers.csv": given[screened.stays], "screening.json": found,
@@ -317,35 +329,42 @@ def screen(
     )  # fmt: skip
 
 
+def screened_answers(
+    answers: Path, rules: irtbench.ScreeningSettings, also: CrowdChecks, items: ItemsFile, reading: Reading, run: Run
+) -> tuple[ScreenedCrowd, pd.DataFrame]:
+    """Who of those who gave answers with keys is kept, and the answers."""
+    from irtbench.study.screened_crowd import screen_crowd
+
+    known = items.read()
+    if known is None:
+        raise InputError("--items: missing; expected the items with their keys, or of grades --model grm")
+    given = items.kept(reading.answers(answers).frame, known)
+    also.demand_seconds(given, answers)
+    approval = None if rules.min_approval is None else also.approval_rates(given, answers)
+    return screen_crowd(given, known, rules, also.asked, approval, seed=run.seed, progress=run.progress), given
+
+
 def screened_grades(
     answers: Path, rules: irtbench.ScreeningSettings, also: CrowdChecks, items: ItemsFile, reading: Reading, run: Run
-) -> Outcome:
-    """Who of those who gave or got grades is kept, by the rules and person fit as `build` has them."""
+) -> tuple[ScreenedCrowd, pd.DataFrame]:
+    """Who of those who gave or got grades is kept, by the rules and fits that `build` has, and the grades."""
     from irtbench.cli.build import settings_of
     from irtbench.cli.data_files import data_keys
-    from irtbench.study.person_screening import screen_respondents
+    from irtbench.study.screened_crowd import screen_grades
     from irtbench.study.study_data import read_data
 
-    if also.similar is not None or also.effect or also.rapid == "missing" or items.items is not None:
-        raise InputError("--similar, --effect, --rapid and --items: of answers with keys; expected none with --model")
-    keys = data_keys(reading, {}, answers.parent) | {"format": reading.format}
-    if also.respondents is not None:
-        keys["respondents"] = str(also.respondents.resolve())
+    keys = data_keys(reading, named("--item-column", items.item_column), answers.parent) | {"format": reading.format}
+    keys |= {"items": items.items and str(items.items.resolve()), "where": named("--where", items.where)}
+    keys |= {} if also.respondents is None else {"respondents": str(also.respondents.resolve())}
     settings = replace(settings_of(answers, also.model, also.levels, keys), screening=rules)
-    found = screen_respondents(settings, read_data(settings), progress=run.progress)
-    people = found.last.table()
-    scores = reading.scores(answers, settings.data.levels)
-    kept = scores.loc[people.loc[people["kept"], "respondent_id"]].rename_axis("respondent_id").reset_index()
-    reasons = dict(zip(found.outcomes.outcome, found.outcomes.n_respondents, strict=True))
-    summary = {"n_respondents": found.outcomes.n, "n_kept": found.outcomes.n_kept, "reasons": reasons}
-    summary["settings"] = asdict(rules)
-    fit = ["--model", also.model, *([] if also.levels is None else ["--levels", also.levels])]
-    again = next_command("fit", run.folder / "answers.csv", *fit, "-o", run.folder / "fit")
-    return Outcome(
-        json=summary, words=[found.outcomes.in_short(), again],
-        figures=lambda: report.screening_figures(reasons),
-        files={"respondents.csv": people, "answers.csv": kept, "screening.json": summary},
-    )  # fmt: skip
+    settings = replace(settings, study=replace(settings.study, seed=run.seed))
+    data = read_data(settings)
+    assert data.given is not None
+    given = data.given[~data.given["item_id"].isin(data.items.attention_items)]
+    also.demand_seconds(given, answers)
+    names = ["respondent_id", "item_id", "answer", *(["seconds"] if "seconds" in given else [])]
+    found = screen_grades(settings, replace(data, rows=given), also.asked, run.progress)
+    return found, given[names].rename(columns={"answer": "score"})
 
 
 @command("keys.csv", "distractors.csv", html=True)

@@ -158,7 +158,7 @@ class Screening(
     reason
         Why a respondent is removed: the first rule that applies, in the order of ``screen``; empty if kept.
     n_responses, n_correct
-        Responses, and those that are correct, among items that are not attention checks.
+        Responses, and those that are correct, among items that are not attention checks; of grades the points.
     approval_rate
         On the platform, NaN if not known.
     attention_asked, attention_correct
@@ -179,6 +179,8 @@ class Screening(
         Smallest median time by the rules, ``min_seconds`` or from the crowd, whichever is longer; NaN without one.
     settings
         The rules.
+    n_points
+        Of grades the points of the highest grades of the same items; None of right and wrong.
     """
 
     respondent_ids: tuple[str, ...]
@@ -197,6 +199,7 @@ class Screening(
     person_fit: NDArray[np.float64]
     time_limit: float
     settings: ScreeningSettings
+    n_points: NDArray[np.int64] | None = None
 
     @property
     def kept(self) -> NDArray[np.bool_]:
@@ -205,9 +208,9 @@ class Screening(
 
     @property
     def accuracy(self) -> NDArray[np.float64]:
-        """Share of correct responses, NaN without a response."""
-        unknown = np.full(self.n_responses.shape, np.nan)
-        return np.divide(self.n_correct, self.n_responses, out=unknown, where=self.n_responses > 0)
+        """Share of correct responses, of grades of the points that could be had; NaN without a response."""
+        most = self.n_responses if self.n_points is None else self.n_points
+        return np.divide(self.n_correct, most, out=np.full(most.shape, np.nan), where=most > 0)
 
     def in_short(self) -> str:
         """How many are kept, and why others are not."""
@@ -342,12 +345,14 @@ def apply_rules(
     seconds: pd.DataFrame | None = None,
     answers: pd.DataFrame | None = None,
     approval: pd.Series[float] | None = None,
+    graded: bool = False,
 ) -> Screening:
-    """What `screen` finds, whoever is left; ``items`` are those of the responses."""
+    """What `screen` finds, whoever is left; ``items`` are those of the responses, a grade is one as k right of m."""
     scale = responses.select_items(items.scale_items)
     checks = responses.select_items(items.attention_items)
     unknown = np.full(responses.n_respondents, np.nan)
-    n_responses, n_correct = scale.n_by_respondent, scale.n_correct_by_respondent
+    most, n_correct = scale.n_by_respondent, scale.n_correct_by_respondent
+    n_responses = scale.observed.sum(axis=1) if graded else most
     attention_asked, attention_correct = checks.n_by_respondent, checks.n_correct_by_respondent
     found = _measured(scale, settings, seconds, answers, approval)
     if settings.chance_level is not None:
@@ -384,6 +389,7 @@ def apply_rules(
         person_fit=unknown,
         time_limit=time_limit,
         settings=settings,
+        n_points=most if graded else None,
         **found,
     )
 

@@ -5,6 +5,7 @@ Wrong answers tell most: two able people agree because both are right, but few p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from irtbench.data.given import AnswersLike, ResponsesLike, as_answers
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, resolve_duplicates
 from irtbench.data.shown import Shown, counted, significant
+from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curve_formulas import Curve
 from irtbench.models.curves import logistic
 from irtbench.models.item_parameters import ItemParameters
@@ -41,7 +43,7 @@ class AnswerSimilarity(Shown):
     n_identical
         Items on which both gave the same answer.
     n_identical_wrong
-        Of those, the same wrong answer.
+        Of those, the same wrong answer; None of items in categories.
     expected
         Identical answers expected of two people of their abilities.
     z
@@ -57,7 +59,7 @@ class AnswerSimilarity(Shown):
     pairs: tuple[tuple[str, str], ...]
     n_items: NDArray[np.int64]
     n_identical: NDArray[np.int64]
-    n_identical_wrong: NDArray[np.int64]
+    n_identical_wrong: NDArray[np.int64] | None
     expected: NDArray[np.float64]
     z: NDArray[np.float64]
     p: NDArray[np.float64]
@@ -66,7 +68,7 @@ class AnswerSimilarity(Shown):
 
     def table(self) -> pd.DataFrame:
         """One row a pair, columns of similar_pairs.csv."""
-        return pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "respondent_1": [first for first, _ in self.pairs],
                 "respondent_2": [second for _, second in self.pairs],
@@ -79,6 +81,7 @@ class AnswerSimilarity(Shown):
                 "p_adjusted": self.p_adjusted,
             }
         )
+        return table if self.n_identical_wrong is not None else table.drop(columns="n_identical_wrong")
 
     def in_short(self) -> str:
         """How many pairs, and how many are too alike."""
@@ -86,7 +89,7 @@ class AnswerSimilarity(Shown):
 
 
 def answer_similarity(
-    answers: AnswersLike,
+    answers: AnswersLike | None,
     responses: ResponsesLike,
     items: ParametersLike,
     theta: ArrayLike,
@@ -103,15 +106,16 @@ def answer_similarity(
         m_j = P_j(theta_1) P_j(theta_2) + sum_k Q_j(theta_1) s_jk Q_j(theta_2) s_jk,      Q = 1 - P,
 
     k over the wrong options and s_jk the option's share of the item's wrong answers (a nested logit model whose options
-    are equally attractive at all abilities: Suh & Bolt, 2010). The number M of identical answers is a sum of
+    are equally attractive at all abilities: Suh & Bolt, 2010); of an item in categories sum_k P_jk(theta_1)
+    P_jk(theta_2) over all of them. The number M of identical answers is a sum of
     independent indicators with these probabilities.
 
     Abilities are estimated from these very answers (EAP), so that M varies less about sum_j m_j than V = sum_j
     m_j (1 - m_j) says, and the plain test finds too little. To first order the variance is
 
-        V* = V - c_1^2 / (I_1 + 1) - c_2^2 / (I_2 + 1),    c_1 = sum_j P'_j(theta_1) (P_j(theta_2) - Q_j(theta_2) S_j),
+        V* = V - c_1^2 / (I_1 + 1) - c_2^2 / (I_2 + 1),    c_1 = sum_j sum_k P'_jk(theta_1) P_jk(theta_2),
 
-    c_1 the covariance of M with the score of theta_1, S_j = sum_k s_jk^2, I the test information and 1 that of the
+    c_1 the covariance of M with the score of theta_1, k over all answers, I the test information and 1 that of the
     standard normal prior; with several scales the terms are summed over them. p is the upper tail of the generalised
     binomial distribution at sum m + (M - sum m) sqrt(V / V*), interpolated between whole numbers, or that of the normal
     distribution at z, whichever is larger. docs/crowds.md has false alarm rates and power.
@@ -119,7 +123,8 @@ def answer_similarity(
     Parameters
     ----------
     answers
-        Raw answers, a long or wide data frame (`as_answers`); empty answers are left out.
+        Raw answers, a long or wide data frame (`as_answers`); empty answers are left out. None of items in categories,
+        whose responses are k right of m.
     responses
         The same, graded: who is compared, on which items (`as_responses`).
     items
@@ -162,8 +167,7 @@ def answer_similarity(
     0           r1          r30           20                 11       8.2  6.0
     1          r13          r22           12                  7       6.9  2.6
     """
-    answers = as_answers(answers)
-    responses, items = responses_and_items(responses, items)
+    responses, items = responses_and_items(responses, items, categories=True)
     theta = np.asarray(theta, dtype=np.float64)
     abilities = theta.reshape(len(theta), -1)
     column = np.zeros(items.n_items, dtype=np.int64) if scale is None else np.asarray(scale)
@@ -215,7 +219,7 @@ def answer_similarity(
         pairs=tuple((ids[i], ids[k]) for i, k in zip(first, second, strict=True)),
         n_items=((coded[first] >= 0) & (coded[second] >= 0)).sum(axis=1),
         n_identical=identical[order].sum(axis=1),
-        n_identical_wrong=(identical[order] & (coded[first] > 0)).sum(axis=1),
+        n_identical_wrong=(identical[order] & (coded[first] > 0)).sum(axis=1) if items.categories is None else None,
         expected=expected[order],
         z=z[order],
         p=p,
@@ -253,16 +257,15 @@ def generalised_binomial_tail(probability: NDArray[np.float64], n: NDArray[np.fl
 class _Model:
     """What everybody answered and would have been expected to.
 
-    ``coded``: the answer as a number within the item, 0 the right one, -1 none; (n_respondents, n_items).
-    ``blocks``: for each item the probability of every option, rows of 0 where there is no answer.
-    ``slope``: P'_j at each respondent's ability, ``gain``: P_j - Q_j S_j; 0 where there is no answer.
-    ``information``: of each respondent's answers on each scale. ``column``: the scale of each item.
+    ``coded``: the answer as a number within the item, 0 the right one, or the category; -1 none; (n_respondents,
+    n_items). ``blocks``, ``slopes``: for each item P of every answer at each respondent's ability and its derivative,
+    rows of 0 where there is no answer. ``information``: of each respondent's answers on each scale. ``column``: the
+    scale of each item.
     """
 
     coded: NDArray[np.int64]
     blocks: list[NDArray[np.float64]]
-    slope: NDArray[np.float64]
-    gain: NDArray[np.float64]
+    slopes: list[NDArray[np.float64]]
     information: NDArray[np.float64]
     column: NDArray[np.int64]
 
@@ -274,36 +277,61 @@ class _Model:
         """The part of the variance that goes into the estimated abilities, for pairs of these with everybody."""
         total = np.zeros((own.size, len(self.coded)))
         for s in range(self.information.shape[1]):
-            on = self.column == s
-            first = self.slope[np.ix_(own, on)] @ self.gain[:, on].T
-            second = self.gain[np.ix_(own, on)] @ self.slope[:, on].T
+            on = np.flatnonzero(self.column == s)
+            p, slope = (np.hstack([of[j] for j in on]) for of in (self.blocks, self.slopes))
+            first, second = slope[own] @ p.T, p[own] @ slope.T
             total += first**2 / (self.information[own, s, None] + 1) + second**2 / (self.information[:, s] + 1)
         return total
 
 
 def _model(
-    answers: pd.DataFrame,
+    answers: AnswersLike | None,
     responses: ResponseMatrix,
     items: ItemParameters,
     abilities: NDArray[np.float64],
     column: NDArray[np.int64],
 ) -> _Model:
     theta = abilities[:, column]
-    coded = np.where(np.isfinite(theta), _coded(answers, responses), -1)
-    curve = Curve(np.nan_to_num(theta) * items.discrimination + items.intercept, items.guessing, logistic)
-    blocks, same = [], np.zeros(items.n_items)
+    if items.categories is None:
+        if answers is None:
+            raise InputError("answer similarity: no answers; expected them, unless items are in categories")
+        coded = np.where(np.isfinite(theta), _coded(as_answers(answers), responses), -1)
+        each = _of_options(coded, np.nan_to_num(theta), items)
+    else:
+        coded = np.where(np.isfinite(theta) & responses.observed, np.nan_to_num(responses.correct), -1).astype(np.int64)
+        each = _of_categories(items.categories, np.nan_to_num(abilities), column)
+    observed = coded >= 0
+    blocks, slopes, information = [], [], np.zeros(coded.shape)
+    for j, (p, slope) in enumerate(each):
+        blocks.append(np.where(observed[:, [j]], p, 0.0))
+        slopes.append(np.where(observed[:, [j]], slope, 0.0))
+        information[:, j] = np.divide(slopes[j] ** 2, p, out=np.zeros_like(p), where=p > 0).sum(axis=1)
+    by_scale = np.stack([information[:, column == s].sum(axis=1) for s in range(abilities.shape[1])], axis=1)
+    return _Model(coded, blocks, slopes, by_scale, column)
+
+
+def _of_options(
+    coded: NDArray[np.int64], theta: NDArray[np.float64], items: ItemParameters
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """P of the right answer and of each wrong option at each respondent's ability, and its derivative; by item."""
+    curve = Curve(theta * items.discrimination + items.intercept, items.guessing, logistic)
+    variance = curve.p * (1 - curve.p)
+    rate = np.sign(items.discrimination) * np.sqrt(items.discrimination**2 * curve.information_zz * variance)
     for j in range(items.n_items):
         counts = np.bincount(coded[coded[:, j] > 0, j], minlength=2)[1:] + PSEUDO_COUNT
         share = counts / counts.sum()
-        same[j] = (share**2).sum()
-        block = np.hstack([curve.p[:, [j]], (1 - curve.p[:, [j]]) * share])
-        blocks.append(np.where(coded[:, [j]] >= 0, block, 0.0))
-    observed = coded >= 0
-    information = np.where(observed, items.discrimination**2 * curve.information_zz, 0.0)
-    slope = np.sign(items.discrimination) * np.sqrt(information * curve.p * (1 - curve.p))
-    by_scale = np.stack([information[:, column == s].sum(axis=1) for s in range(abilities.shape[1])], axis=1)
-    gain = np.where(observed, curve.p - (1 - curve.p) * same, 0.0)
-    return _Model(coded, blocks, slope, gain, by_scale, column)
+        p, slope = curve.p[:, [j]], rate[:, [j]]
+        yield np.hstack([p, (1 - p) * share]), np.hstack([slope, -slope * share])
+
+
+def _of_categories(
+    items: CategoryParameters, abilities: NDArray[np.float64], column: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """The same of the categories of each item."""
+    of_scale = [CategoryDerivatives.at(items, theta) for theta in abilities.T]
+    for j, (start, top) in enumerate(zip(items.first, items.top, strict=True)):
+        found, own = of_scale[column[j]], slice(start, start + top + 1)
+        yield found.p[:, own], (found.p * found.slope)[:, own]
 
 
 def _coded(answers: pd.DataFrame, responses: ResponseMatrix) -> NDArray[np.int64]:

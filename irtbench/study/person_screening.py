@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from irtbench.building.extending import joined
 from irtbench.building.removals import without_constant
 from irtbench.config import StudyFile
-from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
+from irtbench.data.given import AnswersLike, ResponsesLike, as_responses
 from irtbench.data.grading import as_compared
 from irtbench.data.input_error import InputError
 from irtbench.data.response_blocks import some_respondents
@@ -193,13 +193,15 @@ def screen_by_fit(
     return screening.with_person_fit(joint_person_fit(fits, screening.respondent_ids))
 
 
-def crowd_similarity(answers: AnswersLike, responses: ResponsesLike, fits: Sequence[ScaleFit]) -> AnswerSimilarity:
+def crowd_similarity(
+    answers: AnswersLike | None, responses: ResponsesLike, fits: Sequence[ScaleFit]
+) -> AnswerSimilarity:
     """Compare every two respondents on all scales fitted, each with the abilities on its own.
 
     Parameters
     ----------
     answers
-        Long table ``respondent_id, item_id, answer``, or a wide one (`as_answers`).
+        Long table ``respondent_id, item_id, answer``, or a wide one (`as_answers`); None of items in categories.
     responses
         Graded responses of the respondents who are compared (a matrix, array or data frame: `as_responses`).
     fits
@@ -227,7 +229,7 @@ def crowd_similarity(answers: AnswersLike, responses: ResponsesLike, fits: Seque
       respondent_1 respondent_2  n_identical  n_identical_wrong
     0            0            1           20                 10
     """
-    answers, responses = as_answers(answers), as_responses(responses)
+    responses = as_responses(responses)
     if not fits:
         raise InputError("answer similarity: no scale could be fitted, and without abilities nothing can be expected")
     items = reduce(joined, [fit.fitted.items for fit in fits])
@@ -271,43 +273,40 @@ def screen_respondents(
 ) -> Screened:
     """Apply the rules of screening; rules that need a fit come last, on those whom the others keep."""
     known = data.items.select(data.responses.item_ids)
-    demand_given(settings.screening, known, seconds=data.seconds, answers=data.answers, approval=data.approval)
+    demand_given(settings.screening, known, seconds=data.seconds, answers=data.given, approval=data.approval)
     if settings.screening.person_fit_p is None:
         return _screened(settings, data, (), each, progress)
     before = _screened(settings, data, (), lambda screening: None, progress)
     kept = data.responses.select_respondents(before.kept)
     drawn, some = some_respondents(kept, sample, settings.study.seed)
     progress(f"screening: person fit by a fit to {drawn.n} of {drawn.of} respondents")
-    model, scales = replace(settings.model, standard_errors=False), divide(data.items, settings)
+    return _screened(settings, data, fits_of_study(some, settings, data), each, progress)
+
+
+def fits_of_study(
+    responses: ResponseMatrix, settings: StudyFile, data: StudyData, *, errors: bool = False
+) -> list[ScaleFit]:
+    """The scales of a study fitted to some of its respondents, right or wrong or in the categories that these gave."""
+    model, scales = replace(settings.model, standard_errors=errors), divide(data.items, settings)
     if data.categories is None:
-        fits = fit_scales(some, scales, model, seed=settings.study.seed)
-    else:
-        left = categories_left(some, data.categories)
-        fit = fit_of_study(with_prior_of_grades(replace(settings, model=model), some), left)
-        parts = estimable_parts(in_categories_of(some, data.categories, left), scales)
-        fits = [
-            ScaleFit(name, part, one := fit(part), abilities_of(one, part, item_error="none"))
-            for name, part in parts.items()
-        ]
-    return _screened(settings, data, fits, each, progress)
+        return fit_scales(responses, scales, model, seed=settings.study.seed)
+    left = categories_left(responses, data.categories)
+    fit = fit_of_study(with_prior_of_grades(replace(settings, model=model), responses), left)
+    parts = estimable_parts(in_categories_of(responses, data.categories, left), scales)
+    return [
+        ScaleFit(name, part, one := fit(part), abilities_of(one, part, item_error="none"))
+        for name, part in parts.items()
+    ]
 
 
 def screening_of(
     responses: ResponseMatrix, settings: StudyFile, data: StudyData, fits: Sequence[ScaleFit] = ()
 ) -> Screening:
     """What the rules make of some of the respondents, of whom nobody may be left."""
-    known_items, rules = data.items.select(responses.item_ids), settings.screening
-    fewest = None if data.categories is None else rules.min_responses
     found = apply_rules(
-        responses, known_items, rules if fewest is None else replace(rules, min_responses=None),
-        seconds=data.seconds, answers=data.answers, approval=data.approval,
+        responses, data.items.select(responses.item_ids), settings.screening, seconds=data.seconds, answers=data.given,
+        approval=data.approval, graded=data.categories is not None,
     )  # fmt: skip
-    if fewest is not None:  # a grade is one response, of several points
-        few = responses.select_items(known_items.scale_items).observed.sum(axis=1) < fewest
-        reasons = zip(few, found.reason, strict=True)
-        found = replace(
-            found, settings=rules, reason=tuple("too few responses" if f and not r else r for f, r in reasons)
-        )
     if not fits:
         return found
     kept, own = responses.select_respondents(found.kept), []

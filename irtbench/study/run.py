@@ -36,9 +36,20 @@ from irtbench.estimation.threads import threads_for
 from irtbench.scoring.item_error import abilities_of
 from irtbench.scoring.scores import score_responses
 from irtbench.study.item_analysis import analyse_items
-from irtbench.study.person_screening import Screened, agreement_of_kept, screen_respondents, screening_of
+from irtbench.study.person_screening import (
+    Screened,
+    agreement_of_kept,
+    fits_of_study,
+    screen_respondents,
+    screening_of,
+)
 from irtbench.study.results import FittedToAll, ScaleStudy, Study, StudySample
-from irtbench.study.screening_effect import ScreeningEffect, exclusions_by_ability, screening_effect
+from irtbench.study.screening_effect import (
+    ScreeningEffect,
+    agreement_on,
+    effect_of_screening,
+    exclusions_by_ability,
+)
 from irtbench.study.study_data import (
     Categories,
     StudyData,
@@ -280,9 +291,10 @@ class ScreenedCrowd:
     def effect(self, data: StudyData, parts: Mapping[str, Sequence[str]], settings: StudyFile) -> ScreeningEffect:
         """What screening changes in the scales."""
         with threads_of(self.chosen, settings):
-            return screening_effect(
-                self.screening, self.screened, data.items, parts, settings.model, answers=data.answers,
-                seed=settings.study.seed,
+            return effect_of_screening(
+                self.screening, self.screened, parts,
+                lambda chosen: fits_of_study(chosen, settings, data, errors=settings.model.standard_errors),
+                lambda chosen: agreement_on(data.answers, data.items, chosen),
             )  # fmt: skip
 
 

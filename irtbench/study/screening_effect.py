@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,14 +105,28 @@ def screening_effect(
     """
     responses, items = as_responses(responses), as_items(items)
     answers = None if answers is None else as_answers(answers)
+    return effect_of_screening(
+        screening, responses, scales, lambda chosen: fit_scales(chosen, scales, settings, seed=seed),
+        lambda chosen: agreement_on(answers, items, chosen),
+    )  # fmt: skip
+
+
+def effect_of_screening(
+    screening: Screening,
+    responses: ResponseMatrix,
+    scales: Mapping[str, Sequence[str]],
+    fit: Callable[[ResponseMatrix], Sequence[ScaleFit]],
+    agree: Callable[[ResponseMatrix], Mapping[str, Agreement]] = lambda chosen: {},
+) -> ScreeningEffect:
+    """The same where responses are fitted, and their respondents agree, in this way."""
     rows, tables = [], []
     for stage, kept in (("before", screening.n_responses > 0), ("after", screening.kept)):
         chosen = responses.select_respondents(kept)
-        fits = {fit.name: fit for fit in fit_scales(chosen, scales, settings, seed=seed)}
-        agreed = _agreement(answers, items, chosen, scales)
+        fits, agreed = {found.name: found for found in fit(chosen)}, agree(chosen)
         together = {**scales, "all": [item for ids in scales.values() for item in ids]}
         rows += [
             _row(name, stage, chosen.select_items(ids), fits.get(name), agreed.get(name))
+            | ({"n_responses": int(chosen.select_items(ids).observed.sum())} if screening.n_points is not None else {})
             for name, ids in together.items()
         ]
         tables.append(_parameters(fits.values(), stage))
@@ -183,9 +197,8 @@ def _of_group(
     return people, theta, fit.quadrature.mean, fit.quadrature.deviation, float(expected)
 
 
-def _agreement(
-    answers: pd.DataFrame | None, items: ItemTable, chosen: ResponseMatrix, scales: Mapping[str, Sequence[str]]
-) -> Mapping[str, Agreement]:
+def agreement_on(answers: pd.DataFrame | None, items: ItemTable, chosen: ResponseMatrix) -> Mapping[str, Agreement]:
+    """How far these respondents agree on the items of each label and on all; nothing without raw answers."""
     if answers is None:
         return {}
     own = answers[answers["respondent_id"].isin(chosen.respondent_ids)]

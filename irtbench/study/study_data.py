@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 class StudyData:
     """What the files of a study hold; of grades the responses are categories k of 0, ..., m as k right of m.
 
-    Items leave by a `sample` of so many respondents; None for all.
+    `rows` are the responses as they were read. Items leave by a `sample` of so many respondents; None for all.
     """
 
     answers: pd.DataFrame | None
@@ -66,11 +66,18 @@ class StudyData:
     named: Mapping[str, str] | None = None
     categories: Categories | None = None
     sample: int | None = None
+    rows: pd.DataFrame | None = None
+
+    @property
+    def given(self) -> pd.DataFrame | None:
+        """What was answered, in words, by which respondents are judged: raw answers, or grades."""
+        return self.rows if self.answers is None and self.categories is not None else self.answers
 
     @property
     def seconds(self) -> pd.DataFrame | None:
-        """The answers with their times; None if these are not known."""
-        return self.answers if self.answers is not None and "seconds" in self.answers else None
+        """The answers or responses with their times; None if these are not known."""
+        rows = self.rows if self.answers is None else self.answers
+        return rows if rows is not None and "seconds" in rows else None
 
 
 def read_data(
@@ -105,10 +112,19 @@ def read_data(
         responses, answers = grade(table, items, settings.grading), table[~table.duplicated(PAIR)]
     elif settings.grades is not None:
         responses, categories = grades_of(table, items, data.levels)
+        table = table.assign(answer=in_words(table["response"], data.levels))
     else:
         responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
     items = items or ItemTable.plain(responses.item_ids)
-    return StudyData(answers, responses, items, norms, approval, named, categories)
+    rows = table if stored is None and answers is None else None
+    return StudyData(answers, responses, items, norms, approval, named, categories, rows=rows)
+
+
+def in_words(places: pd.Series[float], levels: Sequence[str]) -> pd.Series[str]:
+    """Grades as they are called; empty where missing."""
+    if levels:
+        return places.map(dict(enumerate(levels))).fillna("")
+    return places.map("{:g}".format).where(places.notna(), "")
 
 
 def grades_of(table: pd.DataFrame, items: ItemTable | None, levels: Sequence[str]) -> tuple[ResponseMatrix, Categories]:
@@ -124,6 +140,13 @@ def grades_of(table: pd.DataFrame, items: ItemTable | None, levels: Sequence[str
     if levels:
         categories = {item: tuple(levels[int(k)] for k in own) for item, own in categories.items()}
     values = np.where(coded.codes == MISSING, np.nan, coded.codes)
+    for j in np.flatnonzero([] if items is None else items.attention):
+        check, key = coded.item_ids[j], None if items is None else items.key[j]
+        if key is None:
+            raise InputError(f"items: attention check {check} has no key; expected the grade that is asked for")
+        right = [str(value) == key for value in categories[check]]
+        values[:, j] = np.where(np.isnan(values[:, j]), np.nan, np.array([*right, False])[coded.codes[:, j]])
+        categories = {**categories, check: (0, 1)}
     return right_of_top(values, coded.respondent_ids, categories), categories
 
 

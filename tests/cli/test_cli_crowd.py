@@ -324,8 +324,13 @@ def test_grades_are_screened_without_keys_as_build_screens_them(tmp_path: Path) 
     people = pd.read_csv(tmp_path / "out/respondents.csv").set_index("respondent_id")
     assert not people.loc[[f"s{k}" for k in range(10, 20)], "kept"].any()
     kept = pd.read_csv(tmp_path / "out/answers.csv")
-    assert [*kept["respondent_id"]] == [*people.index[people["kept"]]]
-    assert len(kept) == found["n_kept"] == 120 - sum(n for name, n in found["reasons"].items() if name != "kept")
+    assert [*kept["respondent_id"].unique()] == [*people.index[people["kept"]]]
+    assert found["n_kept"] == 120 - sum(n for name, n in found["reasons"].items() if name != "kept")
+    assert len(kept) == found["n_answers_kept"] == people.loc[people["kept"], "n_responses"].sum()
+    # answers given, points, and their share of those that could be had: grades 1 to 5 are 0 to 4 points
+    np.testing.assert_array_equal(people["n_responses"], grades.notna().sum(axis=1))
+    np.testing.assert_array_equal(people["n_correct"], (grades - 1).sum(axis=1))
+    np.testing.assert_allclose(people["accuracy"], (grades - 1).sum(axis=1) / (4 * grades.notna().sum(axis=1)))
     # a column that is no item is left out of what is measured too; approval comes from the table of respondents
     grades.assign(hours=rng.integers(1, 6, 120)).to_csv(tmp_path / "hours.csv")
     approval = pd.Series(0.95, grades.index, name="approval_rate")
@@ -337,4 +342,61 @@ def test_grades_are_screened_without_keys_as_build_screens_them(tmp_path: Path) 
     measured = pd.read_csv(tmp_path / "hours/respondents.csv").set_index("respondent_id")["n_responses"]
     pd.testing.assert_series_equal(measured, people["n_responses"])
     refused(f"crowd screen {tmp_path}/grades.csv -o {tmp_path}/no", saying="--items: missing; ... or of grades --model")
-    refused(f"crowd screen {tmp_path}/grades.csv {graded} --effect -o {tmp_path}/no", saying="of answers with keys")
+    refused(f"crowd screen {tmp_path}/grades.csv {graded} --rapid missing -o {tmp_path}/no", saying="has no seconds")
+    refused(f"crowd screen {tmp_path}/grades.csv {graded} --chance-level .2 -o {tmp_path}/no", saying="by chance")
+
+
+def test_grades_are_screened_by_seconds_checks_and_likeness_and_the_effect_is_shown(tmp_path: Path) -> None:
+    """Of 120 with grades missing by ability four click fast at random, one gives the same grade, two are alike."""
+    rng = np.random.default_rng(4)
+    n, n_items = 120, 30
+    theta, top = rng.normal(size=(n, 1)), rng.integers(2, 5, n_items)  # items of three to five grades
+    logits = 1.5 * (theta - 0.7 * rng.normal(size=n_items)) + rng.logistic(size=(n, n_items))
+    steps = [1.5 * np.linspace(-1.2, 1.2, k) for k in top]
+    codes = np.stack([np.digitize(*each) for each in zip(logits.T, steps, strict=True)], axis=1)
+    codes[5] = np.where(rng.random(n_items) < 0.95, codes[4], codes[5])
+    seconds = rng.lognormal(2.5, 0.3, codes.shape)
+    codes[10:14], seconds[10:14] = rng.integers(0, top + 1, (4, n_items)), rng.uniform(0.3, 0.6, (4, n_items))
+    codes[20], seconds[30, :2] = 1, 0.2
+    missing = rng.random(codes.shape) < 0.4 / (1 + np.exp(1.5 * theta))
+    missing[[4, 5, 20, 30]] = False
+    ids, items = [f"r{i:03d}" for i in range(n)], [f"q{j:02d}" for j in range(n_items)]
+    long = pd.DataFrame({"respondent_id": np.repeat(ids, n_items), "item_id": np.tile(items, n)})
+    long = long.assign(score=codes.ravel() + 1.0, seconds=seconds.ravel())[~missing.ravel()]
+    checks = pd.DataFrame({"respondent_id": ids, "item_id": "check", "score": 2.0, "seconds": 9.0})
+    checks.loc[50, "score"] = 3.0  # higher than what the check asks for, and wrong
+    long = pd.concat([long, checks])
+    long.to_parquet(tmp_path / "grades.parquet", index=False)
+    levels = ["poor", "weak", "fair", "good", "best"]
+    long.assign(score=long["score"].map(dict(enumerate(levels, 1)))).to_csv(tmp_path / "words.csv.gz", index=False)
+    for key, file in (("2", "numbers"), ("weak", "words")):
+        known = pd.DataFrame({"item_id": [*items, "check"], "key": [None] * n_items + [key]})
+        known.assign(attention=known["key"].notna().astype(int)).to_csv(tmp_path / f"{file}.csv", index=False)
+    rules = "--attention-share 1 --min-effort 0.9 --max-straight-line 15 --rapid missing --similar 0.05 --effect"
+    line = f"crowd screen {{}} --model grm {rules} -o {tmp_path}/{{}} --json"
+    numbers = run(line.format("grades.parquet --items numbers.csv", "numbers"), cwd=tmp_path).json
+    words = run(line.format(f"words.csv.gz --items words.csv --levels {','.join(levels)}", "words"), cwd=tmp_path).json
+    assert numbers == words
+    reasons = {"kept": 114, "failed attention checks": 1, "rapid guessing": 4, "straight-lining": 1}
+    assert numbers["reasons"] == reasons
+    people = pd.read_csv(tmp_path / "numbers/respondents.csv").set_index("respondent_id")
+    assert people.loc["r050", "reason"] == "failed attention checks"
+    assert (people.loc["r010":"r013", "reason"] == "rapid guessing").all()
+    assert people.loc["r020", "reason"] == "straight-lining"
+    assert people.loc["r004", "similar_to"] == "r005"
+    pairs = pd.read_csv(tmp_path / "numbers/similar_pairs.csv")
+    assert "n_identical_wrong" not in pairs
+    assert [*zip(pairs["respondent_1"], pairs["respondent_2"], strict=True)] == [("r004", "r005")]
+    kept = pd.read_csv(tmp_path / "words/answers.csv")
+    assert [*kept] == ["respondent_id", "item_id", "score", "seconds"]
+    assert set(kept["score"]) == set(levels)
+    assert kept["respondent_id"].eq("r030").sum() == n_items - 2  # its two rapid grades are left out
+    assert "check" not in set(kept["item_id"])
+    effect = pd.read_csv(tmp_path / "numbers/screening_effect.csv").set_index(["scale", "stage"])
+    assert [*effect["n_respondents"]] == [120, 114]
+    assert effect.loc[("all", "before"), "n_responses"] == people["n_responses"].sum()
+    assert effect["reliability"].between(0.8, 1).all()
+    assert len(pd.read_csv(tmp_path / "numbers/items_effect.csv")) == n_items
+    pd.read_csv(tmp_path / "numbers.csv").drop(columns="key").to_csv(tmp_path / "keyless.csv", index=False)
+    saying = "attention check check has no key; expected the grade that is asked for"
+    refused(line.format("grades.parquet --items keyless.csv", "no"), saying=saying, cwd=tmp_path)

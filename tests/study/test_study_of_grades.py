@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "study.toml").write_text(
         '[data]\nanswers = "grades.csv"\ncontent = "responses"\nlevels = ["poor", "fair", "good", "great"]\n'
         '[model]\nkind = "grm"\n[scales]\nby = "none"\n[screening]\nperson_fit_p = 0.01\n'
-        '[pruning]\nbootstrap_samples = 19\n[score]\nsystems = ["systems.csv"]\n'
+        '[study]\nscreening_effect = true\n[pruning]\nbootstrap_samples = 19\n[score]\nsystems = ["systems.csv"]\n'
     )
     run("build", folder / "study.toml", "-o", folder / "built")
     return folder
@@ -55,6 +55,19 @@ def test_clickers_are_unlike_the_model_and_nearly_nobody_else(folder: Path) -> N
     left_out = people["reason"] == "unlike the model"
     assert left_out[-N_CLICKERS:].sum() >= N_CLICKERS / 2
     assert left_out[:-N_CLICKERS].sum() <= 8
+    assert (people["n_responses"] == N_ITEMS + 3).all()  # answers, not points
+    given = pd.read_csv(folder / "grades.csv", index_col=0).map(LEVELS.index)
+    np.testing.assert_array_equal(people["n_correct"], (given - given.min()).sum(axis=1))
+    effect = pd.read_csv(folder / "built/screening_effect.csv")
+    assert [*effect["stage"]] == ["before", "after"]
+    assert effect.loc[0, "n_responses"] == N * (N_ITEMS + 3)
+    items = pd.read_csv(folder / "built/items_effect.csv").set_index("item_id")
+    kept = people.loc[people["kept"], "respondent_id"]
+    alone = fit_categories(
+        given.loc[kept, [f"q{j:02d}" for j in range(18)]], "grm", prior="weak"
+    )  # as of fewer than 300
+    table = alone.table().set_index("item_id")
+    np.testing.assert_allclose(items.loc[table.index, "discrimination_after"], table["discrimination"], rtol=1e-3)
 
 
 def test_the_bank_is_that_of_a_fit_to_those_kept(folder: Path) -> None:
