@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import irtbench
-from irtbench.cli.large import demand_shared, encoded, hash_of, large_table
+from irtbench.cli.large import demand_shared, encoded, hash_of, large_table, say_cache_unused
 from irtbench.cli.output import plain, write_table
 from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.reading import Reading
@@ -101,6 +101,7 @@ class StudyToBuild:
 
         settings, table = self.settings, self.table
         if table is None:
+            say_cache_unused(settings.data.answers, self.cache)
             progress(f"reading {settings.data.answers}")
             yield replace(read_data(settings), sample=self.sample)
             return

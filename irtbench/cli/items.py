@@ -14,7 +14,7 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.large import encoded, large_table
+from irtbench.cli.large import encoded, large_table, say_cache_unused
 from irtbench.cli.options import (
     AllowAddress,
     Cache,
@@ -228,9 +228,11 @@ class FromDisk:
     ) -> tuple[irtbench.ResponseMatrix, Sampled | None]:
         """All responses of a file or, of a table that is encoded on disk, those of some respondents drawn at random."""
         if items.categories is not None:
+            say_cache_unused(file, self.cache)
             return items.categories.matrix(reading.scores(file, labels_of([items.categories]))), None
         table = large_table(file, reading, allow_address=self.allow_address)
         if table is None:
+            say_cache_unused(file, self.cache)
             return reading.matrix(file), None
         with encoded(table, reading, self.cache, run.progress) as stored:
             drawn, some = some_respondents(stored, self.sample, run.seed)

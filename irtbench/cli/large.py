@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -20,6 +21,7 @@ import irtbench
 from irtbench.cli.options import AllowAddress
 from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.result_files import removed_at_the_end
+from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
 
@@ -86,6 +88,13 @@ def large_table(
         raise InputError(f"{table.place}: {needs} goes with a table on this machine; expected a file or a folder")
     demand_memory(table, needs, long=is_long(table, choice_of(reading)))
     return None
+
+
+def say_cache_unused(file: Path, cache: Path | None) -> None:
+    """Say on standard error that a table is read into memory, if a cache was asked for."""
+    if cache is not None:
+        which = f"Parquet tables of more than {MOST_FIELDS:,} fields, and those at an address, are encoded there"
+        print(printable(f"irtbench: warning: --cache: not used: {file} is read into memory; {which}"), file=sys.stderr)
 
 
 def first_parquet(file: Path) -> Path | None:
@@ -292,6 +301,7 @@ def given_responses(
             file, "fit a Parquet table, wide or long, with options that need no response", table, disk.cache, ranks
         )
     if table is None:
+        say_cache_unused(file, disk.cache)
         with loading_beside(file, ESTIMATION):
             given = reading.response_matrix(file) if levels is None else reading.scores(file, levels)
         yield given

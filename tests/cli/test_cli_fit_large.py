@@ -131,6 +131,10 @@ def test_a_cache_is_kept_used_again_and_removed(
     assert list(cache.iterdir()) == []
     (tmp_path / "file").touch()
     refused(f"fit {place} -o {tmp_path}/c --cache {tmp_path}/file", saying="is not a folder")
+    drawn(120, 5).to_long().to_csv(tmp_path / "small.csv", index=False)
+    said = run(f"fit {tmp_path}/small.csv -o {tmp_path}/d --cache {cache} -q").err
+    assert said.count("warning: --cache: not used: ") == 1
+    assert list(cache.iterdir()) == []
 
 
 def test_without_a_cache_nothing_is_left(

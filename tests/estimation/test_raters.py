@@ -282,8 +282,12 @@ def test_raters_in_two_parts_have_two_zeros_and_are_named() -> None:
     halves = table[(table["respondent_id"] < 60) == table["rater_id"].isin(["r0", "r1", "r2"])]
     found = irtbench.fit_raters(halves)
     assert found.n_parts == 2
-    assert "2 parts" in found.doubts[0]
-    assert all(name in found.doubts[0] for name in ("r0", "r5"))
+    assert "2 parts that share no respondent or no item (raters r1, r2, r0; r5, r3, r4): severities" in found.doubts[0]
+    each = table[table["respondent_id"] % 6 == table["rater_id"].str[1:].astype(int)]  # six raters, six parts
+    assert (
+        "6 parts that share no respondent or no item (raters r2; r3; r5; r0; and 2 more parts): "
+        in (irtbench.fit_raters(each).doubts[0])
+    )
     sums = found.table().groupby("part")["severity"].sum()
     np.testing.assert_allclose(sums, 0.0, atol=1e-8)
     assert (found.table()["flags"].str.contains("apart") == (found.table()["part"] == 2)).all()

@@ -25,6 +25,7 @@ from irtbench.models.category_parameters import CategoryParameters
 
 MANY_RATERS = 30  # from more on their severities are drawn from a normal distribution with raters='auto'
 FEWEST_RESPONDENTS, FEW_RESPONDENTS = 5, 30
+MOST_PARTS_NAMED = 4  # of a design, whose raters are named
 SHARED = 1.2  # ratings of an answer, from which on what they share matters
 Z = float(ndtri(0.975))
 ERRATIC, MUTED = 1.5, 0.5  # infit beyond which a rater is hardly of use (Linacre, 2002)
@@ -240,11 +241,12 @@ def doubts_of(ratings: Ratings, model: RatingModel, *, learnt: bool) -> tuple[st
     found = []
     if (n := int(ratings.parts.max()) + 1) > 1:
         parts = [[ratings.rater_ids[r] for r in np.flatnonzero(ratings.parts == part)] for part in range(n)]
+        named = "; ".join(name_first(part) for part in parts[:MOST_PARTS_NAMED])
+        more = f"; and {n - MOST_PARTS_NAMED} more parts" if n > MOST_PARTS_NAMED else ""
         found.append(
-            f"the design falls into {n} parts that share no respondent or no item: {name_first(parts[1])} "
-            f"{'is' if len(parts[1]) == 1 else 'are'} apart from {name_first(parts[0])}: severities of two parts have "
-            "no common zero, each part's sum to 0; scores across parts are comparable only if the respondents of each "
-            "were drawn from one population"
+            f"the design falls into {n} parts that share no respondent or no item (raters {named}{more}): severities "
+            "of two parts have no common zero, each part's sum to 0; scores across parts are comparable only if the "
+            "respondents of each were drawn from one population"
         )
     if ratings.ratings_of_an_answer >= SHARED and not model.answer_effect:
         found.append(
