@@ -19,7 +19,9 @@ from irtbench.cli.options import (
     Content,
     Formats,
     ItemsFile,
+    Levels,
     Map,
+    levels_of,
     mapped,
     named,
 )
@@ -170,12 +172,13 @@ def doctor(
     run: Run,
     content: Content = "auto",
     answers_map: Map = [],  # noqa: B006 - typer copies it
+    levels: Levels = None,
 ) -> Outcome:
     """Say what a data set holds, what is wrong with it, which commands and which prior will work, how long they take.
 
     One line a finding, the worst first. The status is 0 whatever is found, and 2 only if the file cannot be read.
     """
-    known, table = items.read(), reading.as_it_is(file, content)
+    known, table = items.read(), reading.as_it_is(file, content, levels_of(levels))
     found = irtbench.examine(
         replace(table, frame=items.kept(table.frame, known)), items=known,
         grading=irtbench.GradingSettings(map=mapped(answers_map)), threshold=reading.threshold,
@@ -238,6 +241,7 @@ class NewStudy:
         False
     )
     answers_map: Map = field(default_factory=list)
+    levels: Levels = None
 
 
 @command(output=None, figures=None)
@@ -268,7 +272,7 @@ def init(
         raise InputError(f"--column {next(iter(of_items))}: is in the table of items; expected --item-column")
     columns = {name: column for name, column in reading.columns.items() if name not in of_items}
     reading = replace(reading, columns=columns)
-    table = reading.as_it_is(file, study.content)
+    table = reading.as_it_is(file, study.content, levels_of(study.levels))
     run.hush()
     own = keys_within(table, of_items) if items.items is None else None
     if not study.yes:
@@ -327,7 +331,7 @@ def written_study(
             content="answers" if "answer" in table.frame else "responses",
             format=reading.format,
             items=None if table_of_items is None else relative(table_of_items, folder),
-            data=data_keys(reading, names, folder),
+            data=data_keys(reading, names, folder) | {"levels": list(levels_of(study.levels))},
             answers_mapped=meant,
             preset=study.preset or "standard",
             systems=[relative(system, folder) for system in study.systems],

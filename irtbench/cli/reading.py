@@ -64,8 +64,16 @@ class Reading(HowToRead):
         """Raw answers of a file or folder; with levels grades, which may be called scores."""
         return irtbench.read_answers(path, levels=levels, **vars(self))
 
-    def as_it_is(self, path: Path, content: Content) -> irtbench.LongTable:
-        """What a file holds, with all that is wrong with it: repeated trials and scores that are not 1 or 0 stay."""
+    def as_it_is(self, path: Path, content: Content, levels: Sequence[str] = ()) -> irtbench.LongTable:
+        """What a file holds, with all that is wrong with it: repeated trials and scores that are not 1 or 0 stay.
+
+        Of grades with these labels their places, from 0 on.
+        """
+        if levels:
+            from irtbench.data.readers.recognise import read_score_table
+
+            table = read_score_table(path, levels=levels, **vars(self))
+            return replace(table, frame=table.frame[table.frame["response"].notna()])
         graded = content == "responses" or (content == "auto" and self.holds_responses(path))
         as_it_is = replace(self, trials="all", threshold=None) if self.trials == "error" else self
         return as_it_is.responses(path) if graded else as_it_is.answers(path)

@@ -183,6 +183,8 @@ def advise_on_grades(shape: Shape, megabytes: float) -> tuple[CommandAdvice, ...
     return (
         CommandAdvice("fit", not stop, stop or f"{maybe}--model grm (or gpcm, pcm, rsm)", None, megabytes),
         CommandAdvice("items diagnose", not stop, stop or "after fit, on its items.csv"),
+        CommandAdvice("dimensions", not stop, stop or f"{maybe}--model grm (or gpcm)", None, megabytes),
+        CommandAdvice("crowd screen", not stop, stop or f"{maybe}--model grm, and rules", None, megabytes),
         CommandAdvice("build", not few, few or f"{maybe}FILE --model grm -o DIR", None, megabytes),
         CommandAdvice("compare", shape.n_respondents > 1, "--levels LOWEST,...,HIGHEST"),
         CommandAdvice("crowd agree", True, "--levels LOWEST,...,HIGHEST"),

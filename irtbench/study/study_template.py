@@ -142,7 +142,7 @@ def propose(template: Template, examination: Examination, items: ItemTable | Non
         attention=items is not None and bool(items.attention_items),
         n_options=n_options if guessed else None,
         by_label=items is not None and _has_scales(items),
-        kind="2pl" if examination.finding("grades") is None else "grm",
+        kind="2pl" if examination.finding("grades") is None and not data.get("levels") else "grm",
         prior=None if examination.prior == "none" else examination.prior,
     )
 

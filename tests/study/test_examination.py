@@ -255,7 +255,7 @@ def test_a_few_whole_numbers_are_grades_and_what_takes_them_is_named(n: int) -> 
     assert [finding.code for finding in found.findings] == ["grades"]
     works = {advice.command: (advice.works, advice.why) for advice in found.commands}
     assert works["fit"] == (True, "--model grm (or gpcm, pcm, rsm)")
-    assert works["build"][0]
+    assert all(works[command][0] for command in ("build", "dimensions", "crowd screen"))
     assert found.prior == ("weak" if n == 40 else "none")
     assert found.summary.proportion_correct is None
     assert examine(long, threshold=3).finding("grades") is None
@@ -272,3 +272,13 @@ def test_a_study_file_of_grades_has_their_model(tmp_path: Path) -> None:
     long.to_csv(tmp_path / "grades.csv", index=False)
     run("init", tmp_path / "grades.csv", "--yes", "-o", tmp_path / "study.toml")
     assert read_study(tmp_path / "study.toml").grades == "grm"
+    words = scores.map(["poor", "fair", "good", "great"].__getitem__)
+    words.iloc[::3, 1:] = None
+    words.rename_axis("respondent_id").to_csv(tmp_path / "words.csv.gz")
+    levels = "--levels poor,fair,good,great"
+    found = run(f"doctor words.csv.gz {levels} --json", cwd=tmp_path).json
+    assert (found["summary"]["n_responses"], found["prior"]) == (220, "weak")
+    assert "40 responses to the median item" in found["prior_reason"]
+    run(f"init words.csv.gz {levels} --yes -o words.toml", cwd=tmp_path)
+    study = read_study(tmp_path / "words.toml")
+    assert (study.grades, study.data.levels) == ("grm", ("poor", "fair", "good", "great"))
