@@ -277,7 +277,7 @@ def test_a_study_file_of_grades_has_their_model(tmp_path: Path) -> None:
     words.rename_axis("respondent_id").to_csv(tmp_path / "words.csv.gz")
     levels = "--levels poor,fair,good,great"
     found = run(f"doctor words.csv.gz {levels} --json", cwd=tmp_path).json
-    assert (found["summary"]["n_responses"], found["prior"]) == (220, "weak")
+    assert (found["n_responses"], found["prior"]) == (220, "weak")
     assert "40 responses to the median item" in found["prior_reason"]
     run(f"init words.csv.gz {levels} --yes -o words.toml", cwd=tmp_path)
     study = read_study(tmp_path / "words.toml")
