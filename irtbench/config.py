@@ -6,14 +6,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from irtbench.bank.data_card import DataCard
 from irtbench.building.form_wishes import FormWishes
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, PruneRules
 from irtbench.data.checked_settings import Count, Inside, Range, Seed, Settings, WrongSetting, settings_from
 from irtbench.data.grading import GradingSettings
-from irtbench.data.how_to_read import FormatName
+from irtbench.data.how_to_read import FormatName, ReadingOptions
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of, keep_credentials
 from irtbench.data.screening import ScreeningSettings
@@ -55,6 +55,10 @@ class StudySettings(Settings):
     seed: Seed = 0
     screening_effect: bool = False
     factors: Annotated[int, Range(at_least=0, at_most=3)] = 0
+
+
+#: Keys of ``[data]`` that have another name than the option that says the same.
+KEY_OF_OPTION = {"items": "item_pattern", "exclude": "exclude_columns"}
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,11 @@ class DataSettings(Settings):
     respondent: str = "model"
     item_pattern: str | None = None
     exclude_columns: tuple[str, ...] = ()
+
+    def how_to_read(self) -> ReadingOptions:
+        """What it says of reading, by the names that readers have for it; nothing of the table of respondents."""
+        names = [name for name in ReadingOptions.__annotations__ if name != "respondents"]
+        return cast(ReadingOptions, {name: getattr(self, KEY_OF_OPTION.get(name, name)) for name in names})
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from irtbench.data.response_blocks import enough_to_prune
 if TYPE_CHECKING:
     import pandas as pd
 
-    from irtbench.config import DataSettings, StudyFile
+    from irtbench.config import StudyFile
     from irtbench.data.responses import Responses
     from irtbench.estimation.distributed.ranks import Ranks
     from irtbench.study.study_data import StudyData
@@ -76,7 +76,7 @@ class StudyToBuild:
             from irtbench.study.study_data import needs_memory
 
             table = large_table(
-                settings.data.answers, reading_of(settings.data), in_memory=needs_memory(settings),
+                settings.data.answers, Reading.of(settings.data.how_to_read()), in_memory=needs_memory(settings),
                 whatever_size=ranks is not None, of_study=True, allow_address=allow_address,
             )  # fmt: skip
         if ranks is not None:
@@ -107,7 +107,7 @@ class StudyToBuild:
             return
         own_cache = None if self.cache is not None or unfinished is None else unfinished / ENCODED
         named = None if settings.data.answers.exists() else {table.place: hash_of(table)}
-        reading = reading_of(settings.data)
+        reading = Reading.of(settings.data.how_to_read())
         try:
             with encoded(table, reading, own_cache or self.cache, progress, is_cache=own_cache is None) as stored:
                 data = read_data(settings, stored, table, named=named)
@@ -249,11 +249,3 @@ def shared_responses(message: dict[str, Any]) -> irtbench.StoredResponses:
     return irtbench.StoredResponses(
         **message | arrays | {"folder": folder, "places": places, "item_ids": tuple(message["item_ids"])}
     )
-
-
-def reading_of(data: DataSettings) -> Reading:
-    """How the responses of a study are read; what is known of respondents is the study's own matter."""
-    return Reading(
-        format=data.format, columns=data.columns, trials=data.trials, threshold=data.threshold, metric=data.metric,
-        errored=data.errored, join=data.join, items=data.item_pattern, exclude=data.exclude_columns,
-    )  # fmt: skip

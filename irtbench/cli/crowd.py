@@ -353,7 +353,7 @@ def screened_grades(
     from irtbench.study.screened_crowd import screen_grades
     from irtbench.study.study_data import read_data
 
-    keys = data_keys(reading, named("--item-column", items.item_column), answers.parent) | {"format": reading.format}
+    keys = data_keys(reading, named("--item-column", items.item_column), answers.parent)
     keys |= {"items": items.items and str(items.items.resolve()), "where": named("--where", items.where)}
     keys |= {} if also.respondents is None else {"respondents": str(also.respondents.resolve())}
     settings = replace(settings_of(answers, also.model, also.levels, keys), screening=rules)

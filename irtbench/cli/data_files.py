@@ -329,7 +329,6 @@ def written_study(
             title=study.title or plain_name(file),
             answers=relative(file, folder),
             content="answers" if "answer" in table.frame else "responses",
-            format=reading.format,
             items=None if table_of_items is None else relative(table_of_items, folder),
             data=data_keys(reading, names, folder) | {"levels": list(levels_of(study.levels))},
             answers_mapped=meant,
@@ -378,22 +377,16 @@ def relative(path: Path, folder: Path) -> str:
 
 def data_keys(reading: Reading, item_columns: dict[str, str], folder: Path) -> dict[str, object]:
     """The keys of ``[data]`` that say the same as the options."""
+    from irtbench.config import KEY_OF_OPTION
     from irtbench.data.readers.head import look_at
     from irtbench.data.readers.respondents import is_prolific
 
-    participants = reading.respondents
-    if participants is not None and not is_prolific(look_at(participants)):
-        participants = None  # of another table a study asks for columns: [score] norm_groups
-    return {
-        "columns": dict(reading.columns),
-        "item_columns": item_columns,
-        "trials": reading.trials,
-        "threshold": reading.threshold,
-        "metric": list(reading.metric),
-        "errored": None if reading.errored == "missing" else reading.errored,
-        "join": reading.join,
-        "respondent": None if reading.respondent == "model" else reading.respondent,
-        "item_pattern": reading.items,
-        "exclude_columns": list(reading.exclude),
-        "respondents": None if participants is None else relative(participants, folder),
+    usual = vars(Reading())
+    given = {name: value for name, value in vars(reading).items() if value != usual[name]}
+    participants = given.pop("respondents", None)
+    if participants is not None and is_prolific(look_at(participants)):
+        given["respondents"] = relative(participants, folder)  # of another table a study asks for columns: norm_groups
+    keys = {
+        KEY_OF_OPTION.get(name, name): [*value] if isinstance(value, tuple) else value for name, value in given.items()
     }
+    return {"trials": reading.trials, "item_columns": item_columns, **keys}

@@ -252,11 +252,9 @@ def _read(
 ) -> pd.DataFrame:
     data = settings.data
     outside = is_outside(path)
-    how = ReadingOptions(
-        format=format, columns=columns, threshold=data.threshold, trials=data.trials, join=data.join,
-        metric=data.metric if outside else (), errored=data.errored, items=data.item_pattern,
-        exclude=data.exclude_columns, respondents=participants, respondent=data.respondent if outside else "model",
-    )  # fmt: skip
+    how: ReadingOptions = {**data.how_to_read(), "format": format, "columns": columns, "respondents": participants}
+    if not outside:
+        how = {**how, "metric": (), "respondent": "model"}
     if settings.grades is not None:
         return read_score_table(path, levels=data.levels, **how).frame
     return (read_answers(path, **how) if answers else read_responses(path, **how)).frame

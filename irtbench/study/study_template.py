@@ -37,7 +37,6 @@ class Template:
     title: str
     answers: str
     content: Literal["answers", "responses"]
-    format: str = "auto"
     items: str | None = None
     data: Mapping[str, object] = field(default_factory=dict)
     attention: bool = False
@@ -58,7 +57,6 @@ def study_text(template: Template, *, output: Path) -> str:
         "answers": template.answers,
         "items": template.items,
         "content": None if of_answers else "responses",
-        "format": None if template.format == "auto" else template.format,
         **template.data,
     }
     tables: list[tuple[str, str, Mapping[str, object]]] = [
