@@ -5,6 +5,7 @@ import gc
 import io
 import sys
 import warnings
+from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
@@ -13,6 +14,9 @@ import typer
 
 from irtbench.cli import main as command_line
 from irtbench.data import place
+
+#: In place of `Drawing.image`: the name alone.
+NOT_DRAWN = property(lambda drawing: "data:image/svg+xml;base64," + b64encode(drawing.name.encode()).decode())
 
 
 @dataclass(frozen=True)

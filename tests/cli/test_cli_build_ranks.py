@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from builders.parquet_folder import wide_frame, write_parts
-from builders.torchrun import torchrun
+from builders.torchrun import Ran, as_torchrun
 from irtbench.bank.bank import load_bank
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
@@ -32,33 +32,43 @@ systems = ["systems.csv"]
 """
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two scales with gaps, and somebody without a response to one of them."""
+    place = tmp_path_factory.mktemp("study")
     rng = np.random.default_rng(7)
     items = ItemParameters.from_difficulty(rng.uniform(1.2, 2, 14), np.tile(np.linspace(-1.2, 1.2, 7), 2))
     values = simulate_responses(rng.normal(size=N), items, rng=rng).values.copy()
     values[rng.random(values.shape) < 0.1] = np.nan
     values[17, :7] = np.nan
     whole = ResponseMatrix(values, tuple(f"r{k}" for k in range(N)), items.item_ids)
-    write_parts(wide_frame(whole), tmp_path / "in")
+    write_parts(wide_frame(whole), place / "in")
     labels = ["one"] * 7 + ["two"] * 7
-    pd.DataFrame({"item_id": items.item_ids, "label": labels}).to_csv(tmp_path / "items.csv", index=False)
+    pd.DataFrame({"item_id": items.item_ids, "label": labels}).to_csv(place / "items.csv", index=False)
     rows = whole.to_long()
-    rows[rows["respondent_id"] == "r5"].assign(respondent_id="machine").to_csv(tmp_path / "systems.csv", index=False)
-    (tmp_path / "study.toml").write_text(SETTINGS)
-    return tmp_path / "study.toml"
+    rows[rows["respondent_id"] == "r5"].assign(respondent_id="machine").to_csv(place / "systems.csv", index=False)
+    (place / "study.toml").write_text(SETTINGS)
+    return place / "study.toml"
+
+
+GIVEN = ("--sample", 1000, "--quiet")
+
+
+@pytest.fixture(scope="module")
+def by_two(study: Path) -> Ran:
+    """The study built by two processes, in a folder beside it."""
+    folder = study.parent
+    return as_torchrun(2, "build", study, *GIVEN, "-o", folder / "two", "--cache", folder / "cache")
 
 
 @pytest.mark.slow
-def test_two_processes_build_what_one_builds(study: Path, tmp_path: Path) -> None:
-    given = ("build", study, "--sample", 1000, "--quiet")
-    alone = torchrun(1, *given, "-o", tmp_path / "alone")
+def test_two_processes_build_what_one_builds(study: Path, by_two: Ran) -> None:
+    place = study.parent
+    alone = as_torchrun(1, "build", study, *GIVEN, "-o", place / "alone")
     assert (alone.status, alone.lines) == (0, [])
-    ended = torchrun(2, *given, "-o", tmp_path / "two", "--cache", tmp_path / "cache")
-    assert (ended.status, ended.out, ended.lines) == (0, "", [])
-    assert {line.split()[1] for line in ended.faults if int(line.split()[3])} == {"0", "1"}  # both have read
-    found, expected = tmp_path / "two", tmp_path / "alone"
+    assert (by_two.status, by_two.out, by_two.lines) == (0, "", [])
+    assert {line.split()[1] for line in by_two.faults if int(line.split()[3])} == {"0", "1"}  # both have read
+    found, expected = place / "two", place / "alone"
     names = sorted(file.name for file in expected.iterdir())
     assert names == sorted(file.name for file in found.iterdir())
     for name in names:
@@ -69,18 +79,19 @@ def test_two_processes_build_what_one_builds(study: Path, tmp_path: Path) -> Non
         for name in ("discrimination", "intercept", "covariance"):
             np.testing.assert_allclose(getattr(one.items, name), getattr(other.items, name), rtol=1e-8, atol=1e-10)
     assert json.loads((found / "summary.json").read_text())["sampled_from"] > 1000
-    (folder,) = (tmp_path / "cache").iterdir()
+    (folder,) = (place / "cache").iterdir()
     assert not {file.name for file in folder.iterdir()} & {"passes", "scores", "places.npy", "bank.json"}
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_is_started_again(study: Path, tmp_path: Path) -> None:
-    given = ("build", study, "--sample", 1000, "--quiet", "--cache", tmp_path / "cache")
-    whole = torchrun(2, *given, "-o", tmp_path / "whole")
-    assert whole.status == 0
-    for rank in (0, 1):
-        n_passes = next(int(line.split()[3]) for line in whole.faults if line.startswith(f"pass {rank}"))
-        ended = torchrun(2, *given, "-o", tmp_path / f"again{rank}", restarts=1, killed=(rank, n_passes - 2, 0))
-        assert ended.status == 0, ended.err
-        for name in ("items.csv", "scores.csv", "respondents.csv", "pruning.csv"):
-            assert (tmp_path / f"again{rank}" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+def test_a_process_that_is_killed_is_started_again(study: Path, by_two: Ran, tmp_path: Path) -> None:
+    """The first near the end, then the other, in the passes that were left."""
+    n_passes = next(int(line.split()[3]) for line in by_two.faults if line.startswith("pass 0"))
+    ended = as_torchrun(
+        2, "build", study, *GIVEN, "-o", tmp_path / "again", "--cache", tmp_path / "cache", restarts=2,
+        killed=[(0, n_passes - 2, 0), (1, 1, 1)],
+    )  # fmt: skip
+    assert ended.status == 0, ended.err
+    assert {line.split()[2] for line in ended.faults if line.startswith("pass 1")} == {"0", "2"}  # both were killed
+    for name in ("items.csv", "scores.csv", "respondents.csv", "pruning.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (study.parent / "two" / name).read_bytes()

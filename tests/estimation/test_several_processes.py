@@ -1,6 +1,7 @@
 """A fit by several processes under torchrun is the fit by one, whatever becomes of them on the way."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 from builders.command_line import run
 from builders.parquet_folder import long_frame, wide_frame, write_parts
 from builders.simulated import drawn, with_a_constant_item
-from builders.torchrun import torchrun
+from builders.torchrun import Ran, as_torchrun, torchrun
 from irtbench.cli import large
 
 SAME = ("n_respondents", "n_items", "n_responses", "n_parameters", "converged", "items_left_out", "doubts", "prior")
@@ -38,7 +39,7 @@ def assert_same_results(found: Path, expected: Path) -> None:
 def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
     place = write_parts(wide_frame(with_a_constant_item()), tmp_path / "in")
     fit_alone(place, tmp_path / "alone")
-    ended = torchrun(2, "fit", place, "-o", tmp_path / "two")
+    ended = as_torchrun(2, "fit", place, "-o", tmp_path / "two")
     assert (ended.status, ended.lines) == (0, [])
     assert ended.out.count("converged") == 1  # the first process says all
     assert_same_results(tmp_path / "two", tmp_path / "alone")
@@ -60,7 +61,7 @@ def test_four_processes_of_unequal_shares_and_speed(options: tuple[str, ...], tm
     """One process has no respondents at all, another sleeps in every pass."""
     place = write_parts(long_frame(drawn(240, 8, missing=0.1), shuffled=1), tmp_path / "in")
     fit_alone(place, tmp_path / "alone", *options)
-    ended = torchrun(4, "fit", place, "-o", tmp_path / "four", "--quiet", *options, shares=[0, 100, 20, 120], slow=2)
+    ended = as_torchrun(4, "fit", place, "-o", tmp_path / "four", "--quiet", *options, shares=[0, 100, 20, 120], slow=2)
     assert (ended.status, ended.out, ended.lines) == (0, "", [])
     assert_same_results(tmp_path / "four", tmp_path / "alone")
 
@@ -70,21 +71,24 @@ def test_many_items_whose_posteriors_are_narrow(tmp_path: Path) -> None:
     """Where nodes are placed by a pass that needs the narrowest posterior of all."""
     place = write_parts(wide_frame(drawn(160, 150)), tmp_path / "in")
     fit_alone(place, tmp_path / "alone")
-    ended = torchrun(2, "fit", place, "-o", tmp_path / "two", "--quiet", shares=[0, 160])
+    ended = as_torchrun(2, "fit", place, "-o", tmp_path / "two", "--quiet", shares=[0, 160])
     assert (ended.status, ended.lines) == (0, [])
     assert_same_results(tmp_path / "two", tmp_path / "alone")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_killed_process_is_started_again_and_all_go_on_from_the_last_pass(rank: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("rank", "started"), [(0, torchrun), (1, as_torchrun)])
+def test_a_killed_process_is_started_again_and_all_go_on_from_the_last_pass(
+    rank: int, started: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """By torchrun itself, too."""
     place = write_parts(wide_frame(drawn(240, 7, missing=0.2)), tmp_path / "in")
-    whole = torchrun(2, "fit", place, "-o", tmp_path / "whole", "--cache", tmp_path / "a", "--quiet")
+    whole = as_torchrun(2, "fit", place, "-o", tmp_path / "whole", "--cache", tmp_path / "a", "--quiet")
     assert whole.status == 0
     (n_passes,) = {int(line.split()[3]) for line in whole.faults}
-    ended = torchrun(
+    ended = started(
         2, "fit", place, "-o", tmp_path / "again", "--cache", tmp_path / "b", "--quiet", restarts=1,
-        killed=(rank, n_passes, 0),
+        killed=[(rank, n_passes, 0)],
     )  # fmt: skip
     assert ended.status == 0, ended.err
     assert {line for line in ended.faults if line.split()[2] == "1"} == {"pass 0 1 1", "pass 1 1 1"}  # the last alone
@@ -103,15 +107,15 @@ def test_what_goes_wrong_ends_all_with_one_line(tmp_path: Path) -> None:
     for given, faults, words in (
         ((wrong,), {}, "row 21, column item2: expected 1, 0 or missing but got 2"),
         ((place,), {"fails": 1}, "responses.bin: Input/output error"),
-        ((place,), {"killed": (1, 3, 0)}, "another of the 2 has ended"),
+        ((place,), {"killed": [(1, 3, 0)]}, "another of the 2 has ended"),
         ((place, "--nonsense"), {}, "No such option: --nonsense"),
         ((place, "--factors", 2), {}, "several processes fit a Parquet table"),
         ((tmp_path / "none.parquet",), {}, "No such file or directory"),
     ):
-        ended = torchrun(2, "fit", *given, "-o", tmp_path / "out", **faults)
+        ended = as_torchrun(2, "fit", *given, "-o", tmp_path / "out", **faults)
         assert ended.status != 0
         (line,) = ended.lines
         assert words in line
         assert not (tmp_path / "out").exists()
-    ended = torchrun(2, "items", "diagnose", place, "--items", place, "-o", tmp_path / "out")
+    ended = as_torchrun(2, "items", "diagnose", place, "--items", place, "-o", tmp_path / "out")
     assert "items: is run by one process; torchrun goes with fit, build, score of a large table" in ended.lines[0]

@@ -7,7 +7,7 @@ import pytest
 
 from builders.answered_banks import make_scale, wide_responses
 from builders.parquet_folder import write_parts
-from builders.torchrun import torchrun
+from builders.torchrun import as_torchrun
 from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.scoring.bulk import score_file
 
@@ -25,7 +25,7 @@ def test_two_processes_write_what_one_writes(frame: pd.DataFrame, tmp_path: Path
     save_bank(BANK, tmp_path / "bank.json")
     folder = write_parts(frame, tmp_path / "in", n_files=5)
     score_file(BANK, folder, tmp_path / "one.csv")
-    ended = torchrun(2, "score", tmp_path / "bank.json", folder, "-o", tmp_path / "two.csv")
+    ended = as_torchrun(2, "score", tmp_path / "bank.json", folder, "-o", tmp_path / "two.csv")
     assert (ended.status, ended.lines) == (0, [])
     assert ended.out.count("300 respondents scored") == 1
     found, expected = pd.read_csv(tmp_path / "two.csv"), pd.read_csv(tmp_path / "one.csv")
@@ -37,10 +37,10 @@ def test_two_processes_write_what_one_writes(frame: pd.DataFrame, tmp_path: Path
 def test_a_killed_process_is_started_again_and_all_go_on(frame: pd.DataFrame, tmp_path: Path) -> None:
     save_bank(BANK, tmp_path / "bank.json")
     folder = write_parts(frame, tmp_path / "in", n_files=5)
-    whole = torchrun(3, "score", tmp_path / "bank.json", folder, "-o", tmp_path / "whole.parquet", "--quiet")
+    whole = as_torchrun(3, "score", tmp_path / "bank.json", folder, "-o", tmp_path / "whole.parquet", "--quiet")
     assert whole.status == 0
     again = tmp_path / "again.parquet"
-    ended = torchrun(3, "score", tmp_path / "bank.json", folder, "-o", again, "--quiet", restarts=1, scored=2)
+    ended = as_torchrun(3, "score", tmp_path / "bank.json", folder, "-o", again, "--quiet", restarts=1, scored=2)
     assert ended.status == 0, ended.err
     assert again.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
     assert not (tmp_path / ".again.parquet.unfinished").exists()
@@ -60,7 +60,7 @@ def test_what_goes_wrong_ends_all_with_one_line(frame: pd.DataFrame, tmp_path: P
         (tmp_path / "in.csv", (), "several processes score a wide Parquet table"),
         (folder, ("--html", tmp_path / "page.html"), "--html needs all of them in memory"),
     ):
-        ended = torchrun(2, "score", tmp_path / "bank.json", place, "-o", tmp_path / "out.csv", *options)
+        ended = as_torchrun(2, "score", tmp_path / "bank.json", place, "-o", tmp_path / "out.csv", *options)
         assert ended.status != 0
         (line,) = ended.lines
         assert words in line
