@@ -32,7 +32,7 @@ def study(
 
 @pytest.mark.slow
 def test_intervals_cover_effects_r2_and_new_items() -> None:
-    effects, n_sets = np.array([0.6, -0.4, 0.0]), 25
+    effects, n_sets = np.array([0.6, -0.4, 0.0]), 12
     covered = np.zeros(4)
     for seed in range(n_sets):
         found, difficulty, explained = study(40, effects, seed=seed)
@@ -43,9 +43,9 @@ def test_intervals_cover_effects_r2_and_new_items() -> None:
             ((found.predicted_lower <= difficulty[:40]) & (difficulty[:40] <= found.predicted_upper)).mean(),
             ((found.new_lower <= difficulty[40:]) & (difficulty[40:] <= found.new_upper)).mean(),
         ]
-    # standard errors: effects .025, R2 .044, items about .01
-    assert (covered / n_sets > [0.88, 0.84, 0.92, 0.92]).all()
-    assert covered[2:].max() / n_sets < 0.98
+    # standard errors: effects .036, R2 .063, items about .014
+    assert (covered / n_sets > [0.85, 0.8, 0.91, 0.91]).all()
+    assert covered[2:].max() / n_sets < 0.985
 
 
 @pytest.mark.slow

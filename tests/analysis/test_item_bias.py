@@ -75,10 +75,10 @@ def test_crossing_curves_are_found_though_delta_is_small(method: str) -> None:
 @slowly_by_likelihood
 def test_clean_items_are_flagged_at_the_nominal_rate_though_abilities_differ(method: str) -> None:
     p = np.concatenate(
-        [item_bias(*two_groups(seed=100 + s, n=(400, 400), n_items=12, mean=-1.0), method=method).p for s in range(20)]
+        [item_bias(*two_groups(seed=100 + s, n=(400, 400), n_items=12, mean=-1.0), method=method).p for s in range(8)]
     )
-    # 240 tests: the standard error of a 5% rate is 1.4%
-    assert 0.01 < np.mean(p < 0.05) < 0.09
+    # of 96 tests at a rate of .05 none is below it once in 138 times, and 11 or more once in 117
+    assert 0 < (p < 0.05).sum() < 11
 
 
 @pytest.mark.slow

@@ -47,8 +47,8 @@ def torchrun(n: int, *arguments: object, restarts: int = 0, **faults: object) ->
     """Run ``irtbench`` in n processes.
 
     Faults are ``shares``, the numbers of respondents of the processes; ``slow``, a process that sleeps in every pass;
-    ``killed``, the processes, passes and numbers of attempts at which one is killed; ``fails``, a process that cannot read
-    in a pass; ``scored``, how many parts of scores are kept when the process that kept the last is killed.
+    ``killed``, processes, and passes and numbers of attempts at which each is killed; ``fails``, a process that cannot
+    read in a pass; ``scored``, how many parts of scores are kept when the process that kept the last is killed.
     """
     command = [
         sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(n), "--max-restarts", str(restarts),
@@ -103,7 +103,7 @@ def as_torchrun(n: int, *arguments: object, restarts: int = 0, **faults: object)
 
 
 def looks(faults: dict[str, object]) -> float:
-    """Seconds between two looks at the processes: where one is killed the others say so, unless they are ended first."""
+    """Seconds between two looks at the processes: where one is killed, others have time to say so before their end."""
     return 1.0 if "killed" in faults else 0.1
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from builders.few_draws import few_draws
 from builders.simulated import simulated
 from irtbench import FitSettings, ResponseMatrix, SparseResponses, fit_factors, fit_model
 
@@ -109,6 +110,11 @@ def by_model(settings: FitSettings, *, sparse: bool = False) -> Callable[[Respon
     return fit
 
 
+def with_few_draws(fit: Callable[[ResponseMatrix, int], Estimates]) -> Callable[[ResponseMatrix, int], Estimates]:
+    """The same fit of a posterior at less expense."""
+    return few_draws(2000, particles=2, tolerance=0.02)(fit)
+
+
 def by_factors(n_factors: int) -> Callable[[ResponseMatrix, int], Estimates]:
     """`fit_factors` with this many abilities."""
 
@@ -161,7 +167,7 @@ ENGINES = {
 }
 SLOW_ENGINES = {
     kind: Engine(
-        by_model(FitSettings(prior="weak", posterior=kind, n_nodes=21)),
+        with_few_draws(by_model(FitSettings(prior="weak", posterior=kind, n_nodes=21))),
         n_respondents=150,
         n_items=4,
         missing=0.0,

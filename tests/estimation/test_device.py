@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from builders.few_draws import few_draws
 from builders.pretended_device import PLACE, Elsewhere, pretended_gpu
 from builders.simulated import drawn
 from builders.stored import on_disk
@@ -24,9 +25,12 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "guessing fixed": ({"guessing": 0.2}, {"n": 300, "n_items": 8}),
     "3pl": ({"kind": "3pl"}, {"n": 300, "n_items": 8}),
     "3pl without prior": ({"kind": "3pl", "prior": "none"}, {"n": 600, "n_items": 8}),
-    "hierarchical": ({"prior": "hierarchical"}, {"n": 600, "n_items": 30}),
-    "items integrated out": ({"prior": "hierarchical"}, {"n": 30, "n_items": 200}),
-    "items integrated out, 3pl": ({"prior": "hierarchical", "kind": "3pl"}, {"n": 60, "n_items": 80}),
+    "hierarchical": ({"prior": "hierarchical", "tolerance": 1e-3}, {"n": 600, "n_items": 30}),
+    "items integrated out": ({"prior": "hierarchical", "tolerance": 0.1}, {"n": 30, "n_items": 120}),
+    "items integrated out, 3pl": (
+        {"prior": "hierarchical", "kind": "3pl", "tolerance": 1e-2},
+        {"n": 40, "n_items": 60},
+    ),
     "population": ({"population": "estimated", "tolerance": 1e-3}, {"n": 600, "n_items": 20}),
     "narrow posteriors": ({"prior": "weak"}, {"n": 300, "n_items": 300}),
     "rasch": ({"kind": "rasch"}, {"n": 300, "n_items": 8}),
@@ -40,15 +44,16 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "case", [pytest.param(case, marks=[pytest.mark.slow] if "posterior" in CASES[case][0] else []) for case in CASES]
 )
 def test_a_fit_on_another_device_gives_the_same_numbers(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # few steps and draws of a posterior, for all operations are slow where the device is pretended
-    monkeypatch.setattr(item_posterior.fit_guide, "__defaults__", (4, 0.02, 200))
-    for name, value in (("BLOCK", 300), ("ENOUGH", 100.0), ("FEWEST", 100.0)):
-        monkeypatch.setattr(importance_weights, name, value)
+    # of a posterior what is done at one step or draw is done at all, slowly where the device is pretended
+    monkeypatch.setattr(item_posterior, "WINDOW", 10)
+    monkeypatch.setattr(item_posterior, "ELBO_DRAWS", 20)
+    monkeypatch.setattr(importance_weights, "ELBO_DRAWS", 20)
     settings, data = CASES[case]
     responses = drawn(**data)
-    here = fit_model(responses, FitSettings(device="cpu", **settings))
-    with pretended_gpu():
-        there = fit_model(responses, FitSettings(device="cuda", **settings))
+    with few_draws(40, steps=20):
+        here = fit_model(responses, FitSettings(device="cpu", **settings))
+        with pretended_gpu():
+            there = fit_model(responses, FitSettings(device="cuda", **settings))
     assert there.converged == here.converged
     for name in ("discrimination", "intercept", "guessing"):
         np.testing.assert_array_equal(getattr(there.items, name), getattr(here.items, name))

@@ -13,8 +13,8 @@ from torch import Tensor
 
 import irtbench
 from builders.by_hand import Read, assert_by_hand, counts_of, integral, log_p
+from builders.few_draws import few_draws
 from irtbench import SparseResponses, fit_categories
-from irtbench.estimation.variational import importance_weights
 
 MODELS: dict[str, dict[str, Any]] = {
     "rasch": {"model": "rasch"},
@@ -170,9 +170,7 @@ def of_several_abilities(words: dict[str, Any], fit: Callable[..., Any], *how: A
 
 
 def of_a_posterior(words: dict[str, Any]) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in (("BLOCK", 300), ("ENOUGH", 100.0), ("FEWEST", 100.0)):  # draws that are weighted
-            patched.setattr(importance_weights, name, value)
+    with few_draws(300):
         fit = fitted(words, prior="weak", posterior="normal", n_nodes=21)
     assert fit.converged, fit.stopped_because
     assert np.isfinite(fit.items.covariance).all()

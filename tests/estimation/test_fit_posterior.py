@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from builders.few_draws import few_draws
 from builders.problem import make_problem
 from builders.simulated import drawn
 from irtbench import FitSettings, InputError, Priors, ResponseMatrix, fit_model
 from irtbench.estimation.marginal.mode import find_mode
-from irtbench.estimation.variational import importance_weights, item_posterior
+from irtbench.estimation.variational import item_posterior
 from irtbench.estimation.variational.item_guide import natural_parameters
 from irtbench.estimation.variational.item_posterior import fit_posterior, item_moments
 
@@ -20,7 +21,8 @@ def responses() -> ResponseMatrix:
 
 @pytest.mark.slow
 def test_means_and_covariances_of_the_posterior_are_the_estimates(responses: ResponseMatrix) -> None:
-    fitted = fit_model(responses, FitSettings(prior="weak", posterior="normal"), seed=3)
+    with few_draws(1000):
+        fitted = fit_model(responses, FitSettings(prior="weak", posterior="normal"), seed=3)
     posterior = fitted.posterior
     assert posterior.kind == "normal"
     assert posterior.seed == 3
@@ -61,11 +63,10 @@ def test_where_weights_are_too_uneven_the_moments_are_the_guides_own(
 ) -> None:
     problem = make_problem(responses, Priors.named(prior, guessing_estimated=False))  # type: ignore[arg-type]
     mode = find_mode(problem).items
-    monkeypatch.setattr(importance_weights, "BLOCK", 2_000)
-    monkeypatch.setattr(importance_weights, "ENOUGH", 1_000.0)
-    weighted = fit_posterior(problem, mode, "normal", seed=0, max_steps=300)
-    monkeypatch.setattr(item_posterior, "MOST_DIVERGENCE", 0.0)
-    own = fit_posterior(problem, mode, "normal", seed=0, max_steps=300)
+    with few_draws(2000, steps=300):
+        weighted = fit_posterior(problem, mode, "normal", seed=0)
+        monkeypatch.setattr(item_posterior, "MOST_DIVERGENCE", 0.0)
+        own = fit_posterior(problem, mode, "normal", seed=0)
     assert weighted.effective_draws is not None
     assert "weighted draws" in weighted.stopped_because
     assert own.effective_draws is None

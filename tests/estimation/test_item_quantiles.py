@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from scipy import stats
 
+from builders.few_draws import few_draws
 from irtbench import FitSettings, InputError, ResponseMatrix
 from irtbench.estimation.fit import fit_model, problem_of
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.variational import importance_weights
 from irtbench.estimation.variational.endless_slopes import change_with_others_fixed, drop_at_endless_slopes
 from irtbench.estimation.variational.importance_weights import (
     WIDER,
@@ -32,13 +32,6 @@ from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_po
 from irtbench.models.quadrature import normal_grid
 
 LEVELS = (0.025, 0.5, 0.975)
-
-
-@pytest.fixture
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enough for a mean to .02 of a standard deviation."""
-    monkeypatch.setattr(importance_weights, "BLOCK", 4_000)
-    monkeypatch.setattr(importance_weights, "ENOUGH", 2_500.0)
 
 
 def one_item(n_respondents: int, n_correct: int, settings: FitSettings) -> Problem:
@@ -91,13 +84,13 @@ def cell_middles(low: float, high: float, number: int) -> NDArray[np.float64]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_draws")
 def test_an_item_of_which_guessing_tells_all_has_the_width_of_a_grid() -> None:
     problem = one_item(200, 60, FitSettings(kind="3pl"))
     logit = np.linspace(-5, 2, 57)
     c = 1 / (1 + np.exp(-logit))
     exact = on_grid(200, 60, cell_middles(-6, 8, 70), c, 5 * np.log(c) + 15 * np.log1p(-c))
-    found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0, n_particles=1, tolerance=0.05)
+    with few_draws(5_000):
+        found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0)
     np.testing.assert_allclose(found.mean[0], exact["mean"], atol=0.1 * exact["sd"].max())
     assert (np.abs(found.mean[0] - exact["mean"]) < 0.06 * exact["sd"]).all()
     np.testing.assert_allclose(found.standard_deviations[0] / exact["sd"], 1, atol=0.06)
@@ -134,7 +127,8 @@ def test_quantiles_of_two_items_agree_with_a_grid_and_those_of_normal_densities_
     problem = problem_of(responses, FitSettings(prior="weak"), normal_grid())
     counts = {(i, j): int(((values[:, 0] == i) & (values[:, 1] == j)).sum()) for i in (0, 1) for j in (0, 1)}
     a, d, *masses = pair_on_grid(counts)
-    found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0, n_particles=2, tolerance=0.05)
+    with few_draws(5_000):
+        found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0)
     worst_by_sd = worst_by_means = 0.0
     for j, mass in enumerate(masses):
         sd = np.sqrt(mass @ a**2 - (mass @ a) ** 2)
@@ -251,13 +245,13 @@ def test_endless_slopes_of_lsat6_with_the_other_items_estimated_anew(real_data: 
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_draws")
 def test_columns_of_items_csv() -> None:
     rng = np.random.default_rng(6)
     p = 1 / (1 + np.exp(-(1.3 * rng.normal(size=(300, 1)) + np.linspace(-1, 1, 4))))
     values = (rng.random(p.shape) < p).astype(float)
     responses = ResponseMatrix(values, tuple(map(str, range(300))), ("a", "b", "c", "d"))
-    fitted = fit_model(responses, FitSettings(prior="weak", posterior="normal"))
+    with few_draws(500):
+        fitted = fit_model(responses, FitSettings(prior="weak", posterior="normal"))
     posterior = fitted.posterior
     assert isinstance(posterior, ItemPosterior)
     columns = posterior.columns()

@@ -3,6 +3,7 @@
 scripts/posterior_against_nuts.py compares it with NUTS; docs/uncertainty.md has the figures.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from pyro import poutine
 
+from builders.few_draws import few_draws
 from builders.problem import make_problem
 from irtbench import InputError, ItemParameters, ResponseMatrix, SparseResponses, as_responses, simulate_responses
 from irtbench.estimation.driver import own_parameters
@@ -21,7 +23,6 @@ from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import observed_information
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import FitSettings, PosteriorKind
-from irtbench.estimation.variational import importance_weights as weighted_draws
 from irtbench.estimation.variational import item_guide
 from irtbench.estimation.variational.endless_slopes import drop_at_endless_slopes
 from irtbench.estimation.variational.importance_weights import Target
@@ -39,7 +40,6 @@ from irtbench.models.pyro_model.rows import DenseRows, encode_responses
 from irtbench.models.quadrature import normal_grid
 
 PAIR_PRIORS = Priors("weak", slope=(1.0, 0.6), intercept=(0.0, 2.0))
-QUICK = {"n_particles": 1, "tolerance": 0.05}
 MEANS_WITHIN, WIDTHS_WITHIN = 0.05, 0.10  # of a standard deviation: what is promised
 
 
@@ -63,11 +63,18 @@ def agrees(
     return bool(near.all() and (np.abs(deviation / exact_deviation - 1) < WIDTHS_WITHIN).all())
 
 
+@pytest.fixture(autouse=True, scope="module")
+def enough_for_means() -> Iterator[None]:
+    """To .02 of a standard deviation."""
+    with few_draws(4_000):
+        yield
+
+
 @pytest.fixture
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+def very_few_draws() -> Iterator[None]:
     """Where the moments' precision is not the question."""
-    monkeypatch.setattr(weighted_draws, "BLOCK", 2_000)
-    monkeypatch.setattr(weighted_draws, "ENOUGH", 1_000.0)
+    with few_draws(2_000):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +128,7 @@ def test_two_items_agree_with_integration_over_a_grid(
     kind: PosteriorKind,
 ) -> None:
     mean, deviation, covariance, evidence = integrated
-    found = fit_posterior(*pair, kind, seed=0, n_particles=2, tolerance=0.05)
+    found = fit_posterior(*pair, kind, seed=0, n_particles=2)
     assert found.converged
     assert agrees(found.mean[:, :2], found.standard_deviations[:, :2], mean, deviation)
     assert found.covariance[0, 0, 1] == pytest.approx(covariance, abs=0.1 * deviation[0].prod())
@@ -155,7 +162,7 @@ def equal(one: ItemPosterior, other: ItemPosterior) -> bool:
 def five_fitted(five: ResponseMatrix) -> tuple[Problem, ItemTensors, ItemPosterior]:
     problem = make_problem(five, Priors.named("weak"))
     mode = find_mode(problem).items
-    return problem, mode, fit_posterior(problem, mode, "normal", seed=1, **QUICK)
+    return problem, mode, fit_posterior(problem, mode, "normal", seed=1)
 
 
 def close(one: ItemPosterior, other: ItemPosterior) -> bool:
@@ -165,24 +172,25 @@ def close(one: ItemPosterior, other: ItemPosterior) -> bool:
 
 @pytest.mark.slow
 def test_a_seed_gives_the_same_result_bit_for_bit_and_touches_nothing(
-    five_fitted: tuple[Problem, ItemTensors, ItemPosterior],
+    pair: tuple[Problem, ItemTensors],
 ) -> None:
-    problem, mode, first = five_fitted
+    problem, mode = pair
+    first = fit_posterior(problem, mode, "normal", seed=1)
     torch.manual_seed(6)
     pyro.get_param_store().clear()
     before = torch.get_rng_state()
     with torch.no_grad():  # as a caller may have it
-        second = fit_posterior(problem, mode, "normal", seed=1, **QUICK)
+        second = fit_posterior(problem, mode, "normal", seed=1)
     assert torch.equal(torch.get_rng_state(), before)
     assert not list(pyro.get_param_store().keys())
     assert equal(first, second)
-    other = fit_posterior(problem, mode, "normal", seed=2, **QUICK)
+    other = fit_posterior(problem, mode, "normal", seed=2)
     assert not equal(first, other)
     assert close(first, other)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("very_few_draws")
 def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
     priors = Priors.named("hierarchical", guessing_estimated=False)
     problem = make_problem(five, priors)
@@ -194,7 +202,7 @@ def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
         )
     assert mode.status.converged
     slopes = mode.mode.slope[:, 0].numpy()
-    found = fit_posterior(problem, mode.mode, "normal", seed=0, **QUICK)
+    found = fit_posterior(problem, mode.mode, "normal", seed=0)
     assert found.converged
     assert np.sign(found.mean[:, 0]).tolist() == [1, 1, 1, 1, -1]
     # log-normal slopes: the posterior of log a is about normal around its mode, so a's mean is exp(sd^2 / 2) higher
@@ -203,25 +211,25 @@ def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("very_few_draws")
 def test_blocks_of_items_whiten_nearly_as_well_as_all_together(
     five_fitted: tuple[Problem, ItemTensors, ItemPosterior], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem, mode, whole = five_fitted
     monkeypatch.setattr(item_guide, "MOST_COUPLED_ITEMS", 2)
     assert item_coordinates(problem, mode).roots.shape == (5, 3, 3)
-    blocks = fit_posterior(problem, mode, "lowrank", seed=1, n_particles=2, tolerance=0.05)
+    blocks = fit_posterior(problem, mode, "lowrank", seed=1, n_particles=2)
     deviation = whole.standard_deviations[:, :2]
     assert (np.abs(blocks.mean - whole.mean)[:, :2] < MEANS_WITHIN * deviation).all()
     np.testing.assert_allclose(blocks.standard_deviations[:, :2], deviation, rtol=0.15)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("very_few_draws")
 def test_no_convergence_is_said(five: ResponseMatrix) -> None:
     problem = make_problem(five, Priors.named("weak"))
     mode = find_mode(problem).items
-    found = fit_posterior(problem, mode, "normal", seed=0, n_particles=1, tolerance=1e-6, max_steps=200)
+    found = fit_posterior(problem, mode, "normal", seed=0, tolerance=1e-6, max_steps=200)
     assert not found.converged
     assert found.stopped_because.startswith("no convergence in 200 steps: means and standard deviations moved by up to")
     assert found.steps == 200
@@ -321,7 +329,7 @@ def test_the_volume_of_the_coordinates_is_the_jacobians_determinant(kind: str) -
 @pytest.mark.slow
 def test_rasch_items_agree_with_integration_over_a_grid() -> None:
     problem, mode = settled("rasch", 2)
-    found = fit_posterior(problem, mode, "normal", seed=0, **QUICK)
+    found = fit_posterior(problem, mode, "normal", seed=0)
     assert isinstance(problem.rows, DenseRows)
     grid, rows = normal_grid(), problem.rows.values.numpy()
     sd, d = np.linspace(-1.0, 5.0, 121), np.linspace(-2.5, 2.5, 101)
@@ -359,7 +367,7 @@ def test_an_item_with_two_asymptotes_agrees_with_integration_over_a_grid() -> No
     )  # fmt: skip
     responses = simulated(200, [1.5], [-1.0], guessing=0.2, seed=5)
     problem = problem_of(responses, settings, normal_grid())
-    found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0, **QUICK)
+    found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0)
     a, d, c, u = np.meshgrid(
         np.linspace(0.2, 2.2, 21), np.linspace(-4, 6, 81), (np.arange(40) + 0.5) / 60, 1 - (np.arange(60) + 0.5) / 150,
         indexing="ij", sparse=True,

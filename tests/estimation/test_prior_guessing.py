@@ -9,6 +9,7 @@ from scipy import optimize, special, stats
 
 from builders.by_hand import assert_by_hand, counts_of
 from builders.command_line import run
+from builders.few_draws import few_draws
 from builders.mirt_figures import lsat6
 from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_groups, fit_model, read_study
 from irtbench.models.priors import GuessingPrior
@@ -91,7 +92,8 @@ def test_a_tight_prior_holds_guessing_and_groups_know_it_too(guessed: ResponseMa
 @pytest.mark.slow
 def test_a_normal_prior_is_enough_for_a_posterior(guessed: ResponseMatrix) -> None:
     settings = FitSettings(kind="3pl", prior="weak", prior_guessing="normal:-1.4,0.2", posterior="normal")
-    posterior = fit_model(guessed, settings).posterior
+    with few_draws(1000):
+        posterior = fit_model(guessed, settings).posterior
     c = posterior.mean[:, 2]
     assert np.abs(special.logit(c) + 1.4).max() < 0.3
 

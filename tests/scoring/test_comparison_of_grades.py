@@ -53,7 +53,7 @@ def test_intervals_of_differences_cover(n: int, least: float) -> None:
         scale = Scale("all", items, ItemTable.plain(items.item_ids))
         theta = rng.normal(size=8)
         scores = truth.simulate(theta, rng=rng)
-        found = compare_abilities(scale, scores, rng=rng).pairs()
+        found = compare_abilities(scale, scores, rng=rng, n_item_draws=50).pairs()
         known = compare_abilities(scale, scores, rng=rng, n_item_draws=0).pairs()
         first, second = np.triu_indices(8, 1)
         between = theta[first] - theta[second]
