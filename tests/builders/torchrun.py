@@ -69,7 +69,7 @@ def torchrun(n: int, *arguments: object, restarts: int = 0, **faults: object) ->
 
 def as_torchrun(n: int, *arguments: object, restarts: int = 0, **faults: object) -> Ran:
     """Run ``irtbench`` in n processes with faults as `torchrun` would."""
-    from torch.distributed import TCPStore
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
     context = get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)
@@ -82,8 +82,8 @@ def as_torchrun(n: int, *arguments: object, restarts: int = 0, **faults: object)
         streams = [Path(folder) / name for name in ("out", "err")]
         for attempt in range(restarts + 1):
             ranks = []
-            for rank in map(str, range(n)):
-                own = {"RANK": rank, "LOCAL_RANK": rank, "TORCHELASTIC_RESTART_COUNT": str(attempt)}
+            for number in map(str, range(n)):
+                own = {"RANK": number, "LOCAL_RANK": number, "TORCHELASTIC_RESTART_COUNT": str(attempt)}
                 given = list(map(str, arguments)), shared | own, json.dumps(faults), streams
                 ranks.append(context.Process(target=one_of_them, args=given))
                 ranks[-1].start()
