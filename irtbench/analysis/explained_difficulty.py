@@ -139,10 +139,12 @@ class ExplainedDifficulty(Drawn, columns="term=terms, effect, se, lower, upper, 
 
     def in_short(self) -> str:
         """R2 with its interval, cross-validated, and what it is worth."""
+        worth = self.answers_worth
         return (
             f"{counted(len(self.item_ids), 'item')}, {counted(len(self.terms) - 1, 'feature')}, "
             f"R2 {self.r2:.2f} ({self.r2_lower:.2f} to {self.r2_upper:.2f}), "
-            f"cross-validated {self.r2_cross_validated:.2f}, worth {self.answers_worth:.0f} answers"
+            f"cross-validated {self.r2_cross_validated:.2f}"
+            + (f", worth {counted(round(worth), 'answer')}" if np.isfinite(worth) else "")
         )
 
 

@@ -16,6 +16,7 @@ from irtbench.cli.options import FiguresOrBeside, Levels, chosen_scale, levels_o
 from irtbench.cli.output import Shown, Words
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import counted
 
 if TYPE_CHECKING:
     from irtbench.study.explained_items import Explained
@@ -189,12 +190,13 @@ def effects_in_words(
     found: irtbench.analysis.ExplainedDifficulty, test: irtbench.analysis.LinearLogisticTest | None
 ) -> Words:
     """How much of the difficulty the features explain."""
+    worth = found.answers_worth
     return [
         f"features explain {found.r2:.0%} of the variance of difficulty "
         f"({found.r2_lower:.0%} to {found.r2_upper:.0%}); of items left out {found.r2_cross_validated:.0%}",
         f"difficulties have standard deviation {found.total_sd:.2f}, {found.residual_sd:.2f} "
-        f"({found.residual_lower:.2f} to {found.residual_upper:.2f}) of it unexplained; "
-        f"the features of a new item are worth {found.answers_worth:.0f} answers",
+        f"({found.residual_lower:.2f} to {found.residual_upper:.2f}) of it unexplained",
+        bool(np.isfinite(worth)) and f"the features of a new item are worth {counted(round(worth), 'answer')}",
         found.shrunk and "effects are drawn to 0, as far as the data ask for",
         test is not None
         and f"exactly linear in the features (LLTM): x2 {test.x2:.1f}, df {test.df}, p {test.p:.2g}; "
