@@ -96,7 +96,8 @@ def factors(sets: int, size: tuple[int, int], between: float) -> None:
         rng = np.random.default_rng([number, *size])
         responses = one_ability_or_two(size, between, rng)
         model, statistic = two_against_one(responses)
-        alarms.append(all(two_against_one(draw_sample(responses, model, rng))[1] < statistic for _ in range(SAMPLES)))
+        drawn = (draw_sample(model.answers(responses), model, rng) for _ in range(SAMPLES))
+        alarms.append(all(one is not None and two_against_one(one.matrix)[1] < statistic for one in drawn))
     print(f"{size[0]} x {size[1]}, correlation {between:g}: {cell(np.array(alarms))}")
 
 
