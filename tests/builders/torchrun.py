@@ -21,7 +21,9 @@ from pathlib import Path
 
 LONGEST = 240  # seconds
 FAULTS = "IRTBENCH_TEST_FAULTS"
-IMPORTED = ["irtbench.cli.large", "irtbench.cli.build", "irtbench.estimation.fit", "irtbench.cli.main"]
+IMPORTED = [
+    "irtbench.cli.large", "irtbench.cli.build", "irtbench.estimation.fit", "irtbench.report.drawing", "pytest",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
