@@ -11,7 +11,7 @@ from typing import Literal
 import pandas as pd
 
 from irtbench.data.harmless_text import escaped, printable
-from irtbench.report.drawing import Drawing, figure_of, svg_of
+from irtbench.report.drawing import Drawing, figure_of, laid_out_once, svg_of
 from irtbench.report.formatting import WrittenTable, plural, write_table
 
 MOST_NAMED = 8  # items in one sentence
@@ -179,19 +179,24 @@ FORMATS = ("svg", "png", "pdf")
 LIST = "figures.json"  # of the figures in a folder, with their captions
 
 
-def write_drawing(drawing: Drawing, file: Path, *, caption: str = "", width: float | None = None) -> None:
-    """Write a drawing in the format of the file's name, with its title, its caption and what it shows."""
+def write_drawing(
+    drawing: Drawing, folder: Path, formats: Iterable[str] = FORMATS, *, caption: str = "", width: float | None = None
+) -> None:
+    """Write a drawing in these formats, with its title, its caption and what it shows; it is laid out once for all."""
     title = printable(drawing.heading or title_of(caption))
     description = printable(" ".join(filter(None, [caption, drawing.description])))
     with figure_of(drawing, headed=True, width=width) as figure:
-        if file.suffix == ".svg":
-            file.write_text(svg_of(figure, title=title, description=description), encoding="utf-8")
-            return
-        about = {
-            ".png": {"Title": title, "Description": description, "Software": None},
-            ".pdf": {"Title": title, "Subject": description, "CreationDate": None, "Creator": None, "Producer": None},
-        }.get(file.suffix, {})
-        figure.savefig(file, dpi=FILE_DOTS, metadata={name: text for name, text in about.items() if text != ""})
+        laid_out_once(figure)
+        for ending in formats:
+            file = folder / f"{drawing.name}.{ending}"
+            if ending == "svg":
+                file.write_text(svg_of(figure, title=title, description=description), encoding="utf-8")
+                continue
+            about: dict[str, str | None] = {"Title": title, "Description": description, "Software": None}
+            if ending == "pdf":
+                undated = dict.fromkeys(("CreationDate", "Creator", "Producer"))
+                about = {"Title": title, "Subject": description, **undated}
+            figure.savefig(file, dpi=FILE_DOTS, metadata={name: text for name, text in about.items() if text != ""})
 
 
 def title_of(caption: str) -> str:
@@ -215,8 +220,7 @@ def write_figures(
         if not isinstance(block, FigureOfPanels):
             continue
         for drawing in block.panels:
-            for ending in formats:
-                write_drawing(drawing, folder / f"{drawing.name}.{ending}", caption=block.caption, width=width)
+            write_drawing(drawing, folder, formats, caption=block.caption, width=width)
             about = {"title": drawing.heading or title_of(block.caption), "caption": block.caption}
             listed.append({"name": drawing.name} | about | {"description": drawing.description})
     if len(formats) > 1:
