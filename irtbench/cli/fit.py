@@ -366,7 +366,8 @@ class Asked:
         chosen = None if self.which.prior == "auto" else self.which.prior
         by_item = {} if self.single.by_item is None else read_models(self.single.by_item)
         own = self.settings(kind=self.which.model, prior=chosen, by_item=by_item)
-        self.demand_one(changed=own != FitSettings(device=own.device))
+        of_several = own.kind if own.has_common_slope and self.more.dispersion is None else "2pl"
+        self.demand_one(changed=own != FitSettings(kind=of_several, device=own.device))
         common |= {"settings": own, "anchors": self.people.scale(categories=False)}
         if self.more.dispersion is not None:
             return ScatteredTrials(**common, dispersion=self.more.dispersion)
@@ -392,7 +393,7 @@ class Asked:
         changed, card = changed or anchors, self.kept.card is not None
         refused = {
             "card: several abilities have no bank that it could go into": card and (several or testlets),
-            "factors: several abilities go with 2pl, grm and gpcm, without prior, anchors or estimated population":
+            "factors: several abilities go with rasch, 2pl, pcm, grm, gpcm, no prior, anchors, estimated population":
             several and changed,
             "prior-items: go with rasch, 1pl, 2pl or 3pl, without factors or testlets":
             self.single.prior_items is not None and (several or testlets),
@@ -400,7 +401,7 @@ class Asked:
             groups and (several or testlets or anchors),
             "dispersion: goes with the 2pl without factors, groups, testlets, prior, anchors or card":
             more.dispersion is not None and (several or changed or groups or testlets or card),
-            "testlets: goes with 2pl, grm and gpcm, without factors, prior, anchors or estimated population":
+            "testlets: goes with rasch, 2pl, pcm, rsm, grm, gpcm, no factors, prior, anchors, estimated population":
             testlets and (several or changed),
         }  # fmt: skip
         if wrong := [words for words, is_so in refused.items() if is_so]:

@@ -48,7 +48,7 @@ class BifactorModel(SeveralAbilities):
         Items alone in their testlet, which are treated as being in none.
     item_ids, models, categories, slopes, intercepts, log_likelihood, n_respondents, status, covariance, nodes,
     integration_error, n_by_item, n_correct_by_item, log_binomial_coefficients
-        As in `SeveralAbilities`.
+        As in `SeveralAbilities`; so are one_slope, rating_scale and n_shared.
     """
 
     testlets: tuple[str | None, ...]
@@ -66,12 +66,6 @@ class BifactorModel(SeveralAbilities):
         return len(self.names)
 
     @property
-    def n_specific_slopes(self) -> int:
-        """Number of specific slopes estimated: one for each item in a testlet, or for each testlet of `alike`."""
-        of_items = sum(name is not None and name not in self.alike for name in self.testlets)
-        return of_items + len(self.alike)
-
-    @property
     def stopped_because(self) -> str:
         """Why the iterations ended, in words."""
         equal = "take one specific slope for each testlet (--specific-slopes equal)"
@@ -85,8 +79,9 @@ class BifactorModel(SeveralAbilities):
 
     @property
     def n_parameters(self) -> int:
-        """General slopes, intercepts and specific slopes."""
-        return len(self.item_ids) + self.n_intercepts + self.n_specific_slopes
+        """General slopes, intercepts and specific slopes, less those that items share."""
+        n_specific = sum(name is not None for name in self.testlets)
+        return len(self.item_ids) + self.n_intercepts + n_specific - self.n_shared
 
     @property
     def steepest(self) -> NDArray[np.float64]:
@@ -223,7 +218,8 @@ def fit_bifactor(
     grow without end, as a doublet does in factor analysis; with equal ones, z = a_0 theta_0 + d + a_s theta_s (Wang &
     Wilson, 2005, there with a_0 = 1), the variance a_s^2 of what a respondent brings to the testlet is estimated, and
     goes to 0 where there is nothing. Of a testlet of two items only the product of the slopes could be known, and they
-    are equal. An item alone in its testlet is treated as being in none.
+    are equal. Models of one slope (rasch or 1pl, pcm, rsm) have the same a_0 for all items, the general ability's
+    standard deviation in logits, and equal specific slopes. An item alone in its testlet is treated as being in none.
 
     Parameters
     ----------
@@ -274,7 +270,7 @@ def fit_bifactor(
     """
     answers = Answers.of(responses, models, levels)
     names, single = groups_of_items(answers.given.item_ids, testlets)
-    equal = specific_slopes == "equal"
+    equal = specific_slopes == "equal" or answers.one_slope
     with fenced(seed), torch.no_grad():
         abilities = bifactor_problem(
             answers, numbered_groups(names), equal=equal, device=choose_device(device), dtype=choose_precision(dtype)
@@ -294,6 +290,7 @@ def fit_bifactor(
         nodes=found.nodes,
         integration_error=found.integration_error,
         alike=tuple(name for name in dict.fromkeys(names) if name and (equal or names.count(name) == 2)),
+        n_shared=abilities.n_shared,
         single=single,
     )
 

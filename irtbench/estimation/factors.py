@@ -23,6 +23,7 @@ from irtbench.estimation.doubts import not_identified, outnumbered
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, choose_precision
 from irtbench.estimation.fit_categories import Models
+from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import (
@@ -31,7 +32,11 @@ from irtbench.estimation.marginal.nodes import (
     integration_error,
     with_right_nodes,
 )
-from irtbench.estimation.marginal.observed_information import sampling_covariance
+from irtbench.estimation.marginal.observed_information import (
+    blocks_of,
+    joint_sampling_covariance,
+    sampling_covariance,
+)
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.scale_fit import more_than_patterns, with_names
 from irtbench.estimation.settings import Device, Precision
@@ -86,6 +91,10 @@ class SeveralAbilities(InformationCriteria):
         Observed and correct responses to each item, shape (n_items,); None if not known, or of categories.
     log_binomial_coefficients
         What to add to the log-likelihood for that of the numbers right of several trials; 0 without trials.
+    one_slope, rating_scale
+        Whether all items have one slope on each ability, and the same distances between steps.
+    n_shared
+        How many parameters fewer there are than the items' own, because items share some.
     """
 
     item_ids: tuple[str, ...]
@@ -102,6 +111,9 @@ class SeveralAbilities(InformationCriteria):
     n_by_item: NDArray[np.int64] | None = None
     n_correct_by_item: NDArray[np.int64] | None = None
     log_binomial_coefficients: float = 0.0
+    one_slope: bool = False
+    rating_scale: bool = False
+    n_shared: int = 0
 
     @property
     def intercept(self) -> NDArray[np.float64]:
@@ -218,8 +230,9 @@ class SeveralAbilities(InformationCriteria):
         given = responses.given if isinstance(responses, Answers) else responses
         if self.right_or_wrong and not isinstance(given, CodedScores | StoredScores):
             matrix = as_responses(given, item_ids=self.item_ids).select_items(self.item_ids)
-            return Answers(matrix, self.models)
-        return Answers(coded(given, self.item_ids, self.categories), self.models)
+            return Answers(matrix, self.models, self.one_slope)
+        scores = coded(given, self.item_ids, self.categories)
+        return Answers(scores, self.models, self.one_slope, self.rating_scale)
 
     def tensors(self, problem: Problem, axes: NDArray[np.intp], items: NDArray[np.intp]) -> ItemTensors:
         """Some of the items with their slopes on some of the axes, as the problem has them."""
@@ -281,9 +294,9 @@ class FactorModel(SeveralAbilities):
         """Free parameters less the rotations that change nothing, F (F - 1) / 2 in an exploratory model."""
         n_items, n_factors = self.slopes.shape
         if self.zero_loadings is None:
-            return self.n_intercepts + n_items * n_factors - n_factors * (n_factors - 1) // 2
+            return self.n_intercepts + n_items * n_factors - n_factors * (n_factors - 1) // 2 - self.n_shared
         free = ~self.zero_loadings
-        return int(self.n_intercepts + free.sum()) - number_of_turns(free)
+        return int(self.n_intercepts + free.sum()) - number_of_turns(free) - self.n_shared
 
     @property
     def turning(self) -> NDArray[np.bool_]:
@@ -382,7 +395,8 @@ def fit_factors(
         Number of abilities, independent of each other.
     models
         ``2pl`` of right and wrong, ``grm`` or ``gpcm`` of categories, or an `ItemModel` of your own of several
-        abilities; or one for each item by its name.
+        abilities; or one for each item by its name. ``rasch`` (or ``1pl``) and ``pcm`` have one slope on each ability,
+        the standard deviation of that in logits, and go with a pattern.
     levels
         Labels in their order, as in `fit_categories`; None where responses are numbers.
     zero_loadings
@@ -421,7 +435,9 @@ def fit_factors(
     n_items = answers.given.n_items
     zero_loadings = checked_pattern(n_items, n_factors, zero_loadings)
     blocks = independent_blocks(n_items, n_factors, zero_loadings)
-    where, precision, found = choose_device(device), choose_precision(dtype), []
+    if answers.one_slope:
+        check_one_slope(answers, n_factors, zero_loadings, len(blocks))
+    where, precision, found, n_shared = choose_device(device), choose_precision(dtype), [], 0
     with fenced(seed), torch.no_grad():
         for block in blocks:
             own = answers.to(block.items, answered=True)
@@ -431,15 +447,17 @@ def fit_factors(
             find = find_one_ability if abilities.n_factors == 1 else find_mode_of_abilities
             part = find(abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
             problem = abilities.problem
-            n_free = problem.free.sum() - number_of_turns(problem.free[:, : abilities.n_factors].cpu().numpy())
+            n_free = problem.free.sum() - number_of_turns(abilities.own.free[:, : abilities.n_factors].cpu().numpy())
             if part.mode.status.converged and answers.linear and problem.rows.most_trials is None:
                 too_many = more_than_patterns(n_free, torch.tensor(len(block.items)))
                 status = part.mode.status.unless_loose([bool(too_many)] * len(block.items))
                 covariance = None if bool(too_many) else part.covariance
                 part = replace(part, mode=replace(part.mode, status=status), covariance=covariance)
-            natural = abilities.scale.natural(part.mode.items.matrix[:, : abilities.scale.width])
+            own_items = problem.item_parameters(part.mode.items)
+            natural = abilities.scale.natural(own_items.matrix[:, : abilities.scale.width])
             found.append((natural.cpu().numpy(), part))
-    return combined(answers, n_factors, zero_loadings, blocks, found)
+            n_shared += abilities.n_shared
+    return replace(combined(answers, n_factors, zero_loadings, blocks, found), n_shared=n_shared)
 
 
 def find_one_ability(abilities: Factors, *, tolerance: float, max_steps: int, standard_errors: bool) -> AbilitiesMode:
@@ -452,16 +470,35 @@ def find_one_ability(abilities: Factors, *, tolerance: float, max_steps: int, st
     if mode.status.converged:
         assert mode.counts is not None
         error = integration_error(on_line, items, mode.counts, find_posteriors(on_line, items))
-        blocks, loose = sampling_covariance(on_line, items)
+        blocks, loose = covariance_of_items(on_line, items)
         mode = replace(mode, status=mode.status.unless_loose(loose.tolist()))
         if mode.status.converged and standard_errors:
             covariance = torch.from_numpy(blocks[:, :width, :width]).to(problem.rows.device)
-    if float(items.matrix[:, 0].sum()) < 0:
+    if float(problem.slopes(items).sum()) < 0:
         mode = replace(mode, items=problem.turned(items))
         if covariance is not None:
             sign = covariance.new_tensor([-1.0] + [1.0] * (width - 1))
             covariance = covariance * sign[:, None] * sign
     return AbilitiesMode(mode, covariance, describe_nodes(on_line.nodes), error)
+
+
+def covariance_of_items(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], Tensor]:
+    """Covariance of each item's parameters as they are read, and which items are not determined."""
+    if not isinstance(problem, DesignedProblem):
+        return sampling_covariance(problem, items)
+    joint, loose = joint_sampling_covariance(problem, items)
+    return blocks_of(joint), loose
+
+
+def check_one_slope(answers: Answers, n_factors: int, zero_loadings: NDArray[np.bool_] | None, n_blocks: int) -> None:
+    """Refuse items of one slope on each ability where a pattern does not distinguish these."""
+    if n_factors > 1 and (zero_loadings is None or number_of_turns(~zero_loadings)):
+        raise InputError(
+            "factors: items of one slope on each ability go with a pattern of zero loadings, without which no ability "
+            "is distinguished from another; expected one whose axes do not turn"
+        )
+    if answers.rating_scale and n_blocks > 1:
+        raise InputError("factors: rsm has the same steps on all abilities, which are items' own here; expected pcm")
 
 
 def checked_pattern(n_items: int, n_factors: int, zero_loadings: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
@@ -604,6 +641,7 @@ def block_scores(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Posterior means and standard deviations of a block's abilities, shape (n_respondents, len(block.factors))."""
     own = factor_problem(answers.to(block.items), len(block.factors), block.zero_loadings, seed, device=device)
+    own = replace(own, problem=own.own)
     items, problem = fitted.tensors(own.problem, block.factors, block.items), own.problem
     if own.n_factors == 1:
         problem = with_right_nodes(problem, items, problem.counts(items))

@@ -132,7 +132,7 @@ class Testlets:
         )  # fmt: skip
         effect = effect_of_testlets(data, fitted, seed=of.seed, device=of.device)
         words = effect.in_words()
-        if fitted.alike and self.specific_slopes == "free":
+        if fitted.alike and self.specific_slopes == "free" and not fitted.one_slope:
             words.append(
                 f"one specific slope for both items of {name_first(fitted.alike)}, whose product alone could be known"
             )
@@ -248,7 +248,7 @@ class RightOrWrong(Fit):
         if self.more is not None:
             if not isinstance(data, ResponseMatrix):
                 raise InputError(f"{self.more.needs_memory}: not with so sparse a table of so many items")
-            return self.more.fit(data, "2pl", self)
+            return self.more.fit(data, self.settings.kind, self)
         if self.groups is not None:
             return self._fit_groups(data)
         fitted = self._fitted(data, ranks)

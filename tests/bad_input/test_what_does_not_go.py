@@ -30,7 +30,7 @@ REFUSED = [
     ("fit responses.csv --model rasch --prior hierarchical", "expected none or weak"),
     ("fit responses.csv --model 1pl --prior weak --anchors parameters.csv", "go without a prior of slopes"),
     ("fit responses.csv --factors 2 --anchors parameters.csv", "several abilities go with"),
-    ("fit responses.csv --factors 2 --model 3pl", "--factors: several abilities go with 2pl, grm and gpcm"),
+    ("fit responses.csv --factors 2 --model 3pl", "--factors: several abilities go with rasch, 2pl, pcm"),
     ("fit responses.csv --anchors responses.csv", "column 'discrimination' missing"),
     ("fit responses.csv --testlets type", "--item-table"),
     ("fit responses.csv --testlets none --item-table items.csv", "none"),

@@ -96,7 +96,9 @@ def test_grades_of_testlets_and_of_several_abilities(tmp_path: Path) -> None:
     assert {"theta_1", "se_2"} < set(scores.columns)
     for wrong in (("--prior", "weak"), ("--groups", tmp_path / "items.csv"), ("--population", "estimated")):
         refused("fit", *given, *testlets, *wrong, "-o", tmp_path / "no", saying="--")
-    refused("fit", *given[:3], "--model", "pcm", *testlets, "-o", tmp_path / "no", saying="pcm is of one ability")
+    run("fit", *given[:3], "--model", "pcm", *testlets, "-o", tmp_path / "pcm")
+    assert pd.read_csv(tmp_path / "pcm" / "items.csv")["discrimination"].nunique() == 1
+    refused("fit", *given[:3], "--model", "nominal", *testlets, "-o", tmp_path / "no", saying="is of one ability")
 
 
 def test_labels_are_scores_in_their_order_and_the_bank_reads_them(grades: Path, tmp_path: Path) -> None:

@@ -83,6 +83,50 @@ def test_the_likelihood_and_its_hessian_are_those_by_hand(testlets: bool, model:
     demand_a_maximum(log_likelihood, x[free], errors, within=0.02, rtol=1e-4 if testlets else 2e-3)
 
 
+@pytest.mark.parametrize(
+    ("testlets", "model"), [(True, "rasch"), (True, "pcm"), (True, "rsm"), (False, "1pl"), (False, "pcm")]
+)
+def test_one_slope_on_each_ability_is_the_maximum_by_hand(testlets: bool, model: str) -> None:
+    """Of the slopes, which items share, and of each item's intercepts, or the first item's and one of each other."""
+    grades = (of_testlets if testlets else of_two_abilities)(150, seed=6, missing=0.1)[0]
+    right = model in ("rasch", "1pl")
+    grades = np.where(np.isnan(grades), np.nan, grades > 1) if right else grades
+    grades = grades[~np.isnan(grades).all(axis=1)]
+    fitted: Fitted
+    if testlets:
+        fitted = fit_bifactor(grades, TESTLETS, models=model)
+        shares = np.array([[1, 1, 0]] * 3 + [[1, 0, 1]] * 3 + [[1, 0, 0]], dtype=float)  # of sd's, by item
+    else:
+        fitted = fit_factors(grades, 2, models=model, zero_loadings=pattern())
+        shares = (~pattern()).astype(float)
+    assert fitted.converged
+    assert fitted.covariance is not None
+    share, n_sd, errors = torch.from_numpy(shares), shares.shape[1], np.sqrt(np.diagonal(fitted.covariance, 0, 1, 2))
+    first = [int(np.flatnonzero(own)[0]) for own in shares.T]  # an item that has the slope
+    column = [0 if not testlets or k == 0 else 1 for k in range(n_sd)] if testlets else [0, 1]
+    slopes, behind = fitted.slopes[first, column], fitted.intercepts
+    some = np.ones_like(behind, dtype=bool)
+    some[1:, 1:] = model != "rsm"
+    kind, counts = "logistic" if right else "gpcm", counts_of(grades)
+
+    def log_likelihood(values: Tensor) -> Tensor:
+        sd, free = values[:n_sd], values[n_sd:]
+        each = share * sd
+        own = torch.stack([each[:, 0], each[:, 1:].sum(dim=1)], dim=1)
+        d = torch.zeros(behind.shape, dtype=torch.float64).masked_scatter(torch.from_numpy(some), free)
+        if model == "rsm":
+            d = d[0] + (d[:, :1] - d[0, 0]) * torch.arange(1, d.shape[1] + 1)
+        x = torch.cat([own, d, *([torch.tensor([[0.0, 1.0]] * len(d))] if right else [])], dim=1)
+        return with_testlets(kind, counts, x, TESTLETS) if testlets else with_two_abilities(kind, counts, x)
+
+    values = torch.from_numpy(np.concatenate([slopes, behind[some]]))
+    assert fitted.n_parameters == len(values)
+    error = 1.05 * fitted.integration_error * np.isfinite(grades).sum() + 1e-6
+    assert fitted.log_likelihood == pytest.approx(float(log_likelihood(values)), abs=error)
+    own = np.concatenate([errors[first, column], errors[:, 2:][some]])
+    demand_a_maximum(log_likelihood, values, own, within=0.02, rtol=1e-4 if testlets else 2e-3)
+
+
 @pytest.mark.parametrize(("model", "testlets", "missing"), [("grm", False, 0.2), ("gpcm", True, 0.0)])
 def test_two_categories_are_right_and_wrong(model: str, missing: float, testlets: bool) -> None:
     grades = (of_testlets if testlets else of_two_abilities)(400, seed=2, missing=missing)[0]
@@ -158,8 +202,14 @@ def test_models_of_one_ability_and_repeated_grades_are_refused() -> None:
         fit_factors(grades, 2, models="nominal")
     with pytest.raises(InputError, match="3pl is of one ability"):
         fit_factors(grades > 1, 2, models="3pl")
-    with pytest.raises(InputError, match="pcm is of one ability"):
-        fit_bifactor(grades, ["a"] * 4 + ["b"] * 4, models="pcm")
+    with pytest.raises(InputError, match="go with a pattern of zero loadings"):
+        fit_factors(grades, 2, models="pcm")
+    blocks = np.repeat([[False, True], [True, False]], 4, axis=0)
+    with pytest.raises(InputError, match="rsm has the same steps on all abilities"):
+        fit_factors(grades, 2, models="rsm", zero_loadings=blocks)
+    grades[grades[:, 0] == 3, 0] = 2
+    with pytest.raises(InputError, match="as many categories each; expected pcm"):
+        fit_bifactor(grades, ["a"] * 4 + ["b"] * 4, models="rsm")
     twice = pd.DataFrame({"respondent_id": [*range(20)] * 4, "item_id": ["i", "j"] * 40, "response": [0, 1, 2, 0] * 20})
     with pytest.raises(InputError, match="several to an item by one respondent"):
         fit_factors(twice, 1, models="grm")
@@ -183,6 +233,29 @@ def test_graded_testlets_are_recovered_within_their_errors() -> None:
     assert abs(standard.mean()) < 0.2
     assert standard.std() == pytest.approx(1.0, abs=0.15)
     assert np.mean(inside) == pytest.approx(0.95, abs=0.01)
+
+
+@pytest.mark.slow
+def test_the_standard_deviations_of_partial_credit_with_testlets_are_recovered() -> None:
+    apart, inside = [], []
+    for seed in range(8):
+        rng = np.random.default_rng(300 + seed)
+        theta, own = rng.normal(size=(400, 1)), rng.normal(size=(400, 2))
+        z = 1.3 * theta + np.column_stack([0.9 * own[:, [0] * 4], 0.6 * own[:, [1] * 4], np.zeros((400, 2))])
+        chance = rng.gumbel(size=(400, 10, 4))
+        chance[:, :, 1:] += np.cumsum(z[:, :, None] - STEPS, axis=2)
+        grades = chance.argmax(axis=2)
+        fitted = fit_bifactor(grades, ["a"] * 4 + ["b"] * 4 + [None] * 2, models="pcm")
+        assert fitted.converged
+        errors = fitted.standard_errors()
+        apart.append((fitted.slopes[0, 0] - 1.3) / errors["slope_general"][0])
+        apart += [(fitted.slopes[j, 1] - true) / errors["slope_specific"][j] for j, true in ((0, 0.9), (4, 0.6))]
+        scores = bifactor_scores(fitted, grades)
+        inside.append(np.mean(np.abs(scores["theta"] - theta[:, 0]) < 1.96 * scores["se"]))
+    # 24 of them: their mean has a standard error of .2, their standard deviation one of .15
+    assert abs(np.mean(apart)) < 0.6
+    assert np.std(apart) == pytest.approx(1.0, abs=0.4)
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.02)
 
 
 @pytest.mark.slow

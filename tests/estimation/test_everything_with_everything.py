@@ -32,7 +32,7 @@ REFUSED = {
     **{
         (option, model): f"models: {model} is of one ability"
         for option in ("several abilities", "testlets")
-        for model in ("rasch", "1pl", "3pl", "4pl", "nominal")
+        for model in ("3pl", "4pl", "nominal")
     },
     ("prior hierarchical", "rasch"): "prior hierarchical is one of slopes",
     ("prior hierarchical", "1pl"): "prior hierarchical is one of slopes",

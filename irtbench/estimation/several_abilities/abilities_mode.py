@@ -89,6 +89,20 @@ class Abilities:
     coarse_first: ClassVar[bool] = True  # whether nodes are placed roughly before they are placed in earnest
     bounded: bool = True  # whether the error of the integral is known to be small
 
+    @property
+    def own(self) -> Problem:
+        """The problem of the items' own parameters."""
+        return self.problem.own if isinstance(self.problem, DesignedProblem) else self.problem
+
+    @property
+    def n_shared(self) -> int:
+        """How many parameters fewer there are than the items' own, because items share some."""
+        return int(self.own.free.sum() - self.problem.free.sum())
+
+    def free_of(self, items: ItemTensors) -> ItemTensors:
+        """What steps are taken in, of the items' own parameters."""
+        return self.problem.design.free(items) if isinstance(self.problem, DesignedProblem) else items
+
     def starts(self) -> list[ItemTensors]:
         """Items to start from, of which the best is gone on from."""
         raise NotImplementedError

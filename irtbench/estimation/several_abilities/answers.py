@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Union
 
 import numpy as np
@@ -17,6 +17,9 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.fit import check_estimable
 from irtbench.estimation.fit_categories import Models, ScoresLike, check_categories, models_of
+from irtbench.estimation.marginal.designed_problem import DesignedProblem, equal_parameters
+from irtbench.estimation.marginal.designed_problem import rating_scale as rating_scale_design
+from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_models.logistic import Logistic
@@ -27,35 +30,48 @@ from irtbench.models.pyro_model.rows import ResponseRows, encode_responses, scor
 
 RIGHT_OR_WRONG = (0, 1)
 SEVERAL = ("2pl", "grm", "gpcm")  # models that go with several abilities, by name
+#: Models of one slope on each ability: those whose slopes are made equal.
+ONE_SLOPE = {"rasch": "2pl", "1pl": "2pl", "pcm": "gpcm", "rsm": "gpcm"}
 #: Responses, right or wrong or in categories, in any form that `fit_factors` takes.
 ResponsesOrScores = Union[ResponsesLike, ScoresLike, "Answers"]
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Responses, right or wrong or in categories, and the models of their items."""
+    """Responses, right or wrong or in categories, and the models of their items.
+
+    `one_slope` is whether all items have one slope on each ability, and `rating_scale` whether they also have the same
+    distances between steps.
+    """
 
     given: ResponseMatrix | CodedScores
     models: tuple[ItemModel, ...]
+    one_slope: bool = False
+    rating_scale: bool = False
 
     @classmethod
     def of(cls, responses: ResponsesOrScores, models: Models, levels: Levels = None) -> Answers:
         """Responses that determine the parameters of these models, see `fit_factors` for the errors."""
         if isinstance(responses, Answers):
             return responses
+        one_slope, rating_scale = isinstance(models, str) and models in ONE_SLOPE, models == "rsm"
+        models = ONE_SLOPE.get(models, models) if isinstance(models, str) else models
         if models == "2pl" and levels is None and not isinstance(responses, CodedScores):
             matrix = as_responses(responses)
             check_estimable(matrix, Priors.named("none"))
-            return cls(matrix, (Logistic(),) * matrix.n_items)
+            return cls(matrix, (Logistic(),) * matrix.n_items, one_slope)
         if isinstance(models, str) and models not in SEVERAL:
-            raise InputError(f"models: {models} is of one ability; expected {', '.join(SEVERAL)} of several")
+            expected = ", ".join((*SEVERAL, *ONE_SLOPE))
+            raise InputError(f"models: {models} is of one ability; expected {expected} of several")
         scores = coded(responses, levels=levels)
         each = models_of(models, scores.item_ids)
         for item, model in zip(scores.item_ids, each, strict=True):
             if isinstance(model, Nominal) or (isinstance(model, Logistic) and (model.lower or model.upper)):
                 raise InputError(f"models: item {item}: {model.name} is of one ability; expected {', '.join(SEVERAL)}")
         check_categories(scores, each)
-        return cls(scores, each)
+        if rating_scale and len({len(own) for own in scores.categories}) > 1:
+            raise InputError("models: rsm is of items with as many categories each; expected pcm")
+        return cls(scores, each, one_slope, rating_scale)
 
     @property
     def linear(self) -> bool:
@@ -76,14 +92,26 @@ class Answers:
             of_right = {"n_correct_by_item": given.n_correct_by_item}
             of_right["log_binomial_coefficients"] = given.log_coefficients()
         of_both = {name: getattr(given, name) for name in ("item_ids", "n_respondents", "n_by_item")}
-        return {**of_both, **of_right, "models": self.models, "categories": self.categories}
+        own = {name: getattr(self, name) for name in ("models", "categories", "one_slope", "rating_scale")}
+        return {**of_both, **of_right, **own}
 
     def to(self, items: NDArray[np.intp], *, answered: bool = False) -> Answers:
         """Those to some of the items, of everybody or of those who answered any."""
         given = self.given.select_items([self.given.item_ids[j] for j in items])
         if answered:
             given = given.select_respondents(given.n_by_respondent > 0)
-        return Answers(given, tuple(self.models[j] for j in items))
+        return replace(self, given=given, models=tuple(self.models[j] for j in items))
+
+    def designed(self, problem: Problem, scale: CategoryItems, slopes: Sequence[Sequence[int]]) -> Problem:
+        """The problem with these sets of slopes, places in the flattened parameters, each of which is one."""
+        if not self.rating_scale:
+            return DesignedProblem.made_of(problem, equal_parameters(problem.free, slopes)) if slopes else problem
+        n, behind = scale.n_abilities, rating_scale_design(len(scale), scale.n_categories[0], scale.device)
+        of_slopes = problem.free.clone()
+        of_slopes[:, n:] = False
+        steps = behind.view(len(scale), -1, behind.shape[1])[:, 1:, 1:]  # as of one ability, without its slope
+        steps = torch.nn.functional.pad(steps, (0, 0, n, problem.free.shape[1] - n - steps.shape[1])).flatten(0, 1)
+        return DesignedProblem.made_of(problem, torch.cat([equal_parameters(of_slopes, slopes), steps], dim=1))
 
     def scale(self, n_abilities: int, device: torch.device) -> CategoryItems:
         """The items on a device."""

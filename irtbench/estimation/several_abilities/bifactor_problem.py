@@ -30,7 +30,6 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.marginal.category_problem import CategoryProblem, complete_information
-from irtbench.estimation.marginal.designed_problem import DesignedProblem, equal_parameters
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import LARGEST_STEP, item_derivatives, moved
 from irtbench.estimation.marginal.nodes import STEEPEST
@@ -198,13 +197,9 @@ class Testlets(Abilities):
     @property
     def own(self) -> BifactorProblem:
         """The problem of the items' own parameters."""
-        problem = self.problem.own if isinstance(self.problem, DesignedProblem) else self.problem
+        problem = super().own
         assert isinstance(problem, BifactorProblem)
         return problem
-
-    def free_of(self, items: ItemTensors) -> ItemTensors:
-        """What steps are taken in, of the items' own parameters."""
-        return self.problem.design.free(items) if isinstance(self.problem, DesignedProblem) else items
 
     def placed(self, items: ItemTensors, *, room: float) -> Self:
         """On a grid close enough for anybody's posterior."""
@@ -331,7 +326,8 @@ def bifactor_problem(
     nodes
         None for some to begin with.
     equal
-        Whether the items of each testlet have one specific slope; those of a testlet of two always have.
+        Whether the items of each testlet have one specific slope; those of a testlet of two always have, and all where
+        they have one slope on the general ability.
     device, dtype
         Where to compute, and the precision of the sums; nodes that are given are there.
     """
@@ -349,14 +345,14 @@ def bifactor_problem(
     )  # fmt: skip
     flat = CategoryProblem.of(model, answers.rows(scale), nodes)
     problem: Problem = BifactorProblem(flat.model, flat.rows, nodes, flat.prior, scale=scale, testlets=testlets)
-    alike, sets = torch.zeros(len(scale), dtype=torch.bool, device=device), []
+    alike, sets = torch.zeros(len(scale), dtype=torch.bool, device=device), list[Sequence[int]]()
+    if answers.one_slope:
+        sets.append(range(GENERAL, len(scale) * scale.width, scale.width))
     for members in testlets.members:
-        if equal or len(members) == 2:
+        if equal or answers.one_slope or len(members) == 2:
             alike[members] = True
             sets.append((members * scale.width + SPECIFIC).tolist())
-    if sets:
-        problem = DesignedProblem.made_of(problem, equal_parameters(problem.free, sets))
-    return Testlets(problem, scale, testlets=testlets, alike=alike)
+    return Testlets(answers.designed(problem, scale, sets), scale, testlets=testlets, alike=alike)
 
 
 def sign_of_sum(slopes: Tensor) -> float:

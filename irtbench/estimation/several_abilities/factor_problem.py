@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.estimation.marginal.category_problem import CategoryProblem
+from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.several_abilities.abilities_mode import Abilities, Curvature, with_slopes
 from irtbench.estimation.several_abilities.answers import Answers
@@ -78,22 +79,23 @@ class Factors(Abilities):
 
     def starts(self) -> list[ItemTensors]:
         """One of an exploratory model, two of a pattern."""
-        items = self.problem.starting_values()
+        items = self.own.starting_values()
         loadings = loadings_of(item_correlations(self), self.n_factors)
         free = self.free_slopes
         if free is None:
-            return [with_slopes(items, slopes_of(loadings, self.scale))]
+            return [self.free_of(with_slopes(items, slopes_of(loadings, self.scale)))]
         turned = torch.where(free, towards_pattern(loadings, free), 0.0)
         # or each ability takes the common part of the items that have slopes on it
         common = torch.where(free, items.matrix[:, :1].abs().clamp(min=0.5), 0.0)
-        return [with_slopes(items, slopes_of(turned, self.scale)), with_slopes(items, common)]
+        return [self.free_of(with_slopes(items, slopes)) for slopes in (slopes_of(turned, self.scale), common)]
 
     def placed(self, items: ItemTensors, *, room: float) -> Self:
         """On a lattice for the posteriors, or on quasi-Monte Carlo points, which stay."""
         if not self.bounded:
             return self
-        every, modes = lattice(self, items, room=room, start=self.near)
-        nodes = where_there_is_mass(self, items, every, modes)
+        itself, whole = replace(self, problem=self.own), self.problem.item_parameters(items)
+        every, modes = lattice(itself, whole, room=room, start=self.near)
+        nodes = where_there_is_mass(itself, whole, every, modes)
         bounded = self.n_factors <= 3 or len(nodes.theta) <= MOST_NODES
         nodes = nodes if bounded else sobol_nodes(self.n_factors, self.seed, self.problem.rows.device)
         return replace(self.on(nodes), bounded=bounded, near=modes.theta)
@@ -104,7 +106,8 @@ class Factors(Abilities):
             return sobol_nodes(self.n_factors, self.seed + 1, self.problem.rows.device)
         radius = CHECKED_WIDER * RADIUS
         finer = {"finer": CHECKED_FINER, "offset": CHECKED_OFFSET}
-        return lattice(self, items, room=room, start=self.near, radius=radius, **finer)[0]
+        whole = self.problem.item_parameters(items)
+        return lattice(self, whole, room=room, start=self.near, radius=radius, **finer)[0]
 
     @property
     def words(self) -> str:
@@ -116,9 +119,10 @@ class Factors(Abilities):
 
     def named(self, items: ItemTensors) -> ItemTensors:
         """On principal axes, or with abilities on which the sum of slopes is positive."""
-        slopes = items.matrix[:, : self.n_factors].cpu().numpy()
+        whole = self.problem.item_parameters(items)
+        slopes = whole.matrix[:, : self.n_factors].cpu().numpy()
         slopes = principal_axes(slopes) if self.free_slopes is None else slopes * positive_sign(slopes)
-        return with_slopes(items, torch.from_numpy(slopes).to(items.matrix.device))
+        return self.free_of(with_slopes(whole, torch.from_numpy(slopes).to(items.matrix.device)))
 
     def of_slopes(self, directions: Tensor) -> Tensor:
         """Directions of slopes, shape (n, n_items, n_factors), in the free parameters, shape (n, n_free)."""
@@ -127,7 +131,9 @@ class Factors(Abilities):
         return whole.flatten(1)[:, free.flatten()]
 
     def determined(self, items: ItemTensors) -> Tensor:
-        """Directions in which axes do not turn."""
+        """Directions in which axes do not turn; none does where items share slopes."""
+        if isinstance(self.problem, DesignedProblem):
+            return super().determined(items)
         slopes, free = items.matrix[:, : self.n_factors], self.problem.free[:, : self.n_factors]
         return complement(self.of_slopes(turns(slopes, free)))
 
@@ -144,6 +150,10 @@ class Factors(Abilities):
 
     def information(self, items: ItemTensors) -> Tensor:
         """By sums at every node; of complete responses, right or wrong, by the few functions that span their scores."""
+        if isinstance(self.problem, DesignedProblem):
+            matrix = self.problem.design.matrix[self.own.free.flatten()]
+            whole = self.problem.item_parameters(items)
+            return matrix.T @ replace(self, problem=self.own).information(whole) @ matrix
         linear = not isinstance(self.problem, CategoryProblem)
         if linear and self.problem.rows.complete:
             return super().information(items)
@@ -185,16 +195,21 @@ def factor_problem(
     nodes = replace(sobol_nodes(n_factors, seed, device), dtype=dtype)
     if n_factors == 1:
         nodes = NodeTensors.from_quadrature(normal_grid(), dtype=dtype, device=device)
-    rows, problem = answers.rows(scale), None
+    rows = answers.rows(scale)
     if answers.linear:
         zeros = torch.zeros(len(scale), dtype=torch.float64, device=device)
         model = partial(
             logistic_model, priors=none, guessing_free=zeros.to(torch.bool), guessing_fixed=zeros, slopes_free=free
         )
-        problem = Problem.of(model, rows, nodes)
+        problem: Problem = Problem.of(model, rows, nodes)
     else:
         known = None if free is None else known_slopes(scale, free)
         problem = CategoryProblem.of(partial(category_model, items=scale, priors=none, known=known), rows, nodes)
+    if answers.one_slope:
+        every = torch.ones_like(problem.free[:, :n_factors]) if free is None else free
+        width = problem.free.shape[1]
+        sets = [(torch.nonzero(every[:, k])[:, 0] * width + k).tolist() for k in range(n_factors)]
+        problem = answers.designed(problem, scale, sets)
     return Factors(problem, scale, free_slopes=free, seed=seed)
 
 
