@@ -286,7 +286,10 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
         (["fit", "{scores}", "--model", "grm", "--threshold", "2"], "expected none for scores in categories"),
         (["fit", "{scores}", "--levels", "a,b"], "--levels: go with grades"),
         (["fit", "{scores}", "--model", "grm", "--levels", "good"], "expected two labels or more"),
-        (["fit", "{labels}", "--model", "grm"], "expected a number but got 'good'"),
+        (
+            ["fit", "{labels}", "--model", "grm"],
+            "expected a number but got 'good'; grades that are words need --levels",
+        ),
         (["fit", "{labels}", "--model", "grm", "--levels", "poor,good"], "expected one of poor, good but got 'fair'"),
         (["fit", "{twice}", "--model", "grm"], "--trials"),
         (["fit", "{scores}", "--model", "rasch", "--constraints", "{scores}"], "--constraints: go with 2pl, 3pl, grm"),

@@ -112,7 +112,7 @@ def row_place(path: str | Path, row: int) -> str:
 
 
 def to_numbers(
-    texts: pd.Series[str], *, place: Callable[[int], str], words: Mapping[str, float] | None = None
+    texts: pd.Series[str], *, place: Callable[[int], str], words: Mapping[str, float] | None = None, advice: str = ""
 ) -> NDArray[np.float64]:
     """Convert texts to numbers; those of ``MISSING`` become NaN."""
     if isinstance(texts.dtype, pd.CategoricalDtype):
@@ -122,7 +122,7 @@ def to_numbers(
     numbers = numbers_among(distinct, words)
     wrong = np.isinf(numbers)
     if wrong.any():
-        refuse_first(wrong[codes], lambda row: f"{place(row)}: expected a number but got '{texts.iloc[row]}'")
+        refuse_first(wrong[codes], lambda row: f"{place(row)}: expected a number but got '{texts.iloc[row]}'{advice}")
     return numbers[codes]
 
 
@@ -159,7 +159,7 @@ def to_scores(texts: pd.Series[str], *, place: Callable[[int], str], levels: Seq
             lambda row: f"{place(row)}: expected one of {', '.join(levels)} but got '{texts.iloc[row]}'",
         )
         return np.where(places < 0, np.nan, places)
-    scores = to_numbers(texts, place=place, words=WORDS)
+    scores = to_numbers(texts, place=place, words=WORDS, advice="; grades that are words need --levels, lowest first")
     scores[scores == -1] = np.nan
     return scores
 
