@@ -11,8 +11,19 @@ import pytest
 import irtbench
 
 WANTED = {
-    "responses": ("ResponsesLike", "ResponsesLike | SparseResponses", "ResponsesLike | Responses", "ResponsesOrScores"),
-    "answers": ("AnswersLike", "pd.DataFrame | None"),  # the latter: of `screen`, beside the responses
+    "responses": (
+        "ResponsesLike",
+        "ResponsesLike | SparseResponses",
+        "ResponsesLike | Responses",
+        "ResponsesOrScores",
+        "ResponsesLike | CodedScores",
+        "ArrayLike | pd.DataFrame | CodedScores",
+    ),
+    "answers": (
+        "AnswersLike",
+        "AnswersLike | None",
+        "pd.DataFrame | None",
+    ),  # the last of `screen`, which has responses
 }
 RNG = np.random.default_rng(1)
 ITEMS = irtbench.ItemParameters.from_difficulty(
@@ -43,6 +54,7 @@ OTHERS = [
 ]
 NAMES_ASIDE = [  # what says nothing of the items' names
     irtbench.tetrachoric,
+    irtbench.diagnostics.polychoric,
     irtbench.classical_statistics,
     irtbench.internal_consistency,
     irtbench.fit_model,

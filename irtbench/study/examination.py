@@ -49,6 +49,7 @@ FEW_PER_ITEM = 50  # responses to the median item, below which a prior is learnt
 SOME_PER_ITEM = 200  # the same, below which a weak prior is taken
 MANY_PER_ITEM = 1_000  # the same, from which items that outnumber respondents need no prior learnt from them
 MANY_GRADES = 300  # the same of grades, from which on maximum likelihood needs no prior
+MOST_LEARNT = 20_000  # respondents x items, of whose grades a prior is learnt unasked: a minute or two
 START = 5.0  # seconds until torch and Pyro are there
 PER_CELL = {"none": 5e-7, "weak": 5e-7, "hierarchical": 1.5e-4}  # seconds of a 2PL for each respondent and item
 ROUNDS = 3  # of pruning
@@ -109,13 +110,21 @@ def choose_prior(shape: Shape) -> tuple[Prior, str]:
 
 
 def prior_of_grades(
-    asked: str, n_by_item: NDArray[np.int64], size: tuple[int, int], *, alike: bool
+    asked: str, n_by_item: NDArray[np.int64], size: tuple[int, int], *, alike: bool, learnable: bool = False
 ) -> tuple[Prior, str]:
-    """The prior asked for, or with ``auto`` that which suits so many responses of respondents to items, and why."""
+    """The prior asked for, or with ``auto`` that which suits so many responses of respondents to items, and why.
+
+    Of items that are ``alike`` in slope there is none; whether one may be learnt from the items is ``learnable``.
+    """
     n = float(np.median(n_by_item))
     if asked in ("weak", "hierarchical"):
         return "weak" if asked == "weak" else "hierarchical", ""
-    if asked == "none" or alike or n >= MANY_GRADES or size[1] > size[0]:
+    if asked == "none" or alike or n >= MANY_GRADES:
+        return "none", ""
+    learnt, why = choose_prior(Shape(*size, per_item=n, graded=True, has_answers=False))
+    if learnable and learnt == "hierarchical" and size[0] * size[1] <= MOST_LEARNT:
+        return learnt, why
+    if size[1] > size[0]:
         return "none", ""
     return "weak", f"{n:g} responses to the median item: it keeps slopes finite"
 
@@ -349,7 +358,7 @@ def examine(
     prior, reason = choose_prior(shape)
     if are_grades:
         n: NDArray[np.int64] = np.asarray(given, dtype=np.int64)
-        prior, reason = prior_of_grades("auto", n, (shape.n_respondents, len(given)), alike=False)
+        prior, reason = prior_of_grades("auto", n, (shape.n_respondents, len(given)), alike=False, learnable=True)
         reason = reason or "maximum likelihood"
     obstacles = tuple(words for code, words in OBSTACLES.items() if any(f.code == code for f in worst_first))
     if are_grades and "response" in frame.columns:

@@ -367,8 +367,19 @@ class InCategories(Fit):
         """The same with the prior asked for, or that which suits so many responses, and why."""
         n = data.n_by_item if isinstance(data, StoredScores) else data.notna().sum().to_numpy()
         alike = bool(self.equal) or self.more is not None or self.anchors is not None or self.model in ("pcm", "rsm")
-        prior, why = prior_of_grades(self.prior, n, size_of(data), alike=alike)
+        prior, why = prior_of_grades(self.prior, n, size_of(data), alike=alike, learnable=self._learnable(data))
         return replace(self, prior=prior), why
+
+    def _learnable(self, data: pd.DataFrame | StoredScores) -> bool:
+        """Whether a prior of these items can be learnt from them."""
+        from irtbench.estimation.few_respondents.category_grid import MOST_CATEGORIES
+
+        if isinstance(data, StoredScores) or self.groups is not None or data.nunique().max() > MOST_CATEGORIES:
+            return False
+        models = self._models_of(data)
+        names = set(models.values()) if isinstance(models, Mapping) else {models}
+        plain = all(value in (None, "normal") for name, value in self.settings.items() if name != "device")
+        return plain and names <= {"grm", "gpcm", "2pl"}
 
     def items(self, data: pd.DataFrame | StoredScores) -> ItemParameters:
         """The items' parameters alone."""

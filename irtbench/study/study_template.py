@@ -131,6 +131,7 @@ def propose(template: Template, examination: Examination, items: ItemTable | Non
     each = examination.summary.n_responses / max(1, examination.summary.n_respondents)
     guessed = is_closed(keys) and 2 <= n_options <= MOST_OPTIONS and each >= FEWEST_TO_JUDGE
     data = dict(template.data)
+    grades = examination.finding("grades") is not None or bool(data.get("levels"))
     several = examination.finding("trials") is not None and template.content == "answers"
     if several and data.get("trials", "error") == "error":
         data["trials"] = "first"
@@ -140,8 +141,8 @@ def propose(template: Template, examination: Examination, items: ItemTable | Non
         attention=items is not None and bool(items.attention_items),
         n_options=n_options if guessed else None,
         by_label=items is not None and _has_scales(items),
-        kind="2pl" if examination.finding("grades") is None and not data.get("levels") else "grm",
-        prior=None if examination.prior == "none" else examination.prior,
+        kind="grm" if grades else "2pl",
+        prior=None if grades or examination.prior == "none" else examination.prior,  # of grades `build` chooses
     )
 
 

@@ -245,8 +245,8 @@ def test_a_column_named_unlike_the_items_is_named(tmp_path: Path) -> None:
     assert odd(["q0", "q1", "left"]) is None  # too few to be the rule
 
 
-@pytest.mark.parametrize("n", [40, 400])
-def test_a_few_whole_numbers_are_grades_and_what_takes_them_is_named(n: int) -> None:
+@pytest.mark.parametrize(("n", "prior"), [(40, "hierarchical"), (120, "weak"), (400, "none")])
+def test_a_few_whole_numbers_are_grades_and_what_takes_them_is_named(n: int, prior: str) -> None:
     scores = pd.DataFrame(np.random.default_rng(1).integers(1, 6, (n, 6)), columns=list("abcdef"))
     long = (
         scores.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id", value_name="score")
@@ -256,7 +256,7 @@ def test_a_few_whole_numbers_are_grades_and_what_takes_them_is_named(n: int) -> 
     works = {advice.command: (advice.works, advice.why) for advice in found.commands}
     assert works["fit"] == (True, "--model grm (or gpcm, pcm, rsm)")
     assert all(works[command][0] for command in ("build", "dimensions", "crowd screen"))
-    assert found.prior == ("weak" if n == 40 else "none")
+    assert found.prior == prior
     assert found.summary.proportion_correct is None
     assert examine(long, threshold=3).finding("grades") is None
     assert examine(long.assign(score=long["score"] / 2)).finding("finer_scores") is not None
@@ -277,7 +277,7 @@ def test_a_study_file_of_grades_has_their_model(tmp_path: Path) -> None:
     words.rename_axis("respondent_id").to_csv(tmp_path / "words.csv.gz")
     levels = "--levels poor,fair,good,great"
     found = run(f"doctor words.csv.gz {levels} --json", cwd=tmp_path).json
-    assert (found["n_responses"], found["prior"]) == (220, "weak")
+    assert (found["n_responses"], found["prior"]) == (220, "hierarchical")
     assert "40 responses to the median item" in found["prior_reason"]
     run(f"init words.csv.gz {levels} --yes -o words.toml", cwd=tmp_path)
     study = read_study(tmp_path / "words.toml")
