@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
+import pandas as pd
 import typer
 
 import irtbench
@@ -211,6 +212,19 @@ class Kept:
     ] = "csv"
 
 
+def covariates_of(file: Path, data: Any) -> pd.DataFrame:
+    """What a file says of the respondents; what says nothing of them is refused before they are fitted."""
+    from irtbench.analysis.latent_regression import design_of, read_covariates
+    from irtbench.study.fitted_scale import ONE_IN_MEMORY
+
+    if not isinstance(data, irtbench.ResponseMatrix | pd.DataFrame):
+        raise InputError(ONE_IN_MEMORY)
+    covariates = read_covariates(file)
+    respondents = data.index if isinstance(data, pd.DataFrame) else data.respondent_ids
+    design_of(covariates, tuple(map(str, respondents)))
+    return covariates
+
+
 @command(
     "items.csv", "fit.json", "scores.csv", "scores.parquet", "bank.json", "ability_on.csv", trials="count", fits=True
 )
@@ -283,12 +297,13 @@ def fit(
             known = item_priors(single.prior_items, item_ids)
             kind = replace(kind, settings=replace(kind.settings, prior_items=known))
         data, left_out, idle = kind.estimable(given, responses)
+        covariates = None if people.ability_on is None else covariates_of(people.ability_on, data)
         kind, why = kind.with_prior_for(data)
         run.progress(f"fitting {kind.in_words(data)}")
         results = kind.fit(data, file=file, progress=run.progress, ranks=ranks)
         trials = 1 if levels is not None or data.trials is None else int(data.trials.max())
-        if people.ability_on is not None:
-            results = results.on(people.ability_on)
+        if people.ability_on is not None and covariates is not None:
+            results = results.on(covariates, people.ability_on)
     results = results.of_data(hashed(responses, table))
     if table is None and reading.holds_models(responses):
         card = (card or irtbench.DataCard()).of_models()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and is loaded while the resp
     from irtbench.models.item_parameters import JointError
 
 MANY_RESPONDENTS = 20_000  # from which on scores are written block by block
+ONE_IN_MEMORY = "--ability-on: goes with one ability of responses in memory, without --dispersion"
 
 Given = TypeVar("Given", bound="Responses | pd.DataFrame")
 Progress = Callable[[str], None]
@@ -52,13 +53,13 @@ class FittedScale:
     data: Responses | None = None
     ability_on: pd.DataFrame | None = None
 
-    def on(self, file: Path) -> Self:
+    def on(self, covariates: pd.DataFrame, file: Path) -> Self:
         """The same with the regression of ability on what a file says of the respondents."""
-        from irtbench.analysis.latent_regression import ability_regression, read_covariates
+        from irtbench.analysis.latent_regression import ability_regression
 
         if self.scale is None or not isinstance(self.data, ResponseMatrix):
-            raise InputError("--ability-on: goes with one ability of responses in memory, without --dispersion")
-        found = ability_regression(self.data, self.scale.items, read_covariates(file))
+            raise InputError(ONE_IN_MEMORY)
+        found = ability_regression(self.data, self.scale.items, covariates)
         about = {
             "file": file.name, "residual_sd": found.residual_sd, "se_residual_sd": found.se_residual_sd,
             "explained": found.explained, "log_likelihood": found.log_likelihood,

@@ -131,6 +131,7 @@ def test_covariates_that_tell_nothing_are_one_line(tmp_path: Path, columns: dict
     pd.DataFrame(values, columns=list("abcde"), index=pd.Index(table["respondent_id"])).to_csv(tmp_path / "right.csv")
     ended = run(f"fit {tmp_path}/right.csv --ability-on {tmp_path}/people.csv -o {tmp_path}/out", status=2)
     assert saying in ended.err
+    assert "fitting" not in ended.err
     assert not (tmp_path / "out").exists()
 
 
