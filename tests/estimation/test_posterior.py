@@ -392,3 +392,11 @@ def test_one_flat_slope_of_few_respondents_is_refused() -> None:
     rows = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]] * 3 + [[0, 1, 0]], dtype=np.float64)
     problem = problem_of(as_responses(rows), FitSettings(kind="1pl"), normal_grid())
     assert "all items: without a prior of its slope" in refusal(problem, find_mode(problem).items)
+
+
+def test_the_logarithm_of_the_normal_distribution_function_and_its_slope() -> None:
+    x = torch.linspace(-35, 8, 87, dtype=torch.float64, requires_grad=True)
+    by_torch = torch.special.log_ndtr(x)
+    torch.testing.assert_close(item_guide.log_normal_cdf(x), by_torch, rtol=1e-13, atol=1e-16)
+    slopes = [torch.autograd.grad(found.sum(), x)[0] for found in (item_guide.log_normal_cdf(x), by_torch)]
+    torch.testing.assert_close(*slopes, rtol=1e-10, atol=1e-16)

@@ -35,6 +35,7 @@ ELBO_DRAWS = 200  # of the guide alone
 MOST_DIVERGENCE = 2.5  # nats: with more, next to none of the draws would count
 WIDER, WIDER_SHARE, WIDER_FREEDOM = 1.5, 0.5, 3.0  # scale, share and degrees of freedom of the t density
 BLOCK, MOST_DRAWS = 4_000, 32_000
+AT_ONCE = 2**20  # draws x respondents x nodes that are evaluated together
 ENOUGH, FEWEST = 5_000.0, 1_000.0  # effective draws: that end the drawing, and without which the moments are no better
 
 
@@ -124,14 +125,17 @@ class Target:
     def evaluate(self, draws: Tensor) -> tuple[Tensor, Tensor]:
         """(a, d, logit c) of each item, and logit u, and the log density: (n_draws, n_items, width) and (n_draws,).
 
-        Written into memory taken at once: small results kept one by one between large ones that are freed would leave
-        the freed memory in pieces.
+        Many draws at once, as many as keep densities of all respondents at all nodes small, into memory taken at
+        once: small results kept one by one between large ones that are freed would leave that memory in pieces.
         """
         natural = draws.new_empty(len(draws), *self.problem.free.shape)
         density = draws.new_empty(len(draws))
-        for k, u in enumerate(draws):
-            natural[k] = self.guide.coordinates.natural(self.guide.coordinates(u))
-            density[k] = self.log_density(u)
+        coordinates = self.guide.coordinates
+        n = max(1, AT_ONCE // (len(self.problem.rows) * len(self.problem.nodes.theta)))
+        for first in range(0, len(draws), n):
+            some = slice(first, first + n)
+            natural[some] = torch.vmap(lambda u: coordinates.natural(coordinates(u)))(draws[some])
+            density[some] = torch.vmap(self.log_density)(draws[some])
         return natural, density
 
 

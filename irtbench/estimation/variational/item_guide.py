@@ -40,7 +40,7 @@ from pyro.infer.autoguide.initialization import init_to_value
 from torch import Tensor
 from torch.distributions.transforms import Transform
 from torch.nn.functional import logsigmoid, softplus
-from torch.special import log_ndtr, ndtri
+from torch.special import ndtri
 
 from irtbench.data.input_error import InputError
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, observed_information, own_information
@@ -64,6 +64,13 @@ def attenuation(slope: Tensor) -> Tensor:
     return (1 + (slope / LOGISTIC_SCALE) ** 2).sqrt()
 
 
+def log_normal_cdf(x: Tensor) -> Tensor:
+    """Log Phi(x), of functions that `torch.vmap` knows (it has no rule for log_ndtr)."""
+    below, above = x.clamp(max=0.0), x.clamp(min=0.0)
+    lower = (0.5 * torch.special.erfcx(-below / math.sqrt(2.0))).log() - 0.5 * below**2
+    return torch.where(x < 0, lower, torch.log1p(-0.5 * torch.erfc(above / math.sqrt(2.0))))
+
+
 def natural_parameters(psi: Tensor, sign: Tensor | None, guesses: Tensor) -> Tensor:
     """(a, d, logit c) from psi = (t, m, s) in the last dimension, (t, eta, 0) where c is fixed, and logit u with r.
 
@@ -74,10 +81,10 @@ def natural_parameters(psi: Tensor, sign: Tensor | None, guesses: Tensor) -> Ten
     eta = torch.where(lower, m - softplus(s), m)
     logit_c = torch.where(lower, s + logsigmoid(eta), s)
     for r in rest:
-        share = torch.logaddexp(logsigmoid(eta), logsigmoid(-eta) + log_ndtr(r))  # log of (u - c) / (1 - c)
-        logit_u = torch.logaddexp(logit_c, share) - logsigmoid(-eta) - log_ndtr(-r)
+        share = torch.logaddexp(logsigmoid(eta), logsigmoid(-eta) + log_normal_cdf(r))  # log of (u - c) / (1 - c)
+        logit_u = torch.logaddexp(logit_c, share) - logsigmoid(-eta) - log_normal_cdf(-r)
         upper.append(torch.where(guesses[..., 1], logit_u, r))
-        eta = torch.where(guesses[..., 1], eta - log_ndtr(r), eta)
+        eta = torch.where(guesses[..., 1], eta - log_normal_cdf(r), eta)
     return torch.stack([slope, eta * attenuation(slope), logit_c, *upper], dim=-1)
 
 
@@ -178,7 +185,7 @@ class ItemCoordinates(Transform):
         total = self.log_volume + attenuation(slope).log().sum()
         for logit_u in rest:
             r, share = self.psi(u)[:, 3], torch.log(-torch.expm1(log_slip(logit_c, logit_u)))
-            density = -(r.square() + math.log(2 * math.pi)) / 2 - log_ndtr(r) - log_ndtr(-r)
+            density = -(r.square() + math.log(2 * math.pi)) / 2 - log_normal_cdf(r) - log_normal_cdf(-r)
             total = total + (density + share - logsigmoid(logit_u))[self.guesses[:, 1]].sum()
         own_slopes = phi[self.cells % self.mode.shape[1] == 0]
         return total if self.slope_sign is not None else total + (NEAR_ZERO**2 + own_slopes**2).log().sum() / 2
