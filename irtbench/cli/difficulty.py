@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -20,6 +21,9 @@ from irtbench.data.shown import counted
 
 if TYPE_CHECKING:
     from irtbench.study.explained_items import Explained
+
+
+ENOUGH_GRADES = 100  # to the median item, for effects on items fitted first (docs/difficulty.md)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +179,13 @@ def explained_grades(
 
     of_model = InCategories(model=how.model, models=how.model, levels=levels_of(levels), seed=run.seed)
     data, _, _ = of_model.estimable(reading.scores(source, of_model.levels), source)
+    if (median := float(data.notna().sum().median())) < ENOUGH_GRADES:
+        warnings.warn(
+            f"difficulty: {median:g} grades to the median item: effects are pulled towards 0 and their intervals are "
+            f"too short; expected {ENOUGH_GRADES} or more",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     of_model, _ = of_model.with_prior_for(data)
     run.progress(f"fitting {of_model.in_words(data)}")
     fitted = of_model.fit(data)

@@ -50,6 +50,9 @@ def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path) -> No
         "scores.csv", "words.csv.gz --levels poor,weak,fair,good"
     )]  # fmt: skip
     assert raw[0] == raw[1]
+    words.head(40).to_csv(tmp_path / "few.csv", index=False)
+    few = run(line.format("few.csv --levels poor,weak,fair,good"), cwd=tmp_path)
+    assert "40 grades to the median item: effects are pulled towards 0" in few.err
     effect = {one["term"]: one["effect"] for one in raw[0]["effects"]}
     assert effect["length"] == pytest.approx(found.effect[1], abs=1e-6)
     assert (raw[0]["converged"], raw[0]["n_new_items"]) == (True, 1)
