@@ -60,6 +60,50 @@ def test_the_figures_are_those_of_mirt(reference: Path, folder: str, data: str, 
     np.testing.assert_allclose(found["se_x"], found["se_y"], atol=1e-4)
 
 
+def test_standard_errors_of_a_mixed_scale_are_those_of_an_information_written_down(reference: Path) -> None:
+    wide, items, _, _ = theirs(reference, "sim_mixed_prior", "sim_mixed.csv.gz")  # 2PL, 3PL and partial credit
+    kinds = items.drop_duplicates("item_id").set_index("item_id")["model"].str.lower()
+    fitted = fit_categories(wide, kinds.to_dict(), prior_guessing="normal:-1.2,0.5")
+    found = fitted.coefficients().set_index(["item_id", "parameter"])
+    value, guessed = found["value"].to_numpy(), found.index.get_level_values(1) == "c"
+    at, place = torch.tensor(value), {name: k for k, name in enumerate(found.index)}
+    at[guessed] = torch.logit(at[guessed])
+    theta, x = torch.linspace(-8, 8, 81, dtype=torch.float64), torch.tensor(wide.to_numpy(dtype=int))
+
+    def loss(values: torch.Tensor) -> torch.Tensor:
+        total = torch.log_softmax(-(theta**2) / 2, dim=0).expand(len(x), -1)
+        for j, item in enumerate(wide.columns):
+            own = {name: values[k] for (of, name), k in place.items() if of == item}
+            if kinds[item] == "gpcm":
+                z = [k * own["a"] * theta + (own[f"d{k}"] if k else 0.0) for k in range(4)]
+                p = torch.softmax(torch.stack(z), dim=0)
+            else:
+                c = torch.sigmoid(own["c"]) if "c" in own else 0.0
+                right = c + (1 - c) * torch.sigmoid(own["a"] * theta + own["d"])
+                p = torch.stack([1 - right, right])
+            total = total + p.log()[x[:, j]]
+        prior = ((values[guessed] + 1.2) / 0.5).square().sum() / 2
+        return prior - torch.logsumexp(total, dim=1).sum()
+
+    covariance = torch.linalg.inv(torch.autograd.functional.hessian(loss, at)).numpy()  # type: ignore[no-untyped-call]
+    rate = np.where(guessed, value * (1 - value), 1.0)
+    np.testing.assert_allclose(found["standard_error"], rate * np.sqrt(np.diag(covariance)), rtol=1e-5)
+    table = fitted.table().set_index("item_id")
+    file = reference / "graded" / "sim_mixed_prior" / "items_difficulty.csv"
+    printed = pd.read_csv(file).set_index(["item_id", "parameter"])["se_oakes"]
+    for item in kinds.index[kinds == "gpcm"]:
+        where = [place[item, name] for name in ("a", "d1", "d2", "d3")]
+        (a, *d), own = at.numpy()[where], covariance[np.ix_(where, where)]
+        by = np.column_stack([np.diff([0.0, *d]) / a**2, -np.diff(np.eye(4), axis=0)[:, 1:] / a])
+        errors = np.sqrt(np.diag(by @ own @ by.T))
+        ours = table.loc[item, ["se_step_1", "se_step_2", "se_step_3"]].astype(float)
+        np.testing.assert_allclose(ours, errors, rtol=1e-5)
+        np.testing.assert_allclose(printed[item][["b2", "b3"]], errors[1:], rtol=1e-5)
+        # of the first step mirt 1.47 prints the error by derivatives of the second, and of these by a and d1 alone
+        wrong = by[1] * [1, 1, 0, 0]
+        assert printed[item]["b1"] == pytest.approx(np.sqrt(wrong @ own @ wrong), rel=1e-4)
+
+
 def test_a_common_slope_is_the_partial_credit_model_of_mirt(reference: Path) -> None:
     wide, items, log_likelihood, abilities = theirs(reference, "science_pcm", "science.csv")
     fitted = fit_categories(wide, "gpcm", common_slope=True, tolerance=1e-6)
