@@ -3,6 +3,7 @@
 Real data stand beside the checkout; tests that need them are skipped with one clear line where they are absent.
 """
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,11 @@ settings.load_profile("any machine")
 providers.is_local_module_file = lambda path: False  # type: ignore[attr-defined, assignment]
 
 SHARED = Path(os.environ.get("IRTBENCH_REAL_DATA", Path(__file__).resolve().parents[2] / "shared"))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: it need not be looked through for garbage over and over."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

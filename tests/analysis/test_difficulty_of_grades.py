@@ -13,6 +13,12 @@ from irtbench.models.item_models.partial_credit import PartialCredit
 from irtbench.models.simulation import simulate_responses
 
 
+@pytest.fixture(autouse=True)
+def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the bootstrap of R2, which has tests of its own."""
+    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 40, True: 40})
+
+
 def graded(rng: np.random.Generator, length: np.ndarray) -> pd.DataFrame:
     """Scores of 400 systems on prompts that are harder by .8 a unit of length."""
     middle = 0.8 * length + rng.normal(0, 0.3, length.size)
@@ -25,7 +31,7 @@ def graded(rng: np.random.Generator, length: np.ndarray) -> pd.DataFrame:
 
 def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    length = rng.normal(size=36)
+    length = rng.normal(size=20)
     scores = graded(rng, length)
     fitted = fit_categories(scores, "gpcm")
     items = fitted.items.as_items()
@@ -58,10 +64,7 @@ def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path) -> No
     assert (raw[0]["converged"], raw[0]["n_new_items"]) == (True, 1)
 
 
-def test_of_two_categories_the_errors_and_effects_are_those_of_the_2pl(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 40, True: 40})
+def test_of_two_categories_the_errors_and_effects_are_those_of_the_2pl() -> None:
     rng = np.random.default_rng(2)
     truth = ItemParameters.from_difficulty(np.full(12, 1.2), rng.normal(size=12))
     responses = simulate_responses(rng.normal(size=300), truth, rng=rng)

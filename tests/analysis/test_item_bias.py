@@ -122,7 +122,7 @@ def test_an_item_the_whole_focal_group_gets_right_is_finite(method: str) -> None
 
 
 def test_an_item_that_one_group_gets_right_and_the_other_wrong_says_nothing_of_the_scale() -> None:
-    responses, focal = two_groups(seed=7, n=(300, 200), n_items=6)
+    responses, focal = two_groups(seed=7, n=(150, 100), n_items=5)
     values = responses.values.copy()
     values[:, 3] = focal
     split = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
@@ -153,6 +153,7 @@ def test_wrong_input_is_named() -> None:
     assert comparable_items(worse, focal) == ("item2", "item3")
 
 
+@pytest.mark.slow
 def test_the_likelihood_ratio_with_all_others_as_anchors_is_that_of_mirt(reference: Path) -> None:
     table = pd.read_csv(reference / "next" / "data" / "verbal.csv")
     items = [name for name in table if name not in ("Anger", "Gender")]

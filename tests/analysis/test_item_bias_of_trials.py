@@ -24,7 +24,7 @@ def drawn(*, seed: int, shift: float = 0.0, n: int = 150) -> tuple[ResponseMatri
 
 
 def test_the_statistic_is_that_of_two_fits_of_both_groups() -> None:
-    responses, focal = drawn(seed=1, shift=1.5)
+    responses, focal = drawn(seed=1, shift=1.5, n=80)
     found = item_bias(responses, focal, purify=False)
     labels = ["focal" if each else "reference" for each in focal]
     common = fit_groups(responses, labels, reference="reference")
@@ -44,7 +44,7 @@ def test_the_statistic_is_that_of_two_fits_of_both_groups() -> None:
 
 
 def test_one_group_may_have_one_response_each() -> None:
-    responses, focal = drawn(seed=3, n=80)
+    responses, focal = drawn(seed=3, n=40)
     trials = np.where(focal[:, None], responses.trials, np.minimum(responses.trials, 1))
     correct = np.where(trials > 0, np.fmin(responses.correct, trials), np.nan)
     mixed = ResponseMatrix(correct, responses.respondent_ids, responses.item_ids, trials)

@@ -63,7 +63,7 @@ def test_a_ratio_has_the_ends_that_fieller_gives_it_and_none_where_the_slope_is_
 
 
 def test_errors_are_those_of_the_information_of_everything_together() -> None:
-    data, lengths, _ = suite(1, 6, 12, 1.0)
+    data, lengths, _ = suite(3, 15, 12, 1.0)
     x = np.log(lengths.to_numpy())
     x -= x.mean()
     fit = fit_explanatory_items(data, x[:, None])
@@ -73,18 +73,18 @@ def test_errors_are_those_of_the_information_of_everything_together() -> None:
     less = np.sqrt(1 + (16 * 3**0.5 / (15 * np.pi)) ** 2 * (a * fit.sd) ** 2)
     flat = ItemParameters.from_difficulty(a / less, b, item_ids=data.item_ids)
     theta = ability_posterior(data, flat, quadrature=fit.population).mean()
-    p, full = icc(theta, flat), np.zeros((6 + 24 + 1, 6 + 24 + 1))
-    for i in range(6):
+    p, full = icc(theta, flat), np.zeros((40, 40))
+    for i in range(15):
         for j in range(12):
-            by = np.zeros(31)
-            by[[i, 6 + j, 18 + j]] = a[j], -a[j], a[j] * (theta[i] - b[j])
+            by = np.zeros(40)
+            by[[i, 15 + j, 27 + j]] = a[j], -a[j], a[j] * (theta[i] - b[j])
             full += p[i, j] * (1 - p[i, j]) / less[j] * np.outer(by, by)
     for j in range(12):
-        by = np.zeros(31)
-        by[[6 + j, 30]] = 1.0, -x[j]
+        by = np.zeros(40)
+        by[[15 + j, 39]] = 1.0, -x[j]
         full += np.outer(by, by) / found.residual_sd**2
-        full[18 + j, 18 + j] += fit.slope[1] ** -2
-    kept = [*range(6), 30]
+        full[27 + j, 27 + j] += fit.slope[1] ** -2
+    kept = [*range(15), 39]
     np.testing.assert_allclose(covariance, np.linalg.inv(full)[np.ix_(kept, kept)], rtol=1e-6, atol=1e-9)
 
 

@@ -3,7 +3,7 @@
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta, AutoNormal
 from pyro.infer.autoguide.initialization import init_to_value
-from pyro.optim import ClippedAdam
 from scipy import optimize, stats
 from torch import Tensor
 from torch.nn.functional import logsigmoid
@@ -174,22 +173,11 @@ def rows_and_nodes() -> tuple[Tensor, NodeTensors]:
     return problem.rows.values, problem.nodes
 
 
-@pytest.fixture(scope="module")
-def by_adam(rows_and_nodes: tuple[Tensor, NodeTensors]) -> Mapping[str, Tensor]:
-    """Pyro alone: its guide, its optimiser, its loss."""
-    with pyro.get_param_store().scope():
-        guide = AutoDelta(three_pl, init_loc_fn=init_to_value(values=START))
-        adam = ClippedAdam({"lr": 0.1, "lrd": 0.01 ** (1 / 450), "clip_norm": 1e9})
-        svi = SVI(three_pl, guide, adam, Trace_ELBO())
-        for _ in range(450):
-            svi.step(*rows_and_nodes)
-        return {name: value.detach().clone() for name, value in guide.median().items()}
-
-
 @pytest.mark.parametrize("whose", ["ours", "pyro's"])
 def test_fisher_scoring_goes_with_any_delta_guide_in_a_bare_loop(
-    rows_and_nodes: tuple[Tensor, NodeTensors], by_adam: Mapping[str, Tensor], whose: str
+    rows_and_nodes: tuple[Tensor, NodeTensors], whose: str
 ) -> None:
+    """It ends where the gradient of Pyro's own loss is none."""
     with pyro.get_param_store().scope():
         guide = delta_guide(START) if whose == "ours" else AutoDelta(three_pl, init_loc_fn=init_to_value(values=START))
         loss = DeltaELBO()
@@ -198,13 +186,16 @@ def test_fisher_scoring_goes_with_any_delta_guide_in_a_bare_loop(
         losses = [svi.step(*rows_and_nodes) for _ in range(30)]
         assert optimiser.status.stop is Stop.CONVERGED
         assert optimiser.status.steps < 20
-        found = {name: pyro.param(f"{name}_point") for name in START} if whose == "ours" else guide.median()
-        # Pyro's own loss there, which is no higher than where Adam got
-        expected = Trace_ELBO().loss(three_pl, guide, *rows_and_nodes)
+        parameters = [parameter for _, parameter in pyro.get_param_store().named_parameters()]
+        for parameter in parameters:
+            parameter.grad = None
+        expected = Trace_ELBO().loss_and_grads(three_pl, guide, *rows_and_nodes)
+        gradients_there = [float(parameter.grad.abs().max()) for parameter in parameters]
     assert losses[-1] == pytest.approx(expected, abs=1e-8)
     assert losses[-1] == pytest.approx(min(losses), abs=1e-8)
-    for name, value in by_adam.items():
-        torch.testing.assert_close(found[name].detach(), value, atol=2e-3, rtol=0)
+    assert losses[-1] < losses[0] - 1
+    assert len(gradients_there) == len(START)
+    assert max(gradients_there) < 1e-3  # standard errors are below 1: as near to the maximum as a thousandth of one
 
 
 def test_fisher_scoring_refuses_a_guide_that_is_no_point(rows_and_nodes: tuple[Tensor, NodeTensors]) -> None:
