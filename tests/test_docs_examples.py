@@ -58,7 +58,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(p, marks=pytest.mark.slow if p.name == "uncertainty.md" else (), id=p.name)
+        pytest.param(p, marks=pytest.mark.slow if p.name in ("uncertainty.md", "tutorial_crowd.md") else (), id=p.name)
         for p in PAGES
         if is_run(p)
     ],
@@ -100,15 +100,6 @@ def test_study_files_have_the_keys_that_a_page_gives_them(page: Path) -> None:
             else:
                 needed = {"answers": "answers.csv"} if name == "data" else {}
                 read_section(page, name, needed | table, settings.tables()[name])
-
-
-@pytest.mark.slow
-def test_the_quickstart_prints_what_the_first_page_says(folder: Path) -> None:
-    printed = run(Command("irtbench build configs/quickstart.toml -o results", ()), folder)
-    shown = [block for block in blocks_of(ROOT / "README.md") if block.text.startswith(("Simulated crowd", "who "))]
-    assert len(shown) == 2
-    for block in shown:
-        assert not_printed(tuple(filter(str.strip, block.text.splitlines())), printed) == []
 
 
 def test_blocks_that_are_not_run_are_there() -> None:

@@ -1,6 +1,7 @@
 """Imports point left only: a test walks the syntax trees and fails on an arrow that points right."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ LEFT_OF["report"] = LEFT_OF["study"] | {"study"}
 LEFT_OF["cli"] = LEFT_OF["report"] | {"report"}
 LEFT_OF["__main__"] = {"cli"}
 HEAVY_ALLOWED = ("models/pyro_model/",)
+EXTRAS = {"sklearn", "crowdkit", "zstandard", "statsmodels", "dask", "mirt", "girth", "hypothesis", "pytest"}
 SOURCES = sorted(path for path in ROOT.rglob("*.py"))
 
 
@@ -32,9 +34,14 @@ def room(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported_modules(path: Path) -> list[str]:
     names = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -61,6 +68,31 @@ def test_torch_stands_in_estimation_and_the_pyro_model_only(path: Path) -> None:
         return
     heavy = [name for name in imported_modules(path) if name.split(".")[0] in ("torch", "pyro")]
     assert not heavy, f"{path} imports {heavy}"
+
+
+def imported_as_it_loads(nodes: list[ast.stmt]) -> list[str]:
+    """Modules imported outside functions, whichever way an `if` or a `try` goes; what is for types alone is not."""
+    names = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names.append(node.module or "")
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        elif isinstance(node, ast.If | ast.Try | ast.With | ast.ClassDef):
+            inner = [*node.body, *getattr(node, "orelse", []), *getattr(node, "finalbody", [])]
+            names += imported_as_it_loads([*inner, *(n for h in getattr(node, "handlers", []) for n in h.body)])
+    return names
+
+
+def test_no_file_needs_an_extra_to_be_loaded() -> None:
+    assert imported_as_it_loads(ast.parse("try:\n    import sklearn.svm\nexcept ImportError:\n    pass").body) == [
+        "sklearn.svm"
+    ]
+    for path in SOURCES:
+        named = {name.split(".")[0] for name in imported_as_it_loads(tree(path).body)}
+        assert named.isdisjoint(EXTRAS), path
 
 
 def test_one_look_to_the_right_is_taken_by_name() -> None:

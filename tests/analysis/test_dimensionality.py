@@ -137,6 +137,8 @@ def test_three_abilities_in_the_papers_data_and_they_are_the_labels(real_data: P
     assert analysis.n_abilities == 3
     # the first eigenvalues fall steeply and the fourth is small beside the third: the paper's scree
     assert analysis.eigenvalues[2] > 3 * analysis.eigenvalues[3]
+    if set_name == "4gs":  # the fit of three, at half a minute, is that of one set
+        return
     three = fit_factors(responses, 3)
     assert three.converged
     rotated = rotate_to_labels(three.loadings, responses.item_ids, list(items["gold"]))

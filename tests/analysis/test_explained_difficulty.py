@@ -30,6 +30,12 @@ def study(
     return found, difficulty, explained[:n_items]
 
 
+@pytest.fixture(autouse=True)
+def fewer_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the bootstrap of R2: ends of its interval are known to a tenth of its width, which coverage does not see."""
+    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 100, True: 60})
+
+
 @pytest.mark.slow
 def test_intervals_cover_effects_r2_and_new_items() -> None:
     effects, n_sets = np.array([0.6, -0.4, 0.0]), 12
@@ -126,8 +132,7 @@ def test_known_items_are_those_of_a_fit() -> None:
     assert other.p[1] == pytest.approx(found.p[1])
 
 
-def test_wrong_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 40, True: 40})
+def test_wrong_input_is_named() -> None:
     rng = np.random.default_rng(1)
     items = ItemParameters.from_difficulty(np.ones(10), rng.normal(size=10))
     x = rng.normal(size=(10, 2))

@@ -122,7 +122,7 @@ def test_a_family_of_one_is_a_system_with_a_noisier_shift_of_its_own() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [5, 15, 30])
+@pytest.mark.parametrize("n", [5, 30])
 def test_without_shifts_hardly_any_is_found(n: int) -> None:
     found = [study(n, seed=500 + seed)[0] for seed in range(15)]
     # p of tau: binomial(15, .05) exceeds 3 once in 200; items are 600 tests, of five systems few answers to tell by
@@ -150,7 +150,7 @@ def test_the_error_of_the_known_items_is_no_shift() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [15, 30])
+@pytest.mark.parametrize("n", [15])
 def test_tau_is_recovered_and_shifts_are_covered(n: int) -> None:
     results = [study(n, seed=600 + seed, tau=0.7) for seed in range(8)]
     assert np.mean([one.tau for one, _ in results]) == pytest.approx(0.7, abs=0.12)

@@ -13,8 +13,10 @@ import pandas as pd
 import pytest
 
 from builders.command_line import PROGRESS_LINE, refused, run, run_without
+from builders.documentation import not_printed
 from builders.terminal import ROOT, run_on_terminal
 from builders.valid_inputs import write_valid_inputs
+from code_blocks import code_blocks
 from irtbench.cli.build import copy_files
 from irtbench.cli.main import COMMANDS, GROUPS, HEADINGS, RENAMED, TOP, command_in, of_today
 from irtbench.data.input_error import InputError
@@ -216,24 +218,6 @@ def test_scoring_and_reading_go_without_what_fits(folder: Path, modules: set[str
     assert done.returncode == 0, done.stderr
 
 
-EVERY_MODULE = """
-import importlib, pkgutil, irtbench
-for found in pkgutil.walk_packages(irtbench.__path__, "irtbench."):
-    if not found.name.endswith("__main__"):
-        importlib.import_module(found.name)
-"""
-
-
-def test_no_module_needs_an_extra_to_be_loaded() -> None:
-    extras = {"sklearn", "crowdkit", "zstandard", "statsmodels", "dask", "mirt", "girth", "hypothesis", "pytest"}
-    program = WITHOUT.format(modules=extras).partition("from irtbench")[0] + EVERY_MODULE
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-
-
 # -- what comes next -------------------------------------------------------------------------------------------------
 
 
@@ -324,7 +308,12 @@ def test_quickstart_prints_the_figures_of_the_readme_and_a_command_that_runs(tmp
     assert (tmp_path / "quickstart" / "report.html").exists()
     words = next_command("\n".join(seen.lines))
     run(*words, cwd=tmp_path)
-    run(f"build {tmp_path}/quickstart/study/study.toml -q")
+    again = run(f"build {tmp_path}/quickstart/study/study.toml")
+    blocks = [block.text for block in code_blocks(readme)]
+    shown = [text for text in blocks if text.startswith(("Simulated crowd", "who "))]
+    assert len(shown) == 2
+    for text in shown:
+        assert not_printed(tuple(filter(str.strip, text.splitlines())), again.out + again.err) == []
     scores = [pd.read_csv(tmp_path / "quickstart" / place / "scores.csv") for place in (".", "study/results")]
     pd.testing.assert_frame_equal(*scores)
 

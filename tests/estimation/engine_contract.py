@@ -154,7 +154,7 @@ ENGINES = {
     "hierarchical, few": Engine(
         by_model(FitSettings(prior="hierarchical")),
         n_respondents=15,
-        n_items=300,
+        n_items=100,
         error=0.16,
         within=1e-3,
         own_unit=True,

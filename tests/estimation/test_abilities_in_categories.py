@@ -218,7 +218,7 @@ def test_models_of_one_ability_and_repeated_grades_are_refused() -> None:
 @pytest.mark.slow
 def test_graded_testlets_are_recovered_within_their_errors() -> None:
     apart, inside = [], []
-    for seed in range(12):
+    for seed in range(8):
         grades, theta = of_testlets(800, seed=100 + seed)
         fitted = fit_bifactor(grades, TESTLETS, models="grm")
         assert fitted.converged
@@ -229,7 +229,8 @@ def test_graded_testlets_are_recovered_within_their_errors() -> None:
         scores = bifactor_scores(fitted, grades)
         inside.append(np.mean(np.abs(scores["theta"] - theta) < 1.96 * scores["se"]))
     standard = np.concatenate(apart)
-    # 240 of them: their mean has a standard error of .065 or so, their standard deviation one of .05
+    # 160 of them: their mean has a standard error of .08 or so, their standard deviation one of .06: errors a fifth too
+    # short, of which it would be 1.25, are seen
     assert abs(standard.mean()) < 0.2
     assert standard.std() == pytest.approx(1.0, abs=0.15)
     assert np.mean(inside) == pytest.approx(0.95, abs=0.01)
@@ -261,7 +262,7 @@ def test_the_standard_deviations_of_partial_credit_with_testlets_are_recovered()
 @pytest.mark.slow
 def test_slopes_of_grades_on_two_abilities_are_recovered_within_their_errors() -> None:
     apart, slopes = [], of_two_abilities(10, seed=0)[1]
-    for seed in range(12):
+    for seed in range(8):
         grades = of_two_abilities(800, seed=200 + seed, missing=0.1)[0]
         grades = grades[~np.isnan(grades).all(axis=1)]
         fitted = fit_factors(grades, 2, models="grm", zero_loadings=slopes == 0)

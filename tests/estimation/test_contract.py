@@ -20,7 +20,7 @@ from irtbench import InputError, ResponseMatrix
 
 
 def those(names: Iterable[str]) -> pytest.MarkDecorator:
-    """Adam takes seconds: it is checked for its maximum, and for the rest with the slow tests."""
+    """Adam takes seconds: its maximum is checked in `test_pyro_model`, the contract with the slow tests."""
     return pytest.mark.parametrize(
         "name", [pytest.param(name, marks=pytest.mark.slow if "adam" in name else ()) for name in names]
     )
@@ -33,7 +33,7 @@ slow = pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slo
 ALL = ENGINES | SLOW_ENGINES
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@every
 def test_the_truth_is_recovered_and_another_is_not(name: str) -> None:
     engine = ALL[name]
     found, (responses, truth) = fitted(engine), engine.crowd()
