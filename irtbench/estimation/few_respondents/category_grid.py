@@ -131,11 +131,11 @@ class CategoryGrid(ItemGrid):
         away = (self.nodes[..., 2:] - mean[:, None]) * (-log_s[:, None]).exp()
         return (-0.5 * away**2 - log_s[:, None] - LOG_ROOT).sum(dim=2)
 
-    def placed(self, priors: Priors) -> ItemGrid:
+    def placed(self, priors: Priors, *, gain: float = 1.0) -> ItemGrid:
         """Nodes where the posterior is; random ones stay while they are near it, so that sums over them settle."""
         n_components, n_values = self.centre.shape[1:]
         if n_values < 3:
-            return super().placed(priors)
+            return super().placed(priors, gain=gain)
         step, covariance = normal_near(
             self.rule.offsets,
             *(

@@ -176,12 +176,14 @@ class ItemGrid:
         values = self.nodes[..., column]
         return (mass * values**2).sum(dim=1) - (mass * values).sum(dim=1) ** 2
 
-    def placed(self, priors: Priors) -> ItemGrid:
-        """Nodes where the posterior under these priors is; their level is not known yet."""
+    def placed(self, priors: Priors, *, gain: float = 1.0) -> ItemGrid:
+        """Nodes where the posterior under these priors is, or part of the way there; their level is not known yet."""
         n_components = self.centre.shape[1]
         mass = torch.softmax(self.log_mass(priors).unflatten(1, (n_components, -1)), dim=2)
         mean, covariance = weighted_moments(mass, self.nodes.unflatten(1, (n_components, -1)))
-        return replace(self, centre=mean, root=lower_root(covariance))
+        return replace(
+            self, centre=torch.lerp(self.centre, mean, gain), root=torch.lerp(self.root, lower_root(covariance), gain)
+        )
 
     def of_items(self, chosen: Tensor, counts: Tensor) -> ItemGrid:
         """Some of the items, so many of which have the responses of each."""

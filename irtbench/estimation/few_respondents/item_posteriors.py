@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
 
 CELLS = 2**18  # items x nodes x respondents at once
+FEW_ANSWER = 0.5  # share of the respondents
 LEAST, FURTHEST = 1e-300, 600.0  # of a probability, and of a logit
 
 
@@ -39,16 +41,19 @@ class Part:
     ----------
     chosen
         Of the places given.
+    who
+        The respondents of each item, see `Surroundings.who`.
     outcomes
-        For each set of numbers of responses that occurs, whose it is, shape (n_items, 1, n_respondents), and its
+        For each set of numbers of responses that occurs, whose it is, shape (n_items, 1, n_who), and its
         probability at each place and node, shape (n_items, n_places, n_nodes).
     curves
         Probabilities of right and of wrong, or of each category, at each place and node.
     added
-        Shape (n_items, n_places, n_respondents); 1 where there is no response.
+        Shape (n_items, n_places, n_who); 1 where there is no response.
     """
 
     chosen: slice
+    who: Tensor
     outcomes: list[tuple[Tensor, Tensor]]
     curves: tuple[Tensor, ...]
     added: Tensor
@@ -108,6 +113,18 @@ class Surroundings:
             guessing=self.guessing[chosen],
         )
 
+    @cached_property
+    def who(self) -> Tensor:
+        """Respondents of each item: all, or those who answered where these are few, shape (n_items, n_who).
+
+        An item with fewer than others has some who did not.
+        """
+        answered = torch.stack(self.numbers).sum(dim=0).T > 0
+        most = int(answered.sum(dim=1).max())
+        if most > FEW_ANSWER * answered.shape[1]:
+            return torch.arange(answered.shape[1], device=answered.device).expand(len(answered), -1)
+        return answered.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :most]
+
     def curves_at(self, places: Tensor, sign: Tensor, own: Tensor) -> tuple[Tensor, ...]:
         """Probabilities of right and of wrong at the nodes; arguments as for `log_likelihoods`."""
         fixed = self.guessing[own, None, None]
@@ -117,18 +134,22 @@ class Surroundings:
 
     def parts(self, places: Tensor, sign: Tensor, chosen: Tensor) -> Iterator[Part]:
         """A few items at a time; arguments as for `log_likelihoods`."""
-        for part in chunks(len(places), len(self.theta) * max(places.shape[1], self.posterior.shape[1])):
+        n_who = self.who.shape[1]
+        for part in chunks(len(places), len(self.theta) * max(places.shape[1], n_who)):
             own = chosen[part]
+            who, posterior = self.who[own], self.posterior
+            if n_who < posterior.shape[1]:
+                posterior = posterior[:, who].movedim(1, 0)
             here_curves, averages = self.curves_at(places[part], sign[part], own), [curve[own] for curve in self.curves]
-            numbers = [of_outcome[:, own].T[:, None, :] for of_outcome in self.numbers]
+            numbers = [of_outcome[who, own[:, None]][:, None, :] for of_outcome in self.numbers]
             added, outcomes = torch.ones_like(here_curves[0][:, :, :1]), []
             for times in self.outcomes:
                 here = torch.stack([of == k for of, k in zip(numbers, times, strict=True)]).all(dim=0)
                 curve, average = outcome(here_curves, times), outcome(averages, times)[:, None, :]
-                of_others = (curve / average) @ self.posterior / (average.reciprocal() @ self.posterior)
+                of_others = (curve / average) @ posterior / (average.reciprocal() @ posterior)
                 added = torch.where(here, of_others.clamp(min=LEAST), added)
                 outcomes.append((here, curve))
-            yield Part(part, outcomes, here_curves, added)
+            yield Part(part, who, outcomes, here_curves, added)
 
     def passed(self, grid: ItemGrid, mass_of: Callable[[slice, Tensor], Tensor]) -> tuple[Surroundings, Tensor]:
         """Abilities' posteriors given those of the items, and items' log-likelihoods at their nodes given abilities'.
@@ -141,7 +162,7 @@ class Surroundings:
             Posterior mass of the nodes of some items, given their log-likelihoods.
         """
         levels, averages = [], []
-        log_posterior = (-0.5 * self.theta**2).expand(self.posterior.shape[1], -1)
+        log_posterior = (-0.5 * self.theta**2).repeat(self.posterior.shape[1], 1)
         for part in self.parts(grid.linear, grid.sign, grid.all):
             level = part.added.log().sum(dim=2)
             mass = mass_of(part.chosen, level)
@@ -149,7 +170,8 @@ class Surroundings:
             heard = [(share * here).mT @ curve for here, curve in part.outcomes]
             none = ~torch.stack([here for here, _ in part.outcomes]).any(dim=0).mT
             message = (torch.stack(heard).sum(dim=0) + none).log()
-            log_posterior = log_posterior + torch.tensordot(grid.counts[part.chosen], message, dims=1)
+            message = grid.counts[part.chosen, None, None] * message
+            log_posterior.index_add_(0, part.who.flatten(), message.flatten(0, 1))
             levels.append(level)
             averages.append(torch.stack([(mass[:, None, :] @ curve)[:, 0] for curve in part.curves]))
         posterior, known = torch.softmax(log_posterior, dim=1).T, tuple(torch.cat(averages, dim=1))

@@ -39,9 +39,12 @@ from irtbench.estimation.status import ABILITIES_AND_PRIOR, Learning
 from irtbench.models.priors import Hierarchy, Priors
 
 MOST_UPDATES = 60
+ROUGH, LEAST_WIDTH = 8, 0.06  # updates in which no ability is taken for known better than this
+FREE, FALL = 20, 0.7  # updates after which nodes of items move by less and less, by this power of their number
 PROBATION = 6  # updates after which a component more must have paid
 ROUGHLY = 5  # times the tolerance, while the number of components is not known
 CLOSE, FURTHEST_APART = 1.0, 1.25  # standard deviations of the narrowest posterior that nodes are apart
+CLOSEST, MANY_NODES = 0.4, 300  # the same at least, where nodes are more
 MOST_APART = 1.5  # of them, where a posterior is too narrow for the nodes to say how narrow
 FEW_NODES = 61  # of the usual grid, with which nothing is gained by fewer
 ROUNDS = 4  # of learning a component more before that, on the nodes that are there
@@ -73,18 +76,29 @@ class Beliefs:
         return self.priors.pair.parts
 
     @property
+    def has_only_components_of_items(self) -> bool:
+        """Whether no component has come to hold less than an item, whose deviation would grow without end."""
+        return min(weight for weight, _ in self.parts) * float(self.grid.counts.sum()) > 1 or len(self.parts) == 1
+
+    @property
     def evidence(self) -> float:
         """Log-likelihood of the responses with the items integrated out, up to a constant."""
         return self.grid.log_evidence(self.priors)
 
-    def updated(self) -> tuple[Beliefs, float]:
-        """One pass, densities learnt, nodes placed anew and abilities standardised; the largest change of any."""
-        here = (self if self.nodes_are_close else self.on_nodes_near()).with_likelier_signs()
+    def updated(self, after: int = ROUGH) -> tuple[Beliefs, float]:
+        """One pass, densities learnt, nodes placed anew and abilities standardised; the largest change of any.
+
+        A posterior far from normal is found elsewhere from each place of few nodes, which would move for ever: after so
+        many updates items' nodes come to lie at the mean of these places (Robbins & Monro, 1951).
+        """
+        least = LEAST_WIDTH if after < ROUGH else 0.0
+        here = (self if self.nodes_are_close(least) else self.on_nodes_near(least)).with_likelier_signs()
+        gain = max(1, after - FREE + 1) ** -FALL
         weights = here.grid.log_mass(here.priors) - here.grid.level
         around, level = here.around.passed(here.grid, lambda part, level: torch.softmax(weights[part] + level, dim=1))
         grid = replace(here.grid, level=level)
         priors, change = learn(grid, here.priors, here.start)
-        found = replace(here, around=around, grid=grid.placed(priors), priors=priors).standardised()
+        found = replace(here, around=around, grid=grid.placed(priors, gain=gain), priors=priors).standardised()
         moved = (found.around.abilities[0] - here.around.abilities[0]).abs().max()
         return found, max(change, float(moved))
 
@@ -105,17 +119,17 @@ class Beliefs:
         )
         return replace(self, grid=replace(grid, level=level))
 
-    @property
-    def nodes_are_close(self) -> bool:
-        """Whether nodes are so close that sums over the narrowest posterior err by nothing, over however many items."""
-        narrowest = float(self.around.abilities[1].min().sqrt())
-        return float(self.around.theta.diff().min()) < FURTHEST_APART * narrowest
+    def nodes_are_close(self, least: float) -> bool:
+        """Whether sums over the narrowest posterior, or the least wide, err by nothing, and nodes are not too many."""
+        narrowest = max(float(self.around.abilities[1].min().sqrt()), least)
+        closest = CLOSEST * narrowest if len(self.around.theta) > MANY_NODES else 0.0
+        return closest < float(self.around.theta.diff().min()) < FURTHEST_APART * narrowest
 
-    def on_nodes_near(self) -> Beliefs:
-        """On nodes of ability where posteriors have come to lie."""
+    def on_nodes_near(self, least: float = 0.0) -> Beliefs:
+        """On nodes of ability where posteriors have come to lie, none of which is taken for narrower than the least."""
         around, mass = self.around, self.grid.mass(self.priors)
         mean, variance = around.abilities
-        widths = variance.sqrt().clamp(min=float(around.theta.diff().min()) / MOST_APART)
+        widths = variance.sqrt().clamp(min=max(float(around.theta.diff().min()) / MOST_APART, least))
         theta = nodes_near(Posteriors(mean, widths), step=CLOSE * float(widths.min())).theta
         posterior = torch.softmax(-0.5 * ((theta - mean) / widths) ** 2, dim=0)
         known = torch.ones(len(mass), len(theta)).to(mass)
@@ -178,14 +192,15 @@ def settled(beliefs: Beliefs, *, tolerance: float) -> tuple[Beliefs, Learning]:
     """Update until nothing changes by more than this, with as many components as are worth it."""
     updates = 0
 
-    def settle(place: Beliefs, most: int, enough: float) -> tuple[Beliefs, Learning]:
+    def settle(place: Beliefs, most: int, enough: float, after: int = 0) -> tuple[Beliefs, Learning]:
         nonlocal updates
 
         def update() -> tuple[float, bool]:
-            nonlocal place
-            place, change = place.updated()
+            nonlocal place, after
+            place, change = place.updated(after)
+            after += 1
             # of a Guttman pattern slopes grow without end, and wander once the nodes are too coarse for them
-            return change, place.priors.pair.mean[0] < math.log(SLOPE_BOUND)
+            return change, place.priors.pair.mean[0] < math.log(SLOPE_BOUND) and place.has_only_components_of_items
 
         learning = alternate(ABILITIES_AND_PRIOR, update, tolerance=enough, most=most)
         updates += learning.updates
@@ -196,8 +211,12 @@ def settled(beliefs: Beliefs, *, tolerance: float) -> tuple[Beliefs, Learning]:
         other, _ = settle(other, PROBATION, ROUGHLY * tolerance)
         if other.evidence < at.evidence + worth_a_component(at.grid):
             break
-        at, learning = settle(other, MOST_UPDATES, ROUGHLY * tolerance)
-    at, learning = settle(at if len(at.around.theta) <= FEW_NODES else at.on_nodes_near(), MOST_UPDATES, tolerance)
+        other, settled_with = settle(other, MOST_UPDATES, ROUGHLY * tolerance)
+        if not other.has_only_components_of_items:
+            break
+        at, learning = other, settled_with
+    near = at if len(at.around.theta) <= FEW_NODES else at.on_nodes_near()
+    at, learning = settle(near, MOST_UPDATES, tolerance, max(ROUGH, min(learning.updates, FREE)))
     return at, replace(learning, updates=updates)
 
 
