@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import chi2
 
 from irtbench import CategoryParameters, InputError, ItemModel, ItemParameters, fit_categories, score_regression
 from irtbench.analysis.item_bias import comparable_in_categories, item_bias
@@ -71,6 +72,7 @@ def test_the_statistic_is_that_of_two_fits_of_both_groups(model: str) -> None:
     free = fit_categories(split, model, groups=groups, reference="reference")
     assert found.x2[0] == pytest.approx(2 * (free.log_likelihood - common.log_likelihood), abs=0.02)
     assert 0 < found.x2_uniform[0] < found.x2[0]
+    np.testing.assert_allclose(found.p_crossing, chi2.sf(np.maximum(found.x2 - found.x2_uniform, 0), found.df - 1))
 
 
 def test_of_two_categories_the_figures_are_those_of_right_and_wrong() -> None:

@@ -67,6 +67,8 @@ def test_crossing_curves_are_found_though_delta_is_small(method: str) -> None:
     responses, focal = two_groups(seed=3, n=(2000, 2000), mean=0.0, slope_ratio={5: 0.35})
     found = item_bias(responses, focal, method=method)
     assert found.p_crossing[5] < 1e-4
+    np.testing.assert_allclose(found.p_crossing, chi2.sf(found.x2 - found.x2_uniform, 1), atol=1e-9)
+    np.testing.assert_allclose(found.p_uniform, chi2.sf(found.x2_uniform, 1), atol=1e-12)
     assert found.p_adjusted[5] < 0.01
     assert found.rms_difference[5] == max(found.rms_difference)
 

@@ -1,6 +1,8 @@
 """A few systems against people: nothing found where nothing is, shifts measured, families not counted twice."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -8,14 +10,10 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.optimize import approx_fprime
 from scipy.special import expit
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 
 from irtbench import InputError, ItemParameters, fit_model, simulate_responses
-from irtbench.analysis.item_shifts import (
-    ItemShifts,
-    item_shifts,
-    shift_control,
-)
+from irtbench.analysis.item_shifts import TAUS, ItemShifts, _averaged, _profile, item_shifts, shift_control
 from irtbench.analysis.shift_likelihood import GRID, ShiftLikelihood, family_kernel, grid_weights
 
 RNG = np.random.default_rng
@@ -121,6 +119,25 @@ def test_a_family_of_one_is_a_system_with_a_noisier_shift_of_its_own() -> None:
     np.testing.assert_allclose(family.log_likelihood, alone.log_likelihood, atol=1e-6)
 
 
+def test_the_profile_of_a_normal_likelihood_is_that_of_a_normal() -> None:
+    # (.7 / .2)^2 is the likelihood ratio of 0; ends are on a grid of 521 points
+    found = _profile(-(((TAUS - 0.7) / 0.2) ** 2) / 2, 0.95)
+    assert found[:3] == pytest.approx((0.7, 0.7 - 1.96 * 0.2, 0.7 + 1.96 * 0.2), abs=TAUS[-1] / 500)
+    assert found[3] == pytest.approx(12.25, abs=0.02)
+
+
+def test_the_error_of_a_known_item_is_taken_from_what_is_seen_of_its_shift() -> None:
+    """At one tau what is seen is N(m, s^2): the shift is r m of variance r^2 s^2 + r v, r = tau^2 / (tau^2 + v)."""
+    seen, evidence = norm(0.8, 0.3).pdf(GRID), np.where(np.arange(len(TAUS)) == 5, 0.0, -1e4)
+    mode = SimpleNamespace(slopes=SimpleNamespace(posterior=(seen / seen.sum())[None]))
+    likelihood = SimpleNamespace(calibration_variance=np.array([0.09]))
+    mean, variance = _averaged(cast(Any, likelihood), cast(Any, {(5, 0): mode}), evidence[:, None], np.zeros(1))
+    share = TAUS[5] ** 2 / (TAUS[5] ** 2 + 0.09)
+    assert 0.1 < share < 0.9
+    assert mean[0] == pytest.approx(share * 0.8, abs=1e-4)
+    assert variance[0] == pytest.approx(share**2 * 0.09 + share * 0.09, abs=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [5, 30])
 def test_without_shifts_hardly_any_is_found(n: int) -> None:
@@ -174,6 +191,7 @@ def test_shifted_items_are_found_with_their_sign() -> None:
     np.testing.assert_array_equal(np.sign(found.shift[planted]), [-1, 1, -1])
     assert (found.lower[planted] * found.upper[planted] > 0).all()
     assert found.p_tau < 1e-3
+    assert found.p_tau == pytest.approx(chi2.sf(found.x2, 1) / 2)
     row = found.table().iloc[3]
     assert row["delta"] == pytest.approx(2.35 * row["shift"])
     assert row["n_correct"] < row["expected_correct"]
