@@ -32,9 +32,10 @@ MOST_PAIRS = 2**24  # cells of a matrix of two items for each node, held at once
 SORTED = 8192  # respondents who are sorted by ability
 NOBODY = 1e-14  # share of a batch's respondents at a node, below which it is left out
 AT_NODES = 2**27  # respondents x pairs of parameters up to which sums at every node are quicker
-FEW_PRODUCTS = 2**26  # respondents x pairs of parameters up to which there is time for double precision throughout
+FEW_PRODUCTS = 2**26  # respondents x pairs of parameters up to which there is time for double precision
 LEFT_OUT, NOTHING = 5e-7, 1e-10  # share of an item's information that may be left out of many, and of few
-ROUGH = 0.05  # the same share of which single precision is enough
+N_BLOCKS = 4  # of rows of a symmetric matrix, which half of the products make
+SPANNED = 1e-14  # the same share of which a score may be no combination of shared functions
 ROUNDING = 1e-20  # square of what is nothing but rounding
 RIDGE = 1e-13  # relative
 FURTHEST = 2.0  # posterior standard deviations between the abilities of a batch
@@ -235,70 +236,86 @@ def score_covariances(
 
     With functions P_1, P_2, ... of ability that are orthonormal under a respondent's posterior, the covariance is the
     sum over them of c c', c = E[P s]. Scores of respondents of like ability are combinations of few functions, see
-    `shared_functions`. `own`: of each item's own parameters alone, shape (n_items, width, width).
+    `SharedFunctions`. `own`: of each item's own parameters alone, shape (n_items, width, width).
 
     `added`, of shape (1 + n_later, n_nodes, width, n_items), is what a response adds to the score of its item at each
     node, and what one in the columns of its item adds to that; these are `column`, of shape (n_later, n_items), any
     where an item has no more. Of `complete`, the information of complete data by item, some may be left out.
     """
     row, theta, (n_items, width) = problem.in_float64().row(items), problem.nodes.theta, problem.free.shape
-    added = torch.where(problem.free.T, added, 0.0)
-    enough, rough = (NOTHING, 0.0) if n_products(problem) <= FEW_PRODUCTS else (LEFT_OUT, ROUGH)
-    unit = (complete.diagonal(dim1=1, dim2=2).abs().T / problem.rows.n_respondents).clamp(min=1e-300).rsqrt()
+    few = n_products(problem) <= FEW_PRODUCTS
+    unit = (complete.diagonal(dim1=1, dim2=2).abs() / problem.rows.n_respondents).clamp(min=1e-300).rsqrt()
+    functions = (torch.where(problem.free.T, added, 0.0) * unit.T).permute(0, 3, 2, 1).flatten(1, 2).contiguous()
+    place = None  # of the one column of an item that its response is in, from 1 on
+    if problem.rows.most_trials is None:
+        given = functions[1:].view(len(column), n_items, -1).any(dim=2)
+        place = given * torch.arange(1, len(functions), device=given.device)[:, None]
 
     def of_rows(rows: ResponseRows) -> tuple[Tensor, ...]:
         found = torch.zeros_like(complete) if own else complete.new_zeros(n_items * width, n_items * width)
-        at_nodes = complete.new_zeros(len(theta), len(theta))
-        for correct, observed, posterior in dense_posteriors(rows, row, added[:, 0].numel()):
+        for correct, observed, posterior in dense_posteriors(rows, row, functions[..., 0].numel() // 2):
             there = torch.nonzero(posterior.sum(dim=0) > NOBODY * len(posterior))[:, 0]
-            posterior, levels = posterior[:, there], added[:, there]
-            asked = 1.0 if observed is None else observed.square().mean(dim=0).sqrt()
-            shared, left, alike = shared_functions(levels * (unit * asked), theta[there, 0], posterior, enough)
-            orthonormal = orthonormal_functions(posterior, shared)
-            if alike and observed is None:  # beyond the first, whatever the responses
-                rest = orthonormal[1:].flatten(0, 1)
-                at_nodes[there[:, None], there] += rest.T @ rest
-                orthonormal = orthonormal[:1]
-            levels, given = levels.flatten(2), correct.index_select(1, column.flatten()).view(-1, *column.shape)
-            squares = torch.zeros_like(found)
-            for k, weighted in enumerate(orthonormal):
-                if k == 1 and alike:
-                    levels, given = levels[:1], given[:, :0]
-                if left[k] <= rough and levels.dtype == torch.float64:
-                    levels, given = levels.float(), given.float()
-                    observed = None if observed is None else observed.float()
-                    found += squares
-                    squares = torch.zeros_like(squares, dtype=torch.float32)
-                first, *later = (weighted.to(levels) @ of_level for of_level in levels)
-                each = first.view(-1, width, n_items)
-                if observed is not None:
-                    each *= observed[:, None]
-                for of_level, number in zip(later, given.unbind(1), strict=True):
-                    each.addcmul_(of_level.view_as(each), number[:, None])
-                add_squares(squares, each, own=own)
+            posterior, asked = posterior[:, there], None if observed is None else observed.square().mean(dim=0).sqrt()
+            shared = SharedFunctions.of(functions[:, :, there], theta[there, 0], posterior, asked, few=few)
+            weights, coefficients = shared.weights(posterior), shared.coefficients
+            if shared.alike and observed is None:  # beyond the first, whatever the responses
+                rest = weights[:, 1:].flatten(0, 1)
+                add_products(found, coefficients[0] @ (rest.T @ rest), coefficients[0], own=own)
+                weights = weights[:, :1]
+            numbers = correct.index_select(1, column.flatten()).view(-1, *column.shape)
+            if not few:
+                weights, coefficients, numbers = weights.float(), coefficients.float(), numbers.float()
+            each = combinations(coefficients.view(len(coefficients), n_items, -1), numbers, observed, place)
+            scores = torch.bmm(weights, each.view(len(numbers), n_items * width, -1).mT).flatten(0, 1)
+            squares = torch.zeros_like(found, dtype=scores.dtype)
+            add_products(squares, scores.T, scores.T, own=own)
             found += squares
-        if own:
-            found += torch.einsum("qaj,qp,pbj->jab", added[0], at_nodes, added[0])
-        else:
-            found += added[0].flatten(1).T @ at_nodes @ added[0].flatten(1)
         return (found,)
 
     (found,) = summed(problem.rows, f"covariances of scores, own {own}", (*at(row), added, complete), of_rows)
     if own:
-        return found
-    found = found.tril() + found.tril(-1).T
-    return found.view(width, n_items, width, n_items).permute(1, 0, 3, 2)
+        return found / (unit[:, :, None] * unit[:, None, :])
+    found = (found.tril() + found.tril(-1).T) / (unit.flatten()[:, None] * unit.flatten())
+    return found.view(n_items, width, n_items, width)
 
 
-def add_squares(found: Tensor, each: Tensor, *, own: bool) -> None:
-    """Add each' each of respondents' (width, n_items), of items' own parameters alone or without blocks above."""
+def combinations(levels: Tensor, numbers: Tensor, observed: Tensor | None, place: Tensor | None) -> Tensor:
+    """What the responses add up to, shape (n_batch, n_items, n_values), each of the first level and of its column's.
+
+    Parameters
+    ----------
+    levels
+        Shape (1 + n_later, n_items, n_values).
+    numbers, observed
+        Responses in each column of each item, and of each item, shapes (n_batch, n_later, n_items), (n_batch, n_items).
+    place
+        Of each column, shape (n_later, n_items), 0 where there is none; None where an item has several responses.
+    """
+    base, later = levels[0], levels[1:]
+    if place is None:
+        assert observed is not None
+        each = base * observed[:, :, None].to(base)
+        for of_level, number in zip(later, numbers.unbind(1), strict=True):
+            each.addcmul_(of_level, number[:, :, None])
+        return each
+    table = torch.cat([levels[:1], base + later, torch.zeros_like(levels[:1])])
+    chosen = (numbers * place).sum(dim=1)
+    if observed is not None:
+        chosen = torch.where(observed > 0, chosen, len(table) - 1)
+    n_items = len(base)
+    rows = chosen.long() * n_items + torch.arange(n_items, device=chosen.device)
+    return table.flatten(0, 1).index_select(0, rows.flatten())
+
+
+def add_products(found: Tensor, left: Tensor, right: Tensor, *, own: bool) -> None:
+    """Add left right' of scores, a row each: of items' own alone, or without all of what is above the diagonal."""
     if own:
-        found += each.permute(2, 1, 0) @ each.permute(2, 0, 1)
+        n_items, width, _ = found.shape
+        found += left.reshape(n_items, width, -1) @ right.reshape(n_items, width, -1).mT
         return
-    values, n_items = each.flatten(1), each.shape[2]
-    for first in range(0, len(found), n_items):
-        last = first + n_items
-        found[first:last, :last].addmm_(values[:, first:last].T, values[:, :last])
+    step = -(-len(found) // N_BLOCKS)
+    for first in range(0, len(found), step):
+        found[first : first + step, : first + step].addmm_(left[first : first + step], right[: first + step].T)
 
 
 def n_products(problem: Problem) -> int:
@@ -306,58 +323,62 @@ def n_products(problem: Problem) -> int:
     return problem.rows.n_respondents * problem.free.numel() ** 2
 
 
-def shared_functions(
-    functions: Tensor, theta: Tensor, posterior: Tensor, enough: float
-) -> tuple[Tensor, list[float], bool]:
-    """Functions of ability whose combinations the scores of respondents of like ability nearly are.
+@dataclass(frozen=True)
+class SharedFunctions:
+    """Functions of ability whose combinations the scores of respondents of like ability are, and the combinations.
 
     Ability, and then the principal components of what all categories' scores have beyond a line, weighted by the
-    respondents' mean posterior: as many as leave no score a variance above `enough`.
+    respondents' mean posterior.
 
     Parameters
     ----------
-    functions
-        As `added` in `score_covariances`, in units of the information.
-    theta, posterior
-        Shapes (n_nodes,) and (n_batch, n_nodes).
-
-    Returns
-    -------
-    shared
+    values
         Shape (n_functions, n_nodes).
-    left
-        The largest variance that the functions before leave of a score, shape (n_functions,).
+    coefficients
+        Of what a response adds to each score, and of what one in each column adds to that, each in units of the
+        information, shape (1 + n_later, n_scores, n_functions).
+    n
+        How many are enough to say how uncertain scores are.
     alike
         Whether scores of different categories differ by no more than a line.
     """
-    root = posterior.mean(dim=0).sqrt()
-    line = torch.linalg.qr(torch.stack([root, root * theta], dim=1)).Q
-    scores = torch.cat([functions[:1], functions[:1] + functions[1:]]).movedim(1, -1) * root
-    beyond = scores - (scores @ line) @ line.T
-    alike = float((beyond - beyond[:1]).square().sum(dim=-1).max()) < ROUNDING
-    flat = beyond.flatten(0, -2)
-    components = torch.linalg.eigh(flat.T @ flat).eigenvectors.flip(1)
-    left = (flat @ components).square().flip(1).cumsum(dim=1).flip(1).amax(dim=0)
-    n = int((left > enough).sum())
-    return torch.cat([line[:, 1:], components[:, :n]], dim=1).T / root, [1.0, *left[:n].tolist()], alike
 
+    values: Tensor
+    coefficients: Tensor
+    n: int
+    alike: bool
 
-def orthonormal_functions(posterior: Tensor, functions: Tensor) -> Tensor:
-    """Combinations of the functions that are orthonormal under each posterior, times the posterior.
+    @classmethod
+    def of(
+        cls, functions: Tensor, theta: Tensor, posterior: Tensor, asked: Tensor | None, *, few: bool
+    ) -> SharedFunctions:
+        """Of functions at the nodes, shape (1 + n_later, n_scores, n_nodes), and the root of the share of responses."""
+        root = posterior.mean(dim=0).sqrt()
+        line = torch.linalg.qr(torch.stack([root, root * theta], dim=1)).Q
+        scores = functions * root
+        flat = torch.cat([scores[0], (scores[:1] + scores[1:]).flatten(0, 1)])
+        if asked is not None:
+            width = scores.shape[1] // len(asked)
+            flat = flat * asked.repeat_interleave(width).repeat(len(scores))[:, None]
+        flat = torch.addmm(flat, flat @ line, line.T, alpha=-1)
+        components = torch.linalg.eigh(flat.T @ flat).eigenvectors.flip(1)
+        left = (flat @ components).square().flip(1).cumsum(dim=1).flip(1).amax(dim=0)
+        basis = torch.linalg.qr(torch.cat([line, components[:, : int((left > SPANNED).sum())]], dim=1)).Q[:, 1:]
+        coefficients = scores @ basis
+        alike = float(coefficients[1:, :, 1:].square().sum(dim=-1).max()) < ROUNDING
+        n = 1 + int((left > (NOTHING if few else LEFT_OUT)).sum())
+        return cls(basis.T / root, coefficients, n, alike)
 
-    Shape (n_functions, n_batch, n_nodes), from shapes (n_batch, n_nodes) and (n_functions, n_nodes).
-    """
-    n = len(functions)
-    mean = posterior @ functions.T
-    products = (posterior @ (functions[:, None] * functions).flatten(0, 1).T).view(len(mean), n, n)
-    covariance = products - mean[:, :, None] * mean[:, None, :]
-    # under a narrow posterior some functions hardly differ from combinations of others
-    covariance.diagonal(dim1=1, dim2=2).add_(products.diagonal(dim1=1, dim2=2), alpha=RIDGE)
-    identity = torch.eye(n, dtype=mean.dtype, device=mean.device).expand(len(mean), -1, -1)
-    inverse = torch.linalg.solve_triangular(torch.linalg.cholesky_ex(covariance).L, identity, upper=False)
-    centre = (inverse @ mean[:, :, None]).transpose(0, 1)
-    found = (inverse.transpose(0, 1).reshape(-1, n) @ functions).view(n, len(mean), -1)
-    return found.sub_(centre).mul_(posterior)
+    def weights(self, posterior: Tensor) -> Tensor:
+        """Posterior covariances with `n` combinations that are orthonormal, shape (n_batch, n, n_functions)."""
+        size = len(self.values)
+        mean = posterior @ self.values.T
+        products = (posterior @ (self.values[:, None] * self.values).flatten(0, 1).T).view(len(mean), size, size)
+        covariance = products - mean[:, :, None] * mean[:, None, :]
+        # under a narrow posterior some functions hardly differ from combinations of others
+        covariance.diagonal(dim1=1, dim2=2).add_(products.diagonal(dim1=1, dim2=2), alpha=RIDGE)
+        factor = torch.linalg.cholesky_ex(covariance[:, : self.n, : self.n]).L
+        return torch.linalg.solve_triangular(factor, covariance[:, : self.n], upper=False)
 
 
 def dense_posteriors(

@@ -23,6 +23,7 @@ from irtbench.models.coded_scores import CodedScores
 MISSING = -1  # in rows of responses 1 and 0
 
 SPARSE_BATCH = 8192  # respondents whose sparse rows form one matrix
+MOST_KEPT = 2**22  # numbers right that stay unpacked between passes
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,11 @@ class Batch:
 
     def __len__(self) -> int:
         return self.correct.shape[0]
+
+    def part(self, some: slice) -> Batch:
+        """Some of the respondents of a dense batch."""
+        observed = None if self.observed is None else self.observed[some]
+        return Batch(self.correct[some], self.correct[some].T, observed, None if observed is None else observed.T)
 
     def observed_sums(self, values: Tensor) -> Tensor:
         """Sums over each respondent's items of values of shape (n_items,) or (n_items, k); one row for all if the
@@ -207,13 +213,14 @@ class DenseRows:
         return DenseRows(self.values[:, items], self.n_correct[items], self.complete, trials)
 
     def batches(self, most: int, dtype: torch.dtype) -> Iterator[Batch]:
-        """Batches of up to so many respondents; each is written over by the next, but one of all is kept."""
-        if most >= len(self):
+        """Batches of up to so many respondents; each is written over by the next, where all are not few."""
+        most = max(1, most)
+        if most >= len(self) or len(self) * len(self.n_correct) <= MOST_KEPT:
             if dtype not in self._whole:
                 self._whole[dtype] = self._unpacked(slice(None), dtype, Scratch())
-            yield self._whole[dtype]
+            for first in range(0, len(self), most):
+                yield self._whole[dtype].part(slice(first, first + most))
         else:
-            most = max(1, most)
             for first in range(0, len(self), most):
                 yield self._unpacked(slice(first, first + most), dtype, self.scratch)
 
