@@ -23,6 +23,7 @@ from irtbench.models.item_models.partial_credit import PartialCredit
 
 Floats = NDArray[np.float64]
 NEVER, ALWAYS = -1e4, 1e4  # intercepts of categories that are not there, and of the lowest
+LARGE = 300.0  # of an exponent, far from overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +51,20 @@ class CurvePoints(ABC):
         """Derivatives of log P by the predictors, shape (n, K, n_nodes)."""
 
     @abstractmethod
+    def gradient(self, weights: Floats) -> Floats:
+        """The same summed over the nodes with weights, shape (n, K)."""
+
+    @abstractmethod
     def information(self, weights: Floats) -> Floats:
         """Negative second derivatives by the predictors, summed over the nodes with weights, shape (n, K, K)."""
 
     @abstractmethod
-    def expected(self, values: Floats) -> tuple[Floats, Floats]:
-        """Mean of what categories 0..K are worth at each node, and its derivatives by the predictors, as above."""
+    def worth(self, values: Floats) -> Floats:
+        """Mean of what categories 0..K are worth at each node, shape (n, n_nodes)."""
+
+    @abstractmethod
+    def worth_by_predictors(self, values: Floats) -> Floats:
+        """Its derivatives by the predictors, as above."""
 
     @classmethod
     def start(cls, shares: Floats) -> Floats:
@@ -70,7 +79,7 @@ class CurvePoints(ABC):
     def moments(self) -> tuple[Floats, Floats]:
         """Mean and variance of the score at each node, shape (n, n_nodes) each."""
         k = np.arange(self.intercepts.shape[1] + 1.0)
-        mean, square = self.expected(k)[0], self.expected(k**2)[0]
+        mean, square = self.worth(k), self.worth(k**2)
         return mean, square - mean**2
 
 
@@ -83,13 +92,21 @@ class PartialCreditPoints(CurvePoints):
     @cached_property
     def _curves(self) -> tuple[Floats, Floats]:
         """P of the categories 1..K, shape (n, K, n_nodes), and log P of the score given."""
-        k = np.arange(1, self.intercepts.shape[1] + 1)[:, None]
-        z = k * self.along[:, None, :] + self.intercepts[..., None]
-        highest = np.maximum(z.max(axis=1), 0.0)
-        p = np.exp(np.subtract(z, highest[:, None], out=z), out=z)
-        of_none = np.exp(-highest)
-        total = p.sum(axis=1) + of_none
-        p /= total[:, None]
+        n_steps, highest = self.intercepts.shape[1], np.zeros(1)
+        p = np.empty((n_steps, *self.along.shape)).transpose(1, 0, 2)  # all of a category in one piece
+        if n_steps * max(self.along.max(), 0.0) + self.intercepts.max() < LARGE:  # exp(k u + d) from powers of exp(u)
+            first = np.exp(self.along)
+            power, shares = first.copy(), np.exp(self.intercepts)
+            for k in range(n_steps):
+                np.multiply(power, shares[:, k, None], out=p[:, k])
+                power *= first
+        else:
+            np.multiply(np.arange(1, n_steps + 1)[:, None], self.along[:, None], out=p)
+            p += self.intercepts[..., None]
+            highest = np.maximum(p.max(axis=1), 0.0)
+            np.exp(np.subtract(p, highest[:, None], out=p), out=p)
+        total = p.sum(axis=1) + np.exp(-highest)
+        p *= (1 / total)[:, None]
         own = np.take_along_axis(np.pad(self.intercepts, ((0, 0), (1, 0))), self.scores[:, None], axis=1)
         return p, self.scores[:, None] * self.along + own - highest - np.log(total)
 
@@ -111,6 +128,18 @@ class PartialCreditPoints(CurvePoints):
         found[rows, self.scores[rows] - 1] += 1.0
         return np.asarray(found)
 
+    @cached_property
+    def by_ability(self) -> Floats:
+        """Derivatives by u: the score less its mean."""
+        return np.asarray(self.scores[:, None] - self.worth(np.arange(self.intercepts.shape[1] + 1.0)))
+
+    def gradient(self, weights: Floats) -> Floats:
+        """Derivatives, summed with weights."""
+        found = -np.einsum("nkq,nq->nk", self._curves[0], weights)
+        rows = np.flatnonzero(self.scores)
+        found[rows, self.scores[rows] - 1] += weights[rows].sum(axis=1)
+        return np.asarray(found)
+
     def information(self, weights: Floats) -> Floats:
         """Negative second derivatives, summed with weights."""
         p = self._curves[0]
@@ -120,11 +149,13 @@ class PartialCreditPoints(CurvePoints):
         found[:, steps, steps] += weighted.sum(axis=2)
         return np.asarray(found)
 
-    def expected(self, values: Floats) -> tuple[Floats, Floats]:
-        """Mean worth, and its derivatives by the predictors."""
-        p = self._curves[0]
-        gain = (values[1:] - values[0]) @ p
-        return values[0] + gain, p * ((values[1:] - values[0])[:, None] - gain[:, None])
+    def worth(self, values: Floats) -> Floats:
+        """Mean worth."""
+        return np.asarray(values[0] + np.einsum("k,nkq->nq", values[1:] - values[0], self._curves[0]))
+
+    def worth_by_predictors(self, values: Floats) -> Floats:
+        """Its derivatives by the predictors."""
+        return np.asarray(self._curves[0] * (values[1:, None] - self.worth(values)[:, None]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +211,13 @@ class GradedPoints(CurvePoints):
         first, second = self._slopes
         return first - second
 
+    def gradient(self, weights: Floats) -> Floats:
+        """Derivatives, summed with weights."""
+        found, (first, second) = np.zeros(self.intercepts.shape), self._slopes
+        self._placed(found, (first * weights).sum(axis=1), -1)
+        self._placed(found, -(second * weights).sum(axis=1), 0)
+        return found
+
     def information(self, weights: Floats) -> Floats:
         """Negative second derivatives, summed with weights."""
         first, second = self._slopes
@@ -197,10 +235,18 @@ class GradedPoints(CurvePoints):
         found[both, x, x - 1] += across
         return found
 
-    def expected(self, values: Floats) -> tuple[Floats, Floats]:
-        """Mean worth, and its derivatives by the predictors."""
-        at_least, worth = expit(self.along[:, None] + self.intercepts[..., None]), np.diff(values)
-        return values[0] + worth @ at_least, worth[:, None] * at_least * (1 - at_least)
+    @cached_property
+    def _at_least(self) -> Floats:
+        """P of at least 1..K, shape (n, K, n_nodes)."""
+        return np.asarray(expit(self.along[:, None] + self.intercepts[..., None]))
+
+    def worth(self, values: Floats) -> Floats:
+        """Mean worth."""
+        return np.asarray(values[0] + np.diff(values) @ self._at_least)
+
+    def worth_by_predictors(self, values: Floats) -> Floats:
+        """Its derivatives by the predictors."""
+        return np.asarray(np.diff(values)[:, None] * self._at_least * (1 - self._at_least))
 
 
 CURVES: dict[str, type[CurvePoints]] = {"gpcm": PartialCreditPoints, "grm": GradedPoints}

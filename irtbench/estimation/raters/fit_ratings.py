@@ -266,9 +266,9 @@ def doubts_of(ratings: Ratings, model: RatingModel, *, learnt: bool) -> tuple[st
 
 def doubt_of_allotment(ratings: Ratings, theta: Floats, deviation: Floats) -> tuple[str, ...]:
     """Whether raters were given respondents of different ability, which shrunken abilities even out in part."""
-    pairs = np.unique(np.stack([ratings.respondents, ratings.raters]), axis=1)
-    counts = np.bincount(pairs[1])
-    means = np.bincount(pairs[1], theta[pairs[0]]) / counts
+    respondents, raters = ratings.meetings
+    counts = np.bincount(raters)
+    means = np.bincount(raters, theta[respondents]) / counts
     p = chdtrc(len(counts) - 1, (counts * (means - theta.mean()) ** 2).sum() / theta.var())
     error = float((deviation**2).mean() / ((deviation**2).mean() + theta.var()))
     if p > CHANCE or error < SHRUNKEN:
@@ -401,7 +401,6 @@ def scores_found(problem: RatingProblem, x: Floats, found: Evaluated, covariance
         common = np.asarray(found.by_scores.mean(axis=0)).reshape(-1)
         of_theta = np.sqrt(found.deviation**2 + covariance.variances(found.by_scores, common))
     counts = np.bincount(ratings.respondents)
-    met = np.unique(np.stack([ratings.respondents, ratings.raters]), axis=1)[0]
     given = ratings.values()[ratings.items, ratings.codes]
     lowest, highest = (np.mean([own[end] for own in ratings.categories]) for end in (0, -1))
     share = (fair - lowest) / (highest - lowest)
@@ -409,7 +408,7 @@ def scores_found(problem: RatingProblem, x: Floats, found: Evaluated, covariance
     width = Z * error / (highest - lowest) / (share * (1 - share))  # of the logit, so that bounds are scores
     lower, upper = (lowest + (highest - lowest) * expit(logit(share) + sign * width) for sign in (-1, 1))
     return pd.DataFrame({
-        "respondent_id": ratings.respondent_ids, "n_ratings": counts, "n_raters": np.bincount(met),
+        "respondent_id": ratings.respondent_ids, "n_ratings": counts, "n_raters": np.bincount(ratings.meetings[0]),
         "mean_score": np.bincount(ratings.respondents, given) / counts,
         "theta": theta, "se": of_theta, "theta_lower": theta - Z * of_theta, "theta_upper": theta + Z * of_theta,
         "fair_score": fair, "se_fair": error, "fair_lower": lower, "fair_upper": upper,
@@ -427,7 +426,7 @@ def fair_scores(problem: RatingProblem, x: Floats, theta: Floats) -> tuple[Float
     for j, (own, values) in enumerate(zip(x[places], problem.ratings.values(), strict=True)):
         a = own[n_steps] if model.item_slopes else 1.0
         points = problem.curve(np.zeros(1, dtype=np.int64), own[None, :n_steps], a * effect)
-        worth, by_z = points.expected(values)
+        worth, by_z = points.worth(values), points.worth_by_predictors(values)
         by_u = problem.weights @ by_z[0]
         fair += worth.reshape(-1, len(z)) @ weights / n
         rise += a * by_u.reshape(-1, len(z)) @ weights / n

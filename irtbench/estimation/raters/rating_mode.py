@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, get_lapack_funcs, solve_triangular
 from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.linalg import LinearOperator, cg
 
@@ -18,7 +18,8 @@ from irtbench.estimation.raters.category_curve import Floats
 from irtbench.estimation.raters.rating_problem import Evaluated, RatingProblem
 
 MOST_FACTORED = 1500  # parameters up to which every step factors the information
-MOST_PARAMETERS = 20_000  # of which the inverse, 8 bytes an entry, is stored
+MOST_DOUBLE = 2000  # parameters up to which the information is inverted in double precision
+MOST_PARAMETERS = 20_000  # of which the inverse, 4 bytes an entry, is stored
 STRIP, ROWS = 512, 64  # rows of a large matrix, and combinations of parameters, at a time
 DRAWS, MOST_DRAWS = 600, 8  # pairs of draws around the raters' mean: raters times pairs, about, and pairs at most
 FROZEN = 0.05  # the same, from which on raters are integrated out
@@ -80,16 +81,23 @@ class Mode:
                 f"raters: {n} parameters; the standard errors of more than {MOST_PARAMETERS} do not go into memory; "
                 "expected fewer items and raters, or standard_errors=False"
             )
-        factor, wrong = lapack.dpotrf(self.information.toarray(order="F"), lower=1, overwrite_a=1)
-        diagonal = np.diagonal(factor).copy()
-        inverse, failed = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        diagonal = self.information.diagonal()
+        unit = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))  # in which single precision errs alike everywhere
+        precision = np.float64 if n <= MOST_DOUBLE else np.float32
+        scaled = (diags_array(unit) @ self.information @ diags_array(unit)).astype(precision).toarray(order="F")
+        factored, inverted = get_lapack_funcs(("potrf", "potri"), (scaled,))
+        factor, wrong = factored(scaled, lower=1, overwrite_a=1)
+        roots = np.diagonal(factor).astype(np.float64) / unit
+        inverse, failed = inverted(factor, lower=1, overwrite_c=1)
         if wrong or failed:
             raise InputError(
                 "raters: the ratings do not determine all parameters (the information is singular): an item, a rater "
                 "or a step with too few ratings, or raters that share too little; expected raters='learnt', fewer "
                 "kinds of parameters, or more ratings in common"
             )
-        return Covariance(self.design, inverse.T, 2 * float(np.log(diagonal).sum()))
+        inverse *= unit
+        inverse *= unit[:, None]
+        return Covariance(self.design, inverse.T, 2 * float(np.log(roots).sum()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ Derivatives = dict[tuple[str, ...], Floats]
 Products = dict[tuple[Facet, Facet], Any]
 FACETS: tuple[Facet, ...] = ("items", "raters", "population")
 N_ANSWER_NODES = 11  # of the effect of an answer
-BLOCK = 2**20  # numbers of one array of a block, about
+BLOCK = 2**19  # numbers of one array of a block, about
 DENSE = 0.1  # share of a facet's levels that a respondent meets, from which on its scores are no sparse matrix
 TINY = 1e-12  # of a variance
 
@@ -218,8 +218,8 @@ class RatingProblem:
         """Whether a respondent meets a good part of a facet's levels."""
         given, few = self.ratings, DENSE * len(self.ratings.respondent_ids)
         n_items, n_raters = len(given.item_ids), len(given.rater_ids)
-        pairs = len(np.unique(given.respondents * n_raters + given.raters))
-        return {"items": given.answers[1] > few * n_items, "raters": pairs > few * n_raters, "population": True}
+        n_meetings = len(given.meetings[0])
+        return {"items": given.answers[1] > few * n_items, "raters": n_meetings > few * n_raters, "population": True}
 
     @cached_property
     def blocks(self) -> list[Block]:
@@ -347,17 +347,18 @@ class RatingProblem:
         average = (w * theta).sum(axis=1)
         centred = theta - average[:, None]
         of_respondents = np.stack([posterior.log_likelihood, average, np.sqrt((w * centred**2).sum(axis=1))])
-        scores = self._scores(points, by)
-        gradient = np.zeros(self.n_parameters)
-        for facet, own in scores.items():
-            values = np.einsum("npq,nq->np", own, weight)
-            for p, places in enumerate(self.places[facet].T[-own.shape[1] :] if own.size else ()):
-                gradient[places] += np.bincount(block.levels[facet], values[:, p], minlength=len(places))
+        patterns, names = self.patterns
+        sums_of = {"": points.gradient(weight)} | {name: points.gradient(weight * own) for (name,), own in by.items()}
+        gradient, each_pattern = np.zeros(self.n_parameters), zip(patterns, names, strict=True)
+        for facet in FACETS:
+            for places in self.places[facet].T[facet == "population" :]:  # log sd is no predictor's
+                pattern, name = next(each_pattern)
+                gradient[places] += np.bincount(block.levels[facet], sums_of[name] @ pattern, minlength=len(places))
         by_sd = posterior.standard**2 - 1
         gradient[self.places["population"][0, 0]] += (w * by_sd).sum()
         if not (information or by_scores):
             return of_respondents, gradient, None, None
-        gathered, within = None, Products()
+        scores, gathered, within = self._scores(points, by), None, Products()
         if posterior.v is not None:
             spread = {}
             for facet, own in scores.items():
@@ -442,16 +443,20 @@ class RatingProblem:
         points, weight, by_two = posterior.points, posterior.weight, posterior.by_two
         patterns, names = self.patterns
         functions = {"": np.ones((1, 1))} | {name: value for (name,), value in posterior.by.items()}
-        found = np.zeros((len(weight), len(names), len(names)))
+        found = np.zeros((len(block.pairs), len(names), len(names)))
         at = {name: np.flatnonzero(np.array(names) == name) for name in functions}
+
+        def by_pair(values: Floats) -> Floats:
+            return np.asarray((block.by_pair @ values.reshape(len(values), -1)).reshape(-1, *values.shape[1:]))
+
         for first, second in combinations_with_replacement(functions, 2):
-            own = points.information(weight * functions[first] * functions[second])
+            own = by_pair(points.information(weight * functions[first] * functions[second]))
             part = patterns[at[first]] @ own @ patterns[at[second]].T
             if (first, second) in by_two:
-                part = part - ((weight * points.by_ability) * by_two[first, second]).sum(axis=1)[:, None, None]
+                part -= by_pair(((weight * points.by_ability) * by_two[first, second]).sum(axis=1))[:, None, None]
             found[:, at[first][:, None], at[second]] = part
             found[:, at[second][:, None], at[first]] = part.transpose(0, 2, 1)
-        return np.asarray((block.by_pair @ found.reshape(len(found), -1)).reshape(-1, *found.shape[1:]))
+        return found
 
     def _joined(self, of_pairs: Floats, of_sd: float, products: Products) -> tuple[csr_array, csr_array]:
         """Complete and missing information from sums over pairs, of log sd, and of products of scores."""

@@ -122,6 +122,12 @@ class Ratings:
         found, places = np.unique(self.respondents * len(self.item_ids) + self.items, return_inverse=True)
         return places.reshape(-1), len(found)
 
+    @cached_property
+    def meetings(self) -> tuple[Ints, Ints]:
+        """The respondent and the rater of each pair of them that has a rating."""
+        found = np.unique(self.respondents * len(self.rater_ids) + self.raters)
+        return np.divmod(found, len(self.rater_ids))
+
     @property
     def ratings_of_an_answer(self) -> float:
         """Mean number of raters of an answer."""
