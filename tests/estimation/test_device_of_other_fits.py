@@ -205,7 +205,7 @@ def test_sums_in_float32_lead_to_the_same_numbers(route: str) -> None:
 
 def of_few(device: Device) -> FittedModel:
     """Items outnumber respondents and are guessed: abilities and items are integrated out together."""
-    return fit_model(drawn(n=12, n_items=16), kind="3pl", prior="hierarchical", device=device)
+    return fit_model(drawn(n=12, n_items=24), kind="3pl", prior="hierarchical", device=device)
 
 
 @pytest.mark.parametrize(
@@ -219,6 +219,7 @@ def of_few(device: Device) -> FittedModel:
 )
 def test_few_respondents_are_the_same_on_another_device(device: str) -> None:
     here = of_few("cpu")
+    assert here.converged
     if device == "cuda":
         there, near = of_few("cuda"), 1e-4
     else:
