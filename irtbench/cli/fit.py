@@ -408,7 +408,7 @@ class Asked:
         changed, card = changed or anchors, self.kept.card is not None
         refused = {
             "card: several abilities have no bank that it could go into": card and (several or testlets),
-            "factors: several abilities go with rasch, 2pl, pcm, grm, gpcm, no prior, anchors, estimated population":
+            "factors: expected no guessing, prior, anchors or estimated population with several abilities":
             several and changed,
             "prior-items: go with rasch, 1pl, 2pl or 3pl, without factors or testlets":
             self.single.prior_items is not None and (several or testlets),
@@ -416,7 +416,7 @@ class Asked:
             groups and (several or testlets or anchors),
             "dispersion: goes with the 2pl without factors, groups, testlets, prior, anchors or card":
             more.dispersion is not None and (several or changed or groups or testlets or card),
-            "testlets: goes with rasch, 2pl, pcm, rsm, grm, gpcm, no factors, prior, anchors, estimated population":
+            "testlets: expected no guessing, factors, prior, anchors or estimated population with it":
             testlets and (several or changed),
         }  # fmt: skip
         if wrong := [words for words, is_so in refused.items() if is_so]:

@@ -61,13 +61,12 @@ class Answers:
             check_estimable(matrix, Priors.named("none"))
             return cls(matrix, (Logistic(),) * matrix.n_items, one_slope)
         if isinstance(models, str) and models not in SEVERAL:
-            expected = ", ".join((*SEVERAL, *ONE_SLOPE))
-            raise InputError(f"models: {models} is of one ability; expected {expected} of several")
+            raise InputError(f"models: {models} is of one ability; expected 2pl, grm or gpcm")
         scores = coded(responses, levels=levels)
         each = models_of(models, scores.item_ids)
         for item, model in zip(scores.item_ids, each, strict=True):
             if isinstance(model, Nominal) or (isinstance(model, Logistic) and (model.lower or model.upper)):
-                raise InputError(f"models: item {item}: {model.name} is of one ability; expected {', '.join(SEVERAL)}")
+                raise InputError(f"models: item {item}: {model.name} is of one ability; expected 2pl, grm or gpcm")
         check_categories(scores, each)
         if rating_scale and len({len(own) for own in scores.categories}) > 1:
             raise InputError("models: rsm is of items with as many categories each; expected pcm")
