@@ -379,7 +379,8 @@ def check_together(
          "and nothing else equal"),
         (anchors is not None and (groups is not None or rating_scale), "anchors go with one group, and not with a "
          "rating scale, whose distances between steps are those of all items"),
-        (settings.prior == "hierarchical" and not one_group, "groups and anchors go with prior none or weak"),
+        (settings.prior == "hierarchical" and not one_group, "prior hierarchical takes all respondents for one "
+         "group, by which it sets the scale; expected prior none or weak with groups or anchors"),
         (settings.population != "normal" and not one_group, "groups and anchors go with a normal population"),
         (settings.optimiser == "adam" and designed, "equal parameters go with optimiser fisher_scoring"),
     ):  # fmt: skip

@@ -135,7 +135,10 @@ def test_a_long_table_of_many_items_is_coded_as_the_wide_one() -> None:
         ({"guessing": 0.2}, "guessing goes with right and wrong"),
         ({"anchors": irtbench.ItemParameters.from_difficulty([1.0], [0.0], item_ids=["i0"])}, "are of right and wrong"),
         ({"common_slope": True, "prior": "weak"}, "go without a prior"),
-        ({"groups": ["a", "b"] * 400, "prior": "hierarchical"}, "groups and anchors go with prior none or weak"),
+        (
+            {"groups": ["a", "b"] * 400, "prior": "hierarchical"},
+            "one group, by which it sets the scale; expected prior none or weak",
+        ),
         ({"groups": ["a", "b"] * 400, "population": "estimated"}, "a normal population"),
         ({"prior": "learnt"}, "prior"),
     ],
