@@ -3,6 +3,7 @@
     python scripts/coverage_difficulty.py regression [--kind rasch] [--replications 20] [--design NUMBER ...]
     python scripts/coverage_difficulty.py prior [--replications 20] [--effects 0.6 -0.4 0] [--joint]
     python scripts/coverage_difficulty.py horizon [--kind rasch] [--replications 20] [--design NUMBER ...]
+    python scripts/coverage_difficulty.py grades [--replications 8] [--design NUMBER ...]
 
 The difficulty of items is linear in three features of standard deviation 1, with effects .6, -.4 and 0, and a residual
 of standard deviation .6; slopes are log-normal(.2, .3), or 1 with Rasch; abilities normal(0, 1).
@@ -16,6 +17,9 @@ nominal 95% cover effects, s, R2 and the difficulties of 20 new items, the mean 
 features give, with one that they are items like the bank's, and with that and as many more answers as
 `explain_difficulty` says that the features are worth; slopes have the prior of the bank's in each case. Printed are
 root mean squared error of b and the coverage of b +- 1.96 se.
+
+``grades``: of `explain_grades`, of 40 items with one effect of .6 on the mean step, the means of the effect in the true
+difficulties drawn and of the one found, and how often intervals of nominal 95% cover .6, s and R2 (.5).
 
 ``horizon``: of `time_horizon` how often intervals of nominal 95% cover the length at which a system succeeds half and
 80% of the time, over the systems, and of those whose horizon lies beyond the longest task; the median of estimate over
@@ -35,12 +39,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty, explain_difficulty
+from irtbench.analysis.explained_grades import GradedKind, explain_grades
 from irtbench.analysis.explained_responses import explain_responses
 from irtbench.analysis.horizons import point_of, time_horizon
 from irtbench.building.removals import constant_items
 from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
+from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.item_models.named import MODELS
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 
@@ -287,10 +294,75 @@ def horizon(kind: Kind, suites: list[int], replications: int, seed: int) -> None
             )
 
 
+@dataclass(frozen=True)
+class Graded:
+    """People, grades, responses to an item, the model; whether difficulty is skewed, and the able get hard items."""
+
+    n_respondents: int
+    n_grades: int
+    n_responses: int
+    model: GradedKind
+    skewed: bool = False
+    by_ability: bool = False
+
+    def drawn(self, rng: np.random.Generator, n_items: int = 40) -> tuple[pd.DataFrame, Array, Array]:
+        """Grades, the feature, and the mean steps."""
+        x, n_steps = rng.normal(size=n_items), self.n_grades - 1
+        rest = (1.5 - rng.gamma(1.5, size=n_items)) / 1.5**0.5 if self.skewed else rng.normal(size=n_items)
+        b = EFFECTS[0] * x + RESIDUAL * rest
+        if self.model == "grm":
+            rng.normal(0, 1, (n_items, n_steps))
+            away = np.tile(np.linspace(-1.2, 1.2, n_steps), (n_items, 1))
+        else:
+            away = rng.normal(0, 0.7, (n_items, n_steps)) + np.linspace(-1, 1, n_steps)
+            away -= away.mean(axis=1, keepdims=True)
+        table = pd.DataFrame(b[:, None] + away, columns=[f"step_{k + 1}" for k in range(n_steps)])
+        table = table.assign(item_id=[f"i{j}" for j in range(n_items)], discrimination=rng.lognormal(0.2, 0.3, n_items))
+        items = CategoryParameters.from_table(table, [MODELS[self.model]] * n_items)
+        theta = rng.normal(size=self.n_respondents)
+        complete, share = items.simulate(theta, rng=rng), self.n_responses / self.n_respondents
+        asked = np.full(complete.shape, share)
+        if self.by_ability:
+            asked = (2 * share / (1 + np.exp(-1.5 * theta[:, None] * np.sign(b)))).clip(0, 1)
+        return complete.where(rng.random(complete.shape) < asked).dropna(how="all"), x, b
+
+
+GRADED = (
+    Graded(150, 4, 25, "gpcm"),
+    Graded(150, 3, 25, "gpcm", by_ability=True),
+    Graded(150, 5, 60, "grm", skewed=True),
+    Graded(150, 3, 25, "grm"),
+    Graded(300, 5, 200, "grm"),
+    Graded(150, 5, 25, "gpcm", skewed=True),
+)
+
+
+def grades(designs: list[int], replications: int) -> None:
+    """Print a row a design."""
+    for number in designs:
+        rows = []
+        for k in range(replications):
+            scores, x, b = GRADED[number].drawn(np.random.default_rng([7, k]))
+            features = ItemFeatures(tuple(scores.columns), ("x",), x[:, None])
+            found = explain_grades(scores, features, model=GRADED[number].model, rng=np.random.default_rng(k))
+            rows.append(
+                {
+                    "true": np.polyfit(x, b, 1)[0],
+                    "effect": found.effect[1],
+                    "covered": found.lower[1] <= EFFECTS[0] <= found.upper[1],
+                    "s": found.residual_sd,
+                    "s_covered": found.residual_lower <= RESIDUAL <= found.residual_upper,
+                    "r2_covered": found.r2_lower <= 0.5 <= found.r2_upper,
+                    "settled": found.converged,
+                }
+            )
+        print(f"{GRADED[number]}: {pd.DataFrame(rows).astype(float).mean().round(3).to_dict()}", flush=True)
+
+
 def main() -> None:
-    """Run one of the three."""
+    """Run one of the four."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["regression", "prior", "horizon"])
+    parser.add_argument("what", choices=["regression", "prior", "horizon", "grades"])
     parser.add_argument("--kind", choices=["rasch", "2pl"], default="2pl")
     parser.add_argument("--replications", type=int, default=20)
     parser.add_argument("--design", type=int, nargs="*")
@@ -302,6 +374,8 @@ def main() -> None:
         regression(given.kind, given.design or list(range(len(DESIGNS))), given.replications, given.seed)
     elif given.what == "horizon":
         horizon(given.kind, given.design or list(range(len(SUITES))), given.replications, given.seed)
+    elif given.what == "grades":
+        grades(given.design or list(range(len(GRADED))), given.replications)
     else:
         prior(np.array(given.effects), given.replications, given.seed, joint=given.joint)
 

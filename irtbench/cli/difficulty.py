@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+import pandas as pd
 import typer
 
 import irtbench
@@ -17,13 +17,14 @@ from irtbench.cli.options import FiguresOrBeside, Levels, chosen_scale, levels_o
 from irtbench.cli.output import Shown, Words
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 
 if TYPE_CHECKING:
     from irtbench.study.explained_items import Explained
 
 
-ENOUGH_GRADES = 100  # to the median item, for effects on items fitted first (docs/difficulty.md)
+MOST_GRADES = 200_000  # with more the items are fitted first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +99,8 @@ def difficulty(
 ) -> Outcome:
     """Explain the difficulty of items by their features, and predict that of new ones.
 
-    Difficulty is regressed on the features, with a residual: of RESPONSES together with the items, of a bank, and of
-    grades (--model grm), whose items are fitted first, in a second step that has the errors of the items. Writes
+    Difficulty is regressed on the features, with a residual: of RESPONSES and of grades (--model grm), whose mean step
+    it is, together with the items, of a bank in a second step that has the errors of the items. Writes
     effects.csv; difficulty.json: R2 with an interval, cross-validated R2, and how many answers the features of a new
     item are worth; predictions.csv, every item predicted by a fit without it, and those of F that have no difficulty
     yet; and prior_items.csv, what is expected of these, for `link --extend --prior-items` and `fit --prior-items`. With
@@ -153,48 +154,57 @@ def explained_responses(
     responses: irtbench.ResponseMatrix, source: Path, table: FeatureTable, how: Regression, run: Run
 ) -> Explained:
     """The difficulties that the responses show by the items' features, and the horizons."""
+    from irtbench.analysis.explained_responses import explain_responses
     from irtbench.building.removals import without_constant
-    from irtbench.study.explained_items import Lengths, answered_with_features, explained_answers
+    from irtbench.study.explained_items import Explained, Lengths, with_features
     from irtbench.study.fitted_scale import demand_varied_items
 
     known, lengths = table.read(), None
     if table.horizon is not None:
         lengths, known = Lengths.among(known, table.horizon, table.shares(), table.features)
-    data, without = answered_with_features(responses, known, source, table.features)
-    demand_varied_items(without_constant(data).item_ids, source)
+    answered = [item for item, n in zip(responses.item_ids, responses.n_by_item, strict=True) if n]
+    there, without = with_features(answered, known, source, table.features)
+    data = responses.select_items(there).answered()
+    varied = without_constant(data)
+    demand_varied_items(varied.item_ids, source)
     run.progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-    explained = explained_answers(data, known, **vars(how), rng=run.rng, progress=run.progress)
+    found = explain_responses(data, known, **vars(how), rng=run.rng, progress=run.progress)
+    test = irtbench.linear_logistic_test(varied, known) if how.model == "rasch" else None
     horizons = (
         None if lengths is None else lengths.horizons(data, "rasch" if how.model == "rasch" else "2pl", run.progress)
     )
-    return replace(explained, horizons=horizons, without=without)
+    return Explained(found, test, horizons, without)
 
 
 def explained_grades(
     source: Path, levels: str | None, table: FeatureTable, how: Regression, reading: Reading, run: Run
 ) -> Explained:
-    """The mean steps of a first fit of the grades, explained as those of a bank."""
-    from irtbench.study.explained_items import explained_bank
+    """The mean steps of grades explained together with the items; of very many grades those of a first fit."""
+    from irtbench.analysis.explained_grades import explain_grades
+    from irtbench.estimation.few_respondents.category_grid import MOST_CATEGORIES
+    from irtbench.study.explained_items import Explained, explained_bank, with_features
     from irtbench.study.fitted_scale import InCategories
 
     of_model = InCategories(model=how.model, models=how.model, levels=levels_of(levels), seed=run.seed)
-    data, _, _ = of_model.estimable(reading.scores(source, of_model.levels), source)
-    if (median := float(data.notna().sum().median())) < ENOUGH_GRADES:
-        warnings.warn(
-            f"difficulty: {median:g} grades to the median item: effects are pulled towards 0 and their intervals are "
-            f"too short; expected {ENOUGH_GRADES} or more",
-            RuntimeWarning,
-            stacklevel=2,
+    given, known = reading.scores(source, of_model.levels), table.read()
+    every = given.stack().dropna() if isinstance(given, pd.DataFrame) else pd.Series(dtype=object)
+    if isinstance(given, pd.DataFrame) and len(every) <= MOST_GRADES and every.nunique() <= MOST_CATEGORIES:
+        there, without = with_features([*given.columns[given.notna().any()]], known, source, table.features)
+        graded, kinds = given[there].dropna(how="all"), given[there].nunique()
+        run.progress(f"fitting {of_model.in_words(graded)}")
+        if len(fewer := kinds.index[kinds < max(len(of_model.levels), every.nunique())]):
+            run.progress(f"taken to have all grades, of which some were given to nobody: {name_first([*fewer])}")
+        found = explain_grades(
+            graded, known, levels=of_model.levels or None, **vars(how), rng=run.rng, progress=run.progress
         )
+        return Explained(found, None, without=without)
+    data, _, _ = of_model.estimable(given, source)
     of_model, _ = of_model.with_prior_for(data)
     run.progress(f"fitting {of_model.in_words(data)}")
     fitted = of_model.fit(data)
     assert fitted.scale is not None
-    explained = explained_bank(
-        fitted.scale, source, table.read(), table.features, how.shrinkage, run.rng, curved=how.curved
-    )
-    converged = bool(fitted.found["converged"])
-    return replace(explained, difficulty=replace(explained.difficulty, converged=converged))
+    explained = explained_bank(fitted.scale, source, known, table.features, how.shrinkage, run.rng, curved=how.curved)
+    return replace(explained, difficulty=replace(explained.difficulty, converged=bool(fitted.found["converged"])))
 
 
 def effects_in_words(

@@ -12,9 +12,8 @@ import pandas as pd
 
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty, Shrinkage, explain_difficulty
 from irtbench.analysis.horizons import TIMES, TimeHorizon, log_lengths, time_horizon
-from irtbench.analysis.linear_logistic_test import LinearLogisticTest, linear_logistic_test
+from irtbench.analysis.linear_logistic_test import LinearLogisticTest
 from irtbench.bank.scale import Scale
-from irtbench.building.removals import without_constant
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemFeatures
 from irtbench.data.readers.head import look_at
@@ -127,26 +126,6 @@ def explained_bank(
         population=scale.population, rng=rng,
     )  # fmt: skip
     return Explained(found, None, without=without)
-
-
-def answered_with_features(
-    given: ResponseMatrix, known: ItemFeatures, source: Path, features: Path
-) -> tuple[ResponseMatrix, list[str]]:
-    """Responses to items that have features, and the items answered that have none."""
-    answered = [item for item, n in zip(given.item_ids, given.n_by_item, strict=True) if n]
-    there, without = with_features(answered, known, source, features)
-    return given.select_items(there).answered(), without
-
-
-def explained_answers(
-    data: ResponseMatrix, known: ItemFeatures, *, model: Model, shrinkage: Shrinkage, curved: bool,
-    rng: np.random.Generator, progress: Callable[[str], None],
-) -> Explained:  # fmt: skip
-    """The regression fitted with the items to responses, and the linear logistic test model with rasch."""
-    from irtbench.analysis.explained_responses import explain_responses
-
-    found = explain_responses(data, known, model=model, shrinkage=shrinkage, curved=curved, rng=rng, progress=progress)
-    return Explained(found, linear_logistic_test(without_constant(data), known) if model == "rasch" else None)
 
 
 def with_features(

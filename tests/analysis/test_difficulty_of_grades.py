@@ -7,7 +7,16 @@ import pandas as pd
 import pytest
 
 from builders.command_line import run
-from irtbench import ItemFeatures, ItemParameters, ResponseMatrix, explain_difficulty, fit_categories, fit_model
+from irtbench import (
+    InputError,
+    ItemFeatures,
+    ItemParameters,
+    ResponseMatrix,
+    explain_difficulty,
+    fit_categories,
+    fit_model,
+)
+from irtbench.analysis import explain_grades, explain_responses
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_models.partial_credit import PartialCredit
 from irtbench.models.simulation import simulate_responses
@@ -19,14 +28,14 @@ def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 40, True: 40})
 
 
-def graded(rng: np.random.Generator, length: np.ndarray) -> pd.DataFrame:
-    """Scores of 400 systems on prompts that are harder by .8 a unit of length."""
+def graded(rng: np.random.Generator, length: np.ndarray, n: int = 400) -> pd.DataFrame:
+    """Scores of systems on prompts that are harder by .8 a unit of length."""
     middle = 0.8 * length + rng.normal(0, 0.3, length.size)
     table = pd.DataFrame(middle[:, None] + np.array([-0.8, 0.1, 0.7]), columns=["step_1", "step_2", "step_3"]).assign(
         item_id=[f"g{j:02d}" for j in range(length.size)], discrimination=rng.uniform(0.8, 1.6, length.size)
     )
     items = CategoryParameters.from_table(table, [PartialCredit()] * length.size)
-    return items.simulate(rng.normal(size=400), rng=rng)
+    return items.simulate(rng.normal(size=n), rng=rng)
 
 
 def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path) -> None:
@@ -49,6 +58,8 @@ def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path) -> No
         run(f"difficulty {tmp_path}/fit/{source} --features {tmp_path}/features.csv -o {tmp_path}/out")
         effects = pd.read_csv(tmp_path / "out/effects.csv").set_index("term")
         assert effects.loc["length", "effect"] == pytest.approx(found.effect[1], abs=1e-3)
+    scores = scores.head(60)
+    scores.to_csv(tmp_path / "scores.csv", index_label="respondent_id")
     words = scores.map(dict(enumerate(["poor", "weak", "fair", "good"])).get).rename_axis("respondent_id").reset_index()
     words.to_csv(tmp_path / "words.csv.gz", index=False)
     line = "difficulty {} --features features.csv --model gpcm -o raw --json"
@@ -56,12 +67,9 @@ def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path) -> No
         "scores.csv", "words.csv.gz --levels poor,weak,fair,good"
     )]  # fmt: skip
     assert raw[0] == raw[1]
-    words.head(40).to_csv(tmp_path / "few.csv", index=False)
-    few = run(line.format("few.csv --levels poor,weak,fair,good"), cwd=tmp_path)
-    assert "40 grades to the median item: effects are pulled towards 0" in few.err
-    effect = {one["term"]: one["effect"] for one in raw[0]["effects"]}
-    assert effect["length"] == pytest.approx(found.effect[1], abs=1e-6)
-    assert (raw[0]["converged"], raw[0]["n_new_items"]) == (True, 1)
+    effect = {one["term"]: one for one in raw[0]["effects"]}["length"]
+    assert effect["effect"] == pytest.approx(0.8, abs=0.15)
+    assert (raw[0]["converged"], raw[0]["with_items"], raw[0]["n_new_items"]) == (True, True, 1)
 
 
 def test_of_two_categories_the_errors_and_effects_are_those_of_the_2pl() -> None:
@@ -74,3 +82,53 @@ def test_of_two_categories_the_errors_and_effects_are_those_of_the_2pl() -> None
     features = ItemFeatures(items.item_ids, ("x",), (truth.difficulty + rng.normal(size=12))[:, None])
     one, other = (explain_difficulty(each, features, rng=np.random.default_rng(3)) for each in (items, two))
     pd.testing.assert_frame_equal(one.table(), other.table(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("model", "of_two"), [("grm", "2pl"), ("pcm", "rasch")])
+def test_grades_of_two_categories_are_explained_as_right_and_wrong(model: str, of_two: str) -> None:
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=16)
+    slopes = np.full(16, 1.0) if of_two == "rasch" else rng.uniform(0.8, 1.6, 16)
+    truth = ItemParameters.from_difficulty(slopes, 0.7 * x + rng.normal(0, 0.5, 16))
+    responses = simulate_responses(1.4 * rng.normal(size=150), truth, rng=rng)
+    assert isinstance(responses, ResponseMatrix)
+    features = ItemFeatures(responses.item_ids, ("x",), x[:, None])
+    expected = explain_responses(responses, features, model=of_two, rng=np.random.default_rng(5))  # type: ignore[arg-type]
+    table = pd.DataFrame(responses.values, columns=list(responses.item_ids))
+    found = explain_grades(table, features, model=model, rng=np.random.default_rng(5))  # type: ignore[arg-type]
+    assert found.converged
+    np.testing.assert_allclose(found.effect, expected.effect, atol=0.2 * expected.se[1])
+    np.testing.assert_allclose(found.se, expected.se, rtol=0.1)
+    assert found.residual_sd == pytest.approx(expected.residual_sd, rel=0.1)
+
+
+def test_items_of_one_grade_count_and_numbers_of_grades_may_be_each_items() -> None:
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=14)
+    grades = graded(rng, x, 60)
+    grades.iloc[:, 3] = 3.0  # all of them the highest
+    features = ItemFeatures(tuple(grades.columns), ("x",), x[:, None])
+    found = explain_grades(grades, features, model="gpcm", rng=rng)
+    assert np.argmin(found.difficulty) == 3
+    own = {item: [0, 1, 2, 3] for item in grades}
+    again = explain_grades(grades, features, model="gpcm", levels=own, rng=rng)
+    np.testing.assert_allclose(again.effect, found.effect)
+    with pytest.raises(InputError, match="up to 12 categories"):
+        explain_grades(grades, features, levels=range(13), rng=rng)
+
+
+@pytest.mark.slow
+def test_effects_of_few_grades_are_not_pulled_towards_zero() -> None:
+    effects, covered = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=40)
+        grades = graded(rng, x, 150)
+        some = grades.where(rng.random(grades.shape) < 1 / 6)
+        found = explain_grades(
+            some.dropna(how="all"), ItemFeatures(tuple(grades.columns), ("x",), x[:, None]), model="gpcm", rng=rng
+        )
+        effects.append(found.effect[1])
+        covered.append(found.lower[1] <= 0.8 <= found.upper[1])
+    assert np.mean(effects) == pytest.approx(0.8, abs=0.09)  # two steps had about .6
+    assert sum(covered) >= 5
