@@ -332,7 +332,8 @@ class StudyFile(Settings):
              "expected grm, gpcm, pcm or rsm"),
             (self.data.content != "responses", "data.content", 'answers have no grades; expected "responses"'),
             (self.data.threshold is not None, "data.threshold", "makes grades right or wrong; expected none with them"),
-            (self.model.prior not in (None, "none", "weak"), "model.prior", "expected none or weak of grades"),
+            (self.model.prior == "hierarchical" and kind in ("pcm", "rsm"), "model.prior", "hierarchical is a prior of "
+             f"slopes; with {kind} expected none or weak"),
             (self.model != usual, "model", f"kind {kind} goes with prior, n_nodes, standard_errors and device alone"),
             (self.pruning.compare_factors, "pruning.compare_factors", "models of several abilities are of right and "
              "wrong; expected false with grades"),

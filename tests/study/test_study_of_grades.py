@@ -131,12 +131,29 @@ def test_categories_that_screening_empties_are_none(tmp_path: Path) -> None:
     assert study.screening.reason[0] == "too few responses"  # of one grade, whatever its points
 
 
+def test_a_prior_learnt_from_the_grades_of_few(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    codes = (1.5 * rng.normal(size=(30, 1, 1)) + rng.logistic(size=(30, 8, 1)) > [-1.0, 1.0]).sum(axis=2)
+    grades = pd.DataFrame(codes, columns=list("abcdefgh")).rename_axis("respondent_id")
+    grades.to_csv(tmp_path / "grades.csv")
+    (tmp_path / "study.toml").write_text(
+        '[data]\nanswers = "grades.csv"\ncontent = "responses"\n[model]\nkind = "grm"\nprior = "hierarchical"\n'
+        '[scales]\nby = "none"\n[pruning]\npreset = "none"\n'
+    )
+    study = run_study(read_study(tmp_path / "study.toml"))
+    assert study.bank is not None
+    known = study.bank.scales[0].items.categories
+    assert known is not None
+    alone = fit_categories(grades, "grm", prior="hierarchical")
+    np.testing.assert_allclose(known.parameters, alone.items.parameters, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("tables", "words"),
     [
         ('[model]\nkind = "nominal"', "model.kind"),
         ('[model]\nkind = "grm"\nguessing = 0.2', "model"),
-        ('[model]\nkind = "grm"\nprior = "hierarchical"', "model.prior"),
+        ('[model]\nkind = "pcm"\nprior = "hierarchical"', "model.prior"),
         ('[model]\nkind = "grm"\n[pruning]\npreset = "lalor2016"', "compare_factors"),
         ('[model]\nkind = "grm"\n[screening]\nchance_level = 0.25', "chance_level"),
         ("", "data.levels"),
