@@ -131,6 +131,7 @@ def test_categories_that_screening_empties_are_none(tmp_path: Path) -> None:
     assert study.screening.reason[0] == "too few responses"  # of one grade, whatever its points
 
 
+@pytest.mark.filterwarnings("ignore:item fit:RuntimeWarning")
 def test_a_prior_learnt_from_the_grades_of_few(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     codes = (1.5 * rng.normal(size=(30, 1, 1)) + rng.logistic(size=(30, 8, 1)) > [-1.0, 1.0]).sum(axis=2)
