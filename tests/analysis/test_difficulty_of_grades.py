@@ -21,11 +21,7 @@ from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_models.partial_credit import PartialCredit
 from irtbench.models.simulation import simulate_responses
 
-
-@pytest.fixture(autouse=True)
-def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the bootstrap of R2, which has tests of its own."""
-    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 40, True: 40})
+pytestmark = pytest.mark.usefixtures("few_samples_of_r2")
 
 
 def graded(rng: np.random.Generator, length: np.ndarray, n: int = 400) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from irtbench import InputError, ItemFeatures, ItemParameters, fit_model, simula
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty, explain_difficulty
 
 N_NEW = 20
+pytestmark = pytest.mark.usefixtures("few_samples_of_r2")
 
 
 def study(
@@ -28,12 +29,6 @@ def study(
         items, ItemFeatures(ids, names, values), standard_errors=np.full(n_items, error), rng=rng, **keywords
     )
     return found, difficulty, explained[:n_items]
-
-
-@pytest.fixture(autouse=True)
-def fewer_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the bootstrap of R2: ends of its interval are known to a tenth of its width, which coverage does not see."""
-    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 100, True: 60})
 
 
 @pytest.mark.slow

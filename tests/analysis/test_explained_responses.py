@@ -148,8 +148,8 @@ def test_ten_answers_an_item_are_enough_where_two_steps_go_wrong() -> None:
 
 
 @pytest.mark.slow
-def test_intervals_cover_with_few_uneven_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 100, True: 60})
+@pytest.mark.usefixtures("few_samples_of_r2")
+def test_intervals_cover_with_few_uneven_answers() -> None:
     covered, r2 = np.zeros(4), []
     n_sets = 8
     for seed in range(n_sets):

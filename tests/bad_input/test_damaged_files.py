@@ -9,6 +9,8 @@ from builders.commands_here import Ended, run_main
 from builders.damage import DAMAGES
 from builders.valid_inputs import COMMANDS_READING, write_valid_inputs
 
+pytestmark = pytest.mark.usefixtures("few_samples_of_r2")
+
 
 def demand_good_end(ended: Ended, out: Path) -> None:
     """Status 0; 1 with a reason that is none of ours; or 2 with one line and nothing written."""

@@ -10,6 +10,8 @@ import pytest
 import irtbench
 from builders.command_line import run
 
+pytestmark = pytest.mark.usefixtures("few_samples_of_r2")
+
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
