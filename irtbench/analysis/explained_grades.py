@@ -5,16 +5,16 @@
 What `explained_responses` is for right and wrong, on the engine of the learnt prior, in which items and abilities are
 integrated out together (`estimation.few_respondents`): the mean of that prior is an item's own, w_0 + x_j'w. With its
 prior taken out the posterior of b_j is what the grades alone say of it, on which w is learnt anew (`meta_regression`).
-All items have all grades of the table: of a grade that nobody gave an item the prior knows the step, and without it
-the mean of the others would be nearer to the middle than the item is.
+Items with few grades have all grades of the table: of a grade that nobody gave an item the prior knows the step, and
+without it the mean of the others would be nearer to the middle than the item is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -51,6 +51,7 @@ from irtbench.models.pyro_model.rows import scores_on_device
 from irtbench.models.quadrature import normal_grid, normal_population
 
 GradedKind = Literal["grm", "gpcm", "pcm", "rsm"]
+ENOUGH_GRADES = 100  # of an item, for one that nobody was given to be none of its scale's
 TOLERANCE = 5e-3  # of an effect of a standardised feature; nodes are random
 
 
@@ -82,7 +83,7 @@ def explain_grades(
         ``grm``, ``gpcm``, or ``pcm``, whose slopes are one and whose difficulties are in logits; ``rsm`` as ``pcm``.
     levels
         The categories that all items have, the lowest first, or those of each item by its name; None for all values of
-        the table.
+        the table, of an item with 100 grades or more for those up to the highest that it was given.
     shrinkage, curved, level, rng
         As for `explain_difficulty`.
     progress
@@ -104,8 +105,7 @@ def explain_grades(
     1     length     0.7  0.1
     """
     if not isinstance(levels, Mapping):
-        every = levels or sorted({value for own in grades for value in grades[own].dropna().tolist()})
-        levels = {str(item): list(every) for item in grades}
+        levels = {str(item): own for item, own in categories_of(grades, levels).items()}
     scores = CodedScores.of(grades, levels=levels)
     design = Design.of(
         features_of(features, scores.item_ids, shrinkage, level), scores.item_ids, shrinkage, curved=curved
@@ -116,6 +116,14 @@ def explain_grades(
         (estimates, items), (without, _) = (one.found(scores) for one in (full, plain))
     found = explained(items, estimates, without, design, normal_population(0.0, full.unit), level, rng)
     return replace(found, with_items=True, converged=full.converged and plain.converged)
+
+
+def categories_of(grades: pd.DataFrame, levels: Sequence[Any] | None) -> dict[Any, list[Any]]:
+    """Of each item these, or all values of the table; an item with many grades has none above its highest."""
+    every = list(levels or sorted({value for own in grades for value in grades[own].dropna().tolist()}))
+    varied = [item for item in grades if grades[item].nunique() > 1]
+    many = set() if levels else {item for item in varied if grades[item].notna().sum() >= ENOUGH_GRADES}
+    return {item: [k for k in every if item not in many or k <= grades[item].max()] for item in grades}
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def explained_grades(
     source: Path, levels: str | None, table: FeatureTable, how: Regression, reading: Reading, run: Run
 ) -> Explained:
     """The mean steps of grades explained together with the items; of very many grades those of a first fit."""
-    from irtbench.analysis.explained_grades import explain_grades
+    from irtbench.analysis.explained_grades import categories_of, explain_grades
     from irtbench.estimation.few_respondents.category_grid import MOST_CATEGORIES
     from irtbench.study.explained_items import Explained, explained_bank, with_features
     from irtbench.study.fitted_scale import InCategories
@@ -192,11 +192,10 @@ def explained_grades(
         there, without = with_features([*given.columns[given.notna().any()]], known, source, table.features)
         graded, kinds = given[there].dropna(how="all"), given[there].nunique()
         run.progress(f"fitting {of_model.in_words(graded)}")
-        if len(fewer := kinds.index[kinds < max(len(of_model.levels), every.nunique())]):
-            run.progress(f"taken to have all grades, of which some were given to nobody: {name_first([*fewer])}")
-        found = explain_grades(
-            graded, known, levels=of_model.levels or None, **vars(how), rng=run.rng, progress=run.progress
-        )
+        levels_by_item = categories_of(graded, of_model.levels)
+        if fewer := [item for item, own in levels_by_item.items() if kinds[item] < len(own)]:
+            run.progress(f"taken to have all grades, of which some were given to nobody: {name_first(fewer)}")
+        found = explain_grades(graded, known, levels=levels_by_item, **vars(how), rng=run.rng, progress=run.progress)
         return Explained(found, None, without=without)
     data, _, _ = of_model.estimable(given, source)
     of_model, _ = of_model.with_prior_for(data)

@@ -17,6 +17,7 @@ from irtbench import (
     fit_model,
 )
 from irtbench.analysis import explain_grades, explain_responses
+from irtbench.analysis.explained_grades import categories_of
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_models.partial_credit import PartialCredit
 from irtbench.models.simulation import simulate_responses
@@ -111,6 +112,14 @@ def test_items_of_one_grade_count_and_numbers_of_grades_may_be_each_items() -> N
     np.testing.assert_allclose(again.effect, found.effect)
     with pytest.raises(InputError, match="up to 12 categories"):
         explain_grades(grades, features, levels=range(13), rng=rng)
+
+
+def test_an_item_of_fewer_points_is_known_by_many_grades() -> None:
+    grades = pd.DataFrame({"short": [0, 1] * 60, "long": [0, 1, 2, 3] * 30, "same": [1] * 120})
+    every = [0, 1, 2, 3]
+    assert categories_of(grades, None) == {"short": [0, 1], "long": every, "same": every}
+    assert categories_of(grades.iloc[:90], None)["short"] == every
+    assert categories_of(grades, every)["short"] == every
 
 
 @pytest.mark.slow
