@@ -95,7 +95,7 @@ def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]
     ):  # fmt: skip
         lower[places] = np.minimum(np.maximum(lower[places], math.log(least)), begin[places])
     lower[SHARED + 3] = upper[SHARED + 3] = begin[SHARED + 3]  # weights sum to 1
-    if start.pair.deviation[0] <= LEAST_DEVIATION:  # slopes are one
+    if start.hierarchy is not None and start.pair.deviation[0] <= LEAST_DEVIATION:  # slopes are one
         lower[1:SHARED] = upper[1:SHARED] = begin[1:SHARED]
     found = minimize(
         negative_log_likelihood,
