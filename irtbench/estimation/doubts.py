@@ -58,9 +58,10 @@ def find_doubts(problem: Problem, found: Estimate, priors: Priors) -> tuple[str,
         )
     hierarchy = priors.hierarchy
     if hierarchy is not None and abs(hierarchy.correlation) > DEGENERATE:
+        other = "--model rasch" if problem.rows.n_items > len(problem.rows) else "--prior weak"
         doubts.append(
             f"the learnt prior is degenerate (correlation {hierarchy.correlation:.2f}): the responses are too few or "
-            "not of one ability; take --prior weak, more respondents, or count the abilities (irtbench dimensions)"
+            f"not of one ability; take {other}, more respondents, or count the abilities (irtbench dimensions)"
         )
     if problem.rows.most_trials is not None and len(problem.rows.n_correct) == problem.rows.n_items:
         ratio = dispersion_of_trials(problem, items)
