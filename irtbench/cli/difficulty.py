@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
-import pandas as pd
 import typer
 
 import irtbench
@@ -17,14 +16,10 @@ from irtbench.cli.options import FiguresOrBeside, Levels, chosen_scale, levels_o
 from irtbench.cli.output import Shown, Words
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 
 if TYPE_CHECKING:
     from irtbench.study.explained_items import Explained
-
-
-MOST_GRADES = 200_000  # with more the items are fitted first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,31 +174,15 @@ def explained_responses(
 def explained_grades(
     source: Path, levels: str | None, table: FeatureTable, how: Regression, reading: Reading, run: Run
 ) -> Explained:
-    """The mean steps of grades explained together with the items; of very many grades those of a first fit."""
-    from irtbench.analysis.explained_grades import categories_of, explain_grades
-    from irtbench.estimation.few_respondents.category_grid import MOST_CATEGORIES
-    from irtbench.study.explained_items import Explained, explained_bank, with_features
+    """The mean steps of grades by the items' features."""
+    from irtbench.study import explained_items
     from irtbench.study.fitted_scale import InCategories
 
     of_model = InCategories(model=how.model, models=how.model, levels=levels_of(levels), seed=run.seed)
-    given, known = reading.scores(source, of_model.levels), table.read()
-    every = given.stack().dropna() if isinstance(given, pd.DataFrame) else pd.Series(dtype=object)
-    if isinstance(given, pd.DataFrame) and len(every) <= MOST_GRADES and every.nunique() <= MOST_CATEGORIES:
-        there, without = with_features([*given.columns[given.notna().any()]], known, source, table.features)
-        graded, kinds = given[there].dropna(how="all"), given[there].nunique()
-        run.progress(f"fitting {of_model.in_words(graded)}")
-        levels_by_item = categories_of(graded, of_model.levels)
-        if fewer := [item for item, own in levels_by_item.items() if kinds[item] < len(own)]:
-            run.progress(f"taken to have all grades, of which some were given to nobody: {name_first(fewer)}")
-        found = explain_grades(graded, known, levels=levels_by_item, **vars(how), rng=run.rng, progress=run.progress)
-        return Explained(found, None, without=without)
-    data, _, _ = of_model.estimable(given, source)
-    of_model, _ = of_model.with_prior_for(data)
-    run.progress(f"fitting {of_model.in_words(data)}")
-    fitted = of_model.fit(data)
-    assert fitted.scale is not None
-    explained = explained_bank(fitted.scale, source, known, table.features, how.shrinkage, run.rng, curved=how.curved)
-    return replace(explained, difficulty=replace(explained.difficulty, converged=bool(fitted.found["converged"])))
+    return explained_items.explained_grades(
+        reading.scores(source, of_model.levels), of_model, table.read(), source, table.features,
+        **vars(how), rng=run.rng, progress=run.progress,
+    )  # fmt: skip
 
 
 def effects_in_words(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,13 +18,17 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemFeatures
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.table import read_table
+from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from irtbench.data.responses import ResponseMatrix
+    from irtbench.data.stored_responses import StoredScores
+    from irtbench.study.fitted_scale import InCategories
 
 Model = Literal["rasch", "2pl"]
+MOST_GRADES = 200_000  # with more the items are fitted first
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +130,32 @@ def explained_bank(
         population=scale.population, rng=rng,
     )  # fmt: skip
     return Explained(found, None, without=without)
+
+
+def explained_grades(
+    given: pd.DataFrame | StoredScores, of_model: InCategories, known: ItemFeatures, source: Path, features: Path, *,
+    progress: Callable[[str], None], **how: Any,
+) -> Explained:  # fmt: skip
+    """Mean steps explained together with the items; of very many grades or kinds of them those of a first fit."""
+    from irtbench.analysis.explained_grades import categories_of, explain_grades
+    from irtbench.estimation.few_respondents.category_grid import MOST_CATEGORIES
+
+    every = given.stack().dropna() if isinstance(given, pd.DataFrame) else pd.Series(dtype=object)
+    if isinstance(given, pd.DataFrame) and len(every) <= MOST_GRADES and every.nunique() <= MOST_CATEGORIES:
+        there, without = with_features([*given.columns[given.notna().any()]], known, source, features)
+        graded, kinds = given[there].dropna(how="all"), given[there].nunique()
+        progress(f"fitting {of_model.in_words(graded)}")
+        levels = categories_of(graded, of_model.levels)
+        if fewer := [item for item, own in levels.items() if kinds[item] < len(own)]:
+            progress(f"taken to have all grades, of which some were given to nobody: {name_first(fewer)}")
+        return Explained(explain_grades(graded, known, levels=levels, progress=progress, **how), None, without=without)
+    data, _, _ = of_model.estimable(given, source)
+    of_model, _ = of_model.with_prior_for(data)
+    progress(f"fitting {of_model.in_words(data)}")
+    fitted = of_model.fit(data)
+    assert fitted.scale is not None
+    found = explained_bank(fitted.scale, source, known, features, how["shrinkage"], how["rng"], curved=how["curved"])
+    return replace(found, difficulty=replace(found.difficulty, converged=bool(fitted.found["converged"])))
 
 
 def with_features(
