@@ -253,8 +253,9 @@ def fit(
 
     Writes items.csv, fit.json, scores.csv and bank.json, on which `score` scores others: the items, with these
     respondents as the norm sample. Items that all got right or all got wrong cannot be estimated without a prior, nor
-    respondents without any response: they are left out and named in fit.json. Several trials of an item are k right of
-    n, independent of each other given ability.
+    respondents without any response: they are left out and named in fit.json. A learnt prior (hierarchical) keeps such
+    items, which belong to those it is learnt from. Several trials of an item are k right of n, independent of each
+    other given ability.
 
     With --groups all are fitted at once on one scale (concurrent calibration): ability is N(0, 1) in the reference
     group and has a mean and standard deviation in each other one, which fit.json has with their standard errors. Norms

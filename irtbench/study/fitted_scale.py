@@ -206,16 +206,22 @@ class RightOrWrong(Fit):
         return next((name for name, asked in needs.items() if asked), self.more.needs_memory if self.more else "")
 
     def estimable(self, given: Any, place: Path) -> tuple[Any, list[dict[str, str]], list[str]]:
-        """What can be fitted; the items left out for their responses are all the same, and respondents without any."""
+        """What can be fitted; the items left out, and respondents without any response.
+
+        Items whose responses are all the same are left out, but for those that their own priors or a learnt prior keep
+        finite: easy items that all got right belong to the items whose difficulties the prior is learnt from.
+        """
         from irtbench.building.removals import constant_items
 
+        learns = self.with_prior_for(given)[0].settings.prior == "hierarchical"
+        constant = {one.item_id: one.reason for one in constant_items(given)}
         left_out = {
-            one.item_id: one.reason
-            for one in constant_items(given)
-            if not self.settings.bounds(one.item_id) and one.item_id not in self.known_ids
+            item: reason
+            for item, reason in constant.items()
+            if not (self.settings.bounds(item) or item in self.known_ids or (learns and reason != "no_response"))
         }
         kept = [item for item in given.item_ids if item not in left_out]
-        demand_varied_items(kept, place)
+        demand_varied_items([item for item in kept if not learns or item not in constant], place)
         data = given.select_items(kept)
         reasons = [{"item_id": item, "reason": reason} for item, reason in left_out.items()]
         return data.answered(), reasons, sorted(data.idle_ids())
