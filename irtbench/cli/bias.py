@@ -10,19 +10,16 @@ import typer
 
 import irtbench
 from irtbench import report
-from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.declared import Outcome, Run, command, options_given
 from irtbench.cli.options import (
     FiguresOrBeside,
     Levels,
-    NumberOfOptions,
+    Reading,
     Responses,
-    WhereToCompute,
     chosen_scale,
     levels_of,
 )
 from irtbench.cli.output import Shown, Words
-from irtbench.cli.reading import Reading
-from irtbench.cli.settings_options import options_given
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.models.item_models.named import IN_CATEGORIES
@@ -119,8 +116,11 @@ class GroupModel:
         typer.Option("--prior", help="Prior of the items; none for 2pl and weak for 3pl unless given."),
     ] = None
     guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote, fixed at this value.")] = 0.0
-    options: NumberOfOptions = 4
-    device: WhereToCompute = "auto"
+    options: Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")] = 4
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"],
+        typer.Option("--device", help="Where to compute; auto takes a GPU if there is one."),
+    ] = "auto"
 
     @property
     def of_grades(self) -> bool:

@@ -20,7 +20,7 @@ import irtbench
 from irtbench.cli.build_study import StudyToBuild
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.form import numbered
-from irtbench.cli.options import AllowAddress, Cache, Levels, SampleToPrune, levels_of
+from irtbench.cli.options import AllowAddress, Cache, Levels, levels_of
 from irtbench.cli.output import Shown, Words, next_command
 from irtbench.cli.result_files import OF_STUDY, output_file, output_folder, unfinished_folder
 from irtbench.cli.score import scores_in_words
@@ -43,7 +43,16 @@ def build(
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Folder for the results; else [output] directory."),
     ] = None,
-    sample: SampleToPrune = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            "--sample",
+            metavar="N",
+            help="Most respondents by whom items leave; else all or, of a table too large for memory, so many that an "
+            "item has 2,000 responses.",
+            min=1_000,
+        ),
+    ] = None,
     cache: Cache = None,
     allow_address: AllowAddress = [],  # noqa: B006 - typer copies it
     model: Annotated[

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import irtbench
-from irtbench.cli.large import demand_shared, encoded, hash_of, large_table, say_cache_unused
+from irtbench.cli.large import demand_shared, encoded, hash_of, large_table, ranks_of_run, say_cache_unused
+from irtbench.cli.options import Reading
 from irtbench.cli.output import plain, write_table
-from irtbench.cli.ranks import ranks_of_run
-from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
 from irtbench.data.response_blocks import enough_to_prune
 

@@ -13,7 +13,7 @@ import typer
 
 import irtbench
 from irtbench import report
-from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.declared import Fields, Outcome, Run, command
 from irtbench.cli.options import (
     Answers,
     Columns,
@@ -24,14 +24,13 @@ from irtbench.cli.options import (
     Levels,
     Map,
     MaybeFolder,
+    Reading,
     Where,
     levels_of,
     mapped,
     named,
 )
 from irtbench.cli.output import Shown, Words, next_command
-from irtbench.cli.reading import Reading
-from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.evaluation.gold_labels import GoldMethod

@@ -14,21 +14,20 @@ import pandas as pd
 import typer
 
 import irtbench
-from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.declared import Fields, Outcome, Run, command
 from irtbench.cli.options import (
     Content,
-    Formats,
     ItemsFile,
     Levels,
     Map,
+    Reading,
     levels_of,
     mapped,
     named,
 )
 from irtbench.cli.output import Shown, Words, next_command, shortened, write_table
-from irtbench.cli.reading import Reading
 from irtbench.cli.result_files import output_folder
-from irtbench.cli.settings_options import Fields
+from irtbench.data.how_to_read import FormatName
 from irtbench.data.input_error import InputError
 from irtbench.study.study_template import Preset
 
@@ -52,7 +51,7 @@ class HowToConvert(Reading):
 
     OPTIONS: ClassVar[Mapping[str, Any]] = {
         **Reading.OPTIONS,
-        "format": Annotated[Formats, typer.Option("--from", help="Format; auto recognises it by content.")],
+        "format": Annotated[FormatName, typer.Option("--from", help="Format; auto recognises it by content.")],
         "trials": Annotated[
             Literal["keep", "count", "first", "last", "mean", "majority", "any"],
             typer.Option(

@@ -12,9 +12,8 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.options import FiguresOrBeside, Levels, chosen_scale, levels_of, numbers
+from irtbench.cli.options import FiguresOrBeside, Levels, Reading, chosen_scale, levels_of, numbers
 from irtbench.cli.output import Shown, Words
-from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import counted
 

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.options import Level, MaybeFolder, Responses, Where, named
+from irtbench.cli.options import Level, MaybeFolder, Reading, Responses, Where, named
 from irtbench.cli.output import Shown, Words
-from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.models.curves import share_moments

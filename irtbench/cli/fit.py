@@ -12,13 +12,10 @@ import typer
 
 import irtbench
 from irtbench import report
-from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.declared import Fields, Outcome, Run, command, options_given
 from irtbench.cli.in_words import fit_in_words
-from irtbench.cli.large import OnDisk, given_responses, hashed, large_table
-from irtbench.cli.options import Levels, PriorItems, Responses, chosen_scale, item_priors, levels_of
-from irtbench.cli.ranks import ranks_of_run
-from irtbench.cli.reading import Reading
-from irtbench.cli.settings_options import Fields, options_given
+from irtbench.cli.large import OnDisk, given_responses, hashed, large_table, ranks_of_run
+from irtbench.cli.options import Levels, PriorItems, Reading, Responses, chosen_scale, item_priors, levels_of
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.estimation.settings import FitSettings, ModelKind

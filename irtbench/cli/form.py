@@ -14,10 +14,9 @@ import typer
 
 import irtbench
 from irtbench import report
-from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.declared import Fields, Outcome, Run, command
+from irtbench.cli.options import Reading, read_graded
 from irtbench.cli.output import Shown, Words, next_command
-from irtbench.cli.reading import Reading, read_graded
-from irtbench.cli.settings_options import Fields
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ def read_bank(path: Path) -> BankLike:
 def known_responses(bank: BankLike, path: Path) -> ResponsesLike:
     """What systems gave to the items of a bank: right or wrong, or scores."""
     from irtbench.bank.bank import scales_of
-    from irtbench.cli.reading import read_graded
+    from irtbench.cli.options import read_graded
     from irtbench.scoring.scores import in_categories
 
     whole = irtbench.ItemBank(scales_of(bank))

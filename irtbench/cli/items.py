@@ -23,13 +23,13 @@ from irtbench.cli.options import (
     ItemsFile,
     Levels,
     MaybeFolder,
+    Reading,
     Responses,
-    Sample,
+    labels_of,
     levels_of,
     named,
 )
 from irtbench.cli.output import Shown, Words, next_command, shortened
-from irtbench.cli.reading import Reading, labels_of
 from irtbench.data.input_error import InputError
 from irtbench.data.response_blocks import MOST_RESPONDENTS, some_respondents
 from irtbench.data.responses import name_first
@@ -219,7 +219,12 @@ MOST_ITEMS_SHOWN, WORST_SHOWN = 40, 10  # on the terminal
 class FromDisk:
     """How a table is read that is too large for memory."""
 
-    sample: Sample = MOST_RESPONDENTS
+    sample: Annotated[
+        int,
+        typer.Option(
+            "--sample", metavar="N", help="Respondents of a table too large for memory, drawn at random.", min=1_000
+        ),
+    ] = MOST_RESPONDENTS
     cache: Cache = None
     allow_address: AllowAddress = field(default_factory=list)
 

@@ -5,29 +5,31 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Annotated, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 import irtbench
-from irtbench.cli.options import AllowAddress
-from irtbench.cli.ranks import ranks_of_run
+from irtbench.cli.options import AllowAddress, Reading
 from irtbench.cli.result_files import removed_at_the_end
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
 
 if TYPE_CHECKING:
-    from irtbench.cli.reading import Reading
     from irtbench.estimation.distributed.ranks import Ranks
+
 
 MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
 WORTHWHILE = 4_000_000  # bytes: a smaller file is read before a library is found
@@ -352,3 +354,51 @@ def loading(*modules: str) -> Iterator[None]:
         yield
     finally:
         thread.join()
+
+
+STARTED = "TORCHELASTIC_RUN_ID"  # which torchrun sets
+KNOWN_TO = ("fit", "build", "score")
+
+#: This process among those that torchrun has started; None where it has started none.
+ranks_of_run: ContextVar[Ranks | None] = ContextVar("ranks_of_run", default=None)
+
+
+@contextmanager
+def processes_of_run(asked: Sequence[str]) -> Iterator[None]:
+    """Join the processes of the run while the block runs, if torchrun has started any.
+
+    Parameters
+    ----------
+    asked
+        The command.
+
+    Raises
+    ------
+    InputError
+        If the command does not go with several processes.
+    """
+    if STARTED not in os.environ:
+        yield
+        return
+    from irtbench.estimation.distributed.ranks import joined
+
+    signal.signal(signal.SIGTERM, end_quietly)
+    with joined() as ranks:
+        if asked and asked[0] not in KNOWN_TO:
+            raise InputError(
+                f"{asked[0]}: is run by one process; torchrun goes with {', '.join(KNOWN_TO)} of a large table"
+            )
+        before = ranks_of_run.set(ranks)
+        try:
+            yield
+        except BaseException:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends already
+            raise
+        finally:
+            ranks_of_run.reset(before)
+
+
+def end_quietly(number: int, frame: FrameType | None) -> NoReturn:
+    """End as torchrun asks its processes to when one of them has failed, which has said why."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)

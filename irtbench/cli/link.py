@@ -14,12 +14,10 @@ import typer
 
 import irtbench
 from irtbench import report
-from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.declared import Outcome, Run, command, options_given
 from irtbench.cli.in_words import ANCHORS_IN_WORDS
-from irtbench.cli.options import PriorItems, chosen_scale, item_priors
+from irtbench.cli.options import PriorItems, Reading, chosen_scale, item_priors, labels_of
 from irtbench.cli.output import Shown, Words, next_command
-from irtbench.cli.reading import Reading, labels_of
-from irtbench.cli.settings_options import options_given
 from irtbench.data.input_error import InputError
 from irtbench.data.place import file_hash
 from irtbench.data.responses import name_first

@@ -32,9 +32,8 @@ from typing import Annotated, Any, NoReturn, TextIO
 import typer
 from typer.core import TyperGroup
 
+from irtbench.cli.large import processes_of_run
 from irtbench.cli.options import Command
-from irtbench.cli.page import one_screen
-from irtbench.cli.ranks import processes_of_run
 from irtbench.cli.result_files import inputs_of_command, overwriting, remove_unfinished, removed_at_the_end
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
@@ -222,6 +221,8 @@ def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
                 paths += [path for path in (value if isinstance(value, list | tuple) else [value])
                           if isinstance(path, Path)]  # fmt: skip
             before = inputs_of_command.set(tuple(paths))
+            from irtbench.cli.output import one_screen
+
             try:
                 with one_screen():
                     return command(**given)

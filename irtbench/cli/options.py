@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
@@ -13,11 +14,15 @@ from typer import BadParameter
 from typer.core import TyperCommand
 
 import irtbench
-from irtbench.data.how_to_read import FormatName
+from irtbench.data.harmless_text import printable
+from irtbench.data.how_to_read import FormatName, HowToRead
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from irtbench.bank.bank import LeftOut
+    from irtbench.data.responses import Responses as AnyResponses
 
 
 Responses = Annotated[
@@ -49,67 +54,11 @@ FiguresOrBeside = Annotated[
         help="Draw the figures into this folder, each as SVG, PNG and PDF; without DIR as SVG among the results.",
     ),
 ]
-FigureWidth = Annotated[
-    str | None,
-    typer.Option(
-        "--figure-width",
-        metavar="WIDTH",
-        help="How wide the figures are, in inches or millimetres: 3.3in is a journal's column, 6.9in its page.",
-    ),
-]
 Html = Annotated[
     Path | None,
     typer.Option("--html", metavar="FILE", help="Write a page to read: result, figures, table to sort and search."),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random numbers.", min=0, max=2**32 - 1)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table; errors and warnings only.")]
-Json = Annotated[bool, typer.Option("--json", help="Result as JSON on standard output, progress on standard error.")]
-#: As `irtbench.data.readers.recognise.FORMATS`; no reader is imported for the help.
-Formats = FormatName
-Table = Annotated[Formats, typer.Option("--format", help="Format of the file; auto recognises it by content.")]
-Trials = Annotated[
-    Literal["count", "error", "first", "last", "mean", "majority", "any"],
-    typer.Option(
-        "--trials",
-        help="Several trials of an item: count takes k right of n; the others one response; mean >= threshold.",
-    ),
-]
-Threshold = Annotated[
-    float | None, typer.Option("--threshold", help="For scores that are not 1 or 0: 1 where score >= threshold.")
-]
-Metric = Annotated[
-    list[str],
-    typer.Option("--metric", metavar="NAME", help="The score or question to take, where a file has several."),
-]
-Errored = Annotated[
-    Literal["missing", "wrong"], typer.Option("--errored", help="What an item means at which a system's run failed.")
-]
-Join = Annotated[
-    Literal["id", "hash"] | None,
-    typer.Option("--join", help="Items by name, or by the hash of their content; a clash is an error if not given."),
-]
-ItemPattern = Annotated[
-    str | None,
-    typer.Option("--items", "--item-pattern", metavar="PATTERN", help="Columns of a wide table that are items: 'Q*'."),
-]
-ExcludeColumns = Annotated[
-    list[str],
-    typer.Option("--exclude-columns", metavar="PATTERN", help="Columns of a wide table that are no items."),
-]
-Respondents = Annotated[
-    Path | None,
-    typer.Option(
-        "--respondents", metavar="FILE", help="Table of respondents to join: Prolific's, or one with respondent_id."
-    ),
-]
-RespondentIs = Annotated[
-    str,
-    typer.Option(
-        "--respondent",
-        metavar="model|run|file|folder|PATTERN",
-        help="Whom a log's responses are of; a pattern of its path with one group: 'runs/(.+?)/'.",
-    ),
-]
 Columns = Annotated[
     list[str],
     typer.Option("--column", metavar="NAME=COLUMN", help="The table's column for one of our names: answer=label."),
@@ -126,18 +75,9 @@ Map = Annotated[
         help="What answers mean, where they differ from the key: 0=entailment; wrong ones: none=",
     ),
 ]
-UnknownItemsOption = Annotated[
-    Literal["error", "ignore"],
-    typer.Option("--unknown-items", help="What items mean that neither the bank nor its study had."),
-]
 Content = Annotated[Literal["auto", "responses", "answers"], typer.Option("--content", help="What the file holds.")]
 Where = Annotated[
     list[str], typer.Option("--where", metavar="COLUMN=VALUE", help="Keep the items whose column has this value.")
-]
-NumberOfOptions = Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")]
-WhereToCompute = Annotated[
-    Literal["auto", "cpu", "cuda"],
-    typer.Option("--device", help="Where to compute; auto takes a GPU if there is one."),
 ]
 PriorItems = Annotated[
     Path | None,
@@ -145,22 +85,6 @@ PriorItems = Annotated[
         "--prior-items",
         metavar="FILE",
         help="Normal priors of the difficulty of single items: item_id, mean, sd (prior_items.csv of difficulty).",
-    ),
-]
-Sample = Annotated[
-    int,
-    typer.Option(
-        "--sample", metavar="N", help="Respondents of a table too large for memory, drawn at random.", min=1_000
-    ),
-]
-SampleToPrune = Annotated[
-    int | None,
-    typer.Option(
-        "--sample",
-        metavar="N",
-        help="Most respondents by whom items leave; else all or, of a table too large for memory, so many that an item "
-        "has 2,000 responses.",
-        min=1_000,
     ),
 ]
 Cache = Annotated[
@@ -173,9 +97,6 @@ AllowAddress = Annotated[
         metavar="ADDRESS",
         help="Read addresses that begin so, where the scheme, or a host that a study file names, is not read else.",
     ),
-]
-AllowUnconverged = Annotated[
-    bool, typer.Option("--allow-unconverged", help="Exit with 0 even if a fit did not converge.")
 ]
 
 
@@ -342,3 +263,212 @@ class Command(TyperCommand):
                 word = f"{word}={BESIDE_RESULTS}"
             words.append(word)
         return super().parse_args(ctx, words)
+
+
+@dataclass(frozen=True)
+class Reading(HowToRead):
+    """How a command reads its files; the readers are imported when they are needed."""
+
+    #: The options of every command that reads answers or responses.
+    OPTIONS: ClassVar[Mapping[str, Any]] = {
+        "format": Annotated[
+            FormatName, typer.Option("--format", help="Format of the file; auto recognises it by content.")
+        ],
+        "columns": Columns,
+        "trials": Annotated[
+            Literal["count", "error", "first", "last", "mean", "majority", "any"],
+            typer.Option(
+                "--trials",
+                help="Several trials of an item: count takes k right of n; the others one response; mean >= threshold.",
+            ),
+        ],
+        "threshold": Annotated[
+            float | None,
+            typer.Option("--threshold", help="For scores that are not 1 or 0: 1 where score >= threshold."),
+        ],
+        "metric": Annotated[
+            list[str],
+            typer.Option("--metric", metavar="NAME", help="The score or question to take, where a file has several."),
+        ],
+        "errored": Annotated[
+            Literal["missing", "wrong"],
+            typer.Option("--errored", help="What an item means at which a system's run failed."),
+        ],
+        "join": Annotated[
+            Literal["id", "hash"] | None,
+            typer.Option(
+                "--join", help="Items by name, or by the hash of their content; a clash is an error if not given."
+            ),
+        ],
+        "items": Annotated[
+            str | None,
+            typer.Option(
+                "--items", "--item-pattern", metavar="PATTERN", help="Columns of a wide table that are items: 'Q*'."
+            ),
+        ],
+        "exclude": Annotated[
+            list[str],
+            typer.Option("--exclude-columns", metavar="PATTERN", help="Columns of a wide table that are no items."),
+        ],
+        "respondents": Annotated[
+            Path | None,
+            typer.Option(
+                "--respondents",
+                metavar="FILE",
+                help="Table of respondents to join: Prolific's, or one with respondent_id.",
+            ),
+        ],
+        "respondent": Annotated[
+            str,
+            typer.Option(
+                "--respondent",
+                metavar="model|run|file|folder|PATTERN",
+                help="Whom a log's responses are of; a pattern of its path with one group: 'runs/(.+?)/'.",
+            ),
+        ],
+    }
+
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, list):  # as options give them
+            object.__setattr__(self, "columns", named("--column", self.columns))
+        for name in ("metric", "exclude"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    def responses(self, path: Path) -> irtbench.LongTable:
+        """Graded responses of a file or folder."""
+        return irtbench.read_responses(path, **vars(self))
+
+    def answers(self, path: Path, levels: Sequence[str] = ()) -> irtbench.LongTable:
+        """Raw answers of a file or folder; with levels grades, which may be called scores."""
+        return irtbench.read_answers(path, levels=levels, **vars(self))
+
+    def as_it_is(self, path: Path, content: Content, levels: Sequence[str] = ()) -> irtbench.LongTable:
+        """What a file holds, with all that is wrong with it: repeated trials and scores that are not 1 or 0 stay.
+
+        Of grades with these labels their places, from 0 on.
+        """
+        if levels:
+            from irtbench.data.readers.recognise import read_score_table
+
+            table = read_score_table(path, levels=levels, **vars(self))
+            return replace(table, frame=table.frame[table.frame["response"].notna()])
+        graded = content == "responses" or (content == "auto" and self.holds_responses(path))
+        as_it_is = replace(self, trials="all", threshold=None) if self.trials == "error" else self
+        return as_it_is.responses(path) if graded else as_it_is.answers(path)
+
+    def scores(self, path: Path, levels: Sequence[str] = ()) -> pd.DataFrame:
+        """Scores in categories, a row a respondent and a column an item."""
+        return irtbench.data.read_scores(path, levels=levels, **vars(self))
+
+    def holds_responses(self, path: Path) -> bool:
+        """Whether a file or folder holds graded responses, or answers alone."""
+        from irtbench.data.readers.recognise import holds_responses
+
+        return holds_responses(path, **vars(self))
+
+    def holds_models(self, path: Path) -> bool:
+        """Whether the respondents of a file or folder are models, by its format."""
+        from irtbench.data.readers.recognise import holds_models
+
+        return holds_models(path, **vars(self))
+
+    def response_matrix(self, path: Path) -> AnyResponses:
+        """Graded responses as a matrix, a sparse one where it is large and mostly empty."""
+        from irtbench.data.readers.recognise import read_response_matrix
+
+        return read_response_matrix(path, **vars(self))
+
+    def matrix(self, path: Path) -> irtbench.ResponseMatrix:
+        """Graded responses as a matrix."""
+        return irtbench.ResponseMatrix.from_long(self.responses(path).frame)
+
+
+def labels_of(scales: Iterable[irtbench.CategoryParameters]) -> list[str]:
+    """The scores of these items that are no numbers, the lowest first."""
+    values = dict.fromkeys(value for items in scales for own in items.categories for value in own)
+    return [value for value in values if isinstance(value, str)]
+
+
+@dataclass(frozen=True, eq=False)
+class GradedFile:
+    """Responses, and the items among them that the bank's own study left out."""
+
+    responses: irtbench.ResponseMatrix
+    left_out: tuple[LeftOut, ...]
+
+
+def read_graded(
+    bank: irtbench.ItemBank,
+    path: Path,
+    reading: Reading,
+    *,
+    content: Content = "auto",
+    unknown_items: Literal["error", "ignore"] = "error",
+    answers_mapped: Mapping[str, str] | None = None,
+) -> GradedFile:
+    """Responses of a file that holds them, or answers that the bank's key grades.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or graded, or has items that neither the bank nor its study had.
+    """
+    from irtbench.scoring.scores import category_responses, check_known, grade_answers, grading_of, in_categories
+
+    if in_categories(bank):
+        known = [scale.items.categories for scale in bank.scales if scale.items.categories is not None]
+        scores = reading.scores(path, labels_of(known))
+        left_out = check_known(scores.columns, bank.scales, unknown_items)
+        return GradedFile(category_responses(bank, scores), left_out)
+    if content == "responses" or (content == "auto" and reading.holds_responses(path)):
+        if answers_mapped:
+            raise InputError(f"file {path}: holds graded responses; expected answers for --map, or --content answers")
+        table = reading.responses(path).frame
+        left_out = check_known(table["item_id"].unique(), bank.scales, unknown_items)
+        return GradedFile(irtbench.ResponseMatrix.from_long(table), left_out)
+    table = reading.answers(path).frame
+    left_out = check_known(table["item_id"].unique(), bank.scales, unknown_items)
+    graded = grade_answers(bank, table, grading_of(bank, answers_mapped), unknown_items=unknown_items)
+    return GradedFile(graded, left_out)
+
+
+@dataclass(frozen=True)
+class SystemFile:
+    """How a system's file is graded by a bank."""
+
+    unknown_items: Annotated[
+        Literal["error", "ignore"],
+        typer.Option("--unknown-items", help="What items mean that neither the bank nor its study had."),
+    ] = "error"
+    answers_map: Map = field(default_factory=list)
+
+    def read(
+        self, bank: irtbench.ItemBank, path: Path, reading: Reading, *, content: Content = "auto", say: bool = True
+    ) -> tuple[irtbench.ResponseMatrix, tuple[LeftOut, ...]]:
+        """Its responses, and the items that the bank's own study left out, which are named on standard error."""
+        found = read_graded(
+            bank, path, reading, content=content, unknown_items=self.unknown_items,
+            answers_mapped=mapped(self.answers_map),
+        )  # fmt: skip
+        if say:
+            say_left_out(found.left_out)
+        return found.responses, found.left_out
+
+
+def say_left_out(left_out: Sequence[LeftOut]) -> None:
+    """Say on standard error, in one line, which items do not count because the bank's study left them out."""
+    if left_out:
+        from irtbench.data.responses import name_first
+
+        names = [f"{item.item_id} ({item.reason.replace('_', ' ')})" for item in left_out]
+        what = "item" if len(names) == 1 else "items"
+        print(
+            printable(f"irtbench: {len(names)} {what} left out, as in the bank's own study: {name_first(names)}"),
+            file=sys.stderr,
+        )
+
+
+def left_out_of(left_out: Sequence[LeftOut], scale: str, bank: irtbench.ItemBank) -> list[dict[str, str]]:
+    """What --json says of a scale: items removed from it, and those that are of no scale of the bank."""
+    others = {other.name for other in bank.scales} - {scale}
+    return [{"item_id": item.item_id, "reason": item.reason} for item in left_out if item.scale not in others]

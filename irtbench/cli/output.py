@@ -5,12 +5,18 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import re
 import shlex
+import shutil
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -20,9 +26,10 @@ import pyarrow.csv
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
 
-from irtbench.cli.page import put
+from irtbench.analysis.time_left import time_left
 from irtbench.data.harmless_text import escaped, guarded_table, printable
 from irtbench.data.input_error import InputError
 from irtbench.data.place import without_credentials
@@ -327,3 +334,215 @@ def readable(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return f"{value:.3f}" if isinstance(value, float) else printable(str(value))
+
+
+LEAST_HEIGHT = 10  # lines that a screen is taken to have at least
+FEWEST_ROWS = 2  # of a table
+PIPED_WIDTH = 160  # columns where there is no terminal
+CUT = "... {} more lines; piped (| less, > FILE) they are all there"
+
+#: What the command at hand has to show on a terminal; None elsewhere.
+_page: ContextVar[list[str | Shown] | None] = ContextVar("page", default=None)
+
+
+@contextmanager
+def one_screen() -> Iterator[None]:
+    """Hold what the block says until its end where standard output is a terminal, and show as much as fits on it.
+
+    Tables give way first, to their top and their bottom; then the middle of the page.
+    """
+    if not sys.stdout.isatty():
+        yield
+        return
+    parts: list[str | Shown] = []
+    before = _page.set(parts)
+    try:
+        yield
+    finally:
+        _page.reset(before)
+        size = shutil.get_terminal_size()
+        for line in screenful(parts, size.columns, size.lines, bold=can_be_bold()):
+            print(line)
+
+
+def put(part: str | Shown) -> None:
+    """Show a line or a table: at once and whole, or at the end of the page."""
+    parts = _page.get()
+    if parts is not None:
+        parts.append(part)
+    elif isinstance(part, str):
+        print(part)
+    else:
+        print(*part.lines(PIPED_WIDTH, part.most, foldable=False), sep="\n")
+
+
+def screenful(parts: Sequence[str | Shown], width: int, height: int, *, bold: bool = False) -> list[str]:
+    """The lines of a page, of which one more than the height is never filled.
+
+    Parameters
+    ----------
+    parts
+        Lines, and tables.
+    width, height
+        Of the terminal. Longer lines than that take several of its lines.
+    bold
+        Whether names of columns are bold.
+    """
+    room = max(height, LEAST_HEIGHT) - 1  # the last line is the shell's
+    most = max((part.most for part in parts if not isinstance(part, str)), default=FEWEST_ROWS)
+
+    def page(rows: int) -> list[str]:
+        found: list[str] = []
+        for part in parts:
+            found += part.splitlines() or [""] if isinstance(part, str) else part.lines(width, rows, bold=bold)
+        return found
+
+    lines = page(most)
+    if _height(lines, width) <= room:
+        return lines
+    fewest, lines = FEWEST_ROWS, page(FEWEST_ROWS)
+    if _height(lines, width) > room:
+        return _without_middle(lines, width, room)
+    while most - fewest > 1:
+        middle = (fewest + most) // 2
+        tried = page(middle)
+        if _height(tried, width) <= room:
+            fewest, lines = middle, tried
+        else:
+            most = middle
+    return lines
+
+
+def can_be_bold() -> bool:
+    """Whether escape sequences may go to the terminal."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+
+
+def _height(lines: Sequence[str], width: int) -> int:
+    """Lines of the terminal that these take."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    plain = (Text.from_ansi(line).plain if "\x1b" in line else line for line in lines)
+    return sum(max(1, -(-cell_len(line) // max(1, width))) for line in plain)
+
+
+def _without_middle(lines: Sequence[str], width: int, room: int) -> list[str]:
+    """The top and the bottom, two thirds and a third of the room, and how much is left out between them."""
+    room -= _height([CUT.format(len(lines))], width)
+    end = len(lines) - 1
+    while end > 1 and _height(lines[end - 1 :], width) <= room / 3:
+        end -= 1
+    start = 0
+    while start < end and _height([*lines[: start + 1], *lines[end:]], width) <= room:
+        start += 1
+    return [*lines[:start], CUT.format(end - start), *lines[end:]]
+
+
+SILENT_SECONDS = 2.0  # work shorter than this says nothing
+STILL_SECONDS = 60.0  # after which a plain line that has not changed is printed again
+REFRESH_SECONDS = 0.2  # of the bar
+WIDE_ENOUGH, BAR_WIDTH = 60, 10  # columns of a terminal with a bar, and of the bar
+FEWEST_STEPS = 2  # done before the time of the others is estimated from them
+SHARE_BETWEEN = 0.05  # of the time gone by, which passes between two plain lines at least
+
+_COUNTED = re.compile(r"(?P<done>\d+) of (at most )?(?P<total>\d+)")
+_NUMBER = re.compile(r"\d[\d.,]*")
+
+
+class Steps:
+    """The step at hand, and how far work has come whose steps are counted.
+
+    A message such as ``12000 of 90000 rows read`` tells it. Other words before the numbers, or another total, are
+    other work, whose time is measured anew.
+    """
+
+    def __init__(self) -> None:
+        self.message = "reading"
+        self.began = self._noted = self._counted_from = time.monotonic()
+        self._work: tuple[str, int] | None = None
+        self._first = self.done = self.total = 0
+
+    def note(self, message: str) -> None:
+        """Take the line of the step that begins."""
+        counted, now = _COUNTED.search(message), time.monotonic()
+        if counted is None:
+            self._work, self.done, self.total = None, 0, 0
+        else:
+            done, total = int(counted["done"]), int(counted["total"])
+            work = (_NUMBER.sub("#", message[: counted.start()]), total)
+            if work != self._work or done < self.done:
+                self._work, self._first, self._counted_from = work, done, now
+            self.done, self.total = done, total
+        self._noted, self.message = now, message
+
+    def line(self) -> str:
+        """The message, with the time that is left where steps of its work show it and it says none itself."""
+        message = printable(without_credentials(self.message))
+        if self.total == 0 or message.endswith(" more"):
+            return message
+        done, now = self.done - self._first, time.monotonic()
+        spent = self._noted - self._counted_from
+        # the step that the message names may still be ahead; what has passed since then is gone
+        left = spent / done * (self.total - self.done + 1) - (now - self._noted) if done >= FEWEST_STEPS else 0.0
+        return message + time_left(left, 1, 2)
+
+
+@contextmanager
+def reporting(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Give a function that takes a line about the step at hand.
+
+    On a terminal the line is next to a moving bar. Elsewhere a plain line is printed every two seconds at most, and
+    more rarely the longer the work takes. Nothing is printed in the first two seconds, nor if `quiet`. What is shown
+    is shown by a thread: a step may be long and silent.
+    """
+    if quiet:
+        yield lambda message: None
+        return
+    console = Console(stderr=True, highlight=False)
+    on_terminal = sys.stderr.isatty() and not console.is_dumb_terminal
+    steps, ended = Steps(), Event()
+    shown = Thread(target=_bar if on_terminal else _plain_lines, args=(steps, ended, console), daemon=True)
+    shown.start()
+    try:
+        yield steps.note
+    finally:
+        ended.set()
+        shown.join()
+
+
+def _plain_lines(steps: Steps, ended: Event, console: Console) -> None:
+    printed, last, wait = "", steps.began, SILENT_SECONDS
+    while not ended.wait(wait):
+        now = time.monotonic()
+        if steps.message != printed or now - last >= STILL_SECONDS:
+            printed, last = steps.message, now
+            print(f"[{now - steps.began:5.1f} s] {steps.line()}", file=sys.stderr, flush=True)
+        wait = max(SILENT_SECONDS, SHARE_BETWEEN * (now - steps.began))
+
+
+def _bar(steps: Steps, ended: Event, console: Console) -> None:
+    if ended.wait(SILENT_SECONDS):
+        return
+    words = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    columns: list[ProgressColumn] = [
+        TextColumn("{task.description}", markup=False, table_column=words),
+        TimeElapsedColumn(),
+    ]
+    if console.width >= WIDE_ENOUGH:  # else there is room for the words alone
+        columns.insert(1, BarColumn(bar_width=BAR_WIDTH))
+    with Progress(
+        *columns,
+        console=console,
+        transient=True,
+        auto_refresh=False,
+        redirect_stdout=False,
+        expand=True,
+    ) as bar:
+        task = bar.add_task("", total=None)
+        bar.tasks[0].start_time = bar.get_time() - (time.monotonic() - steps.began)
+        while True:
+            bar.update(task, description=steps.line(), total=steps.total or None, completed=steps.done)
+            bar.refresh()
+            if ended.wait(REFRESH_SECONDS):
+                return

@@ -12,7 +12,7 @@ import pandas as pd
 import typer
 
 import irtbench
-from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.declared import Fields, Outcome, Run, command
 from irtbench.cli.in_words import (
     interval_texts,
     item_error_in_words,
@@ -21,13 +21,10 @@ from irtbench.cli.in_words import (
     weights_in_words,
     whole_in_words,
 )
-from irtbench.cli.large import choice_of, first_parquet, large_table
-from irtbench.cli.options import AllowAddress, Content, mapped, named
+from irtbench.cli.large import choice_of, first_parquet, large_table, ranks_of_run
+from irtbench.cli.options import AllowAddress, Content, Reading, SystemFile, left_out_of, mapped, named, say_left_out
 from irtbench.cli.output import Shown, Words, next_command, top_and_bottom, write_table
-from irtbench.cli.ranks import ranks_of_run
-from irtbench.cli.reading import Reading, SystemFile, left_out_of, say_left_out
 from irtbench.cli.result_files import output_folder, unfinished_folder
-from irtbench.cli.settings_options import Fields
 from irtbench.data.harmless_text import unguarded
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of

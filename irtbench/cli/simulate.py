@@ -11,10 +11,9 @@ import pandas as pd
 import typer
 
 import irtbench
-from irtbench.cli.declared import Outcome, Run, command
+from irtbench.cli.declared import Outcome, Run, command, options_given
 from irtbench.cli.options import chosen_scale
 from irtbench.cli.output import next_command
-from irtbench.cli.settings_options import options_given
 from irtbench.data.input_error import InputError
 from irtbench.models.item_models.named import MODELS
 

@@ -15,9 +15,8 @@ import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.in_words import interval_texts
-from irtbench.cli.options import Level, levels_of
+from irtbench.cli.options import Level, Reading, SystemFile, levels_of
 from irtbench.cli.output import Shown, Words, top_and_bottom
-from irtbench.cli.reading import Reading, SystemFile
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first

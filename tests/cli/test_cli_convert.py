@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from builders.command_line import refused, run
-from irtbench.cli.options import Formats
+from irtbench.data.how_to_read import FormatName
 from irtbench.data.readers.recognise import FORMATS
 
 
@@ -36,7 +36,7 @@ def match(tmp_path: Path) -> Path:
 
 
 def test_the_command_line_knows_every_format() -> None:
-    assert get_args(Formats) == FORMATS
+    assert get_args(FormatName) == FORMATS
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])

@@ -103,7 +103,7 @@ def test_the_results_are_those_in_memory(layout: str, tmp_path: Path, monkeypatc
     fit(one, tmp_path / "memory")
     monkeypatch.undo()
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
-    monkeypatch.setattr("irtbench.cli.reading.Reading.response_matrix", lambda *_: pytest.fail("read whole"))
+    monkeypatch.setattr("irtbench.cli.options.Reading.response_matrix", lambda *_: pytest.fail("read whole"))
     fit(place, tmp_path / "large")
     assert_same_results(tmp_path / "large", tmp_path / "memory")
     left_out = json.loads((tmp_path / "large" / "fit.json").read_text())["respondents_left_out"]

@@ -12,11 +12,9 @@ from rich.cells import cell_len
 
 from builders.terminal import run_on_terminal
 from builders.valid_inputs import write_valid_inputs
-from irtbench.cli import large, output, progress
+from irtbench.cli import large, output
 from irtbench.cli.large import loading_beside
-from irtbench.cli.output import Shown, tell, write_table
-from irtbench.cli.page import CUT, screenful
-from irtbench.cli.progress import Steps, reporting
+from irtbench.cli.output import CUT, Shown, Steps, reporting, screenful, tell, write_table
 
 # --- page
 
@@ -177,7 +175,7 @@ def test_of_a_long_table_the_ends_are_shown_and_where_the_rest_is(capsys: pytest
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which stands still until a test moves it."""
     now = [0.0]
-    monkeypatch.setattr("irtbench.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("irtbench.cli.output.time.monotonic", lambda: now[0])
     return now
 
 
@@ -220,7 +218,7 @@ def test_the_same_work_of_another_round_is_measured_anew(clock: list[float]) -> 
 def test_a_long_silent_step_is_told_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(output, "SILENT_SECONDS", 0.05)
     with reporting(quiet=False) as report:
         report("fitting")
         time.sleep(0.5)
@@ -235,9 +233,9 @@ def test_a_long_silent_step_is_told_where_there_is_no_terminal(
 
 PROGRAM = """
 import time
-from irtbench.cli import progress
-progress.SILENT_SECONDS = 0.1
-with progress.reporting(quiet=False) as report:
+from irtbench.cli import output
+output.SILENT_SECONDS = 0.1
+with output.reporting(quiet=False) as report:
     for k in range(1, 6):
         report(f"control {k} of 5: a long line about what it found, \x1b[31mred, that no narrow terminal has room for")
         time.sleep(0.3)
