@@ -60,17 +60,17 @@ INNER_FUNCTIONS = {
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings coded_responses harmless_text multiple_testing "
+    "data": "checked_settings harmless_text multiple_testing "
     "place response_store shown "
     "readers.file_systems "
-    "response_blocks readers.row_order readers.outside_parameters readers.cells "
+    "response_blocks readers.irt_programs readers.cells "
     "exports readers.deepeval readers.doccano "
     "readers.promptfoo "
     "readers.table readers.wide_table "
-    "readers.argilla readers.evalplus readers.every_eval_ever readers.head readers.helm "
-    "readers.inspect_log readers.json_stream readers.label_studio readers.lighteval "
+    "readers.argilla readers.evalplus readers.every_eval_ever readers.records readers.helm "
+    "readers.inspect_log readers.label_studio readers.lighteval "
     "readers.lm_eval readers.measurement_db readers.mturk readers.observations "
-    "readers.openai_evals readers.packed readers.potato readers.prodigy readers.py_irt "
+    "readers.openai_evals readers.packed readers.potato readers.prodigy "
     "readers.sources readers.trials",
     "models": "category_table coded_scores item_models.graded item_models.logistic pyro_model.categories "
     "pyro_model.rows "

@@ -25,10 +25,10 @@ from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.place import write_whole
-from irtbench.data.readers.head import Head, look_at
+from irtbench.data.readers.irt_programs import recognises
 from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.long_table import likely_column
-from irtbench.data.readers.outside_parameters import recognises
+from irtbench.data.readers.records import Head, look_at
 from irtbench.data.readers.table import MISSING, demand_columns, field_places, read_table, to_numbers
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted

@@ -107,9 +107,9 @@ def convert(
 
     Says what was read and what was left out, and why.
     """
-    from irtbench.data.readers.head import look_at
+    from irtbench.data.readers.irt_programs import recognises
     from irtbench.data.readers.long_table import summarise
-    from irtbench.data.readers.outside_parameters import recognises
+    from irtbench.data.readers.records import look_at
 
     output = run.output
     assert output is not None
@@ -377,7 +377,7 @@ def relative(path: Path, folder: Path) -> str:
 def data_keys(reading: Reading, item_columns: dict[str, str], folder: Path) -> dict[str, object]:
     """The keys of ``[data]`` that say the same as the options."""
     from irtbench.config import KEY_OF_OPTION
-    from irtbench.data.readers.head import look_at
+    from irtbench.data.readers.records import look_at
     from irtbench.data.readers.respondents import is_prolific
 
     usual = vars(Reading())

@@ -152,8 +152,8 @@ def assemble(
 
 def read_bank(path: Path) -> BankLike:
     """A bank, or item parameters from a table or a file of py-irt."""
-    from irtbench.data.readers.head import look_at
-    from irtbench.data.readers.outside_parameters import recognises
+    from irtbench.data.readers.irt_programs import recognises
+    from irtbench.data.readers.records import look_at
 
     if path.suffix.lower() == ".json" and path.is_file() and not recognises(look_at(path)):
         return irtbench.load_bank(path, categories=True)

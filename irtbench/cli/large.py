@@ -69,8 +69,8 @@ def large_table(
         If a table cannot be encoded with these options and is at an address, or far too large for memory; or if a
         file is damaged.
     """
-    from irtbench.data.readers.head import look_at
     from irtbench.data.readers.recognise import is_outside
+    from irtbench.data.readers.records import look_at
     from irtbench.data.readers.table_blocks import is_long
 
     address = address_of(file)

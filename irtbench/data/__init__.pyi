@@ -12,7 +12,7 @@ from irtbench.data.readers.respondents import read_respondents as read_responden
 from irtbench.data.readers.item_table import read_tags as read_tags
 from irtbench.data.readers.item_table import read_twins as read_twins
 from irtbench.data.readers.item_table import read_choices as read_choices
-from irtbench.data.readers.rating_table import read_ratings as read_ratings
+from irtbench.data.readers.long_table import read_ratings as read_ratings
 from irtbench.data.screening import Screening as Screening
 from irtbench.data.answer_patterns import longest_run as longest_run
 from irtbench.data.answer_patterns import longest_pattern as longest_pattern

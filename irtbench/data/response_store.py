@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
 from irtbench.data.place import read_sealed, write_sealed
+from irtbench.data.responses import MISSING
 from irtbench.data.stored_responses import LEFT_OUT, NAMES, RESPONSES, STATE, NameFile, StoredResponses
 
 if sys.platform != "win32":

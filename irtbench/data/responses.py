@@ -16,9 +16,56 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from irtbench.data.coded_responses import MISSING, MOST_TRIALS, coded, decoded, wrong_counts
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown, counted
+
+MISSING = -1  # the code of a missing response
+
+
+def coded(values: Any) -> NDArray[Any]:
+    """Numbers of correct responses, NaN where missing, in the smallest type that holds them, with `MISSING` for NaN.
+
+    What is no whole number, or negative, stays as it is, to be refused by who knows whose response it is.
+    """
+    given = np.asarray(values)
+    if given.dtype == np.bool_:
+        return given.astype(np.int8)
+    kinds: tuple[type[np.signedinteger[Any]], ...] = (np.int8, np.int32)
+    if given.dtype.kind in "iu" and given.size and given.min() >= 0:
+        for kind in kinds:
+            if given.max() <= np.iinfo(kind).max:
+                return given.astype(kind)
+    if given.dtype.kind != "f":
+        given = given.astype(np.float64)
+    missing = np.isnan(given)
+    for kind in kinds:
+        with np.errstate(invalid="ignore"):  # of numbers too large for it, which then differ
+            found: NDArray[Any] = given.astype(kind)
+        found[missing] = MISSING
+        as_given = found == given
+        as_given |= missing
+        as_given &= (found >= 0) | missing
+        if as_given.all():
+            return found
+    return given.astype(np.float64)
+
+
+def decoded(codes: NDArray[Any]) -> NDArray[np.float64]:
+    """Floating point numbers with NaN for what is missing."""
+    found = codes.astype(np.float64)
+    found[codes == MISSING] = np.nan
+    return found
+
+
+MOST_TRIALS = 1_000_000  # of a respondent at an item
+
+
+def wrong_counts(right: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where these are no whole number right of a whole number of trials, or the trials are too many."""
+    wrong = (right < 0) | (right > asked) | (asked > MOST_TRIALS)
+    wrong |= (right != np.floor(right)) | (asked != np.floor(asked))
+    return wrong
+
 
 Duplicates = Literal["error", "first", "last"]
 

@@ -10,21 +10,45 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.coded_responses import MISSING, coded, trial_counts, wrong_counts
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import (
+    MISSING,
     Duplicates,
     ResponseMatrix,
     Responses,
+    coded,
     hash_of,
     name_first,
     positions_of,
     resolve_duplicates,
     trials_words,
+    wrong_counts,
 )
 
 MOST_DENSE_CELLS = 20_000_000  # a matrix of so many responses is 160 MB
 SPARSE_BELOW = 0.1  # share of cells observed
+
+
+def trial_counts(table: pd.DataFrame) -> pd.DataFrame | None:
+    """A row for each pair with ``n_correct`` of ``n_trials``; None where no pair has several trials."""
+    pair = ["respondent_id", "item_id"]
+    repeated = "trial" in table.columns and table.duplicated(pair).any()
+    if "n_trials" in table.columns:
+        counts = table.assign(n_trials=table["n_trials"].fillna(0), n_correct=table["n_correct"].fillna(0))
+    else:
+        if not repeated:
+            return None
+        response = table["response"].astype(np.float64)
+        wrong = ~(response.isin((0, 1)) | response.isna())
+        if wrong.any():
+            raise InputError(f"responses: expected 1, 0 or missing in each trial but got {response[wrong].iloc[0]:g}")
+        counts = table.drop(columns="response").assign(n_correct=response.fillna(0), n_trials=response.notna())
+        counts["n_trials"] = counts["n_trials"].astype(np.int64)
+    if not repeated or table.duplicated([*pair, "trial"]).any() or table[pair].isna().any(axis=None):
+        return counts  # repeated pairs that nothing tells apart are refused by who asked
+    sums = counts.groupby(pair, sort=False)[["n_correct", "n_trials"]].sum()
+    rest = counts[~counts.duplicated(pair)].drop(columns=["trial", "n_correct", "n_trials"])
+    return rest.assign(n_correct=sums["n_correct"].to_numpy(), n_trials=sums["n_trials"].to_numpy())
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, Responses, hash_of, positions_of
+from irtbench.data.responses import MISSING, ResponseMatrix, Responses, hash_of, positions_of
 from irtbench.data.shown import counted
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from irtbench.data.given import ResponsesLike, as_any_responses, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import look_at
+from irtbench.data.readers.irt_programs import in_our_columns, read_py_irt_parameters, recognises
 from irtbench.data.readers.long_table import with_known_names
-from irtbench.data.readers.outside_parameters import in_our_columns, read_py_irt_parameters, recognises
+from irtbench.data.readers.records import look_at
 from irtbench.data.readers.table import demand_columns, field_places, read_table, to_numbers
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.models.category_parameters import WORDS, CategoryParameters

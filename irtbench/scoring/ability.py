@@ -15,10 +15,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.data.coded_responses import decoded
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, share_correct
+from irtbench.data.responses import ResponseMatrix, decoded, share_correct
 from irtbench.data.shown import Drawn, counted, spanned
 from irtbench.diagnostics.person_fit import LEAST_VARIANCE_LEFT, PatternTerms
 from irtbench.models.curves import item_curves, log_icc

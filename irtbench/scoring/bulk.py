@@ -13,7 +13,6 @@ import pandas as pd
 from irtbench.bank.bank import ItemBank, LeftOut, among, item_ids_of, items_left_out, load_bank, scales_of
 from irtbench.bank.scale import Scale
 from irtbench.data.checked_settings import shows_fields, with_keywords
-from irtbench.data.coded_responses import MISSING
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
@@ -33,7 +32,7 @@ from irtbench.data.readers.table_blocks import (
 )
 from irtbench.data.readers.wide_table import likely_respondent_column, matching, share_graded
 from irtbench.data.response_blocks import Blocks, blocks_of
-from irtbench.data.responses import ResponseMatrix, Responses, demand_unique, name_first
+from irtbench.data.responses import MISSING, ResponseMatrix, Responses, demand_unique, name_first
 from irtbench.data.shown import counted
 from irtbench.data.stored_responses import StoredResponses, StoredScores
 from irtbench.scoring.adaptive import scores_of

@@ -34,8 +34,7 @@ from irtbench.data.harmless_text import guarded_table
 from irtbench.data.input_error import InputError
 from irtbench.data.place import write_whole
 from irtbench.data.readers.cells import without_guards
-from irtbench.data.readers.row_order import SeenNames
-from irtbench.data.response_blocks import Blocks, Unmade
+from irtbench.data.response_blocks import Blocks, SeenNames, Unmade
 from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring.scores import ScoringSettings, score_responses
 

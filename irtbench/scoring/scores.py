@@ -15,13 +15,12 @@ from irtbench.bank.bank import ItemBank, LeftOut, among, item_ids_of, items_left
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.data.checked_settings import Inside, Seed, Settings, settings_from, shows_fields, with_keywords
-from irtbench.data.coded_responses import MISSING, decoded
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.grading import GradingSettings, demand_mapped_to_keys, grade, normalised_keys
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable, UnknownItems, unknown_items_error
 from irtbench.data.readers.cells import Keys
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import MISSING, ResponseMatrix, decoded, name_first
 from irtbench.diagnostics.person_fit import pattern_fit
 from irtbench.models.theta_posterior import some_rows
 from irtbench.scoring.ability import Abilities, CompletePatterns, Method, estimate_ability

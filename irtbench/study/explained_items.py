@@ -16,7 +16,7 @@ from irtbench.analysis.linear_logistic_test import LinearLogisticTest
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemFeatures
-from irtbench.data.readers.head import look_at
+from irtbench.data.readers.records import look_at
 from irtbench.data.readers.table import read_table
 from irtbench.data.responses import name_first
 

@@ -17,7 +17,6 @@ from irtbench.data.grading import grade
 from irtbench.data.how_to_read import ReadingOptions
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.readers.head import look_at
 from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.long_table import long_columns
 from irtbench.data.readers.recognise import (
@@ -27,6 +26,7 @@ from irtbench.data.readers.recognise import (
     read_responses,
     read_score_table,
 )
+from irtbench.data.readers.records import look_at
 from irtbench.data.readers.respondents import (
     APPROVAL_COLUMNS,
     approval_column,

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from irtbench.data.coded_responses import MISSING as NOT_OBSERVED
 from irtbench.data.grading import GradingSettings, as_compared, as_meant, labels_of
 from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.table import MISSING, WORDS, graded, is_text, numbers_among, refuse_first
+from irtbench.data.responses import MISSING as NOT_OBSERVED
 from irtbench.data.responses import ResponseMatrix, name_first
 
 FIRST_ANSWERS = 10_000  # that show whether the answers are meant for the keys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from irtbench.data.readers.json_stream import json_file
 from irtbench.data.readers.observations import (
     Fields,
     Head,
@@ -14,6 +13,7 @@ from irtbench.data.readers.observations import (
     Wanted,
     content_hash,
 )
+from irtbench.data.readers.records import json_file
 
 WHOLE = "testRunData"  # the field with the latest run, which the tool keeps
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.cells import MOST_LEVELS, Grader, ScoreLevels, is_missing
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.row_order import SeenNames
 from irtbench.data.readers.table_blocks import (
     ColumnChoice,
     LongFile,
@@ -21,7 +20,7 @@ from irtbench.data.readers.table_blocks import (
     ordered_blocks,
     wide_blocks,
 )
-from irtbench.data.response_blocks import Blocks
+from irtbench.data.response_blocks import Blocks, SeenNames
 from irtbench.data.response_store import ResponseStore, locked
 from irtbench.data.responses import demand_unique
 from irtbench.data.stored_responses import StoredResponses, StoredScores

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from irtbench.data.readers.json_stream import entries_in
 from irtbench.data.readers.observations import Fields, Head, LeftOut, Observation, Observations, Reader, Scored, Wanted
+from irtbench.data.readers.records import entries_in
 
 _NAME = re.compile(r"(?P<model>.*?)([-_.]sanitized)?[-_.]?eval_results\.json(\.gz)?")
 _STATUS = {"pass": 1.0, "fail": 0.0, "timeout": 0.0}

@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.json_stream import json_file
 from irtbench.data.readers.observations import Fields, Head, LeftOut, Observation, Observations, Reader, Wanted, records
+from irtbench.data.readers.records import json_file
 
 #: Metrics that say whether an answer is right; what else a run counts is taken only if the user names it.
 CORRECTNESS = (

@@ -13,7 +13,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from irtbench.data.readers.json_stream import entries_in, entries_of
 from irtbench.data.readers.observations import (
     Fields,
     Head,
@@ -28,6 +27,7 @@ from irtbench.data.readers.observations import (
     number_in,
 )
 from irtbench.data.readers.packed import ZipArchive
+from irtbench.data.readers.records import JsonText, entries_in
 
 VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 LONGEST_HASHED = 5120  # characters of a text that the summaries keep
@@ -153,24 +153,19 @@ def _archive(head: Head) -> tuple[Fields, Iterator[Any]]:
     def summaries() -> Iterator[Any]:
         with ZipArchive.open(head.path) as archive:
             for part in parts:
-                yield from (value for _, value in entries_of(archive.member(part), head.path))
+                yield from (value for _, value in JsonText(archive.member(part), head.path).entries())
 
     with ZipArchive.open(head.path) as archive:
-        description = _description(entries_of(archive.member(header), head.path), head.path)
+        description = _description(JsonText(archive.member(header), head.path).entries(), head.path)
     return description, summaries()
 
 
 def _invalid(head: Head) -> set[str]:
     """The members of samples that were invalidated, which the summaries do not say."""
     with ZipArchive.open(head.path) as archive:
-        return {
-            name
-            for name in head.members
-            if name.startswith("samples/")
-            and any(
-                value and place == ("invalidation",) for place, value in entries_of(archive.member(name), head.path)
-            )
-        }
+        samples = (name for name in head.members if name.startswith("samples/"))
+        entries = ((name, one) for name in samples for one in JsonText(archive.member(name), head.path).entries())
+        return {name for name, (place, value) in entries if value and place == ("invalidation",)}
 
 
 def _journal_order(name: str) -> tuple[int, str]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from irtbench.data.readers.json_stream import parsed
 from irtbench.data.readers.observations import (
     Fields,
     Head,
@@ -19,6 +18,7 @@ from irtbench.data.readers.observations import (
     content_hash,
     records,
 )
+from irtbench.data.readers.records import parsed
 
 #: Fields of JSON-MIN and CSV that are neither data of the task nor answers.
 _MIN = ("annotator", "annotation_id", "created_at", "updated_at", "lead_time")

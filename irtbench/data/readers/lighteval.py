@@ -10,8 +10,6 @@ from collections import Counter
 from pathlib import Path
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import parquet_rows
-from irtbench.data.readers.json_stream import parsed
 from irtbench.data.readers.observations import (
     Fields,
     Head,
@@ -23,6 +21,7 @@ from irtbench.data.readers.observations import (
     Wanted,
     content_hash,
 )
+from irtbench.data.readers.records import parquet_rows, parsed
 
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.parquet")
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT.+")

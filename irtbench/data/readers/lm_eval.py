@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.json_stream import json_file
 from irtbench.data.readers.observations import (
     LINES,
     Fields,
@@ -24,6 +23,7 @@ from irtbench.data.readers.observations import (
     Wanted,
     records,
 )
+from irtbench.data.readers.records import json_file
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+\d))?\.jsonl(\.gz)?")
 #: Fields of a line that are no metrics, where an old file does not name these.

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import look_at, parquet_rows
 from irtbench.data.readers.observations import Head, LeftOut, Observation, Observations, Reader, Wanted
+from irtbench.data.readers.records import look_at, parquet_rows
 
 _TAKEN = ("subject_id", "item_id", "benchmark_id", "trial", "test_condition", "response", "correct_answer")
 _NO_CONDITION = "none"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.observations import (
     Fields,
     Head,
@@ -22,6 +21,7 @@ from irtbench.data.readers.observations import (
     content_hash,
     records,
 )
+from irtbench.data.readers.records import json_value
 
 _IDS = ("HITId", "AssignmentId", "WorkerId")
 _NUMBERED = re.compile(r"(?P<stem>.*?)_?(?P<number>\d+)")

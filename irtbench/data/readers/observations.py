@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.how_to_read import HowToRead
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import Head as Head
+from irtbench.data.readers.records import Head as Head
 from irtbench.data.readers.table import graded, to_responses, to_scores
 from irtbench.data.readers.trials import PAIR, demand_trials
 from irtbench.data.responses import name_first

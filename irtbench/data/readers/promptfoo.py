@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from irtbench.data.readers.json_stream import entries_in
 from irtbench.data.readers.observations import (
     LINES,
     Fields,
@@ -17,6 +16,7 @@ from irtbench.data.readers.observations import (
     Wanted,
     content_hash,
 )
+from irtbench.data.readers.records import entries_in
 
 RESULTS = ("results", "results")  # where they are
 ERROR = 2  # the reason of a failure where the provider gave no answer, and not an assertion failed

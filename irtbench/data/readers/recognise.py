@@ -14,7 +14,6 @@ import pandas as pd
 
 from irtbench.data.how_to_read import HowToRead, ReadingOptions
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import Head, look_at
 from irtbench.data.readers.long_table import OF_MODELS as MODELS
 from irtbench.data.readers.long_table import (
     LongTable,
@@ -26,6 +25,7 @@ from irtbench.data.readers.long_table import (
     plain,
 )
 from irtbench.data.readers.observations import RECORDS, Reader, Wanted, collect, names_of, record_table
+from irtbench.data.readers.records import Head, look_at
 from irtbench.data.readers.respondents import join_respondents, with_respondents
 from irtbench.data.readers.sources import OF_MODELS, OR_A_TABLE, READERS, Sources, find_sources
 from irtbench.data.readers.table import coded_cells, demand_columns, read_table, to_scores

@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import Head, look_at
 from irtbench.data.readers.long_table import with_known_names
+from irtbench.data.readers.records import Head, look_at
 from irtbench.data.readers.table import (
     MISSING,
     demand_columns,

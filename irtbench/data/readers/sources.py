@@ -19,6 +19,7 @@ from irtbench.data.readers import (
     every_eval_ever,
     helm,
     inspect_log,
+    irt_programs,
     label_studio,
     lighteval,
     lm_eval,
@@ -28,12 +29,10 @@ from irtbench.data.readers import (
     potato,
     prodigy,
     promptfoo,
-    py_irt,
 )
-from irtbench.data.readers.head import Head, look_at
 from irtbench.data.readers.long_table import column_options, item_and_value, likely_long
 from irtbench.data.readers.observations import RECORDS, Reader, names_of
-from irtbench.data.readers.outside_parameters import recognises as of_py_irt
+from irtbench.data.readers.records import Head, look_at
 from irtbench.data.readers.respondents import is_prolific
 from irtbench.data.responses import name_first
 
@@ -76,11 +75,11 @@ READERS: tuple[Reader, ...] = (
     promptfoo.READER,
     deepeval.READER,
     doccano.READER,
-    py_irt.READER,
+    irt_programs.READER,
     *readers_of_others(),
 )
 #: Those whose respondents are models.
-OF_MODELS = frozenset(reader.name for reader in READERS if reader.holds == "response") - {py_irt.READER.name}
+OF_MODELS = frozenset(reader.name for reader in READERS if reader.holds == "response") - {irt_programs.READER.name}
 
 
 TABLE, EXTRA, UNKNOWN = "table", "extra", "unknown"  # what a file is that no reader reads
@@ -186,7 +185,7 @@ def _describe_unknown(head: Head, how: HowToRead) -> str:
         "lines": f"JSON lines with {name_first(list(head.first), most=12)}",
         "object": f"a JSON object with {name_first(list(head.first), most=12)}",
     }[head.kind]
-    if of_py_irt(head):
+    if irt_programs.recognises(head):
         return f"file {head.path}: items that py-irt estimated, no responses; for score, diagnose --items and convert"
     known = ", ".join(reader.name for reader in READERS)
     own = f"their fields named ({column_options(how.columns, names_of(head))}), " if head.kind in RECORDS else ""

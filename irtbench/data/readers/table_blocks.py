@@ -22,17 +22,15 @@ from numpy.typing import NDArray
 
 from irtbench.data import response_blocks
 from irtbench.data.checked_settings import Settings
-from irtbench.data.coded_responses import MISSING, MOST_TRIALS, wrong_counts
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems, unknown_items_error
 from irtbench.data.readers.cells import FIRST_ANSWERS, Cells, Grader
 from irtbench.data.readers.large_table import LargeTable, Rows, TextTable
 from irtbench.data.readers.long_table import long_columns
-from irtbench.data.readers.row_order import SeenNames
 from irtbench.data.readers.table import refuse_first, text_bytes
 from irtbench.data.readers.wide_table import item_columns, likely_respondent_column
-from irtbench.data.response_blocks import Blocks, Unmade
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.response_blocks import Blocks, SeenNames, Unmade, in_order
+from irtbench.data.responses import MISSING, MOST_TRIALS, ResponseMatrix, name_first, wrong_counts
 
 Content = Literal["auto", "responses", "answers"]
 
@@ -260,8 +258,6 @@ def ordered_blocks(file: LongFile, folder: Path | None = None) -> Blocks:
 
 
 def _ordered(file: LongFile, folder: Path | None) -> Iterator[Unmade]:
-    from irtbench.data.readers.row_order import in_order
-
     known = pa.array([], pa.string())  # in the order of appearance, by which they are sorted
 
     def given() -> Iterator[pa.RecordBatch]:

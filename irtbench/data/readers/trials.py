@@ -8,9 +8,9 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from irtbench.data.coded_responses import trial_counts
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+from irtbench.data.sparse_responses import trial_counts
 
 #: What becomes of repeated (respondent, item) pairs.
 Trials = Literal["error", "keep", "first", "last", "mean", "majority", "any", "count", "all"]

@@ -14,11 +14,11 @@ from builders.simulated import drawn
 from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
-from irtbench.data.readers import encode, large_table, row_order, table_blocks
+from irtbench.data.readers import encode, large_table, table_blocks
 from irtbench.data.readers.encode import encode_table
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.row_order import SeenNames
 from irtbench.data.readers.table_blocks import ColumnChoice
+from irtbench.data.response_blocks import SeenNames
 from irtbench.data.response_store import ResponseStore
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.stored_responses import STATE, StoredResponses
@@ -30,7 +30,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_blocks, "ROWS", 7)
     monkeypatch.setattr(encode, "NAMES_READ", 11)
     monkeypatch.setattr(table_blocks, "ROWS_READ", 11)
-    monkeypatch.setattr(row_order, "ROWS_READ", 13)
+    monkeypatch.setattr(response_blocks, "ROWS_READ", 13)
 
 
 def encoded(place: Path | str, folder: Path, **choice: object) -> StoredResponses:
@@ -300,6 +300,6 @@ def seen_of(*parts: list[str]) -> SeenNames:
 
 
 def test_names_of_one_hash_are_compared_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_order, "hashes_of", lambda names: np.ones(len(names), dtype=np.uint64))
+    monkeypatch.setattr(response_blocks, "hashes_of", lambda names: np.ones(len(names), dtype=np.uint64))
     assert seen_of(["a", "b", "c"]).repeated([["a", "b", "c"]]) is None
     assert seen_of(["a", "b", "c"], ["b"]).repeated([["a", "b", "c"], ["b"]]) == "b"

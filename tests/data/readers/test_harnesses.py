@@ -13,7 +13,7 @@ import pytest
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import holds_responses, read_answers, read_items, read_responses
-from irtbench.data.readers.head import Head
+from irtbench.data.readers.records import Head
 from irtbench.data.readers.sources import READERS
 
 # --- Every Eval Ever

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import json_stream, large_table, packed, read_responses
+from irtbench.data.readers import large_table, packed, read_responses, records
 from irtbench.data.readers import table as tables
 from irtbench.data.readers.encode import encode_table
 from irtbench.data.readers.large_table import LargeTable
@@ -37,8 +37,8 @@ def test_a_log_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path: Path,
     with pytest.raises(InputError, match=r"a\.eval: member summaries\.json unpacks to more than 100 times its size"):
         read_responses(one_text)
     monkeypatch.setattr(packed, "MOST_TIMES", 10_000)
-    monkeypatch.setattr(json_stream, "MOST_VALUE", 1_000_000)
-    monkeypatch.setattr(json_stream, "BYTES_READ", 100_000)
+    monkeypatch.setattr(records, "MOST_VALUE", 1_000_000)
+    monkeypatch.setattr(records, "BYTES_READ", 100_000)
     with pytest.raises(InputError, match="one JSON value of more than 0 MiB"):
         read_responses(one_text)
     many = json.dumps([sample(str(k)) for k in range(20_000)])  # each of them small

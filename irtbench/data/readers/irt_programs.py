@@ -1,4 +1,4 @@
-"""Item parameters that other programs estimated, brought to our scale and columns."""
+"""Files of other programs of item response theory: py-irt's responses, and item parameters on our scale."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.head import Head
-from irtbench.data.readers.json_stream import json_value
+from irtbench.data.readers.observations import LINES, Head, LeftOut, Observation, Observations, Reader, Wanted, records
+from irtbench.data.readers.records import json_value
 from irtbench.data.readers.table import field_places, to_numbers
 
 NEARLY_ONE = 0.99  # an upper asymptote from here on is taken for 1
@@ -111,3 +111,22 @@ def in_our_columns(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
         }
     )
     return found.assign(upper_asymptote=table[upper]) if upper in number and (number[upper] != 1).any() else found
+
+
+def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
+    """Read the responses of each subject."""
+    for line in records(head):
+        responses = line.fields("responses")
+        for item, response in responses.values.items():
+            scored = (None, None, "without a response") if response is None else (responses.score(item), None, "")
+            yield Observation(line.name("subject_id"), item, line.number, *scored)
+
+
+READER = Reader(
+    "py-irt",
+    "responses for py-irt",
+    "response",
+    lambda head: head.kind in LINES and head.has("subject_id") and isinstance(head.first.get("responses"), dict),
+    read,
+    alone=True,
+)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import json_stream, read_responses
-from irtbench.data.readers.json_stream import JsonText, json_lines
+from irtbench.data.readers import read_responses, records
+from irtbench.data.readers.records import JsonText, json_lines
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -30,7 +30,7 @@ def text_of(data, **options):
 @settings(max_examples=150, deadline=None)
 def test_elements_are_those_of_the_whole_text(entries, size, indent, ascii):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_stream, "BYTES_READ", size)
+        patch.setattr(records, "BYTES_READ", size)
         assert list(text_of(entries, indent=indent, ensure_ascii=ascii).elements()) == entries
 
 
@@ -38,7 +38,7 @@ def test_elements_are_those_of_the_whole_text(entries, size, indent, ascii):
 @settings(max_examples=100, deadline=None)
 def test_members_may_be_read_whole_or_entry_by_entry(members, size):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_stream, "BYTES_READ", size)
+        patch.setattr(records, "BYTES_READ", size)
         text = text_of(members)
         read = {name: list(text.elements()) if k % 2 else text.value() for k, name in enumerate(text.members())}
         assert read == members
