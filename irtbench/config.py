@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast
 
-from irtbench.bank.data_card import DataCard
+from irtbench.bank.scale import DataCard
 from irtbench.building.form_wishes import FormWishes
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, PruneRules
 from irtbench.data.checked_settings import Count, Inside, Range, Seed, Settings, WrongSetting, settings_from

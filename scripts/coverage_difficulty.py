@@ -42,7 +42,7 @@ from irtbench.analysis.explained_difficulty import ExplainedDifficulty, explain_
 from irtbench.analysis.explained_grades import GradedKind, explain_grades
 from irtbench.analysis.explained_responses import explain_responses
 from irtbench.analysis.horizons import point_of, time_horizon
-from irtbench.building.removals import constant_items
+from irtbench.building.prune_rules import constant_items
 from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model

@@ -27,7 +27,7 @@ from irtbench.analysis.guessing import guessing_test
 from irtbench.analysis.item_bias import item_bias
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.logistic_regression import ordinal_regression, score_statistic
+from irtbench.diagnostics.empirical_curve import ordinal_regression, score_statistic
 from irtbench.estimation.factors import FactorModel, fit_factors
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.category_parameters import CategoryParameters

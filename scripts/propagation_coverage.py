@@ -17,15 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irtbench.evaluation.calibration import calibration
-from irtbench.evaluation.coreference import (
+from irtbench.evaluation.event_counts import (
     NOBODY,
+    EventCounts,
     antecedent_clusters,
+    count_events,
     draw_antecedents,
     link_pairs,
     link_probabilities,
     name_clusters,
+    summarise_samples,
 )
-from irtbench.evaluation.event_counts import EventCounts, count_events, summarise_samples
 
 COUNTRIES = ("Arda", "Bork", "Cyre", "Dorn")
 N_DOCUMENTS, N_PERIODS, N_MENTIONS, N_SAMPLES = 100, 5, 12, 500

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.building.removals import constant_items
+from irtbench.building.prune_rules import constant_items
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.answer_similarity import AnswerSimilarity, answer_similarity
 from irtbench.estimation.fit import fit_model

@@ -76,14 +76,13 @@ INNER_FILES = {
     "pyro_model.rows "
     "pyro_model.sites",
     "estimation": "doubts item_quantiles anchors scale_fit status threads",
-    "diagnostics": "checks logistic_regression moments posterior_scores quadratic_form",
+    "diagnostics": "checks moments quadratic_form",
     "analysis": "effect_size linked_groups matching_score meta_regression robust_linking shift_likelihood time_left",
     "bank": "schema",
-    "building": "accuracy_form binary_program checkpoint form_program item_pool removals",
-    "scoring": "modal part_scores",
+    "building": "binary_program form_program",
+    "scoring": "part_scores",
     "evaluation": "",
-    "study": "biased_items diagnosis explained_items fitted_scale screened_crowd study_data study_fit study_template "
-    "systems",
+    "study": "biased_items diagnosis fitted_scale study_data study_template systems",
 }
 
 

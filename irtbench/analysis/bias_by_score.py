@@ -23,7 +23,7 @@ from irtbench.analysis.matching_score import MatchedGroups, match_groups, matche
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust
-from irtbench.diagnostics.logistic_regression import ordinal_regression
+from irtbench.diagnostics.empirical_curve import ordinal_regression
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
 
 TWO_SIDED_95 = float(ndtri(0.975))

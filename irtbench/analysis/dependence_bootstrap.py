@@ -21,7 +21,7 @@ from irtbench.diagnostics.local_dependence import (
     pearson_x2,
     tables_of_categories,
 )
-from irtbench.diagnostics.posterior_scores import Residuals, fine_enough
+from irtbench.diagnostics.quadratic_form import Residuals, fine_enough
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid

@@ -36,7 +36,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.diagnostics.logistic_regression import ordinal_regression, score_statistic
+from irtbench.diagnostics.empirical_curve import ordinal_regression, score_statistic
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit_categories import RASCH_KINDS, Models, check_categories, models_of
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings

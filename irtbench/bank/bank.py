@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from irtbench.bank.data_card import DataCard
 from irtbench.bank.norms import Norms
-from irtbench.bank.scale import Scale, ScaleLike, as_scale
+from irtbench.bank.scale import DataCard, Scale, ScaleLike, as_scale
 from irtbench.data.checked_settings import settings_from
 from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.input_error import InputError

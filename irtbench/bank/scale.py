@@ -1,25 +1,74 @@
-"""A scale: the items that measure one ability, its norm sample, where it comes from and what it is linked to."""
+"""A scale: the items that measure one ability, its norm sample, its links, its item map, and a bank's data card."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.bank.norms import Norms
+from irtbench.data.checked_settings import Settings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import positions_of
-from irtbench.data.shown import Drawn, Shown, counted
+from irtbench.data.shown import Drawn, Shown, counted, spanned
+from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters, demand_no_upper, demand_right_or_wrong
 from irtbench.models.quadrature import Quadrature, refine
-from irtbench.models.theta_posterior import STANDARD_NORMAL
+from irtbench.models.theta_posterior import STANDARD_NORMAL, step_at
+
+
+@dataclass(frozen=True)
+class DataCard(Settings):
+    """A data card: sentences by the maker of a bank, kept in the bank.
+
+    Parameters
+    ----------
+    title
+        What the scale is called.
+    description
+        What it measures and what it is for.
+    license
+        Under which its items and parameters may be used, such as ``CC-BY-4.0``.
+    population
+        Who the respondents are: where from, how many, since when.
+    respondents
+        What sentences call them: ``models``, ``pupils``; ``people`` and ``the crowd`` by default.
+    collection
+        How their answers were collected: platform, instruction, payment, screening.
+    citation
+        What to cite.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> card = irtbench.DataCard(title="Entailment", license="CC-BY-4.0")
+    >>> card.stated()
+    {'title': 'Entailment', 'license': 'CC-BY-4.0'}
+    """
+
+    title: str = ""
+    description: str = ""
+    license: str = ""
+    population: str = ""
+    respondents: str = ""
+    collection: str = ""
+    citation: str = ""
+
+    def of_models(self) -> Self:
+        """The same, with respondents called models unless it says what they are."""
+        return self if self.respondents else replace(self, respondents="models")
+
+    def stated(self) -> dict[str, str]:
+        """What it says, by name; fields that say nothing are left out."""
+        return {f.name: text for f in fields(self) if (text := getattr(self, f.name))}
+
 
 STEP = 0.05  # between nodes of a population
 NO_WEIGHT = 1e-14  # of a node that is left out
@@ -212,3 +261,102 @@ def as_scale(given: ScaleLike, *, categories: bool = False) -> Scale:
         return given
     items = as_parameters(given, categories=categories)
     return Scale("all", items, ItemTable.plain(items.item_ids))
+
+
+MEASURES = ("difficulty", "discrimination", "information")
+
+
+@dataclass(frozen=True, eq=False)
+class ItemMap(Drawn):
+    """What each item of a scale asks of people and tells about them; its figure is the Wright map.
+
+    Parameters
+    ----------
+    scale
+        The scale.
+    expected_correct
+        Proportion correct expected in the population, E[P(theta)], shape (n_items,).
+    information
+        Fisher information expected of a person of the population, E[I(theta)], shape (n_items,).
+    """
+
+    scale: Scale
+    expected_correct: NDArray[np.float64]
+    information: NDArray[np.float64]
+
+    @property
+    def share_of_information(self) -> NDArray[np.float64]:
+        """Share of the scale's expected information that is the item's, shape (n_items,); NaN if there is none."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.information / self.information.sum(), dtype=np.float64)
+
+    def table(self) -> pd.DataFrame:
+        """One row an item, the most difficult first: columns of items.csv, what is expected of the population, text."""
+        items = self.scale.table()
+        described = [name for name in ("label", "group", "key", "text") if items[name].notna().any()]
+        known = [name for name in items if name not in ("label", "group", "key", "text")]
+        return (
+            items[known]
+            .assign(
+                expected_correct=self.expected_correct,
+                information=self.information,
+                share_of_information=self.share_of_information,
+            )
+            .join(items[described])
+            .sort_values("difficulty", ascending=False, kind="stable", ignore_index=True)
+        )
+
+    def extremes(self, most: int = 5) -> pd.DataFrame:
+        """The items at either end: hardest and easiest, most and least discriminating, most and least informative.
+
+        Rows of `table` with ``measure`` and ``end`` (``highest`` or ``lowest``) before them, at most so many an end; an
+        item is never at both ends of a measure.
+        """
+        items = self.table()
+        most = min(most, len(items) // 2 or 1)
+        parts = []
+        for measure in MEASURES:
+            if items[measure].nunique() < 2 < len(items):  # the slopes of a Rasch model
+                continue
+            ranked = items.sort_values(measure, ascending=False, kind="stable", ignore_index=True)
+            ends = {"highest": ranked.head(most), "lowest": ranked.iloc[most:].tail(most).iloc[::-1]}
+            for end, rows in ends.items():
+                found = rows.copy()
+                found.insert(0, "measure", measure)
+                found.insert(1, "end", end)
+                parts.append(found)
+        return pd.concat([part for part in parts if len(part)], ignore_index=True)
+
+    def in_short(self) -> str:
+        """How many items, and the range of their difficulty."""
+        items = self.scale.items
+        return f"{counted(items.n_items, 'item')} of {self.scale.name}, difficulty {spanned(items.difficulty)}"
+
+
+def item_map(scale: ScaleLike, *, population: Quadrature | None = None) -> ItemMap:
+    """Place the items and the people of a scale on one line.
+
+    Parameters
+    ----------
+    scale
+        A scale of a bank, or item parameters (`as_parameters`).
+    population
+        Density of ability; None for the scale's own, the standard normal where it has none.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5, 0.5, 2.0], [-1.0, 0.5, 1.5], item_ids=["a", "b", "c"])
+    >>> found = irtbench.item_map(items)
+    >>> found
+    <ItemMap: 3 items of all, difficulty -1.00 to 1.50>
+    >>> found.table()[["item_id", "difficulty", "expected_correct", "information"]].round(3)
+      item_id  difficulty  expected_correct  information
+    0       c         1.5             0.130        0.312
+    1       b         0.5             0.441        0.058
+    2       a        -1.0             0.746        0.315
+    """
+    scale = as_scale(scale, categories=True)
+    items, steepest = scale.items, float(np.abs(scale.items.discrimination).max())
+    fine = refine(population or scale.population or STANDARD_NORMAL, step_at(steepest**2))  # for the steepest item
+    return ItemMap(scale, fine.weights @ icc(fine.nodes, items), fine.weights @ information(fine.nodes, items))

@@ -16,8 +16,7 @@ from scipy import sparse
 
 from irtbench.bank.scale import population_of
 from irtbench.building.binary_program import BinaryProgram, Constraint, Solution, Unit, relax, solve, with_slack
-from irtbench.building.form_wishes import FormWishes, Limit
-from irtbench.building.item_pool import ItemPool
+from irtbench.building.form_wishes import FormWishes, ItemPool, Limit
 from irtbench.data.responses import name_first
 from irtbench.models.curves import information
 

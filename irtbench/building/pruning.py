@@ -18,17 +18,10 @@ import numpy as np
 
 from irtbench.analysis.dependence_bootstrap import FEWEST_SAMPLES, n_exceeding, samples_for, with_bootstrap
 from irtbench.analysis.parallel_analysis import parallel_analysis, why_not_counted
-from irtbench.building.checkpoint import Checkpoint
-from irtbench.building.prune_rules import FEWEST_ITEMS, PruneKeywords, PruneRules
-from irtbench.building.pruned import (
-    Pruning,
-    PruningRound,
-    ScaleChecks,
-    check_scale,
-    misfit_as_a_whole,
-    refit_with_guessing,
-)
-from irtbench.building.removals import (
+from irtbench.building.prune_rules import (
+    FEWEST_ITEMS,
+    PruneKeywords,
+    PruneRules,
     Removable,
     Removal,
     constant_items,
@@ -38,6 +31,15 @@ from irtbench.building.removals import (
     most_dependent,
     runaway_slopes,
     worst_fitting,
+)
+from irtbench.building.pruned import (
+    Checkpoint,
+    Pruning,
+    PruningRound,
+    ScaleChecks,
+    check_scale,
+    misfit_as_a_whole,
+    refit_with_guessing,
 )
 from irtbench.data.checked_settings import shows_fields, with_keywords
 from irtbench.data.given import ResponsesLike, as_responses

@@ -36,7 +36,7 @@ from irtbench.data.responses import name_first
 from irtbench.evaluation.gold_labels import GoldMethod
 
 if TYPE_CHECKING:
-    from irtbench.study.screened_crowd import AfterTheRules, ScreenedCrowd
+    from irtbench.study.screening_effect import AfterTheRules, ScreenedCrowd
 
 PLANNED = {
     "n_respondents": "respondents whose answers count",
@@ -247,7 +247,7 @@ class CrowdChecks:
     @property
     def asked(self) -> AfterTheRules:
         """What is asked for besides the rules."""
-        from irtbench.study.screened_crowd import AfterTheRules
+        from irtbench.study.screening_effect import AfterTheRules
 
         return AfterTheRules(self.rapid, self.similar, self.effect)
 
@@ -332,7 +332,7 @@ def screened_answers(
     answers: Path, rules: irtbench.ScreeningSettings, also: CrowdChecks, items: ItemsFile, reading: Reading, run: Run
 ) -> tuple[ScreenedCrowd, pd.DataFrame]:
     """Who of those who gave answers with keys is kept, and the answers."""
-    from irtbench.study.screened_crowd import screen_crowd
+    from irtbench.study.screening_effect import screen_crowd
 
     known = items.read()
     if known is None:
@@ -349,7 +349,7 @@ def screened_grades(
     """Who of those who gave or got grades is kept, by the rules and fits that `build` has, and the grades."""
     from irtbench.cli.build import settings_of
     from irtbench.cli.data_files import data_keys
-    from irtbench.study.screened_crowd import screen_grades
+    from irtbench.study.screening_effect import screen_grades
     from irtbench.study.study_data import read_data
 
     keys = data_keys(reading, named("--item-column", items.item_column), answers.parent)

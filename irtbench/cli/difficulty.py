@@ -18,7 +18,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.shown import counted
 
 if TYPE_CHECKING:
-    from irtbench.study.explained_items import Explained
+    from irtbench.study.item_analysis import Explained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ def difficulty(
     RESPONSES and --horizon also horizon.csv: the length at which each system solves half (80%) of the tasks; that
     column then is a feature by its logarithm.
     """
-    from irtbench.study.explained_items import explained_bank, holds_items
+    from irtbench.study.item_analysis import explained_bank, holds_items
 
     graded = how.model not in ("rasch", "2pl")
     if levels is not None and not graded:
@@ -149,9 +149,9 @@ def explained_responses(
 ) -> Explained:
     """The difficulties that the responses show by the items' features, and the horizons."""
     from irtbench.analysis.explained_responses import explain_responses
-    from irtbench.building.removals import without_constant
-    from irtbench.study.explained_items import Explained, Lengths, with_features
+    from irtbench.building.prune_rules import without_constant
     from irtbench.study.fitted_scale import demand_varied_items
+    from irtbench.study.item_analysis import Explained, Lengths, with_features
 
     known, lengths = table.read(), None
     if table.horizon is not None:
@@ -174,11 +174,11 @@ def explained_grades(
     source: Path, levels: str | None, table: FeatureTable, how: Regression, reading: Reading, run: Run
 ) -> Explained:
     """The mean steps of grades by the items' features."""
-    from irtbench.study import explained_items
+    from irtbench.study import item_analysis
     from irtbench.study.fitted_scale import InCategories
 
     of_model = InCategories(model=how.model, models=how.model, levels=levels_of(levels), seed=run.seed)
-    return explained_items.explained_grades(
+    return item_analysis.explained_grades(
         reading.scores(source, of_model.levels), of_model, table.read(), source, table.features,
         **vars(how), rng=run.rng, progress=run.progress,
     )  # fmt: skip

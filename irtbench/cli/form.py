@@ -364,7 +364,7 @@ def scale_and_column(
     path: Path, name: str | None, by: str | None, items: Path | None
 ) -> tuple[irtbench.Scale, dict[str, str] | None]:
     """The scale to test on, and the column that shares are of."""
-    from irtbench.building.item_pool import make_pool
+    from irtbench.building.form_wishes import make_pool
 
     given = read_bank(path)
     scales: tuple[irtbench.Scale, ...]

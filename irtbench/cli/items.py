@@ -93,7 +93,7 @@ def show(
     score_table.csv, for every raw score on all items the ability (EAP of the sum score), its standard error and
     percentile, a table to print; and test_information.csv.
     """
-    from irtbench.scoring.sum_score_table import MOST_ITEMS
+    from irtbench.scoring.percentiles import MOST_ITEMS
 
     if export is not None and run.output is None:
         raise InputError("--export: expected a folder for them, -o DIR")

@@ -1,6 +1,6 @@
 # isort: skip_file
 from irtbench.diagnostics.internal_consistency import ClassicalStatistics as ClassicalStatistics
-from irtbench.diagnostics.distractors import distractor_table as distractor_table
+from irtbench.diagnostics.internal_consistency import distractor_table as distractor_table
 from irtbench.diagnostics.internal_consistency import InternalConsistency as InternalConsistency
 from irtbench.diagnostics.internal_consistency import omega_total as omega_total
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision as MeasurementPrecision
@@ -18,7 +18,7 @@ from irtbench.diagnostics.answer_similarity import AnswerSimilarity as AnswerSim
 from irtbench.diagnostics.empirical_curve import EmpiricalCurve as EmpiricalCurve
 from irtbench.diagnostics.empirical_curve import ObservedShares as ObservedShares
 from irtbench.diagnostics.empirical_curve import observed_shares as observed_shares
-from irtbench.diagnostics.mean_square_fit import mean_squares as mean_squares
-from irtbench.diagnostics.mean_square_fit import MeanSquareFit as MeanSquareFit
+from irtbench.diagnostics.person_fit import mean_squares as mean_squares
+from irtbench.diagnostics.person_fit import MeanSquareFit as MeanSquareFit
 from irtbench.diagnostics.correlation import Tetrachoric as Tetrachoric
 from irtbench.diagnostics.correlation import polychoric as polychoric

@@ -19,8 +19,7 @@ from irtbench.data.shown import Figures
 from irtbench.diagnostics.checks import check_items_agree
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.moments import FEWEST_TOGETHER, MOST_MOMENTS, CategoryMoments, Margins, Moments
-from irtbench.diagnostics.posterior_scores import Residuals, fine_enough, score_forms
-from irtbench.diagnostics.quadratic_form import complete_form, dense_form
+from irtbench.diagnostics.quadratic_form import Residuals, complete_form, dense_form, fine_enough, score_forms
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid

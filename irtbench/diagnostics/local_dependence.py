@@ -16,7 +16,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Drawn, counted, significant
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.correlation import pairwise_correlation
-from irtbench.diagnostics.mean_square_fit import residuals
+from irtbench.diagnostics.person_fit import residuals
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import log_icc
 from irtbench.models.item_parameters import ItemParameters

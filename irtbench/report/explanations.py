@@ -11,7 +11,7 @@ import pandas as pd
 from irtbench.data.items import ItemTable
 from irtbench.report.formatting import decimal, interval
 from irtbench.report.wording import words
-from irtbench.scoring.explanation import Explanation
+from irtbench.scoring.optional_columns import Explanation
 from irtbench.scoring.percentiles import UNLIKELY_PATTERN
 
 MOST_SYSTEMS = 12  # with a part of their own

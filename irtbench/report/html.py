@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from irtbench.building.removals import Removal
-from irtbench.diagnostics.distractors import MORE_THAN_KEY
+from irtbench.building.prune_rules import Removal
+from irtbench.diagnostics.internal_consistency import MORE_THAN_KEY
 from irtbench.estimation.doubts import named_items
 from irtbench.estimation.settings import FitSettings
 from irtbench.report import scale_figures, sections

@@ -13,8 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.analysis.dimensions import EIGENVALUES_SHOWN, Dimensions
+from irtbench.building.prune_rules import Removal
 from irtbench.building.pruned import Pruning, PruningRound, ScaleChecks
-from irtbench.building.removals import Removal
 from irtbench.config import PublishedSettings
 from irtbench.data.grading import NormalisationRule, normalise_text
 from irtbench.data.items import ItemTable

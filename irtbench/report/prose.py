@@ -8,8 +8,7 @@ import pandas as pd
 
 from irtbench.analysis.dependence_bootstrap import USUAL_SAMPLES
 from irtbench.analysis.dimensions import Dimensions
-from irtbench.building.prune_rules import ITEMS_FOR_ONE, PruneRules
-from irtbench.building.removals import NORMAL_OGIVE
+from irtbench.building.prune_rules import ITEMS_FOR_ONE, NORMAL_OGIVE, PruneRules
 from irtbench.config import StudyFile
 from irtbench.data.response_blocks import Sampled
 from irtbench.data.screening import ScreeningOutcomes, ScreeningSettings

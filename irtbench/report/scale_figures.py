@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from irtbench.bank.item_map import ItemMap, item_map
-from irtbench.bank.scale import Scale
+from irtbench.bank.scale import ItemMap, Scale, item_map
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import icc, information
@@ -36,7 +35,7 @@ from irtbench.report.forms import (
     square_plot,
 )
 from irtbench.report.wording import words
-from irtbench.scoring.sum_score_table import MOST_ITEMS, SumScoreTable, sum_score_table
+from irtbench.scoring.percentiles import MOST_ITEMS, SumScoreTable, sum_score_table
 
 if TYPE_CHECKING:
     from irtbench.analysis.crowd_plan import CrowdPlan

@@ -8,7 +8,7 @@ from functools import partial
 import pandas as pd
 from matplotlib.axes import Axes
 
-from irtbench.bank.item_map import item_map
+from irtbench.bank.scale import item_map
 from irtbench.data.items import ItemTable
 from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.models.curves import icc
@@ -38,7 +38,7 @@ from irtbench.report.scale_figures import (
 )
 from irtbench.report.wording import words
 from irtbench.scoring.ability import eap
-from irtbench.scoring.explanation import Explanation
+from irtbench.scoring.optional_columns import Explanation
 from irtbench.scoring.scores import ScoringSettings
 from irtbench.study.results import ScaleStudy, Study
 

@@ -36,8 +36,7 @@ from irtbench.data.responses import MISSING, ResponseMatrix, Responses, demand_u
 from irtbench.data.shown import counted
 from irtbench.data.stored_responses import StoredResponses, StoredScores
 from irtbench.scoring.adaptive import scores_of
-from irtbench.scoring.explanation import explain_all
-from irtbench.scoring.optional_columns import percentiles_by_group, with_groups, with_plausible_values
+from irtbench.scoring.optional_columns import explain_all, percentiles_by_group, with_groups, with_plausible_values
 from irtbench.scoring.part_scores import BlockScores, Processes, ScoresFile
 from irtbench.scoring.scores import (
     ScoringKeywords,

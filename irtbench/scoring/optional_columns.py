@@ -1,11 +1,11 @@
-"""Further columns of scores.csv: percentiles within groups of the norm sample, and plausible values (NumPy only)."""
+"""Next to scores.csv: percentiles in groups of the norm sample, plausible values, surprising answers (NumPy only)."""
 
 from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 import numpy as np
@@ -17,10 +17,13 @@ from irtbench.bank.scale import Scale
 from irtbench.data.checked_settings import shows_fields, with_keywords
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.items import UnknownItems
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, demand_single
+from irtbench.data.shown import Shown, counted
+from irtbench.models.curves import icc
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature
-from irtbench.models.theta_posterior import ability_posterior
+from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, ability_posterior, posterior_of
 from irtbench.scoring.item_error import draw_items
 from irtbench.scoring.percentiles import percentiles
 from irtbench.scoring.scores import (
@@ -223,3 +226,179 @@ def plausible_values(
         ],
         axis=1,
     )
+
+
+LEAST_CHANCE = 1e-12  # of a response, where a curve touches 0 or 1
+LEVEL_COLUMNS = [
+    *("respondent_id", "scale", "level", "difficulty_from", "difficulty_to", "n_items"),
+    *("observed", "expected", "expected_lower", "expected_upper", "z"),
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation(Shown):
+    """Where responses differ from those of people of the same ability.
+
+    Parameters
+    ----------
+    items
+        A row for each response: ``respondent_id, scale, item_id, difficulty, response, expected, surprise``.
+        ``expected`` is the share of people of that ability who get the item right, the item itself left out of the
+        ability; ``surprise`` is ``missed`` or ``right`` where the response given had a chance below the limit, else
+        empty.
+    difficulty
+        A row for each respondent, scale and level of difficulty, easy to hard: ``respondent_id, scale, level,
+        difficulty_from, difficulty_to, n_items, observed, expected, expected_lower, expected_upper, z``. ``observed``
+        and ``expected`` are accuracies, the interval is where the observed one falls with 95% probability for people
+        of that ability.
+    """
+
+    items: pd.DataFrame
+    difficulty: pd.DataFrame
+
+    @classmethod
+    def together(cls, parts: Iterable[Explanation]) -> Explanation:
+        """Those of several scales, or of several files, one behind the other."""
+        items, difficulty = zip(*((part.items, part.difficulty) for part in parts), strict=True)
+        return cls(pd.concat(items, ignore_index=True), pd.concat(difficulty, ignore_index=True))
+
+    def surprises(self) -> pd.DataFrame:
+        """The surprising responses only, the least likely first for each respondent and scale."""
+        rows = self.items[self.items["surprise"] != ""]
+        given = np.where(rows["response"] == 1, rows["expected"], 1 - rows["expected"])
+        return (
+            rows.assign(chance=given)
+            .sort_values(["respondent_id", "scale", "chance"], kind="stable")
+            .reset_index(drop=True)
+        )
+
+    def table(self) -> pd.DataFrame:
+        """The same as `surprises`, columns of surprises.csv."""
+        return self.surprises()
+
+    def in_short(self) -> str:
+        """How many responses, and how many of them surprise."""
+        return f"{counted(len(self.items), 'response')}, {int((self.items['surprise'] != '').sum())} of them surprising"
+
+
+def explain_all(bank: ItemBank, responses: ResponsesLike, *, unknown_items: UnknownItems = "error") -> Explanation:
+    """The explanations of all scales of a bank in one; see ``explain``.
+
+    Raises
+    ------
+    InputError
+        If an item is unknown and ``unknown_items`` is ``error``, or no item is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    >>> irtbench.explain_all(irtbench.ItemBank((scale,)), [[0, 0, 1, 1, 1, 1]])
+    <Explanation: 6 responses, 2 of them surprising>
+    """
+    responses = as_responses(responses, item_ids=item_ids_of(bank))
+    check_known(responses.item_ids, bank.scales, unknown_items)
+    return Explanation.together(explain(scale, responses) for scale in bank.scales)
+
+
+def explain(scale: Scale, responses: ResponsesLike, *, surprising_below: float = 0.1, n_levels: int = 5) -> Explanation:
+    """Compare each respondent's responses with those of people of the same ability.
+
+    An item's expected response is E(P_j | the other responses) = sum_q p_q P_jq / sum_q p_q with p_q the posterior
+    without item j, which is the posterior divided by the chance of the response given. Levels of difficulty divide the
+    scale's items into parts of equal number by b, the ability where a curve is steepest. Expected accuracy within a
+    level is the mean of P_j over the whole posterior, its variance that of the accuracy drawn from it:
+    E(sum P (1 - P)) + Var(sum P).
+
+    Parameters
+    ----------
+    scale
+        The items and their population.
+    responses
+        Graded responses (a matrix, array or data frame: `as_responses`); items that the scale has not are left aside.
+    surprising_below
+        A response is surprising if people of that ability give it more rarely than this.
+    n_levels
+        Parts of the items by difficulty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    >>> found = irtbench.explain(scale, [[0, 0, 1, 1, 1, 1]])
+    >>> found
+    <Explanation: 6 responses, 2 of them surprising>
+    >>> found.table()[["item_id", "response", "expected", "surprise"]].round(2)
+      item_id  response  expected surprise
+    0   item1         0      0.97   missed
+    1   item2         0      0.92   missed
+    """
+    responses = as_responses(responses, item_ids=scale.items.item_ids)
+    demand_single(responses, "an explanation of surprises")
+    own = own_responses(scale, responses)
+    items = scale.items.select(own.item_ids)
+    posterior = posterior_of(own.values, items, scale.population or STANDARD_NORMAL)
+    expected, right = _expected(own, posterior, items), own.values == 1
+    chance, kind = np.where(right, expected, 1 - expected), np.where(right, "right", "missed")
+    rows, columns = np.nonzero(own.observed)
+    table = pd.DataFrame(
+        {
+            "respondent_id": np.array(own.respondent_ids, dtype=object)[rows],
+            "scale": scale.name,
+            "item_id": np.array(own.item_ids, dtype=object)[columns],
+            "difficulty": items.difficulty[columns],
+            "response": own.values[rows, columns].astype(np.int8),
+            "expected": expected[rows, columns],
+            "surprise": np.where(chance < surprising_below, kind, "")[rows, columns],
+        }
+    )
+    level_of = _levels(scale.items.difficulty, items.difficulty, n_levels)
+    levels = [_accuracy(own, posterior, items, level_of == level).assign(level=level + 1) for level in range(n_levels)]
+    by_level = pd.concat(levels).assign(scale=scale.name)[LEVEL_COLUMNS]
+    by_level = by_level.sort_values(["respondent_id", "scale", "level"], kind="stable")
+    return Explanation(table, by_level.reset_index(drop=True))
+
+
+def _expected(own: ResponseMatrix, posterior: Posterior, items: ItemParameters) -> np.ndarray:
+    """The expected response to each item, which itself is left out of the ability."""
+    p = icc(posterior.nodes, items)
+    right, wrong = p.clip(LEAST_CHANCE), (1 - p).clip(LEAST_CHANCE)
+    without_right = 1 / (posterior.mass @ (1 / right))
+    without_wrong = (posterior.mass @ (right / wrong)) / (posterior.mass @ (1 / wrong))
+    return np.where(own.values == 1, without_right, without_wrong)
+
+
+def _accuracy(own: ResponseMatrix, posterior: Posterior, items: ItemParameters, members: np.ndarray) -> pd.DataFrame:
+    """Accuracy on some of the items, observed and expected, of each respondent who answered one of them."""
+    seen = own.observed & members
+    some, n = seen.any(axis=1), np.maximum(seen.sum(axis=1), 1)
+    observed = np.where(seen, own.values, 0).sum(axis=1) / n
+    mean, variance = posterior.number_right(icc(posterior.nodes, items), seen)
+    expected, sd = mean / n, np.sqrt(variance) / n
+    found = {
+        "respondent_id": np.array(own.respondent_ids, dtype=object),
+        "difficulty_from": np.where(seen, items.difficulty, np.inf).min(axis=1),
+        "difficulty_to": np.where(seen, items.difficulty, -np.inf).max(axis=1),
+        "n_items": n,
+        "observed": observed,
+        "expected": expected,
+        "expected_lower": np.maximum(0.0, expected - 1.96 * sd),
+        "expected_upper": np.minimum(1.0, expected + 1.96 * sd),
+        "z": np.divide(observed - expected, sd, out=np.full_like(sd, np.nan), where=sd > 0),
+    }
+    return pd.DataFrame(found)[some]
+
+
+def _levels(of_scale: np.ndarray, of_items: np.ndarray, n_levels: int) -> np.ndarray:
+    """Level 0 .. n_levels - 1 of each item by the rank of its difficulty in the scale; infinite ones at the ends."""
+    ordered = np.sort(of_scale)
+    rank = np.searchsorted(ordered, of_items, side="left")
+    return rank * n_levels // ordered.size

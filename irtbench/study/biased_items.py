@@ -14,13 +14,13 @@ from irtbench.analysis.bias_by_score import MantelHaenszel, ScoreRegression, man
 from irtbench.analysis.bias_of_test import DifferentialTestFunctioning, differential_test_functioning
 from irtbench.analysis.item_bias import ItemBias, comparable_in_categories, comparable_items, item_bias
 from irtbench.analysis.item_shifts import ItemShifts, ShiftControl, item_shifts, shift_control
-from irtbench.building.removals import without_constant
+from irtbench.building.prune_rules import without_constant
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.multiple_groups import GroupedModel, fit_groups
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.scoring.leaving_out import EffectOfLeavingOut, leave_items_out
+from irtbench.scoring.ability_comparison import EffectOfLeavingOut, leave_items_out
 
 MOST_ITEMS = 1_000  # of whose parameters the joint covariance is computed; of more there are no intervals
 Method = Literal["likelihood", "likelihood_ratio", "logistic", "mantel-haenszel"]

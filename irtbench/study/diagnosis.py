@@ -17,9 +17,8 @@ from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.internal_consistency import classical_statistics
 from irtbench.diagnostics.item_fit import item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
-from irtbench.diagnostics.mean_square_fit import mean_square_fit
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision, measurement_precision, scale_reliability
-from irtbench.diagnostics.person_fit import person_fit
+from irtbench.diagnostics.person_fit import mean_square_fit, person_fit
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
@@ -126,7 +125,7 @@ def diagnose(
 def refits_of_grades(items: CategoryParameters, seed: int) -> RefitMany:
     """Fits of these items' models to samples in which each response is k right of m."""
     from irtbench.estimation.settings import FitSettings
-    from irtbench.study.study_fit import fit_grades
+    from irtbench.study.study_data import fit_grades
 
     models = {item: model.name for item, model in zip(items.item_ids, items.models, strict=True)}
     categories = dict(zip(items.item_ids, items.categories, strict=True))

@@ -211,7 +211,7 @@ class RightOrWrong(Fit):
         Items whose responses are all the same are left out, but for those that their own priors or a learnt prior keep
         finite: easy items that all got right belong to the items whose difficulties the prior is learnt from.
         """
-        from irtbench.building.removals import constant_items
+        from irtbench.building.prune_rules import constant_items
 
         learns = self.with_prior_for(given)[0].settings.prior == "hierarchical"
         constant = {one.item_id: one.reason for one in constant_items(given)}

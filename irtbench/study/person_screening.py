@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.building.extending import joined
-from irtbench.building.removals import without_constant
+from irtbench.building.prune_rules import without_constant
 from irtbench.config import StudyFile
 from irtbench.data.given import AnswersLike, ResponsesLike, as_responses
 from irtbench.data.grading import as_compared
@@ -29,8 +29,14 @@ from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.item_error import abilities_of
-from irtbench.study.study_data import StudyData, categories_left, divide, in_categories_of
-from irtbench.study.study_fit import fit_of_study, with_prior_of_grades
+from irtbench.study.study_data import (
+    StudyData,
+    categories_left,
+    divide,
+    fit_of_study,
+    in_categories_of,
+    with_prior_of_grades,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from irtbench.analysis.dimensions import Dimensions
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
-from irtbench.building.checkpoint import from_plain, to_plain
-from irtbench.building.pruned import Pruning
+from irtbench.building.pruned import Pruning, from_plain, to_plain
 from irtbench.config import StudyFile
 from irtbench.data.harmless_text import escaped, lone_surrogate
 from irtbench.data.input_error import InputError
@@ -32,7 +31,7 @@ from irtbench.evaluation.agreement import Agreement
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import parameter_table
 from irtbench.scoring.ability import Abilities
-from irtbench.scoring.explanation import Explanation
+from irtbench.scoring.optional_columns import Explanation
 from irtbench.study.item_analysis import ItemAnalysis
 from irtbench.study.screening_effect import ScreeningEffect
 from irtbench.study.systems import StudyForms

@@ -19,11 +19,9 @@ from irtbench.analysis.parallel_analysis import shuffled, why_not_counted
 from irtbench.bank.bank import NOT_ON_A_SCALE, ItemBank, on_no_scale
 from irtbench.bank.norms import norm_places
 from irtbench.bank.scale import Scale
-from irtbench.building.checkpoint import Checkpoint, checkpoint_key
-from irtbench.building.prune_rules import Exclusion
-from irtbench.building.pruned import Pruning
+from irtbench.building.prune_rules import Exclusion, without_constant
+from irtbench.building.pruned import Checkpoint, Pruning, checkpoint_key
 from irtbench.building.pruning import prune
-from irtbench.building.removals import without_constant
 from irtbench.config import StudyFile, StudySettings
 from irtbench.data.items import ItemTable
 from irtbench.data.place import file_hash
@@ -52,16 +50,19 @@ from irtbench.study.screening_effect import (
 )
 from irtbench.study.study_data import (
     Categories,
+    Fit,
     StudyData,
     categories_left,
     check_named_items,
     columns_of_norms,
     divide,
+    fit_of_study,
     in_categories_of,
     norms_of,
     read_data,
+    refit_of_study,
+    with_prior_of_grades,
 )
-from irtbench.study.study_fit import Fit, fit_of_study, refit_of_study, with_prior_of_grades
 from irtbench.study.systems import SystemsRead, read_systems, score_systems, study_forms
 
 CHECKPOINT = "fit_of_all"

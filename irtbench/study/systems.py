@@ -24,8 +24,7 @@ from irtbench.data.readers.recognise import labelled
 from irtbench.data.readers.table import read_table
 from irtbench.data.responses import ResponseMatrix
 from irtbench.evaluation.agreement_of_grades import numbers_of
-from irtbench.scoring.explanation import Explanation, explain_all
-from irtbench.scoring.optional_columns import percentiles_by_group
+from irtbench.scoring.optional_columns import Explanation, explain_all, percentiles_by_group
 from irtbench.scoring.scores import category_responses, in_categories, score_responses
 from irtbench.study.study_data import read_system_table
 

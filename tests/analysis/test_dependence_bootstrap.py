@@ -14,7 +14,7 @@ from irtbench.analysis.dependence_bootstrap import (
     with_bootstrap,
 )
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
-from irtbench.diagnostics.posterior_scores import Residuals
+from irtbench.diagnostics.quadratic_form import Residuals
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.theta_posterior import ability_posterior
 

@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 from irtbench import InputError, ItemParameters, ResponseMatrix, simulate_responses
 from irtbench.analysis.item_bias import comparable_items, item_bias
-from irtbench.diagnostics.logistic_regression import logistic_regression
+from irtbench.diagnostics.empirical_curve import logistic_regression
 
 METHODS = ("likelihood_ratio", "logistic")
 slowly_by_likelihood = pytest.mark.parametrize(

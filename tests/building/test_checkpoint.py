@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from irtbench import FitSettings, FittedModel, ItemParameters, ResponseMatrix, fit_model, simulate_responses
 from irtbench.analysis.dimensions import Dimensions, find_dimensions
-from irtbench.building.checkpoint import Checkpoint, checkpoint_key, to_plain
+from irtbench.building.pruned import Checkpoint, checkpoint_key, to_plain
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from irtbench import InputError, ItemParameters, link_scales
-from irtbench.building.drift import find_drift, robust_z
+from irtbench.building.extending import find_drift, robust_z
 
 SLOPE, INTERCEPT = 1.2, 0.5
 ERROR = 0.12

@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 from irtbench import FitSettings, FittedModel, InputError, ItemParameters, ResponseMatrix, fit_many, fit_model
-from irtbench.building.checkpoint import Checkpoint, checkpoint_key
 from irtbench.building.prune_rules import LALOR2016, Exclusion, PruneRules
-from irtbench.building.pruned import Pruning, misfit_as_a_whole
+from irtbench.building.pruned import Checkpoint, Pruning, checkpoint_key, misfit_as_a_whole
 from irtbench.building.pruning import UnderWay, prune
 from irtbench.diagnostics.local_dependence import local_dependence
 from irtbench.models.quadrature import normal_grid

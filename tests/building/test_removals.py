@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from irtbench import ItemParameters, PruneRules, prune
-from irtbench.building.removals import (
+from irtbench.building.prune_rules import (
     Removable,
     Removal,
     dependent_items,

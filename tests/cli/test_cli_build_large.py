@@ -330,7 +330,7 @@ def test_a_run_that_was_stopped_goes_on(
     assert (tmp_path / ".out.unfinished" / "encoded" / "responses.bin").exists()
     with monkeypatch.context() as patch:
         patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("encoded again"))
-        patch.setattr("irtbench.study.study_fit.fit_model", lambda *_, **__: pytest.fail("fitted again"))
+        patch.setattr("irtbench.study.study_data.fit_model", lambda *_, **__: pytest.fail("fitted again"))
         build(file, tmp_path / "out", "--quiet")
     for name in ("items.csv", "scores.csv", "respondents.csv", "pruning.csv"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -84,7 +84,7 @@ def built(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     finished = {file.name for file in (folder / ".out.unfinished").rglob("*.json")}
     assert {"dimensions.json", "checks.json", "round_1.json"} <= finished
     with pytest.MonkeyPatch.context() as patched:  # whoever does any of it again fails
-        for done in ("study.run.find_dimensions", "building.pruning.check_scale", "study.study_fit.fit_model"):
+        for done in ("study.run.find_dimensions", "building.pruning.check_scale", "study.study_data.fit_model"):
             patched.setattr(f"irtbench.{done}", None)
         run(f"build {study}/study.toml -o {folder}/out -q")
     return folder / "out"

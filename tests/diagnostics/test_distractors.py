@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from irtbench import InputError, ResponseMatrix
-from irtbench.diagnostics.distractors import BY_THE_ABLE, MORE_THAN_KEY, NOBODY, distractor_table
+from irtbench.diagnostics.internal_consistency import BY_THE_ABLE, MORE_THAN_KEY, NOBODY, distractor_table
 
 COLUMNS = {  # our column, the reference's
     "n": "n",

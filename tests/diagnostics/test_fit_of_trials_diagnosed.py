@@ -8,7 +8,7 @@ import pytest
 from irtbench import InputError, ItemParameters, ResponseMatrix, empirical_curve, fit_model, global_fit, item_fit
 from irtbench.analysis.dependence_bootstrap import with_bootstrap
 from irtbench.diagnostics.local_dependence import local_dependence, observed_tables
-from irtbench.diagnostics.mean_square_fit import mean_squares
+from irtbench.diagnostics.person_fit import mean_squares
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import eap
 

@@ -10,7 +10,7 @@ from builders.simulated import simulated
 from irtbench import FitSettings, ItemParameters, ResponseMatrix, fit_many, fit_model, global_fit, icc, item_fit
 from irtbench.analysis.dependence_bootstrap import with_bootstrap
 from irtbench.diagnostics.local_dependence import local_dependence
-from irtbench.diagnostics.posterior_scores import Residuals, score_forms
+from irtbench.diagnostics.quadratic_form import Residuals, score_forms
 from irtbench.models.quadrature import normal_grid
 
 FAST = FitSettings(standard_errors=False, tolerance=1e-4)

@@ -4,7 +4,7 @@ import numpy as np
 
 from irtbench import CategoryParameters, ItemParameters, ResponseMatrix, fit_categories, local_dependence
 from irtbench.analysis.dependence_bootstrap import with_bootstrap
-from irtbench.diagnostics.posterior_scores import Residuals
+from irtbench.diagnostics.quadratic_form import Residuals
 from irtbench.models.quadrature import normal_grid
 
 

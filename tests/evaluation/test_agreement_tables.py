@@ -8,7 +8,7 @@ import pytest
 
 from irtbench import InputError, ItemTable, dawid_skene_labels, majority_labels, peer_agreement
 from irtbench.evaluation.agreement import agreement, counts_of
-from irtbench.evaluation.agreement_tables import item_agreement, respondent_agreement
+from irtbench.evaluation.agreement_of_grades import item_agreement, respondent_agreement
 from irtbench.evaluation.chance_agreement import (
     ALPHA,
     GWET_AC1,

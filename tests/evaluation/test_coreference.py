@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
-from irtbench.evaluation.coreference import (
+from irtbench.evaluation.event_counts import (
     NOBODY,
     antecedent_clusters,
     draw_antecedents,

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irtbench import InputError, calibration
-from irtbench.evaluation.coreference import NOBODY
-from irtbench.evaluation.event_counts import EventCounts, count_events, draw_events, summarise_samples
+from irtbench.evaluation.event_counts import NOBODY, EventCounts, count_events, draw_events, summarise_samples
 
 
 def rng() -> np.random.Generator:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from irtbench import InputError, ResponseMatrix
-from irtbench.evaluation.trial_variance import TrialVariance, trial_table
+from irtbench.evaluation.proportion import TrialVariance, trial_table
 
 
 def responses(k: list[list[float]], n: list[list[int]]) -> ResponseMatrix:

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.building.removals import Removal
-from irtbench.diagnostics.distractors import MORE_THAN_KEY
+from irtbench.building.prune_rules import Removal
+from irtbench.diagnostics.internal_consistency import MORE_THAN_KEY
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report import html, scoring_figures

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from report_study import FINE, N_CARELESS, SCRIPT, SPLIT, SYSTEM, drawn
 from study_parts import table_of
 
-from irtbench.bank.data_card import DataCard
-from irtbench.building.removals import Reason as PruningReason
+from irtbench.bank.scale import DataCard
+from irtbench.building.prune_rules import Reason as PruningReason
 from irtbench.data.grading import NormalisationRule
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.marginal.shared_scale import NormalMoments
@@ -42,7 +42,7 @@ from irtbench.report.formatting import (
 )
 from irtbench.report.html import render_report
 from irtbench.report.tables import SCORE_COLUMNS, pruning_table, scores_table, summary
-from irtbench.scoring.explanation import explain_all
+from irtbench.scoring.optional_columns import explain_all
 from irtbench.scoring.scores import score_responses
 from irtbench.study.results import FittedToAll
 

@@ -20,9 +20,8 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import log_likelihood
-from irtbench.scoring.ability import Abilities, Method, eap, estimate_ability
+from irtbench.scoring.ability import BOUND, Abilities, Method, eap, estimate_ability
 from irtbench.scoring.item_error import abilities_of
-from irtbench.scoring.modal import BOUND
 
 
 def matrix(rows: list[list[float]], items: ItemParameters) -> ResponseMatrix:

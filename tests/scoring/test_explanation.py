@@ -11,7 +11,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import log_likelihood
-from irtbench.scoring.explanation import explain
+from irtbench.scoring.optional_columns import explain
 
 
 def make_scale(n_items: int, population: Quadrature | None = None) -> Scale:

@@ -10,7 +10,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import STANDARD_NORMAL
 from irtbench.scoring.ability import estimate_ability
-from irtbench.scoring.leaving_out import leave_items_out
+from irtbench.scoring.ability_comparison import leave_items_out
 
 # -- item order
 

@@ -6,8 +6,7 @@ import pytest
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.mean_square_fit import mean_square_fit, mean_squares
-from irtbench.diagnostics.person_fit import person_fit
+from irtbench.diagnostics.person_fit import mean_square_fit, mean_squares, person_fit
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.models.category_parameters import CategoryParameters
@@ -21,7 +20,7 @@ from irtbench.models.sum_score_distribution import score_distribution
 from irtbench.models.theta_posterior import log_likelihood
 from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.item_error import item_error_share, with_item_error
-from irtbench.scoring.sum_score_table import sum_score_table
+from irtbench.scoring.percentiles import sum_score_table
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,8 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring import scores
-from irtbench.scoring.ability import estimate_ability
+from irtbench.scoring.ability import BOUND, estimate_ability
 from irtbench.scoring.item_error import with_item_error
-from irtbench.scoring.modal import BOUND
 from irtbench.scoring.percentiles import percentiles
 from irtbench.scoring.scores import ScoringSettings, score_answers, score_responses
 
