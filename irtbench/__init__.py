@@ -39,7 +39,7 @@ __doc__ = f"{__doc__}\nThe public names, in the order of the procedure, and thos
 
 def _figure_of(result: object, ax: object) -> object:
     """The figure of a result; matplotlib is loaded with the first."""
-    return import_module("irtbench.report.result_figures").figure_of(result, ax)
+    return import_module("irtbench.report.result_pages").figure_of(result, ax)
 
 
 exports.figure_of = _figure_of  # type: ignore[assignment]  # the types of what is not loaded yet

@@ -25,7 +25,7 @@ from irtbench.data.responses import name_first
 from irtbench.models.item_models.named import IN_CATEGORIES
 
 if TYPE_CHECKING:
-    from irtbench.report.blocks import Block
+    from irtbench.report.page import Block
     from irtbench.study.biased_items import BiasEffect, ComparedItems, HowTested, ShiftedItems
 
 SHOWN = (

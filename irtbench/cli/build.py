@@ -125,9 +125,9 @@ def settings_of(
 def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("NEW.csv")) -> Outcome:
     """What a study has found; the last line scores `new_system` with its bank."""
     from irtbench.report.html import study_page
-    from irtbench.report.methods_text import methods_text
+    from irtbench.report.item_details import items_table, pruning_table, summary
     from irtbench.report.page import render_page
-    from irtbench.report.tables import items_table, pruning_table, summary
+    from irtbench.report.prose import methods_text
     from irtbench.study.results import RECORD, save_study
 
     settings = asked.settings

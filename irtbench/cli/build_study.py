@@ -148,7 +148,7 @@ class StudyToBuild:
         self, study: irtbench.Study, kept: Responses, folder: Path, progress: Callable[[str], None]
     ) -> None:
         """Write scores.csv, and respondents.csv where that was not done on the way."""
-        from irtbench.report.tables import scores_table
+        from irtbench.report.item_details import scores_table
 
         file, scoring = folder / "scores.csv", self.settings.score.scoring(seed=self.settings.study.seed)
         scores = study.respondent_scores

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from irtbench.data.readers.trials import Trials
-    from irtbench.report.blocks import Block
-    from irtbench.report.page import Page
+    from irtbench.report.page import Block, Page
 
 
 LEAST_WIDTH, MOST_WIDTH = 2.0, 40.0  # of figures, in inches
@@ -326,7 +325,7 @@ def figures_in(
         yield None
         return
     # matplotlib takes half a second to import, and a run without figures needs none of it
-    from irtbench.report.blocks import write_figures, written_before
+    from irtbench.report.page import write_figures, written_before
 
     own = None if target == BESIDE_RESULTS else target
     with nullcontext() if own is None else output_folder(own, files=written_before(own)) as folder:

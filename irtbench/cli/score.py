@@ -36,8 +36,7 @@ from irtbench.scoring.scores import ScoringSettings, grading_of, in_categories, 
 
 if TYPE_CHECKING:
     from irtbench.bank.bank import LeftOut
-    from irtbench.report.blocks import Block
-    from irtbench.report.page import Page
+    from irtbench.report.page import Block, Page
 
 LARGE_FILE = 100_000  # respondents of a wide Parquet file, from which on it is scored part by part
 LARGE_LONG_FILE = 1_000_000  # rows of a long one

@@ -18,10 +18,8 @@ from irtbench.diagnostics.empirical_curve import EmpiricalCurve, empirical_curve
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report.blocks import Block, figure
-from irtbench.report.drawing import ABILITY_LABEL, in_panels, on_axes
-from irtbench.report.formatting import p_value, plural
-from irtbench.report.forms import (
+from irtbench.report.drawing import (
+    ABILITY_LABEL,
     BLUE,
     COLOURS,
     DASHED,
@@ -35,13 +33,16 @@ from irtbench.report.forms import (
     found_or_not,
     height_of,
     histogram,
+    in_panels,
     interval_plot,
+    on_axes,
     scatter_plot,
     shortened,
     square_plot,
 )
+from irtbench.report.formatting import p_value, plural, words
+from irtbench.report.page import Block, figure
 from irtbench.report.scale_figures import ABILITIES, draw_precision, numbered, probability_axes
-from irtbench.report.wording import words
 
 if TYPE_CHECKING:
     from irtbench.analysis.bias_of_test import DifferentialTestFunctioning

@@ -11,12 +11,10 @@ from matplotlib.axes import Axes
 
 from irtbench.estimation.raters.fitted_raters import FittedRaters
 from irtbench.evaluation.agreement import Agreement
-from irtbench.report.blocks import Block, ItemsTable, figure, table
-from irtbench.report.drawing import HEIGHT, on_axes
-from irtbench.report.formatting import count, decimal, plural, write_table
-from irtbench.report.forms import (
+from irtbench.report.drawing import (
     BLUE,
     GREY,
+    HEIGHT,
     Series,
     bar_plot,
     curve_plot,
@@ -24,10 +22,11 @@ from irtbench.report.forms import (
     height_of,
     histogram,
     interval_plot,
+    on_axes,
     scatter_plot,
 )
-from irtbench.report.page import Page, first_rows, how_to_read, result_page
-from irtbench.report.wording import words
+from irtbench.report.formatting import count, decimal, plural, words, write_table
+from irtbench.report.page import Block, ItemsTable, Page, figure, first_rows, how_to_read, result_page, table
 
 COEFFICIENTS = {
     "Fleiss’ κ": ("fleiss_kappa", "fleiss_lower", "fleiss_upper"),

@@ -15,24 +15,24 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
 from irtbench.evaluation.reliability import ReliabilityCurve
-from irtbench.report.blocks import Block, figure
-from irtbench.report.drawing import WIDTH, on_axes
-from irtbench.report.formatting import count, plural
-from irtbench.report.forms import (
+from irtbench.report.drawing import (
     BLUE,
     DASHED,
     GREEN,
     GREY,
     MARKERS,
     SKY,
+    WIDTH,
     Series,
     bar_plot,
     curve_plot,
     found_or_not,
     height_of,
     interval_plot,
+    on_axes,
 )
-from irtbench.report.wording import words
+from irtbench.report.formatting import count, plural, words
+from irtbench.report.page import Block, figure
 
 if TYPE_CHECKING:
     from irtbench.evaluation.artifacts import Artifacts  # imports scikit-learn, which most figures do without

@@ -13,13 +13,11 @@ from irtbench.diagnostics.internal_consistency import MORE_THAN_KEY
 from irtbench.estimation.doubts import named_items
 from irtbench.estimation.settings import FitSettings
 from irtbench.report import scale_figures, sections
-from irtbench.report.blocks import Block, Link, Sentence, figure, linked_items, table
-from irtbench.report.formatting import REASONS, count, decimal, interval, percent, plural
-from irtbench.report.page import Page, render_page
+from irtbench.report.formatting import REASONS, count, decimal, interval, percent, plural, words
+from irtbench.report.page import Block, Link, Page, Sentence, figure, linked_items, render_page, table
 from irtbench.report.paper_tables import verdict
 from irtbench.report.prose import cautions, converged, on_sample, screened, unit_of_ability, where_people_are
 from irtbench.report.scoring_figures import percentile_figures, places
-from irtbench.report.wording import words
 from irtbench.study.results import ScaleStudy, Study
 
 SURELY_GUESSED = 0.05  # adjusted p of an item's test of guessing

@@ -1,8 +1,11 @@
-"""What a study found and did, in sentences of templates/prose.toml: summary, method and cautions of the page."""
+"""What a study found and did, in sentences of templates/prose.toml: summary, method, cautions; a methods section."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -10,12 +13,14 @@ from irtbench.analysis.dependence_bootstrap import USUAL_SAMPLES
 from irtbench.analysis.dimensions import Dimensions
 from irtbench.building.prune_rules import ITEMS_FOR_ONE, NORMAL_OGIVE, PruneRules
 from irtbench.config import StudyFile
+from irtbench.data.items import ItemTable
 from irtbench.data.response_blocks import Sampled
 from irtbench.data.screening import ScreeningOutcomes, ScreeningSettings
 from irtbench.evaluation.agreement import Agreement
-from irtbench.report.formatting import NORMALISATIONS, decimal, listing
-from irtbench.report.wording import lines, words
-from irtbench.study.results import ScaleStudy
+from irtbench.report.formatting import NORMALISATIONS, REASONS, decimal, interval, lines, listing, plural, words
+from irtbench.scoring.optional_columns import Explanation
+from irtbench.scoring.percentiles import UNLIKELY_PATTERN
+from irtbench.study.results import ScaleStudy, Study
 
 POPULATION = "standard deviations of the population"
 LOGITS = "logits"
@@ -156,3 +161,136 @@ def where_people_are(scales: Sequence[ScaleStudy]) -> str:
     moments = {scale.name: scale.fitted.population for scale in scales if scale.fitted and scale.fitted.population}
     places = [f"{decimal(each['mean'])} and {decimal(each['sd'])} on {name}" for name, each in moments.items()]
     return words("place_of_people", unit=unit, places=[] if unit == POPULATION else places)
+
+
+MOST_SYSTEMS = 12  # with a part of their own
+MOST_SURPRISES = 5  # of each kind, of a system on a scale
+UNUSUAL_Z = 1.96  # beyond it, accuracy on a part of the items is seen in one of twenty people
+
+
+def explained_systems(scores: pd.DataFrame | None) -> list[str]:
+    """The systems with a part of their own: all, or the ``MOST_SYSTEMS`` whose answers are least like a person's."""
+    if scores is None:
+        return []
+    answered = scores[scores["n_items"] > 0]
+    systems = list(answered["respondent_id"].unique())
+    if len(systems) <= MOST_SYSTEMS:
+        return systems
+    least = answered.groupby("respondent_id")["person_fit"].min().sort_values(kind="stable").index[:MOST_SYSTEMS]
+    return [system for system in systems if system in set(least)]
+
+
+def likeness(scores: pd.DataFrame, explained: Explanation, system: str) -> str:
+    """Say whether the system's answers look like a person's, scale by scale, and where its accuracy does not."""
+    rows = scores[(scores["respondent_id"] == system) & (scores["n_items"] > 0)].to_dict("records")
+    fits = {f"{row['scale']} (lz* {decimal(row['person_fit'])})": row["person_fit"] for row in rows}
+    levels = explained.difficulty
+    odd = levels[(levels["respondent_id"] == system) & (levels["z"].abs() > UNUSUAL_Z)].to_dict("records")
+    found = words(
+        "likeness", odd=[too_many_or_few(row) for row in odd],
+        like=[text for text, fit in fits.items() if fit >= UNLIKELY_PATTERN],
+        unlike=[text for text, fit in fits.items() if fit < UNLIKELY_PATTERN],
+        unknown=[str(row["scale"]) for row in rows if math.isnan(row["person_fit"])],
+    )  # fmt: skip
+    return found.rstrip()
+
+
+def difficulty_table(explained: Explanation, system: str) -> pd.DataFrame:
+    """Accuracy of a system on easy to hard items, and that of people of its ability."""
+    columns = ["scale", "difficulty_range", "n_items", "observed", "expected", "expected_lower", "expected_upper", "z"]
+    levels = explained.difficulty
+    own = levels[levels["respondent_id"] == system]
+    spans = [interval(low, high) for low, high in zip(own["difficulty_from"], own["difficulty_to"], strict=True)]
+    return own.assign(difficulty_range=spans)[columns].reset_index(drop=True)
+
+
+def surprises_table(explained: Explanation, items: ItemTable, system: str) -> pd.DataFrame:
+    """Items that a system misses and people of its ability do not, and the reverse, the least likely first.
+
+    At most ``MOST_SURPRISES`` of each kind on each scale.
+    """
+    columns = ["scale", "surprise", "item_id", "text", "difficulty", "expected"]
+    surprises = explained.surprises()
+    own = surprises[surprises["respondent_id"] == system]
+    few = own.groupby(["scale", "surprise"], sort=False).head(MOST_SURPRISES)
+    ordered = few.sort_values(["scale", "surprise", "chance"], kind="stable")
+    text = dict(zip(items.item_ids, items.text, strict=True))
+    return ordered.assign(text=[text.get(item) or "" for item in ordered["item_id"]])[columns].reset_index(drop=True)
+
+
+def too_many_or_few(row: Mapping[Any, Any]) -> str:
+    """Right on items of one part: ``9 of 10 right, where 5.1 are expected, on items ...``."""
+    n = int(row["n_items"])
+    return words("oddity", row=row, n=n, right=round(row["observed"] * n), expected=row["expected"] * n)
+
+
+#: A reference is given where its word is in the text.
+REFERENCES = {
+    "logistic model": "Birnbaum, A. (1968). Some latent trait models and their use in inferring an examinee's ability. "
+    "In F. M. Lord & M. R. Novick, *Statistical Theories of Mental Test Scores*. Addison-Wesley.",
+    "integrated out": "Bock, R. D., & Aitkin, M. (1981). Marginal maximum likelihood estimation of item parameters: "
+    "Application of an EM algorithm. *Psychometrika*, 46, 443-459.",
+    "LD-X²": "Chen, W.-H., & Thissen, D. (1997). Local dependence indexes for item pairs using item response theory. "
+    "*Journal of Educational and Behavioral Statistics*, 22, 265-289.",
+    "Fleiss": "Fleiss, J. L. (1971). Measuring nominal scale agreement among many raters. *Psychological Bulletin*, "
+    "76, 378-382.",
+    "Holm": "Holm, S. (1979). A simple sequentially rejective multiple test procedure. *Scandinavian Journal of "
+    "Statistics*, 6, 65-70.",
+    "M₂": "Maydeu-Olivares, A., & Joe, H. (2006). Limited information goodness-of-fit testing in multidimensional "
+    "contingency tables. *Psychometrika*, 71, 713-732.",
+    "S-X²": "Orlando, M., & Thissen, D. (2000). Likelihood-based item-fit indices for dichotomous item response theory "
+    "models. *Applied Psychological Measurement*, 24, 50-64.",
+    "lz*": "Snijders, T. A. B. (2001). Asymptotic null distribution of person fit statistics with estimated person "
+    "parameter. *Psychometrika*, 66, 331-342.",
+}
+PROCEDURE = (
+    "Lalor, J. P., Wu, H., & Yu, H. (2016). Building an evaluation scale using item response theory. *EMNLP 2016*."
+)
+
+
+def methods_text(study: Study) -> str:
+    """What was done and what came of it, as paragraphs to be edited, and the references of the methods named."""
+    rejected = [scale for scale in study.scales if scale.pruning.rejected is not None]
+    found = [
+        screened(study.outcomes),
+        agreed(study.agreement),
+        items_kept(study.scales),
+        *(f"The scale {scale.name} is rejected as a whole: {scale.pruning.rejected}." for scale in rejected),
+        converged(study.scales),
+        scored(study.system_scores),
+        removed_by_rule(study),
+    ]
+    versions = [f"{name} {version}" for name, version in study.provenance.get("versions", {}).items()]
+    scales = [
+        words(
+            "scale_for_paper", name=scale.name, items=scale.scale.items, n=scale.n_respondents,
+            fit=scale.pruning.fit_after, analysis=scale.analysis,
+        )
+        for scale in study.scales
+        if scale.scale is not None
+    ]  # fmt: skip
+    text = "\n\n".join(
+        [
+            "# Method",
+            "The items were calibrated by the procedure of Lalor, Wu and Yu (2016).",
+            *method(study.settings),
+            f"The analysis was done with {listing(versions)}; random numbers began from the seed "
+            f"{study.provenance.get('seed')}.",
+            "# Results",
+            " ".join(filter(None, found)),
+            *scales,
+            *(f"{words[0].upper()}{words[1:]}." for words in study.exclusions_by_ability),
+        ]
+    )
+    cited = sorted([PROCEDURE, *(reference for word, reference in REFERENCES.items() if word in text)])
+    return "\n\n".join([text, "# References", *cited]) + "\n"
+
+
+def removed_by_rule(study: Study) -> str:
+    """How many items each rule removed."""
+    removals = [removal for scale in study.scales for removal in scale.pruning.removals]
+    if not removals:
+        return "No item was removed."
+    n = Counter(REASONS.get(removal.reason, "depends on another item") for removal in removals)
+    each = "; ".join(f"{reason}: {k}" for reason, k in n.items())
+    return f"{plural(len(removals), 'item')} removed ({each})."

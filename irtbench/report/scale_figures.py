@@ -17,24 +17,27 @@ from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report.blocks import Block, figure
-from irtbench.report.drawing import ABILITY_LABEL, HEIGHT, WIDTH, Drawing, on_axes
-from irtbench.report.formatting import count, decimal, interval, plural
-from irtbench.report.forms import (
+from irtbench.report.drawing import (
+    ABILITY_LABEL,
     BLUE,
     DASHED,
     GREY,
+    HEIGHT,
     ORANGE,
     ROW,
+    WIDTH,
+    Drawing,
     Series,
     bar_plot,
     curve_plot,
     histogram,
     interval_plot,
+    on_axes,
     scatter_plot,
     square_plot,
 )
-from irtbench.report.wording import words
+from irtbench.report.formatting import count, decimal, interval, plural, words
+from irtbench.report.page import Block, figure
 from irtbench.scoring.percentiles import MOST_ITEMS, SumScoreTable, sum_score_table
 
 if TYPE_CHECKING:

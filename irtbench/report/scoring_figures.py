@@ -11,24 +11,25 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from irtbench.bank.scale import Scale
-from irtbench.report.blocks import Block, Sentence, figure
-from irtbench.report.drawing import ABILITY_LABEL, Drawing, on_axes
-from irtbench.report.evaluation_figures import draw_differences
-from irtbench.report.formatting import decimal, plural
-from irtbench.report.forms import (
+from irtbench.report.drawing import (
+    ABILITY_LABEL,
     COLOURS,
     DASHED,
     LINE_STYLES,
     MARKERS,
     ROW,
+    Drawing,
     Series,
     curve_plot,
     height_of,
     interval_plot,
+    on_axes,
     shortened,
 )
+from irtbench.report.evaluation_figures import draw_differences
+from irtbench.report.formatting import decimal, plural, words
+from irtbench.report.page import Block, Sentence, figure
 from irtbench.report.scale_figures import MOST_POSITIONS, draw_positions, numbered, position_panels, some_systems
-from irtbench.report.wording import words
 from irtbench.scoring.adaptive_paths import AdaptivePaths
 from irtbench.scoring.percentiles import as_given, why_not_compared
 from irtbench.scoring.scores import ScoringSettings

@@ -14,18 +14,27 @@ from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report import (
-    explanations,
     item_details,
     paper_tables,
     prose,
     scale_figures,
 )
-from irtbench.report.blocks import Block, Heading, ItemsTable, Section, figure, item_anchor, paragraphs, table
 from irtbench.report.check_figures import draw_fit, scree_figures
-from irtbench.report.drawing import ABILITY_LABEL, HEIGHT, Drawing, on_axes
-from irtbench.report.formatting import decimal, p_value, plural, write_table
-from irtbench.report.forms import BLUE, DASHED, GREY, ORANGE, VECTORS, Series, curve_plot
-from irtbench.report.page import first_rows
+from irtbench.report.drawing import (
+    ABILITY_LABEL,
+    BLUE,
+    DASHED,
+    GREY,
+    HEIGHT,
+    ORANGE,
+    VECTORS,
+    Drawing,
+    Series,
+    curve_plot,
+    on_axes,
+)
+from irtbench.report.formatting import decimal, p_value, plural, words, write_table
+from irtbench.report.page import Block, Heading, ItemsTable, Section, figure, first_rows, item_anchor, paragraphs, table
 from irtbench.report.paper_tables import fit_extremes, item_status_table, remaining_parameters, removed_parameters
 from irtbench.report.prose import unit_of_ability
 from irtbench.report.scale_figures import (
@@ -36,7 +45,6 @@ from irtbench.report.scale_figures import (
     numbered,
     probability_axes,
 )
-from irtbench.report.wording import words
 from irtbench.scoring.ability import eap
 from irtbench.scoring.optional_columns import Explanation
 from irtbench.scoring.scores import ScoringSettings
@@ -268,15 +276,15 @@ def likeness(scores: pd.DataFrame | None, explained: Explanation | None, items: 
     """Whether systems answer as people of their ability do: person fit, accuracy by difficulty, surprises."""
     if scores is None or explained is None:
         return []
-    systems, most = explanations.explained_systems(scores), explanations.MOST_SURPRISES
+    systems, most = prose.explained_systems(scores), prose.MOST_SURPRISES
     some = systems and len(systems) < scores["respondent_id"].nunique()
     blocks = paragraphs(words("least_like_people", n=len(systems)) if some else "")
     for system in systems:
-        by_difficulty = explanations.difficulty_table(explained, system)
-        surprises = explanations.surprises_table(explained, items, system)
+        by_difficulty = prose.difficulty_table(explained, system)
+        surprises = prose.surprises_table(explained, items, system)
         blocks += [
             Heading(system),
-            *paragraphs(explanations.likeness(scores, explained, system)),
+            *paragraphs(prose.likeness(scores, explained, system)),
             *table(by_difficulty, words("table_accuracy_by_difficulty", system=system)),
             *table(surprises, words("table_surprises", system=system, most=most)),
         ]

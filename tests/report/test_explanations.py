@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from irtbench.report.explanations import likeness
+from irtbench.report.prose import likeness
 from irtbench.scoring.optional_columns import Explanation
 
 LEVELS = ["respondent_id", "scale", "level", "difficulty_from", "difficulty_to", "n_items", "observed", "z"]

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 import irtbench
 from irtbench.evaluation.reliability import ReliabilityCurve
-from irtbench.report import check_figures, crowd_figures, evaluation_figures, forms, scale_figures, scoring_figures
+from irtbench.report import check_figures, crowd_figures, drawing, evaluation_figures, scale_figures, scoring_figures
 from irtbench.report.check_figures import draw_item_by_group
 from irtbench.report.evaluation_figures import draw_differences
 
@@ -36,7 +36,7 @@ DIFFERENCES = pd.DataFrame(
 DRIFT = pd.DataFrame(
     {"item_id": list("abcd"), "difficulty_old": [-1.0, 0, 1, 2], "difficulty_new": [-1.0, 0, 1, 0]}
 ).assign(released=[False, False, False, True])
-SETS = [forms.Series(kind, [0.5, 0.6], lower=[0.4, 0.5], upper=[0.6, 0.7]) for kind in ("first", "second", "third")]
+SETS = [drawing.Series(kind, [0.5, 0.6], lower=[0.4, 0.5], upper=[0.6, 0.7]) for kind in ("first", "second", "third")]
 
 
 def linear(colour: str) -> np.ndarray:
@@ -103,9 +103,9 @@ DRAWN = {
     "adaptive tests": adaptive,
     "differences": lambda ax: draw_differences(ax, DIFFERENCES, names=["a", "b"], label="d"),
     "drift": lambda ax: scale_figures.draw_drift(ax, DRIFT),
-    "several intervals": lambda ax: forms.interval_plot(ax, ["x", "y"], SETS, label="v"),
-    "intervals": lambda ax: forms.interval_plot(
-        ax, ["x", "y"], forms.found_or_not(forms.Series("", [1, 2]), [True, False], ("found", "not")), label="v"
+    "several intervals": lambda ax: drawing.interval_plot(ax, ["x", "y"], SETS, label="v"),
+    "intervals": lambda ax: drawing.interval_plot(
+        ax, ["x", "y"], drawing.found_or_not(drawing.Series("", [1, 2]), [True, False], ("found", "not")), label="v"
     ),
 }
 
@@ -131,20 +131,20 @@ def test_bars_differ_in_more_than_colour() -> None:
 
 def test_a_figure_that_colour_alone_explains_is_found() -> None:
     ax = Figure().subplots()
-    ax.plot([0, 1], [0, 1], color=forms.BLUE)
-    ax.plot([0, 1], [1, 0], color=forms.ORANGE)
-    assert mistaken(ax) == [(forms.BLUE.lower(), forms.ORANGE.lower())]
+    ax.plot([0, 1], [0, 1], color=drawing.BLUE)
+    ax.plot([0, 1], [1, 0], color=drawing.ORANGE)
+    assert mistaken(ax) == [(drawing.BLUE.lower(), drawing.ORANGE.lower())]
 
 
 @pytest.mark.parametrize("who", SEEN_BY)
 def test_the_colour_blind_tell_the_first_colours_apart(who: str) -> None:
-    seen = {colour: np.clip(np.array(SEEN_BY[who]) @ linear(colour), 0, 1) for colour in forms.COLOURS}
-    for one, other in combinations(forms.COLOURS, 2):
+    seen = {colour: np.clip(np.array(SEEN_BY[who]) @ linear(colour), 0, 1) for colour in drawing.COLOURS}
+    for one, other in combinations(drawing.COLOURS, 2):
         assert np.abs(seen[one] - seen[other]).max() > 0.08, (one, other)
 
 
 def test_every_colour_of_a_line_stands_out_from_paper() -> None:
-    for colour in (*forms.COLOURS, forms.GREY):
+    for colour in (*drawing.COLOURS, drawing.GREY):
         assert (1 + 0.05) / (luminance(colour) + 0.05) >= 3  # WCAG 2.1, 1.4.11
 
 

@@ -8,9 +8,9 @@ import pytest
 
 import irtbench
 from irtbench.report import item_details
-from irtbench.report.blocks import item_anchor
 from irtbench.report.html import render_report
 from irtbench.report.item_details import items_of_study
+from irtbench.report.page import item_anchor
 
 STUDY = """
 [data]

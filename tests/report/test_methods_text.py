@@ -9,7 +9,7 @@ import pytest
 
 import irtbench
 from builders.command_line import run
-from irtbench.report.methods_text import PROCEDURE, REFERENCES
+from irtbench.report.prose import PROCEDURE, REFERENCES
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from irtbench.diagnostics.internal_consistency import MORE_THAN_KEY
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report import html, scoring_figures
-from irtbench.report.blocks import FigureOfPanels, Link, Sentence, item_anchor
 from irtbench.report.drawing import figure_of
+from irtbench.report.page import FigureOfPanels, Link, Sentence, item_anchor
 from irtbench.scoring.scores import ScoringSettings
 from irtbench.study.results import ScaleStudy, Study
 

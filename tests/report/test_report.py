@@ -26,8 +26,7 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report import explanations, item_details, paper_tables, prose, scale_figures
-from irtbench.report.blocks import item_anchor
+from irtbench.report import item_details, paper_tables, prose, scale_figures
 from irtbench.report.formatting import (
     COLUMNS,
     NORMALISATIONS,
@@ -41,7 +40,8 @@ from irtbench.report.formatting import (
     write_table,
 )
 from irtbench.report.html import render_report
-from irtbench.report.tables import SCORE_COLUMNS, pruning_table, scores_table, summary
+from irtbench.report.item_details import SCORE_COLUMNS, pruning_table, scores_table, summary
+from irtbench.report.page import item_anchor
 from irtbench.scoring.optional_columns import explain_all
 from irtbench.scoring.scores import score_responses
 from irtbench.study.results import FittedToAll
@@ -320,8 +320,8 @@ def test_of_many_systems_those_least_like_people_are_explained(study):
     changed = replace(
         study, system_scores=score_responses(study.bank, many), system_explanation=explain_all(study.bank, many)
     )
-    shown_systems = explanations.explained_systems(changed.system_scores)
-    assert len(shown_systems) == explanations.MOST_SYSTEMS
+    shown_systems = prose.explained_systems(changed.system_scores)
+    assert len(shown_systems) == prose.MOST_SYSTEMS
     assert {f"s{i}" for i in range(7, 12)} <= set(shown_systems)
     assert "Shown are the 12 systems whose answers are least like a person’s." in Page(render_report(changed)).text
 
@@ -572,8 +572,8 @@ def test_every_column_of_every_table_has_a_heading(study):
     assert len(tables) == 19
     companions = re.compile("^se_|_lower$|_upper$")
     system = study.system_scores["respondent_id"].iloc[0]
-    tables.append(explanations.difficulty_table(study.system_explanation, system))
-    tables.append(explanations.surprises_table(study.system_explanation, study.items, system))
+    tables.append(prose.difficulty_table(study.system_explanation, system))
+    tables.append(prose.surprises_table(study.system_explanation, study.items, system))
     names = {name for table in tables for name in table.columns if not companions.search(name)}
     assert names <= COLUMNS.keys()
 

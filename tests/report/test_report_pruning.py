@@ -15,7 +15,7 @@ from irtbench.models.simulation import simulate_responses
 from irtbench.report import paper_tables, prose
 from irtbench.report.formatting import decimal, p_value
 from irtbench.report.html import render_report
-from irtbench.report.tables import pruning_table
+from irtbench.report.item_details import pruning_table
 from irtbench.study.results import Study
 from irtbench.study.run import run_study, study_dimensions
 

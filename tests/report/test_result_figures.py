@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 import irtbench
 from irtbench.analysis.effect_size import ItemDifferences
 from irtbench.data.shown import Drawn, Shown
-from irtbench.report.forms import STYLE
+from irtbench.report.drawing import STYLE
 
 RNG = np.random.default_rng(1)
 ITEMS = irtbench.ItemParameters.from_difficulty([1.0, 1.5, 2.0], [-1.0, 0.0, 1.0])
@@ -138,7 +138,7 @@ def test_a_figure_takes_back_nothing_that_a_notebook_sets_with_its_first(monkeyp
 
 
 def test_a_result_without_a_figure_says_so() -> None:
-    from irtbench.report.result_figures import figure_of
+    from irtbench.report.result_pages import figure_of
 
     with pytest.raises(TypeError, match="there is no figure of ResponseMatrix"):
         figure_of(RESPONSES)

@@ -11,8 +11,7 @@ from report_study import drawn
 
 from builders.command_line import run
 from builders.valid_inputs import write_valid_inputs
-from irtbench.report.blocks import FigureOfPanels, ItemsTable
-from irtbench.report.page import render_page
+from irtbench.report.page import FigureOfPanels, ItemsTable, render_page
 from irtbench.report.result_pages import bias_page, comparison_page, keys_page
 
 MARKUP = "<script>alert(1)</script>"
