@@ -44,12 +44,6 @@ def reference() -> Path:
     return folder
 
 
-@pytest.fixture
-def few_samples_of_r2(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of its bootstrap: ends of the interval are known to a tenth of its width, which coverage does not see."""
-    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 100, True: 60})
-
-
 @pytest.fixture(autouse=True, scope="module")
 def drawings_on_pages() -> Iterator[None]:
     """None is drawn: of a small study's build they are three quarters. Where they count, this is defined anew."""

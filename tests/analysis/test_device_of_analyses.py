@@ -69,11 +69,8 @@ ROUTES: dict[str, Callable[[Device], Numbers]] = {
 }
 
 
-SLOW = ("bias", "explained difficulty")  # by the same fits as their neighbours
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("route", [pytest.param(r, marks=pytest.mark.slow if r in SLOW else ()) for r in ROUTES])
+@pytest.mark.parametrize("route", ROUTES)
 def test_on_another_device_the_numbers_are_the_same(route: str) -> None:
     assert_same_if_pretended(ROUTES[route])
 

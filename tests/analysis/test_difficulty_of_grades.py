@@ -16,7 +16,7 @@ from irtbench import (
     fit_categories,
     fit_model,
 )
-from irtbench.analysis import explain_grades, explain_responses
+from irtbench.analysis import explain_grades, explain_responses, explained_grades
 from irtbench.analysis.explained_grades import categories_of
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_models.partial_credit import PartialCredit
@@ -35,7 +35,7 @@ def graded(rng: np.random.Generator, length: np.ndarray, n: int = 400) -> pd.Dat
     return items.simulate(rng.normal(size=n), rng=rng)
 
 
-def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path) -> None:
+def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     length = rng.normal(size=20)
     scores = graded(rng, length)
@@ -60,13 +60,13 @@ def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path) -> No
     words = scores.map(dict(enumerate(["poor", "weak", "fair", "good"])).get).rename_axis("respondent_id").reset_index()
     words.to_csv(tmp_path / "words.csv.gz", index=False)
     line = "difficulty {} --features features.csv --model gpcm -o raw --json"
-    raw = [run(line.format(file), cwd=tmp_path).json for file in (
-        "scores.csv", "words.csv.gz --levels poor,weak,fair,good"
-    )]  # fmt: skip
+    in_words = "words.csv.gz --levels poor,weak,fair,good"
+    monkeypatch.setattr(explained_grades, "MOST_UPDATES", 3)
+    raw = [run(line.format(file), cwd=tmp_path, status=None).json for file in ("scores.csv", in_words)]
     assert raw[0] == raw[1]
     effect = {one["term"]: one for one in raw[0]["effects"]}["length"]
     assert effect["effect"] == pytest.approx(0.8, abs=0.15)
-    assert (raw[0]["converged"], raw[0]["with_items"], raw[0]["n_new_items"]) == (True, True, 1)
+    assert (raw[0]["converged"], raw[0]["with_items"], raw[0]["n_new_items"]) == (False, True, 1)
 
 
 def test_of_two_categories_the_errors_and_effects_are_those_of_the_2pl() -> None:
@@ -105,11 +105,12 @@ def test_items_of_one_grade_count_and_numbers_of_grades_may_be_each_items() -> N
     grades = graded(rng, x, 60)
     grades.iloc[:, 3] = 3.0  # all of them the highest
     features = ItemFeatures(tuple(grades.columns), ("x",), x[:, None])
-    found = explain_grades(grades, features, model="gpcm", rng=rng)
-    assert np.argmin(found.difficulty) == 3
     own = {item: [0, 1, 2, 3] for item in grades}
-    again = explain_grades(grades, features, model="gpcm", levels=own, rng=rng)
-    np.testing.assert_allclose(again.effect, found.effect)
+    assert categories_of(grades, None) == own
+    found = explain_grades(grades, features, model="gpcm", levels=own, rng=rng)
+    assert np.argmin(found.difficulty) == 3
+    assert found.converged
+    assert found.lower[1] < 0.8 < found.upper[1]
     with pytest.raises(InputError, match="up to 12 categories"):
         explain_grades(grades, features, levels=range(13), rng=rng)
 
@@ -125,7 +126,7 @@ def test_an_item_of_fewer_points_is_known_by_many_grades() -> None:
 @pytest.mark.slow
 def test_effects_of_few_grades_are_not_pulled_towards_zero() -> None:
     effects, covered = [], []
-    for seed in range(6):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         x = rng.normal(size=40)
         grades = graded(rng, x, 150)
@@ -136,4 +137,4 @@ def test_effects_of_few_grades_are_not_pulled_towards_zero() -> None:
         effects.append(found.effect[1])
         covered.append(found.lower[1] <= 0.8 <= found.upper[1])
     assert np.mean(effects) == pytest.approx(0.8, abs=0.09)  # two steps had about .6
-    assert sum(covered) >= 5
+    assert all(covered)

@@ -22,6 +22,7 @@ from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import STANDARD_NORMAL
 
 EFFECTS = np.array([0.8, -0.4])
+pytestmark = pytest.mark.usefixtures("few_samples_of_r2")
 
 
 def study(
@@ -148,7 +149,6 @@ def test_ten_answers_an_item_are_enough_where_two_steps_go_wrong() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_samples_of_r2")
 def test_intervals_cover_with_few_uneven_answers() -> None:
     covered, r2 = np.zeros(4), []
     n_sets = 8

@@ -11,7 +11,7 @@ from builders.few_draws import few_draws
 from builders.pretended_device import PLACE, Elsewhere, pretended_gpu
 from builders.simulated import drawn
 from builders.stored import on_disk
-from irtbench import FitSettings, ResponseMatrix, SparseResponses, StoredResponses, fit_groups, fit_model
+from irtbench import FitSettings, ResponseMatrix, SparseResponses, StoredResponses, fit_model
 from irtbench.estimation.marginal import e_step, mode
 from irtbench.estimation.variational import importance_weights, item_posterior
 
@@ -40,9 +40,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[pytest.mark.slow] if "posterior" in CASES[case][0] else []) for case in CASES]
-)
+@pytest.mark.parametrize("case", CASES)
 def test_a_fit_on_another_device_gives_the_same_numbers(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # of a posterior what is done at one step or draw is done at all, slowly where the device is pretended
     monkeypatch.setattr(item_posterior, "WINDOW", 10)
@@ -118,17 +116,6 @@ def in_form(
     for name, value in (("FEWEST_FOR_CURVATURE", 1000), ("SHARE_FOR_CURVATURE", 2), ("SHARE_OF_INCOMPLETE", 2)):
         monkeypatch.setattr(mode, name, value)
     return responses
-
-
-def test_several_crowds() -> None:
-    responses = drawn(n=400, n_items=8)
-    groups = np.repeat(["a", "b"], 200)
-    here = fit_groups(responses, groups, FitSettings(device="cpu"))
-    with pretended_gpu():
-        there = fit_groups(responses, groups, FitSettings(device="cuda"))
-    np.testing.assert_array_equal(there.items[1].intercept, here.items[1].intercept)
-    np.testing.assert_array_equal(there.items[1].covariance, here.items[1].covariance)
-    np.testing.assert_array_equal(there.se_mean, here.se_mean)
 
 
 def test_the_pretended_device_refuses_what_a_gpu_refuses() -> None:

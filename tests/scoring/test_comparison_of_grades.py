@@ -32,7 +32,7 @@ def test_draws_of_items_have_the_covariance_of_the_estimates_and_steps_that_rise
     truth = items_of(rng, 6)
     models = dict(zip(truth.item_ids, truth.models, strict=True))
     known = fit_categories(truth.simulate(rng.normal(size=250), rng=rng), models).items
-    drawn = draw_items(known.as_items(), 3000, rng=rng)
+    drawn = draw_items(known.as_items(), 800, rng=rng)
     told = np.stack([each.categories.parameters for each in drawn])
     np.testing.assert_allclose(told.mean(axis=0), known.parameters, atol=0.06)
     assert known.covariance is not None

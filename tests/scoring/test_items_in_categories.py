@@ -103,7 +103,7 @@ def graded(rng: np.random.Generator, n: int = 20) -> ItemParameters:
 
 def test_intervals_cover_and_lz_star_is_standard_normal_where_the_model_holds() -> None:
     rng = np.random.default_rng(7)
-    items, theta = graded(rng), rng.standard_normal(4000)
+    items, theta = graded(rng), rng.standard_normal(2000)
     responses = simulate_responses(theta, items, rng=rng, missing=0.2)
     assert np.isnan(responses.correct).mean() == pytest.approx(0.2, abs=0.01)
     found = estimate_ability(responses, items)
