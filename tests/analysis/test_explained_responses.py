@@ -151,7 +151,7 @@ def test_ten_answers_an_item_are_enough_where_two_steps_go_wrong() -> None:
 @pytest.mark.slow
 def test_intervals_cover_with_few_uneven_answers() -> None:
     covered, r2 = np.zeros(4), []
-    n_sets = 8
+    n_sets = 5
     for seed in range(n_sets):
         data, features, b = study(120, 100, seed=100 + seed, missing=0.85, kind="2pl")
         known = data.item_ids[:80]
@@ -168,7 +168,7 @@ def test_intervals_cover_with_few_uneven_answers() -> None:
             ((found.new_lower <= b[80:]) & (b[80:] <= found.new_upper)).mean(),
         ]
     assert np.mean(r2) == pytest.approx(0.76, abs=0.08)
-    # standard errors: effects .045, s and R2 .077, items .03 (of 24 sets .89 are covered)
+    # standard errors: effects .06, s and R2 .1, items .04 (of 24 sets .89 are covered)
     assert (covered / n_sets > [0.83, 0.7, 0.7, 0.82]).all()
 
 

@@ -118,6 +118,7 @@ def test_a_missing_file_and_a_folder_are_named(folder: Path, command: str, file:
         (STUDY.replace("[model]", '[model]\nby_item = {nobody = "3pl"}'), "unknown item nobody"),
         (STUDY.replace("systems.csv", "nothing.csv"), "score.systems: no such file"),
         (STUDY.replace("items.csv", "nothing.csv"), "data.items: no such file"),
+        (STUDY.replace('items = "items.csv"\n', ""), "data.items: missing"),
         (STUDY + 'norm_group = {country = "de"}\n', "country"),
         (STUDY + "level = 1\n", "score.level"),
         (STUDY + 'item_error = "draw"\n[screening]\nattention_share = 2\n', "screening.attention_share"),

@@ -135,25 +135,6 @@ def test_agree_gives_the_papers_figures(real_data: Path, tmp_path: Path) -> None
     assert set(found["by_label"]) == {"contradiction", "entailment", "neutral"}
 
 
-# -- what is wrong is one line, status 2, and nothing written ------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("content", "saying"),
-    [
-        ("who,item_id,response\nr1,i1,1\nr1,i2,1\n", "respondent_id"),
-        ("respondent_id,item_id,response\nr1,i1,1\nr2,i1,abc\n", "'abc'"),
-        ("respondent_id,item_id,response\nr1,i1,1\nr2,i1,2\n", "2"),
-        ("respondent_id,item_id,response\nr1,i1,1\nr1,i1,0\n", "(r1, i1)"),
-        ("respondent_id,item_id,response\nr1,i1,1\nr2,i1,0\n", "2 respondents; expected at least 10"),
-    ],
-)
-def test_fit_refuses_a_table_it_cannot_use(tmp_path: Path, content: str, saying: str) -> None:
-    (tmp_path / "bad.csv").write_text(content)
-    refused(f"fit {tmp_path}/bad.csv -o {tmp_path}/out", saying=saying)
-    assert [file.name for file in tmp_path.iterdir()] == ["bad.csv"]
-
-
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no signal of a closed terminal here")
 @pytest.mark.parametrize("ignored", [True, False])
 def test_a_closed_terminal_stops_a_run_unless_it_was_told_to_go_on(ignored: bool) -> None:
@@ -210,24 +191,6 @@ def test_score_refuses_a_bank_that_is_newer_or_edited(study: Path, tmp_path: Pat
     refused("score", newer, study / "system.csv", saying="schema_version 99")
     refused("score", edited, study / "system.csv", saying="hash")
     refused(f"score {study}/system.csv {study}/system.csv", saying="expected bank.json, or a table of items")
-
-
-@pytest.mark.parametrize(
-    ("edit", "saying"),
-    [
-        (lambda text: text + "[prunning]\n", "[prunning]: unknown table"),
-        (lambda text: text.replace("answers.csv", "absent.csv"), "data.answers: no such file"),
-        (lambda text: text + "exclude = [{item_id = 'zz', reason = 'x'}]\n", "zz"),
-        (lambda text: text + "[screening]\nattention_share = 0.5\n", "attention"),
-        (lambda text: text.replace('items = "items.csv"\n', ""), "data.items: missing"),
-    ],
-)
-def test_build_refuses_a_study_that_does_not_fit(study: Path, tmp_path: Path, edit, saying: str) -> None:
-    path = study / "bad.toml"
-    path.write_text(edit((study / "study.toml").read_text()))
-    refused(f"build {path} -o {tmp_path}/out", saying=saying)
-    assert not (tmp_path / "out").exists()
-    path.unlink()
 
 
 def test_an_unconverged_fit_says_so_and_exits_with_one(tmp_path: Path) -> None:

@@ -22,13 +22,17 @@ from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.response_blocks import draw_respondents
 
 
+def make_everything_large(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(large, "MOST_FIELDS", 0)
+    patch.setattr(large_table, "ROWS_OF_PART", 200)
+    patch.setattr(response_blocks, "ROWS", 131)
+    patch.setattr(table_blocks, "ROWS_READ", 997)
+    patch.setattr("irtbench.data.stored_responses.StoredResponses.at_once", 177)
+
+
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "MOST_FIELDS", 0)
-    monkeypatch.setattr(large_table, "ROWS_OF_PART", 200)
-    monkeypatch.setattr(response_blocks, "ROWS", 131)
-    monkeypatch.setattr(table_blocks, "ROWS_READ", 997)
-    monkeypatch.setattr("irtbench.data.stored_responses.StoredResponses.at_once", 177)
+    make_everything_large(monkeypatch)
 
 
 def build(file: Path, output: Path, *options: object) -> str:
@@ -80,15 +84,27 @@ def in_memory(data: Path) -> Path:
     return data
 
 
+@pytest.fixture(scope="module")
+def from_disk(in_memory: Path) -> Path:
+    """The same folder with `disk`, the same study built of the wide table from disk."""
+    file = study(in_memory, "wide", more='[score]\nsystems = ["system.csv"]')
+    with pytest.MonkeyPatch.context() as patch:
+        make_everything_large(patch)
+        patch.setattr("irtbench.study.study_data.read_study_table", lambda *_: pytest.fail("read whole"))
+        build(file, in_memory / "disk", "--quiet")
+    return in_memory
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["wide", pytest.param("long", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("layout", ["wide", "long"])
 def test_with_everybody_in_the_sample_it_is_the_study_in_memory(
-    layout: str, in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
+    layout: str, from_disk: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("irtbench.study.study_data.read_study_table", lambda *_: pytest.fail("read whole"))
-    file = study(in_memory, layout, more='[score]\nsystems = ["system.csv"]')
-    build(file, tmp_path / "out", "--quiet")
-    found, expected = tmp_path / "out", in_memory / "memory"
+    found, expected = from_disk / "disk", from_disk / "memory"
+    if layout == "long":
+        monkeypatch.setattr("irtbench.study.study_data.read_study_table", lambda *_: pytest.fail("read whole"))
+        file, found = study(from_disk, layout, more='[score]\nsystems = ["system.csv"]'), tmp_path / "out"
+        build(file, found, "--quiet")
     assert sorted(os.listdir(found)) == sorted(os.listdir(expected))
     assert_same_bank(found, expected)
     for name in ("items.csv", "pruning.csv", "rounds_items.csv", "rounds_pairs.csv"):
@@ -299,14 +315,13 @@ def test_rules_that_cannot_be_asked_are_refused_as_in_memory(
 
 @pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on(
-    in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
+    from_disk: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped while it encodes, it encodes the rest; stopped at the scores, it neither encodes nor fits anew.
 
     Nothing is left once it has ended well.
     """
-    file = study(in_memory, "wide")
-    build(file, tmp_path / "whole", "--quiet")
+    file, whole = study(from_disk, "wide", more='[score]\nsystems = ["system.csv"]'), from_disk / "disk"
     read, rows = [], LargeTable.rows
 
     def counted(self: LargeTable, *given: Any, **named: Any) -> Iterator[Any]:
@@ -322,7 +337,7 @@ def test_a_run_that_was_stopped_goes_on(
         build(file, tmp_path / "early", "--quiet")
     assert before == 5
     assert len(read) - 5 == 10 - 3  # the layout and those of nine parts that were not finished
-    assert (tmp_path / "early" / "items.csv").read_bytes() == (tmp_path / "whole" / "items.csv").read_bytes()
+    assert (tmp_path / "early" / "items.csv").read_bytes() == (whole / "items.csv").read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr("irtbench.scoring.bulk.score_matrix", stopped)
         run(f"build {file} -o {tmp_path}/out --quiet", status=130)
@@ -333,7 +348,7 @@ def test_a_run_that_was_stopped_goes_on(
         patch.setattr("irtbench.study.study_data.fit_model", lambda *_, **__: pytest.fail("fitted again"))
         build(file, tmp_path / "out", "--quiet")
     for name in ("items.csv", "scores.csv", "respondents.csv", "pruning.csv"):
-        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert (tmp_path / "out" / name).read_bytes() == (whole / name).read_bytes()
 
 
 def stopped(*_: object, **__: object) -> None:

@@ -148,30 +148,6 @@ def test_steps_that_end_at_a_saddle_go_on(
     assert found.log_likelihood == pytest.approx(exploratory.log_likelihood, abs=0.01)
 
 
-@pytest.mark.slow
-def test_standard_errors_are_the_spread_of_estimates() -> None:
-    slopes = np.zeros((12, 2))
-    slopes[:, 0], slopes[6:, 1] = 1.3, 1.5
-    rng = np.random.default_rng(12)
-    intercepts = rng.normal(0, 1, 12)
-    fits = []
-    for _ in range(40):
-        p = 1 / (1 + np.exp(-(rng.normal(size=(400, 2)) @ slopes.T + intercepts)))
-        values = (rng.random(p.shape) < p).astype(float)
-        responses = ResponseMatrix(values, tuple(map(str, range(400))), tuple(f"i{j}" for j in range(12)))
-        fits.append(fit_factors(responses, 2, zero_loadings=slopes == 0))
-    assert all(fit.converged for fit in fits)
-    assert fits[0].what_errors_are_of == "of intercepts and slopes, from the observed information"
-    for k in range(2):
-        mine = slopes[:, k] > 0
-        spread = np.array([fit.slopes[mine, k] for fit in fits]).std(axis=0, ddof=1)
-        told = np.array([fit.standard_errors()[f"slope_{k + 1}"][mine] for fit in fits])
-        # of 40 the standard deviation is known to 11%, its mean over six or twelve items to about 5%
-        assert np.mean(np.median(told, axis=0) / spread) == pytest.approx(1, abs=0.15)
-    standard = np.array([(fit.intercept - intercepts) / fit.standard_errors()["intercept"] for fit in fits])
-    assert np.sqrt(np.mean(standard**2)) == pytest.approx(1, abs=0.15)
-
-
 def test_rotations_that_a_pattern_leaves() -> None:
     free = np.ones((6, 3), dtype=bool)
     assert number_of_turns(free) == 3
