@@ -24,7 +24,7 @@ from builders.parquet_folder import wide_frame
 from builders.simulated import drawn
 from builders.two_scales import item_table, responses, study
 from irtbench.bank.bank import ItemBank, save_bank
-from irtbench.cli import main, progress
+from irtbench.cli import main, output
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import file_systems
 from irtbench.data.readers.encode import encode_table
@@ -37,7 +37,7 @@ ADDRESS = f"memory://{USER}:{PASSWORD}@studies/{{}}.parquet?X-Amz-Signature={TOK
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[fsspec.AbstractFileSystem]:
     """A store whose files are called as the whole address, credentials included, and progress that is shown at once."""
-    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.01)
+    monkeypatch.setattr(output, "SILENT_SECONDS", 0.01)
     memory = fsspec.filesystem("memory")
     yield memory
     memory.store.clear()
