@@ -28,7 +28,7 @@ from irtbench.data.readers.irt_programs import recognises
 from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.long_table import likely_column
 from irtbench.data.readers.records import Head, look_at
-from irtbench.data.readers.table import MISSING, demand_columns, field_places, read_table, to_numbers
+from irtbench.data.readers.table import MISSING, field_places, read_table, to_numbers
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.category_table import in_categories, read_categories, scale_names
@@ -395,8 +395,7 @@ def with_norms(bank: ItemBank, path: str | Path) -> ItemBank:
     >>> bank.scales[0].norms
     <Norms: 3 respondents, theta -0.40 to 0.90, by country>
     """
-    table = read_table(path)
-    demand_columns(table, ["theta"], path)
+    table = read_table(path, ["theta"])
     for name in NUMBERS:
         if name in table:
             table[name] = to_numbers(table[name], place=field_places(path, name))

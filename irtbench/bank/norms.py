@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.table import demand_columns, demand_filled, field_places, read_table, to_numbers
+from irtbench.data.readers.table import demand_filled, field_places, read_table, to_numbers
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Shown, counted, spanned
 
@@ -308,8 +308,7 @@ def read_margins(path: str | Path) -> dict[str, dict[str, float]]:
     >>> irtbench.read_margins("census.csv")
     {'sex': {'f': 0.51, 'm': 0.49}}
     """
-    table = read_table(path)
-    demand_columns(table, ["column", "value", "share"], path)
+    table = read_table(path, ["column", "value", "share"])
     demand_filled(table, path, "column", "value", "share")
     shares = to_numbers(table["share"], place=field_places(path, "share"))
     found: dict[str, dict[str, float]] = {}

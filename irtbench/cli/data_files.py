@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import pandas as pd
 import typer
@@ -27,12 +27,16 @@ from irtbench.cli.options import (
 )
 from irtbench.cli.output import Shown, Words, next_command, shortened, write_table
 from irtbench.cli.result_files import output_folder
+from irtbench.config import KEY_OF_OPTION, study_from
 from irtbench.data.how_to_read import FormatName
 from irtbench.data.input_error import InputError
-from irtbench.study.study_template import Preset
-
-if TYPE_CHECKING:
-    from irtbench.data.readers.long_table import LongTable, ReadingSummary
+from irtbench.data.readers.irt_programs import recognises
+from irtbench.data.readers.long_table import LongTable, ReadingSummary, summarise
+from irtbench.data.readers.records import look_at
+from irtbench.data.readers.respondents import is_prolific
+from irtbench.data.readers.table import read_table
+from irtbench.study.examination import items_from_keys
+from irtbench.study.study_template import NORMALISE, Preset, Template, items_from_columns, propose, study_text
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 FOR_PAPERS = (".tex", ".html", ".md")
@@ -73,12 +77,10 @@ class PaperTable:
 
     def made_of(self, inputs: Sequence[Path], output: Path) -> pd.DataFrame:
         """Chosen columns, numbers rounded, whole ones whole."""
-        from irtbench.data.readers.table import demand_columns, read_table
-
         if len(inputs) != 1:
             raise InputError(f"output {output}: a table for a paper is made of one table but got {len(inputs)} files")
-        table, columns = read_table(inputs[0]), [name.strip() for name in self.chosen.split(",") if name.strip()]
-        demand_columns(table, columns, inputs[0])
+        columns = [name.strip() for name in self.chosen.split(",") if name.strip()]
+        table = read_table(inputs[0], columns)
         shown = table[columns] if columns else table
         for name in shown.columns:
             numbers = pd.to_numeric(shown[name].replace("", None), errors="coerce")
@@ -107,10 +109,6 @@ def convert(
 
     Says what was read and what was left out, and why.
     """
-    from irtbench.data.readers.irt_programs import recognises
-    from irtbench.data.readers.long_table import summarise
-    from irtbench.data.readers.records import look_at
-
     output = run.output
     assert output is not None
     if len(inputs) == 1 and inputs[0].is_file() and recognises(look_at(inputs[0])):
@@ -295,9 +293,6 @@ def init(
 
 def keys_within(table: LongTable, of_items: dict[str, str]) -> pd.DataFrame | None:
     """What the answers' own columns say of the items; None where they say nothing."""
-    from irtbench.study.examination import items_from_keys
-    from irtbench.study.study_template import items_from_columns
-
     keys = items_from_keys(table.frame) if "answer" in table.frame else None
     if not of_items:
         return keys
@@ -310,9 +305,6 @@ def written_study(
     output: Path,
 ) -> dict[str, Any]:  # fmt: skip
     """Write the study file, and the table of items that the answers hold themselves; what was written and seen."""
-    from irtbench.config import study_from
-    from irtbench.study.study_template import NORMALISE, Template, propose, study_text
-
     folder, names, meant = output.resolve().parent, named("--item-column", items.item_column), mapped(study.answers_map)
     own_items, table_of_items = folder / f"{output.stem}_items.csv", items.items
     if own is not None and own_items.exists():
@@ -376,10 +368,6 @@ def relative(path: Path, folder: Path) -> str:
 
 def data_keys(reading: Reading, item_columns: dict[str, str], folder: Path) -> dict[str, object]:
     """The keys of ``[data]`` that say the same as the options."""
-    from irtbench.config import KEY_OF_OPTION
-    from irtbench.data.readers.records import look_at
-    from irtbench.data.readers.respondents import is_prolific
-
     usual = vars(Reading())
     given = {name: value for name, value in vars(reading).items() if value != usual[name]}
     participants = given.pop("respondents", None)

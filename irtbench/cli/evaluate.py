@@ -415,10 +415,9 @@ def human_bound(
 
 def runs_over_seeds(path: Path) -> list[dict[str, object]]:
     """Mean and standard deviation of each system's accuracy over its runs."""
-    from irtbench.data.readers.table import demand_columns, demand_filled, field_places, read_table, to_numbers
+    from irtbench.data.readers.table import demand_filled, field_places, read_table, to_numbers
 
-    frame = read_table(path)
-    demand_columns(frame, ["system", "seed", "accuracy"], path)
+    frame = read_table(path, ["system", "seed", "accuracy"])
     demand_filled(frame, path, "system")
     place = field_places(path, "accuracy")
     accuracy = to_numbers(frame["accuracy"], place=place)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,15 +14,18 @@ import typer
 
 import irtbench
 from irtbench import report
+from irtbench.bank.bank import BankLike, scales_of
 from irtbench.cli.declared import Fields, Outcome, Run, command
 from irtbench.cli.options import Reading, read_graded
 from irtbench.cli.output import Shown, Words, next_command
+from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.irt_programs import recognises
+from irtbench.data.readers.records import look_at
+from irtbench.data.readers.table import read_table
+from irtbench.scoring.scores import in_categories
 
-if TYPE_CHECKING:
-    from irtbench.bank.bank import BankLike
-    from irtbench.data.given import ResponsesLike
-
+PAIR = ["item_1", "item_2"]  # columns of a table of pairs, such as local_dependence.csv
 _END = re.compile(r"(\d+(?:\.\d+)?)(%?)")
 
 
@@ -86,7 +89,9 @@ class FormContents:
             wishes,
             objective="accuracy" if purpose.best_for == "accuracy" else purpose.objective,
             limits=tuple(limit_of(text) for text in self.limit),
-            enemies=() if self.enemies is None else pairs(self.enemies),
+            enemies=()
+            if self.enemies is None
+            else tuple(zip(*(read_table(self.enemies, PAIR)[name] for name in PAIR), strict=True)),
             other_forms=tuple(read_form(file) for file in self.other_form),
         )
 
@@ -124,11 +129,10 @@ def assemble(
     Writes form.csv, form.json, bank.json (the form, which score takes), and the ids of its items for evaluation
     harnesses. Several forms: bank_1.json, bank_2.json and so on.
     """
-    from irtbench.bank.bank import scales_of
     from irtbench.building.binary_program import TimeOut
 
     given = contents.of(read_bank(bank), bank)
-    columns = None if contents.items is None else table_of(contents.items)
+    columns = None if contents.items is None else read_table(contents.items, ["item_id"])
     run.progress("choosing the items")
     known = None if purpose.learn_from is None else known_responses(given, purpose.learn_from)
     try:
@@ -152,15 +156,12 @@ def assemble(
 
 def read_bank(path: Path) -> BankLike:
     """A bank, or item parameters from a table or a file of py-irt."""
-    from irtbench.data.readers.irt_programs import recognises
-    from irtbench.data.readers.records import look_at
-
     if path.suffix.lower() == ".json" and path.is_file() and not recognises(look_at(path)):
         return irtbench.load_bank(path, categories=True)
     parameters = irtbench.read_parameters(path, categories=True)
     if path.suffix.lower() == ".json":
         return parameters
-    table = table_of(path).set_index("item_id", drop=False).loc[list(parameters.item_ids)]
+    table = read_table(path, ["item_id"]).set_index("item_id", drop=False).loc[list(parameters.item_ids)]
     own = parameters.table()
     others = [name for name in table.columns if name not in own and name != "categories"]
     return own.assign(**{name: table[name].to_numpy() for name in others})
@@ -168,43 +169,21 @@ def read_bank(path: Path) -> BankLike:
 
 def known_responses(bank: BankLike, path: Path) -> ResponsesLike:
     """What systems gave to the items of a bank: right or wrong, or scores."""
-    from irtbench.bank.bank import scales_of
-    from irtbench.cli.options import read_graded
-    from irtbench.scoring.scores import in_categories
-
     whole = irtbench.ItemBank(scales_of(bank))
     if not in_categories(whole):
         return irtbench.read_responses(path)
     return read_graded(whole, path, Reading(), unknown_items="ignore").responses
 
 
-def table_of(path: Path) -> Any:
-    """A table of items as texts."""
-    from irtbench.data.readers.table import demand_columns, read_table
-
-    table = read_table(path)
-    demand_columns(table, ["item_id"], path)
-    return table
-
-
 def read_form(path: Path) -> tuple[str, ...]:
     """The items of a form: the column item_id of a table, or a text with an id a line."""
     if path.suffix.lower() in (".csv", ".gz", ".parquet", ".tsv"):
-        return tuple(table_of(path)["item_id"])
+        return tuple(read_table(path, ["item_id"])["item_id"])
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"file {path}: cannot be read: {error}") from None
     return tuple(line.strip() for line in lines if line.strip())
-
-
-def pairs(path: Path) -> tuple[tuple[str, ...], ...]:
-    """Pairs of items from a table, as local_dependence.csv has them."""
-    from irtbench.data.readers.table import demand_columns, read_table
-
-    table = read_table(path)
-    demand_columns(table, ["item_1", "item_2"], path)
-    return tuple(zip(table["item_1"], table["item_2"], strict=True))
 
 
 def limit_of(text: str) -> irtbench.Limit:
@@ -378,7 +357,7 @@ def scale_and_column(
     if by is None:
         return own, None
     source: Any = given if isinstance(given, pd.DataFrame) else own
-    pool = make_pool(source, None if items is None else table_of(items))
+    pool = make_pool(source, None if items is None else read_table(items, ["item_id"]))
     return own, dict(zip(pool.item_ids, pool.column(by), strict=True))
 
 

@@ -25,7 +25,7 @@ from irtbench.cli.options import AllowAddress, Reading
 from irtbench.cli.result_files import removed_at_the_end
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
-from irtbench.data.place import address_of
+from irtbench.data.place import address_of, file_hash, text_hash
 
 if TYPE_CHECKING:
     from irtbench.estimation.distributed.ranks import Ranks
@@ -158,8 +158,6 @@ def demand_memory(table: irtbench.data.LargeTable, needs: str, *, long: bool) ->
 
 def hashed(file: Path, table: irtbench.data.LargeTable | None) -> dict[str, str]:
     """Name and hash of responses; of a table at an address that of the names, sizes and times of its files."""
-    from irtbench.data.place import file_hash
-
     if table is None or file.exists():
         return {file.name: file_hash(file)}
     return {table.place: hash_of(table)}
@@ -168,7 +166,6 @@ def hashed(file: Path, table: irtbench.data.LargeTable | None) -> dict[str, str]
 def hash_of(table: irtbench.data.LargeTable) -> str:
     """Hash of the names, sizes and contents of the files."""
     from irtbench.cli.output import to_json
-    from irtbench.data.place import text_hash
 
     return text_hash(to_json(table.identity))
 

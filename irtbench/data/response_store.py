@@ -32,6 +32,8 @@ if sys.platform != "win32":
     import fcntl
 
 LOCK = "lock"
+#: The files of a store besides its state.
+FILES = (RESPONSES, *(file.name for name in (NAMES, LEFT_OUT) for file in NameFile.within(Path(), name).files))
 VERSION = 2
 READ = 2**24  # bytes of a file that are checked at a time
 
@@ -76,11 +78,11 @@ class ResponseStore:
     def begin(cls, folder: Path, item_ids: tuple[str, ...], identity: Any) -> ResponseStore:
         """An empty store; what was in the folder is removed."""
         (folder / STATE).unlink(missing_ok=True)
-        for name in file_names():
+        for name in FILES:
             (folder / name).unlink(missing_ok=True)
             (folder / name).touch()
         zeros = np.zeros(len(item_ids), dtype=np.int64)
-        return cls(folder, item_ids, identity, 0, 0, zeros, zeros.copy(), dict.fromkeys(file_names(), (0, 0)))
+        return cls(folder, item_ids, identity, 0, 0, zeros, zeros.copy(), dict.fromkeys(FILES, (0, 0)))
 
     @classmethod
     def resume(cls, folder: Path, identity: Any) -> ResponseStore | None:
@@ -189,12 +191,6 @@ def _demand_sums(folder: Path, state: dict[str, Any]) -> None:
             raise InputError(f"cache {folder}: {name} is not what was written")
 
 
-def file_names() -> tuple[str, ...]:
-    """The files of a store besides its state."""
-    lists = [NameFile.within(Path(), name).files for name in (NAMES, LEFT_OUT)]
-    return (RESPONSES, *(file.name for pair in lists for file in pair))
-
-
 def checksum(file: Path, size: int | None = None, *, first: int = 0, total: int = 0) -> tuple[int, int]:
     """Size and CRC-32 of a file, or of so many bytes of it; of a file whose first bytes' sum is known the rest is read.
 
@@ -222,7 +218,7 @@ def unchanged(responses: StoredResponses) -> Iterator[StoredResponses]:
 
 
 def _marks(folder: Path) -> list[tuple[int, ...]]:
-    found = (os.stat(folder / name) for name in file_names())
+    found = (os.stat(folder / name) for name in FILES)
     return [(one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for one in found]
 
 

@@ -405,7 +405,8 @@ def _measured(
     known: dict[str, pd.Series[float] | None] = dict.fromkeys(MEASURED) | {"approval_rate": approval}
     if seconds is not None:
         times = seconds[seconds["item_id"].isin(scale.item_ids)]
-        known |= {"median_seconds": median_seconds(times), "effort": _effort(times, settings)}
+        rapid = rapid_guesses(times, method=settings.rapid_method, share=settings.rapid_share)
+        known |= {"median_seconds": median_seconds(times), "effort": rapid.effort}
     if answers is not None:
         raw = answers[answers["item_id"].isin(scale.item_ids)].sort_values("respondent_id", kind="stable")
         known |= {"longest_run": longest_run(raw), "longest_pattern": longest_pattern(raw)}
@@ -415,10 +416,6 @@ def _measured(
         name: unknown if values is None else np.asarray(values.reindex(ids), dtype=np.float64)
         for name, values in known.items()
     }
-
-
-def _effort(times: pd.DataFrame, settings: ScreeningSettings) -> pd.Series[float]:
-    return rapid_guesses(times, method=settings.rapid_method, share=settings.rapid_share).effort
 
 
 KEPT = "kept"

@@ -219,8 +219,7 @@ def read_choices(
     >>> choices.options, choices.right
     ((('a cat', 'a dog'),), (1,))
     """
-    frame = read_table(path)
-    demand_columns(frame, [item, key, *options, *([group] if group else [])], path)
+    frame = read_table(path, [item, key, *options, *([group] if group else [])])
     columns = list(options) or [name for name in frame.columns if _OPTION.fullmatch(name)]
     if len(columns) < 2:
         raise InputError(

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.table import (
     WORDS,
-    demand_columns,
     demand_filled,
     field_places,
     read_table,
@@ -147,9 +146,8 @@ def read_predictions(
     >>> irtbench.read_predictions("predictions.csv")
     {'all': <Predictions: 2 items, probabilities (2 x 1), outcomes (2 x 1)>}
     """
-    frame, given = read_table(path), [name for name in (item, by) if name is not None]
-    columns = list(classes.values()) if classes else [probability]
-    demand_columns(frame, [*columns, label, *given], path)
+    given, columns = [name for name in (item, by) if name is not None], list((classes or {"": probability}).values())
+    frame = read_table(path, [*columns, label, *given])
     demand_filled(frame, path, *given)
     stated = np.column_stack([_probabilities(frame, column, path) for column in columns])
     happened = _classes(frame, label, classes, stated, path) if classes else _events(frame, label, path)

@@ -160,9 +160,8 @@ def read_respondents(
     """
     if unknown := [name for name in columns or {} if name != "respondent_id"]:
         raise InputError(f"columns: unknown name {name_first(unknown)}; expected respondent_id")
-    table = read_table(path)
     own = (columns or {}).get("respondent_id", "respondent_id")
-    demand_columns(table, [own, *names], path)
+    table = read_table(path, [own, *names])
     demand_filled(table, path, own)
     return respondents_of(table[[*names]].assign(respondent_id=table[own]), names, path)
 

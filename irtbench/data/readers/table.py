@@ -37,21 +37,23 @@ _UTF16 = {b"\xff\xfe", b"\xfe\xff"}
 _HEAD = 4096  # bytes that tell the kind of a file
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
+def read_table(path: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
     """Read a CSV (also gzipped) or Parquet file with every field as text.
 
     Nothing is guessed: ids such as ``1``, ``01`` and ``NA`` stay what they are, and an empty field, or a null of
     Parquet, is the empty string. The kind of file is known by its first bytes, not by its name; the separator of a
     text file is whichever of comma, tab and semicolon its header has most of. Text is UTF-8; empty lines are skipped.
     An apostrophe that keeps a field from being a spreadsheet's formula is taken away. What comes from a pipe, such as
-    ``/dev/stdin``, is kept, since it can be read only once.
+    ``/dev/stdin``, is kept, since it can be read only once. A table that lacks one of the columns named is refused.
     """
     path = Path(path)
     data = _read_bytes(path)
     table = _parse_parquet(data, path) if data.startswith(PARQUET) else _parse_text(data, path)
     if table.num_rows == 0:
         raise InputError(f"file {path}: no rows below the header; expected at least one")
-    return table.to_pandas()
+    frame = table.to_pandas()
+    demand_columns(frame, columns, path)
+    return frame
 
 
 def demand_columns(frame: pd.DataFrame, names: Sequence[str], path: str | Path) -> None:
