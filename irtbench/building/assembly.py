@@ -75,8 +75,9 @@ class Systems:
     def with_mean(self) -> Array:
         """Covariance of each response with the accuracy on all."""
         own_part = self.own - (1 - SHRINKAGE) * (self.rows**2).sum(axis=0)
-        found: Array = (1 - SHRINKAGE) * self.rows.T @ self.rows.mean(axis=1) + self.level + own_part / len(self.own)
-        return found
+        return np.asarray(
+            (1 - SHRINKAGE) * self.rows.T @ self.rows.mean(axis=1) + self.level + own_part / len(self.own)
+        )
 
     def left(self, form: Sequence[int]) -> tuple[float, Array]:
         """Variance of the accuracy that a form leaves, and what it would be with each other item, infinite for its own.

@@ -109,12 +109,6 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def is_array(hint: Any) -> bool:
-    """Whether a hint is NumPy's ``NDArray[...]``: an alias of its class or, with later versions, one by name."""
-    origin = get_origin(hint)
-    return np.ndarray in (origin, get_origin(getattr(origin, "__value__", None)))
-
-
 def from_plain(hint: Any, value: Any) -> Any:
     """Inverse of `to_plain` for a value of the type that the hint names."""
     if hint is ResponseMatrix:
@@ -136,7 +130,8 @@ def from_plain(hint: Any, value: Any) -> Any:
         return make(**{f.name: from_plain(hints[f.name], value[f.name]) for f in given})
     if isinstance(value, dict) and "dtype" in value:
         return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
-    if is_array(hint):
+    origin = get_origin(hint)  # of NDArray[...]: an alias of its class or, with later versions, one by name
+    if np.ndarray in (origin, get_origin(getattr(origin, "__value__", None))):
         raise TypeError(f"expected an array but got {type(value).__name__}")
     if get_origin(hint) in (dict, Mapping) and (
         is_dataclass(get_args(hint)[1]) or get_origin(get_args(hint)[1]) is tuple

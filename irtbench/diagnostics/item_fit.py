@@ -305,7 +305,14 @@ def _by_scores(responses: ResponseMatrix, items: ItemParameters, quadrature: Qua
     """Score statistic of each item, and how many groups of abilities it compares."""
     grid = fine_enough(quadrature, items)
     residuals = Residuals.of_items(responses, items, grid)
-    groups = _groups_of_abilities(residuals)
+    # groups of nodes with as much of an item's variance each: P (1 - P) as the posteriors of its respondents expect it
+    variance = (residuals.n.T @ residuals.mass) * np.exp(residuals.log_p + residuals.log_q)
+    so_far = np.cumsum(variance, axis=1)
+    most = np.minimum(MOST_GROUPS, so_far[:, -1:] // LEAST_VARIANCE)
+    place = np.divide(so_far - variance / 2, so_far[:, -1:], out=np.zeros_like(so_far), where=so_far[:, -1:] > 0)
+    groups = (np.floor(np.minimum(place * most, most - 0.5))[:, :, None] == np.arange(MOST_GROUPS)) & (most > 0)[
+        ..., None
+    ]
     own = _own_parameters(items, grid)
     weights = np.concatenate([groups, own], axis=2)
 
@@ -326,20 +333,6 @@ def _by_scores(responses: ResponseMatrix, items: ItemParameters, quadrature: Qua
             x2[j] = dense_form(np.eye(n_groups[j]), root.T @ total[j, :k], moved, int(free.sum()))[0]
     used = f"all {responses.n_respondents}, by the abilities that their responses let expect"
     return Compared(x2, n_groups, responses.observed.sum(axis=0), used)
-
-
-def _groups_of_abilities(residuals: Residuals) -> NDArray[np.float64]:
-    """Which nodes belong together, 0 or 1, shape (n_items, n_nodes, MOST_GROUPS): groups of equal variance of an item.
-
-    The variance is the sum of P (1 - P) that the posteriors of those who answered the item expect.
-    """
-    variance = (residuals.n.T @ residuals.mass) * np.exp(residuals.log_p + residuals.log_q)
-    so_far = np.cumsum(variance, axis=1)
-    most = np.minimum(MOST_GROUPS, so_far[:, -1:] // LEAST_VARIANCE)
-    place = np.divide(so_far - variance / 2, so_far[:, -1:], out=np.zeros_like(so_far), where=so_far[:, -1:] > 0)
-    return (np.floor(np.minimum(place * most, most - 0.5))[:, :, None] == np.arange(MOST_GROUPS)) & (most > 0)[
-        :, :, None
-    ]
 
 
 def _own_parameters(items: ItemParameters, grid: Quadrature) -> NDArray[np.float64]:

@@ -111,7 +111,7 @@ def measurement_precision(
         information=information(theta, items).sum(axis=1),
         expected_score=icc(theta, items).sum(axis=1),
         variance=variance,
-        marginal_reliability=_marginal(at_nodes, fine.weights, variance),
+        marginal_reliability=float(1 - fine.weights @ (1 / (at_nodes + 1 / variance)) / variance),
     )
 
 
@@ -148,10 +148,6 @@ def empirical_reliability(theta: ArrayLike, standard_error: ArrayLike) -> float:
         return float("nan")
     spread = float(np.var(theta[finite], ddof=1))
     return spread / (spread + float((standard_error[finite] ** 2).mean()))
-
-
-def _marginal(test_information: NDArray[np.float64], weights: NDArray[np.float64], variance: float) -> float:
-    return float(1 - weights @ (1 / (test_information + 1 / variance)) / variance)
 
 
 MOST_TIMES = 1e6  # a test lengthened more than this is none

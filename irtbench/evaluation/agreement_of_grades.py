@@ -328,9 +328,12 @@ def _levels_of(answers: pd.Series[str], known: list[str]) -> list[str]:
 def _beyond_chance(counts: NDArray[np.int64], number: Array, level: float) -> dict[str, float]:
     """The coefficients with weights, by counts of each level for each item."""
     quadratic = ((number[:, None] - number) / np.ptp(number)) ** 2
+    # distance of two ordered categories: the answers between them and half of each of theirs (Krippendorff)
+    n = counts[counts.sum(axis=1) >= 2].sum(axis=0)
+    middle = np.cumsum(n) - n / 2
     coefficients = {
         "weighted_kappa": kappa_by(quadratic),
-        "krippendorff_ordinal": alpha_by(ordinal_distances(counts)),
+        "krippendorff_ordinal": alpha_by(np.asarray((middle[:, None] - middle) ** 2)),
         "krippendorff_interval": alpha_by(quadratic),
         "gwet_ac2": gwet_by(quadratic),
     }
@@ -348,13 +351,6 @@ def numbers_of(levels: Sequence[str]) -> Array:
         return np.array([float(name) for name in levels])
     except ValueError:
         return np.arange(1.0, len(levels) + 1)
-
-
-def ordinal_distances(counts: NDArray[np.int64]) -> Array:
-    """Krippendorff's squared distances of ordered categories: answers between two, half of each of them, squared."""
-    n = counts[counts.sum(axis=1) >= 2].sum(axis=0)
-    middle = np.cumsum(n) - n / 2
-    return np.asarray((middle[:, None] - middle) ** 2)
 
 
 def one_way(table: Array, level: float) -> dict[str, float]:

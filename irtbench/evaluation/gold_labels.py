@@ -279,13 +279,11 @@ class _LatentClasses:
     def accuracy(self) -> Array:
         """Chance that a respondent labels an item of average ease rightly."""
         chances = np.exp(self._probabilities()[0]).reshape(self.n_labels, self.n_respondents, self.n_labels, -1)
-        right: Array = np.einsum("zrz->rz", chances[..., N_NODES // 2]) @ self.share
-        return right
+        return np.asarray(np.einsum("zrz->rz", chances[..., N_NODES // 2]) @ self.share)
 
     def _of_ease(self, values: Array) -> Array:
         """Mean over the items' states of a function of the ease."""
-        mean: Array = self.state.reshape(len(self.state), self.n_labels, -1).sum(axis=1) @ values
-        return mean
+        return np.asarray(self.state.reshape(len(self.state), self.n_labels, -1).sum(axis=1) @ values)
 
     def _set_design(self) -> None:
         truths = range(self.n_labels)

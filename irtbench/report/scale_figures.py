@@ -440,24 +440,26 @@ def _information(scales: Mapping[str, ItemParameters]) -> list[Block]:
 def wright_figures(maps: Mapping[str, ItemMap]) -> list[Block]:
     """Of a bank: the Wright map of each scale, and test information."""
     scales = {name or "all": found.scale.items for name, found in maps.items()}
-    return [
-        *figure(map_panels(list(maps.values())), words("wright_map")),
-        *figure(category_panels(list(scales.values())), words("categories", most=MOST_PANELS)),
-        *_information(scales),
+    graded = [
+        of.select([item]) for items in scales.values() if (of := items.categories) is not None for item in of.item_ids
     ]
-
-
-def category_panels(scales: Sequence[ItemParameters]) -> list[Drawing]:
-    """Category curves of the first items in categories."""
-    graded = [of.select([item]) for items in scales if (of := items.categories) is not None for item in of.item_ids]
     shown = graded[:MOST_PANELS]
     return [
-        on_axes(
-            numbered("categories", k, len(shown)), partial(draw_categories, item=item), heading=item.item_ids[0],
-            description=f"Probability of each category of item {item.item_ids[0]} along ability.",
-        )
-        for k, item in enumerate(shown)
-    ]  # fmt: skip
+        *figure(map_panels(list(maps.values())), words("wright_map")),
+        *figure(
+            [
+                on_axes(
+                    numbered("categories", k, len(shown)),
+                    partial(draw_categories, item=item),
+                    heading=item.item_ids[0],
+                    description=f"Probability of each category of item {item.item_ids[0]} along ability.",
+                )
+                for k, item in enumerate(shown)
+            ],
+            words("categories", most=MOST_PANELS),
+        ),
+        *_information(scales),
+    ]
 
 
 def draw_categories(ax: Axes, item: CategoryParameters) -> Axes:

@@ -73,12 +73,6 @@ def draw_curve_example(ax: Axes) -> Axes:
     return ax
 
 
-def example_panels() -> list[Drawing]:
-    """How to read an item characteristic curve."""
-    description = "An S-shaped curve that rises from 0.25 through 0.625 at ability 0 towards 1."
-    return [on_axes("example_curve", draw_curve_example, description=description)]
-
-
 def fit_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
     """Estimated against actual curves of the worst and the best fitting item in the first fits."""
     by_name = {scale.name: scale for scale in scales}
@@ -218,6 +212,7 @@ def parts_of_the_study(study: Study) -> dict[tuple[str, str], list[Block]]:
     about = pd.DataFrame({"card_field": [name.capitalize() for name in stated], "card_text": list(stated.values())})
     answers, by_label = study.agreement, study.agreement_by_label
     kappas = paper_tables.kappa_table(answers, by_label, settings.grading.normalise)
+    description = "An S-shaped curve that rises from 0.25 through 0.625 at ability 0 towards 1."
     return {
         ("respondents", "Respondents"): [
             *table(study.outcomes.table(), words("table_screening")),
@@ -230,7 +225,7 @@ def parts_of_the_study(study: Study) -> dict[tuple[str, str], list[Block]]:
         ],
         ("method", "Method"): [
             *paragraphs(*prose.method(settings)),
-            *figure(example_panels(), words("example_curve")),
+            *figure([on_axes("example_curve", draw_curve_example, description=description)], words("example_curve")),
         ],
         ("published", "Compared with published figures"): [
             *table(published, words("table_published", source=source)),

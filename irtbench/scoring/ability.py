@@ -156,7 +156,10 @@ def _solve(values: NDArray[np.float64], trials: Trials, equation: _Equation, z: 
     upper = np.minimum(theta + z * standard_error, grid[-1])
     for row in np.flatnonzero(at_bound):
         own = slice(row, row + 1)
-        lower[row], upper[row] = _within_drop(equation, values[own], some_rows(trials, own), z**2 / 2)
+        # from the end where the objective is highest to where it has fallen by z^2 / 2
+        objective = equation.log_objective(values[own], some_rows(trials, own))[0]
+        above = equation.grid[objective > objective.max() - z**2 / 2]
+        lower[row], upper[row] = float(above[0]), float(above[-1])
     if equation.method != "map":
         silent = np.isnan(values).all(axis=1)
         theta[silent] = standard_error[silent] = np.nan
@@ -186,13 +189,6 @@ def _root(
         if change < TOLERANCE:
             break
     return theta
-
-
-def _within_drop(equation: _Equation, values: NDArray[np.float64], trials: Trials, drop: float) -> tuple[float, float]:
-    """Abilities from the end where the objective is highest to where it has fallen by ``drop``."""
-    objective = equation.log_objective(values, trials)[0]
-    above = equation.grid[objective > objective.max() - drop]
-    return float(above[0]), float(above[-1])
 
 
 Array = NDArray[np.float64]

@@ -71,8 +71,7 @@ Criterion = Callable[[ItemCurves, Array, float, NDArray[np.intp]], Array]
 
 def at_estimate(curves: ItemCurves, mass: Array, theta: float, free: NDArray[np.intp]) -> Array:
     """Fisher information at the estimate (Lord, 1980, ch. 10)."""
-    each: Array = information(theta, curves.items)[0, free]
-    return each
+    return np.asarray(information(theta, curves.items)[0, free])
 
 
 def over_posterior(curves: ItemCurves, mass: Array, theta: float, free: NDArray[np.intp]) -> Array:

@@ -165,8 +165,7 @@ def population_share(theta: Array, population: Quadrature) -> Array:
     """
     fine = refine(population, POPULATION_STEP)
     reached = np.concatenate([[0.0], np.cumsum(np.exp(fine.log_weights))])
-    share: Array = np.interp(theta, cell_edges(fine.nodes), reached / reached[-1])
-    return share
+    return np.asarray(np.interp(theta, cell_edges(fine.nodes), reached / reached[-1]))
 
 
 def smooth_share(theta: Array, norms: Norms) -> Array:

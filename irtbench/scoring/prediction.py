@@ -246,7 +246,6 @@ def predict_accuracy(
     expected = [_by_model(pool, seen, n_trials)]
     known, features, shares = _known_range(pool), _bank_features(pool), [1.0]
     if correction is not None:
-        _demand_form(seen, correction)
         expected.insert(0, _by_correction(seen, correction))
         known, features = correction.known, correction.features
         shares = [correction.weight, 1 - correction.weight]
@@ -399,10 +398,14 @@ def _by_model(scales: Sequence[Scale], responses: ResponseMatrix, n_trials: Arra
 
 
 def _by_correction(responses: ResponseMatrix, correction: Correction) -> tuple[Array, Array]:
-    """The same by a correction."""
-    shares = responses.select_items(correction.form).shares
-    expected = (correction.coefficients[0] + shares @ correction.coefficients[1:]).clip(0, 1)
-    return expected, np.full(len(shares), correction.residual_sd**2)
+    """The same by a correction, for respondents who answered just the form that it was learnt for."""
+    lacking = sorted(set(correction.form) - set(responses.item_ids))
+    own = responses.select_items([item for item in correction.form if item not in lacking])
+    if lacking or not own.is_complete:
+        what = name_first(lacking) if lacking else "some of it"
+        raise InputError(f"prediction: the correction is for a form of {len(correction.form)} items; missing: {what}")
+    expected = (correction.coefficients[0] + own.shares @ correction.coefficients[1:]).clip(0, 1)
+    return expected, np.full(len(expected), correction.residual_sd**2)
 
 
 def _across_items(
@@ -508,8 +511,7 @@ def _drawn_together(own: Array, sd: Array, judged: NDArray[np.bool_]) -> Array:
     error, away = OWN_ERROR * sd**2, own[judged].mean() - own
     spread = max((away[judged] ** 2).sum() / (n - 3) - error[judged].mean(), 0.0)
     share = np.divide(error, error + spread, out=np.zeros_like(own), where=judged & (error > 0))
-    drawn: Array = own + (share * away).clip(-FARTHEST * sd, FARTHEST * sd)
-    return drawn
+    return np.asarray(own + (share * away).clip(-FARTHEST * sd, FARTHEST * sd))
 
 
 def _bank_features(scales: Sequence[Scale]) -> Array:
@@ -571,8 +573,7 @@ def _shrunk_regression(x: Array, y: Array, shrinkage: float) -> Array:
     covariance = (1 - shrinkage) * covariance
     np.fill_diagonal(covariance, own)
     slopes = np.linalg.solve(covariance, (1 - shrinkage) * (deviation.T @ (y - centre)) / len(x))
-    both: Array = np.concatenate([[centre - middle @ slopes], slopes])
-    return both
+    return np.asarray(np.concatenate([[centre - middle @ slopes], slopes]))
 
 
 def _as_known(scales: Sequence[Scale], responses: ResponsesLike) -> ResponseMatrix:
@@ -603,15 +604,4 @@ def _trials_a_response(scales: Sequence[Scale], responses: ResponseMatrix) -> Ar
         return np.ones(responses.n_respondents)
     n, n_items = responses.n_trials, responses.n_items_by_respondent
     inverse = np.divide(1, n, out=np.zeros(n.shape), where=n > 0).sum(axis=1)
-    mean: Array = np.divide(n_items, inverse, out=np.ones(len(n)), where=n_items > 0)
-    return mean
-
-
-def _demand_form(responses: ResponseMatrix, correction: Correction) -> None:
-    """Refuse respondents who did not answer just the form that a correction was learnt for."""
-    form = set(correction.form)
-    lacking = sorted(form - set(responses.item_ids))
-    own = responses.select_items([item for item in responses.item_ids if item in form])
-    if lacking or not own.is_complete:
-        what = name_first(lacking) if lacking else "some of it"
-        raise InputError(f"prediction: the correction is for a form of {len(form)} items; missing: {what}")
+    return np.asarray(np.divide(n_items, inverse, out=np.ones(len(n)), where=n_items > 0))

@@ -364,22 +364,27 @@ def score_table(
     table.insert(1, "scale", scale.name)
     method = table.pop("method")
     trials = {} if abilities.n_trials is None else {"n_trials": table.pop("n_trials")}
+    n_items, n_correct = abilities.n_items, abilities.n_correct
+    answered = n_items > 0
+    words = {
+        "no_items": ~answered,
+        "few_items": answered & (n_items < FEW_ITEMS),
+        "all_correct": answered & (n_correct == abilities.n_responses),
+        "all_wrong": answered & (n_correct == 0),
+        "at_bound": abilities.at_bound,
+        "unlikely_pattern": lz_star < UNLIKELY_PATTERN,
+    }
     return table.assign(
         **place.table(),
         percentile_empirical=np.nan if norms is None else 100 * mid_rank(abilities.theta, norms),
         person_fit=lz_star,
         method=method,
-        flags=_flags(abilities, lz_star),
+        flags=joined_words(words),
         percentile_flags=percentile_flags(
             abilities, lz_star, 1.0 if scale.population is None else scale.population.deviation
         ),
         **trials,
     )
-
-
-def fit_is_defined(abilities: Abilities) -> NDArray[np.bool_]:
-    """Whether person fit means something: enough responses, and theta not at the end of its range."""
-    return (abilities.n_items >= FEW_ITEMS) & ~abilities.at_bound & np.isfinite(abilities.theta)
 
 
 def in_order_of_respondents(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -421,7 +426,7 @@ def with_person_fit(
 ) -> pd.DataFrame:
     """Rows of scores.csv from abilities on one scale and the responses to its items that they are of."""
     items, lz_star = scale.items.select(own.item_ids), np.full(own.n_respondents, np.nan)
-    defined = fit_is_defined(abilities)
+    defined = (abilities.n_items >= FEW_ITEMS) & ~abilities.at_bound & np.isfinite(abilities.theta)
     if (complete := CompletePatterns.of(own, items)) is not None and defined[complete.rows].any():
         among = np.flatnonzero(defined[complete.rows])
         rows = complete.rows[among]
@@ -461,17 +466,3 @@ def item_error_on(scale: Scale, settings: ScoringSettings) -> ItemError:
     if settings.item_error != "auto":
         return settings.item_error
     return automatic_item_error(scale.items, settings.method, scale.population)
-
-
-def _flags(abilities: Abilities, lz_star: NDArray[np.float64]) -> NDArray[np.object_]:
-    n_items, n_correct = abilities.n_items, abilities.n_correct
-    answered = n_items > 0
-    words = {
-        "no_items": ~answered,
-        "few_items": answered & (n_items < FEW_ITEMS),
-        "all_correct": answered & (n_correct == abilities.n_responses),
-        "all_wrong": answered & (n_correct == 0),
-        "at_bound": abilities.at_bound,
-        "unlikely_pattern": lz_star < UNLIKELY_PATTERN,
-    }
-    return joined_words(words)

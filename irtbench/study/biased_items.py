@@ -12,7 +12,7 @@ import pandas as pd
 
 from irtbench.analysis.bias_by_score import MantelHaenszel, ScoreRegression, mantel_haenszel, score_regression
 from irtbench.analysis.bias_of_test import DifferentialTestFunctioning, differential_test_functioning
-from irtbench.analysis.item_bias import ItemBias, comparable_in_categories, comparable_items, item_bias
+from irtbench.analysis.item_bias import comparable_in_categories, comparable_items, item_bias
 from irtbench.analysis.item_shifts import ItemShifts, ShiftControl, item_shifts, shift_control
 from irtbench.building.prune_rules import without_constant
 from irtbench.data.input_error import InputError
@@ -171,7 +171,21 @@ def tested_items(of: Compared, how: HowTested, progress: Callable[[str], None]) 
     )  # fmt: skip
     if not result.status.converged:
         progress(f"the fit with the last anchors did not converge: {result.status}")
-    about = about_abilities(result, of.names, how.settings) | {"model": how.model or how.settings.kind}
+    about = {
+        "reference": of.names[0],
+        "focal": of.names[1],
+        "n_reference": result.sizes[0],
+        "n_focal": result.sizes[1],
+        "method": result.method,
+        "match": "ability",
+        "prior": how.settings.priors.describe(),
+        "converged": result.status.converged,
+        "stopped_because": str(result.status),
+        "focal_mean": result.focal_mean,
+        "focal_sd": result.focal_sd,
+        "rounds": result.rounds,
+        "model": how.model or how.settings.kind,
+    }
     return result.table(), about | ({"categories_merged": list(result.merged)} if result.merged else {})
 
 
@@ -186,24 +200,6 @@ def about_scores(result: MantelHaenszel | ScoreRegression, method: str) -> dict[
         "n_left_out": result.n_left_out,
         "rounds": result.rounds,
         "settled": result.settled,
-    }
-
-
-def about_abilities(result: ItemBias, names: Sequence[str], settings: FitSettings) -> dict[str, Any]:
-    """What bias.json says of a comparison at the same ability."""
-    return {
-        "reference": names[0],
-        "focal": names[1],
-        "n_reference": result.sizes[0],
-        "n_focal": result.sizes[1],
-        "method": result.method,
-        "match": "ability",
-        "prior": settings.priors.describe(),
-        "converged": result.status.converged,
-        "stopped_because": str(result.status),
-        "focal_mean": result.focal_mean,
-        "focal_sd": result.focal_sd,
-        "rounds": result.rounds,
     }
 
 
