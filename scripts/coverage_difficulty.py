@@ -39,8 +39,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty, explain_difficulty
-from irtbench.analysis.explained_grades import GradedKind, explain_grades
-from irtbench.analysis.explained_responses import explain_responses
+from irtbench.analysis.explained_responses import GradedKind, explain_grades, explain_responses
 from irtbench.analysis.horizons import point_of, time_horizon
 from irtbench.building.prune_rules import constant_items
 from irtbench.data.items import ItemFeatures

@@ -26,7 +26,7 @@ from irtbench.analysis.item_shifts import ShiftControl as ShiftControl
 from irtbench.analysis.item_shifts import shift_control as shift_control
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty as ExplainedDifficulty
 from irtbench.analysis.explained_responses import explain_responses as explain_responses
-from irtbench.analysis.explained_grades import explain_grades as explain_grades
+from irtbench.analysis.explained_responses import explain_grades as explain_grades
 from irtbench.analysis.horizons import TimeHorizon as TimeHorizon
 from irtbench.analysis.horizons import time_horizon as time_horizon
 from irtbench.analysis.linear_logistic_test import LinearLogisticTest as LinearLogisticTest

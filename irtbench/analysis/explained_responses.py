@@ -2,25 +2,24 @@
 
     b_j ~ N(w_0 + x_j'w, s^2),   log a_j ~ N(m, t^2),   theta_i ~ N(0, 1)
 
-(an item response model with random items and item predictors: De Boeck, 2008; Rasch: a_j = 1, theta_i ~ N(0, sd^2)).
-The likelihood and these priors are those of the Pyro model (`logistic_model`); w, s, m and t are estimated with the
-items. Under the priors as they are, the mode of all items is found with abilities integrated out, and around it each
-item's posterior by quadrature, the others being at the mode. With its prior taken out (a normal density by a normal
-density) that leaves what the responses alone say of b_j: an estimate with an error, which an item that all got right
-has too. On these the priors are learnt anew (`meta_regression`: w integrated out, so that s is REML's), and so on until
-they stay. Where the posteriors are normal the end is the maximum of the marginal likelihood of w and s.
+(an item response model with random items and item predictors: De Boeck, 2008; Rasch: a_j = 1, theta_i ~ N(0, sd^2);
+of items in categories b_j is the mean step, and distances of steps ~ N(m', t'^2)). The engine is that of the learnt
+prior, in which items and abilities are integrated out together (`estimation.few_respondents`): the mean of that prior
+is an item's own, w_0 + x_j'w. With its prior taken out (a normal density by a normal density) the posterior of b_j is
+what the responses alone say of it: an estimate with an error, which an item that all got right has too. On these w and
+s are learnt anew (`meta_regression`: w integrated out, so that s is REML's), and so on until nothing changes.
 
-What items share through abilities that are not known, the zero and the unit of the scale above all, is taken from the
-observed information of all items and enters the errors at the end.
+What items share through abilities that are not known, the zero and the unit of the scale, enters the errors at the end.
+Items with few grades have all grades of the table: of a grade that nobody gave an item the prior knows the step, and
+without it the mean of the others would be nearer to the middle than the item is.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -29,48 +28,54 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.analysis.explained_difficulty import Design, ExplainedDifficulty, Shrinkage, explained, features_of
-from irtbench.analysis.meta_regression import Estimates, meta_regression, with_intercept
+from irtbench.analysis.meta_regression import Estimates, meta_regression
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.items import ItemFeatures
+from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.driver import alternate, fenced
-from irtbench.estimation.few_respondents.empirical_bayes import location_and_scale, standardised
-from irtbench.estimation.few_respondents.item_grid import hermite_axis
-from irtbench.estimation.few_respondents.item_posteriors import Surroundings
-from irtbench.estimation.few_respondents.learnt_prior import SEEN_DEVIATION
-from irtbench.estimation.fit import problem_of
-from irtbench.estimation.marginal.acceleration import FixedPoint
-from irtbench.estimation.marginal.mode import find_mode
-from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
-from irtbench.estimation.marginal.observed_information import (
-    MOST_COUPLED_ITEMS,
-    joint_parameter_covariance,
-    own_information,
+from irtbench.estimation.few_respondents.category_grid import (
+    START_DISTANCES,
+    CategoryGrid,
+    CategorySurroundings,
+    check_learnable,
 )
+from irtbench.estimation.few_respondents.empirical_bayes import START, reaching, starting_grid
+from irtbench.estimation.few_respondents.item_grid import ItemGrid, weighted_moments
+from irtbench.estimation.few_respondents.item_posteriors import Surroundings
+from irtbench.estimation.few_respondents.learnt_prior import LEAST_DEVIATION
+from irtbench.estimation.few_respondents.messages import Beliefs
+from irtbench.estimation.fit import problem_of
+from irtbench.estimation.fit_categories import RASCH_KINDS, models_of, own_parameters_of
+from irtbench.estimation.marginal.category_problem import CategoryProblem
+from irtbench.estimation.marginal.mode import rough_start
+from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
+from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.shared_scale import shared_errors, slope_of_all
-from irtbench.estimation.scale_fit import with_positive_direction
 from irtbench.estimation.settings import Device, FitSettings
-from irtbench.estimation.status import Learning
+from irtbench.estimation.status import ABILITIES_AND_PRIOR, Learning
 from irtbench.estimation.threads import threads_for
+from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
-from irtbench.models.pyro_model.model import (
-    DifficultyPrior,
-    by_slope_and_intercept,
-    difficulty_of,
-    intercept_of,
-)
+from irtbench.models.pyro_model.categories import CategoryItems, category_model
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.rows import scores_on_device
 from irtbench.models.quadrature import Quadrature, normal_grid, normal_population
 
 Kind = Literal["rasch", "2pl"]
+GradedKind = Literal["grm", "gpcm", "pcm", "rsm"]
 Array = NDArray[np.float64]
+Progress = Callable[[str], None]
 
-LEAST_RESIDUAL, LEAST_OF_SLOPES = 0.25, 0.05  # of the priors under which items are looked at, whatever s and t are
-LEAST_TOLD = 0.05  # of an item by its responses, as a share of its prior's precision: as much as one answer tells
-MOST_CELLS = 10**6  # respondents x items; with more, answers are so many that posteriors are normal
-NODES = 9  # an axis
-MOST_UPDATES, TOLERANCE, MODE_TOLERANCE = 60, 1e-3, 1e-4
+ENOUGH_GRADES = 100  # of an item, for one that nobody was given to be none of its scale's
+LEAST_RESIDUAL = 0.25  # of the prior under which items are looked at, whatever s is
+LEAST_KNOWN = 0.05  # of an item by its responses, as a share of its prior's precision: about that of one answer
+FURTHEST_START = 4.0  # of an intercept
+MOST_UPDATES = 60
+TOLERANCE, OF_RANDOM_NODES = 1e-3, 5e-3  # of an effect of a standardised feature, and where items' nodes are random
+BEFORE = Learning(ABILITIES_AND_PRIOR, 0, float("inf"), settled=False)
 
 
 def explain_responses(
@@ -83,7 +88,7 @@ def explain_responses(
     level: float = 0.95,
     rng: np.random.Generator,
     device: Device = "auto",
-    progress: Callable[[str], None] = lambda message: None,
+    progress: Progress = lambda message: None,
 ) -> ExplainedDifficulty:
     """Difficulty regressed on features of the items, both fitted to the responses at once.
 
@@ -130,18 +135,75 @@ def explain_responses(
     """
     data = as_responses(responses)
     given = features_of(features, data.item_ids, shrinkage, level)
-    design, seed = Design.of(given, data.item_ids, shrinkage, curved=curved), int(rng.integers(2**31))
+    design = Design.of(given, data.item_ids, shrinkage, curved=curved)
+    with threads_for(data.n_respondents * data.n_items), fenced(int(rng.integers(2**31))), torch.no_grad():
+        return ExplanatoryFit.of_responses(data, model, device).explained_by(design, level, rng, progress)
 
-    def fitted(columns: Array, shrink: bool, words: str) -> ExplanatoryItems:
-        progress(words)
-        return fit_explanatory_items(
-            data, columns, kind=model, shrink=shrink, seed=seed, device=device, progress=progress
-        )
 
-    full = fitted(design.columns, design.shrink, "items with the regression on their features")
-    plain = fitted(design.columns[:, :0], False, "items without features")
-    found = explained(full.items, full.estimates, plain.estimates, design, full.population, level, rng)
-    return replace(found, with_items=True, converged=full.learning.settled and plain.learning.settled)
+def explain_grades(
+    grades: pd.DataFrame,
+    features: ItemFeatures | pd.DataFrame,
+    *,
+    model: GradedKind = "grm",
+    levels: Levels = None,
+    shrinkage: Shrinkage = "auto",
+    curved: bool = False,
+    level: float = 0.95,
+    rng: np.random.Generator,
+    progress: Progress = lambda message: None,
+) -> ExplainedDifficulty:
+    """Mean steps of items in categories regressed on features of the items, both fitted to the grades at once.
+
+    The model is that of `explain_responses`, of grades: abilities and items are integrated out under a prior of slope,
+    mean step and distances of steps that is learnt with the regression, so that items with few grades, or all of one
+    kind, count too. Standard errors include those of the zero and the unit of ability.
+
+    Parameters
+    ----------
+    grades
+        A row a respondent and a column an item, NaN or None where missing.
+    features
+        Of at least these items; items beyond are new ones, whose difficulty is predicted.
+    model
+        ``grm``, ``gpcm``, or ``pcm``, whose slopes are one and whose difficulties are in logits; ``rsm`` as ``pcm``.
+    levels
+        The categories that all items have, the lowest first, or those of each item by its name; None for all values of
+        the table, of an item with 100 grades or more for those up to the highest that it was given.
+    shrinkage, curved, level, rng
+        As for `explain_difficulty`.
+    progress
+        Called with a line about each update.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> rng = np.random.default_rng(3)
+    >>> length, theta = rng.normal(size=12), rng.normal(size=(60, 1, 1))
+    >>> z = 1.2 * (theta - 0.8 * length[:, None]) + rng.logistic(size=(60, 12, 1))
+    >>> grades = pd.DataFrame((z > [-1.0, 0.0, 1.0]).sum(axis=2), columns=[f"item{j}" for j in range(12)])
+    >>> features = irtbench.ItemFeatures(tuple(grades.columns), ("length",), length[:, None])
+    >>> irtbench.analysis.explain_grades(grades, features, rng=rng).table().round(1)[["term", "effect", "se"]]
+            term  effect   se
+    0  intercept     0.1  0.2
+    1     length     0.7  0.1
+    """
+    if not isinstance(levels, Mapping):
+        levels = {str(item): own for item, own in categories_of(grades, levels).items()}
+    scores = CodedScores.of(grades, levels=levels)
+    given = features_of(features, scores.item_ids, shrinkage, level)
+    design = Design.of(given, scores.item_ids, shrinkage, curved=curved)
+    with threads_for(scores.n_respondents * scores.n_items), fenced(0), torch.no_grad():
+        return ExplanatoryFit.of_grades(scores, model).explained_by(design, level, rng, progress)
+
+
+def categories_of(grades: pd.DataFrame, levels: Sequence[Any] | None) -> dict[Any, list[Any]]:
+    """Of each item these, or all values of the table; an item with many grades has none above its highest."""
+    every = list(levels or sorted({value for own in grades for value in grades[own].dropna().tolist()}))
+    varied = [item for item in grades if grades[item].nunique() > 1]
+    many = set() if levels else {item for item in varied if grades[item].notna().sum() >= ENOUGH_GRADES}
+    return {item: [k for k in every if item not in many or k <= grades[item].max()] for item in grades}
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,17 +213,17 @@ class ExplanatoryItems:
     Parameters
     ----------
     items
-        At the posterior means of log |a| and b.
+        At the posterior means.
     estimates
         Of the difficulties, as the responses alone have them, with their errors.
     population
         Of ability.
     learning
-        How the updates ended; the change is of a coefficient, a mean, or the logarithm of a standard deviation.
+        How the updates ended; the change is of an ability, an effect, or a number of the prior.
     sd
         Posterior standard deviations of the difficulties, shape (n_items,).
     slope
-        Mean and standard deviation of log a among items; 0 and 0 with ``rasch``.
+        Mean and standard deviation of log a among items; 0 and 0 where slopes are one.
     """
 
     items: ItemParameters
@@ -172,58 +234,6 @@ class ExplanatoryItems:
     slope: tuple[float, float]
 
 
-@dataclass(frozen=True, eq=False)
-class ItemPriors:
-    """The current priors, and theta's origin and unit in terms of those at the start.
-
-    Parameters
-    ----------
-    coefficients
-        w_0 and the effects of the columns, shape (n_columns + 1,).
-    residual
-        Standard deviation of b about what they say.
-    slope
-        Mean and standard deviation of log |a|.
-    origin, log_unit
-        theta at the start = origin + exp(log_unit) theta now.
-    """
-
-    coefficients: Array
-    residual: float
-    slope: tuple[float, float]
-    origin: float = 0.0
-    log_unit: float = 0.0
-
-    def rescaled(self, mean: float, deviation: float) -> ItemPriors:
-        """The same for theta' with theta = mean + deviation theta'."""
-        coefficients = self.coefficients / deviation
-        coefficients[0] -= mean / deviation
-        return ItemPriors(
-            coefficients,
-            self.residual / deviation,
-            (self.slope[0] + math.log(deviation), self.slope[1]),
-            self.origin + math.exp(self.log_unit) * mean,
-            self.log_unit + math.log(deviation),
-        )
-
-    @property
-    def values(self) -> Tensor:
-        """All of it as numbers that may be any, standard deviations by their logarithms."""
-        others = [math.log(self.residual), self.slope[0], math.log(self.slope[1]), self.origin, self.log_unit]
-        return torch.from_numpy(np.concatenate([self.coefficients, others]))
-
-    @classmethod
-    def at(cls, values: Tensor) -> ItemPriors:
-        """The priors that have these values."""
-        log_residual, mean, log_deviation, origin, log_unit = values[-5:].tolist()
-        residual = max(math.exp(log_residual), LEAST_RESIDUAL)
-        return cls(values[:-5].numpy(), residual, (mean, math.exp(log_deviation)), origin, log_unit)
-
-    def seen_from(self, other: ItemPriors) -> tuple[float, float]:
-        """Mean and standard deviation that theta has in the other's origin and unit where it is standard in this."""
-        return (self.origin - other.origin) / math.exp(other.log_unit), math.exp(self.log_unit - other.log_unit)
-
-
 def fit_explanatory_items(
     responses: ResponsesLike,
     columns: Array,
@@ -232,7 +242,7 @@ def fit_explanatory_items(
     shrink: bool = False,
     seed: int = 0,
     device: Device = "auto",
-    progress: Callable[[str], None] = lambda message: None,
+    progress: Progress = lambda message: None,
 ) -> ExplanatoryItems:
     """Fit items with the regression of their difficulty.
 
@@ -240,168 +250,168 @@ def fit_explanatory_items(
     """
     given = as_responses(responses)
     with threads_for(given.n_respondents * given.n_items), fenced(seed), torch.no_grad():
-        fit = ExplanatoryFit.of(given, columns, kind, shrink, device)
-        learning = alternate(
-            "regression of difficulty", fit.update, tolerance=TOLERANCE, most=MOST_UPDATES, fewest=3, progress=progress
-        )
-        fit.to_mode()
-        mean, variance = fit.moments()
-        estimates = fit.by_responses(mean, variance)
-        sd = slope_of_all(fit.problem, fit.items) if fit.rasch else 1.0
-    slope = np.ones(given.n_items) if fit.rasch else np.exp(mean[:, 0])
-    items = ItemParameters.from_difficulty(slope, mean[:, 1], item_ids=given.item_ids)
-    among = (0.0, 0.0) if fit.rasch else fit.priors.slope
-    return ExplanatoryItems(items, estimates, normal_population(0.0, sd), learning, np.sqrt(variance[:, 1]), among)
+        return ExplanatoryFit.of_responses(given, kind, device).settled(columns, shrink, progress).found()
 
 
-@dataclass
+@dataclass(frozen=True)
 class ExplanatoryFit:
-    """A fit on its way: the current priors, and the items at the mode under them."""
+    """Items, abilities and the learnt prior, the means of difficulties among it.
 
+    Parameters
+    ----------
+    data, problem
+        The responses, and their model.
+    beliefs
+        What is known of items and abilities.
+    alike
+        Whether slopes are one.
+    learning
+        How updates ended.
+    """
+
+    data: ResponseMatrix | CodedScores
     problem: Problem
-    priors: ItemPriors
-    items: ItemTensors
-    columns: Array
-    rasch: bool
-    shrink: bool
-    path: FixedPoint = field(default_factory=FixedPoint)
+    beliefs: Beliefs
+    alike: bool
+    learning: Learning = BEFORE
+
+    @classmethod
+    def of_responses(cls, responses: ResponseMatrix, kind: Kind, device: Device = "cpu") -> ExplanatoryFit:
+        """Where updates start from: items alike in slope, difficulties by the proportion correct."""
+        settings = FitSettings(prior="hierarchical", device=device)
+        problem = problem_of(responses, settings, normal_grid()).in_float64()
+        intercept = problem.starting_values().intercept.clamp(-FURTHEST_START, FURTHEST_START)
+        start = ItemTensors(torch.ones_like(intercept)[:, None], intercept, torch.zeros_like(intercept))
+        problem = reaching(with_adapted_nodes(problem, start, room=ROOM), start)
+        grid = starting_grid(problem, start, settings.priors)
+        return cls.of(responses, problem, Surroundings.of(problem, start), grid, alike=kind == "rasch")
+
+    @classmethod
+    def of_grades(cls, scores: CodedScores, model: GradedKind) -> ExplanatoryFit:
+        """Where updates start from, of items in categories."""
+        alike, n_categories, device = model in RASCH_KINDS, [len(own) for own in scores.categories], torch.device("cpu")
+        items = CategoryItems(models_of("gpcm" if alike else model, scores.item_ids), n_categories, 1, device)
+        check_learnable(items.models, n_categories)
+        nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=device)
+        priors = Priors.named("hierarchical", guessing_estimated=False)
+        model_of_rows = partial(category_model, items=items, priors=priors, known=None)
+        problem = CategoryProblem.of(model_of_rows, scores_on_device(scores, items.columns, device), nodes)
+        start = rough_start(problem).items
+        around = CategorySurroundings.of(reaching(with_adapted_nodes(problem, start, room=ROOM), start), start)
+        grid = CategoryGrid.near(around, start)
+        return cls.of(scores, problem, around, grid, alike=alike, distances=grid.names)
 
     @classmethod
     def of(
-        cls, responses: ResponsesLike, columns: Array, kind: Kind, shrink: bool, device: Device = "cpu"
+        cls,
+        data: ResponseMatrix | CodedScores,
+        problem: Problem,
+        around: Surroundings,
+        grid: ItemGrid,
+        *,
+        alike: bool,
+        distances: Sequence[str] = (),
     ) -> ExplanatoryFit:
-        """Where the iterations start: all items alike in slope, difficulties by the proportion correct."""
-        given = as_responses(responses)
-        problem = problem_of(given, FitSettings(kind=kind, device=device), normal_grid()).in_float64()
-        intercept = problem.starting_values().intercept.clamp(-4, 4)
-        items = ItemTensors(torch.ones_like(intercept)[:, None], intercept, torch.zeros_like(intercept))
-        answers, p = given.n_by_item, (given.n_correct_by_item + 0.5) / (given.n_by_item + 1)
-        errors = (np.maximum(answers, 1) * p * (1 - p)) ** -0.5
-        found = meta_regression(Estimates(-intercept.cpu().numpy(), errors), columns, shrink=shrink)
-        priors = ItemPriors(found.coefficients, max(found.residual_sd, LEAST_RESIDUAL), (0.0, SEEN_DEVIATION))
-        return cls(problem, priors, items, columns, kind == "rasch", shrink)
+        """With the prior that learning starts from."""
+        hierarchy = replace(START, deviation=(LEAST_DEVIATION, START.deviation[1])) if alike else START
+        named = Priors.named("hierarchical", guessing_estimated=False)
+        priors = replace(named, hierarchy=hierarchy, distances=dict.fromkeys(distances, START_DISTANCES))
+        return cls(data, problem, Beliefs(around, grid, priors, priors), alike)
+
+    @property
+    def unit(self) -> float:
+        """Standard deviation of ability: where slopes are one, they are 1 on its scale."""
+        return float(np.exp(self.beliefs.priors.pair.mean[0])) if self.alike else 1.0
 
     @property
     def expected(self) -> Array:
-        """Difficulties that the features say, shape (n_items,)."""
-        return with_intercept(self.columns) @ self.priors.coefficients
+        """Difficulties by the features, shape (n_items,)."""
+        by_features: Array = self.beliefs.grid.expected.cpu().numpy()
+        return by_features + self.beliefs.priors.pair.mean[1]
 
-    def update(self) -> tuple[float, bool]:
-        """The mode under the priors, the posteriors around it, and the priors learnt anew."""
-        before, converged = self.priors, self.to_mode()
-        at, (mean, variance) = self.priors, self.moments()
-        given = without_prior(mean[:, 1], variance[:, 1], self.expected, at.residual)
-        found = meta_regression(given, self.columns, shrink=self.shrink)
-        slope = at.slope
-        if not self.rasch:
-            slope = slopes_learnt(without_prior(mean[:, 0], variance[:, 0], *at.slope), at.slope)
-        residual = max(found.residual_sd, LEAST_RESIDUAL)
-        learnt = replace(at, coefficients=found.coefficients, residual=residual, slope=slope)
-        self.priors = ItemPriors.at(self.path.after(before.values, learnt.values))
-        shift, unit = self.priors.seen_from(learnt)
-        self.items = self.items.rescaled(shift / slope_of_all(self.problem, self.items) if self.rasch else shift, unit)
-        return float((self.priors.values - before.values).abs().max()), converged
+    def explained_by(
+        self, design: Design, level: float, rng: np.random.Generator, progress: Progress
+    ) -> ExplainedDifficulty:
+        """The regression on the features, compared with the same items without any."""
+        progress("items with the regression on their features")
+        full = self.settled(design.columns, design.shrink, progress)
+        progress("items without features")
+        plain = full.about(np.zeros(len(design.columns))).settled(design.columns[:, :0], False, progress).found()
+        about = full.found()
+        found = explained(about.items, about.estimates, plain.estimates, design, about.population, level, rng)
+        return replace(found, with_items=True, converged=about.learning.settled and plain.learning.settled)
 
-    def to_mode(self) -> bool:
-        """Find the mode, and set the scale by the respondents: its zero, and its unit where slopes do not fix it."""
-        self.problem = with_adapted_nodes(self.with_priors(), self.items, room=ROOM)
-        directions = location_and_scale(self.items)
-        self.problem = replace(self.problem, fixed_directions=directions[:1] if self.rasch else directions)
-        found = find_mode(self.problem, start=self.items, tolerance=MODE_TOLERANCE)
-        found = with_positive_direction(self.problem, found)  # a common slope has two modes
-        self.items, mean, deviation = standardised(self.problem, found.items)
-        if self.rasch:  # whose unit slopes fix; b moves by the mean in that unit
-            self.items = found.items.rescaled(mean, 1.0)
-            mean, deviation = mean * slope_of_all(self.problem, found.items), 1.0
-        self.priors = self.priors.rescaled(mean, deviation)
-        self.problem = self.with_priors()
-        return found.status.converged
+    def about(self, expected: Array) -> ExplanatoryFit:
+        """The same with other means of the difficulties."""
+        grid = self.beliefs.grid
+        return replace(self, beliefs=replace(self.beliefs, grid=grid.about(torch.from_numpy(expected).to(grid.level))))
 
-    def with_priors(self) -> Problem:
-        """The Pyro model with the current priors, its responses and nodes."""
-        expected = torch.from_numpy(self.expected).to(self.items.intercept.device)
-        every, residual = torch.ones_like(expected, dtype=torch.bool), torch.full_like(expected, self.priors.residual)
-        named = Priors("hierarchical", log_slope=None if self.rasch else self.priors.slope)
-        model = partial(self.problem.model, priors=named, difficulty=DifficultyPrior(every, expected, residual))
-        return Problem.of(model, self.problem.rows, self.problem.nodes)
+    def settled(self, columns: Array, shrink: bool, progress: Progress) -> ExplanatoryFit:
+        """Beliefs and the regression on these columns updated in turns until neither changes."""
+        fit, effects = self, np.full(columns.shape[1] + 1, np.inf)
 
-    def by_logs(self) -> tuple[Tensor, Tensor]:
-        """(log |a|, b) at the mode, and its derivatives by (a, d), shapes (n_items, 2) and (n_items, 2, 2)."""
-        slope, intercept = self.items.slope[:, 0], self.items.intercept
-        ones, zeros = torch.ones_like(slope), torch.zeros_like(slope)
-        rate, _ = by_slope_and_intercept(slope, intercept, ones, ones, by_theta=self.rasch, positive=True)
-        logs = torch.stack([slope.abs().log(), difficulty_of(slope, intercept, by_theta=self.rasch)], dim=1)
-        return logs, torch.stack([torch.stack([1 / slope, zeros], dim=1), rate], dim=1)
+        def update() -> tuple[float, bool]:
+            nonlocal fit, effects
+            beliefs, change = fit.beliefs.updated()
+            fit, before = replace(fit, beliefs=beliefs), effects
+            effects = meta_regression(fit.estimates()[0], columns, shrink=shrink).coefficients
+            fit = fit.about(columns @ effects[1:])
+            return max(change, float(np.abs(effects - before).max())), True
 
-    def own_covariance(self) -> Tensor:
-        """Of (log |a|, b) at each item's mode, the others being where they are, shape (n_items, 2, 2)."""
-        information, (_, rate) = own_information(self.problem, self.items)[:, LINEAR, LINEAR], self.by_logs()
-        if self.rasch:  # slopes are what all items share
-            information = torch.diag_embed(information.diagonal(dim1=1, dim2=2))
-        return rate @ torch.linalg.inv(information) @ rate.mT
+        tolerance = OF_RANDOM_NODES if isinstance(self.beliefs.grid, CategoryGrid) else TOLERANCE
+        learning = alternate(
+            ABILITIES_AND_PRIOR, update, tolerance=tolerance, most=MOST_UPDATES, fewest=3, progress=progress
+        )
+        return replace(fit, learning=learning)
 
-    def moments(self) -> tuple[Array, Array]:
-        """Posterior means and variances of each item's (log |a|, b), shape (n_items, 2).
+    def estimates(self) -> tuple[Estimates, Tensor]:
+        """What responses alone say of the difficulties, and the mass of the nodes, under no too narrow a prior."""
+        grid, prior = self.beliefs.grid, self.beliefs.priors.pair
+        prior = replace(prior, deviation=(prior.deviation[0], max(prior.deviation[1], LEAST_RESIDUAL)))
+        mass = grid.mass(replace(self.beliefs.priors, hierarchy=prior))
+        mean, covariance = (part.cpu().numpy() for part in weighted_moments(mass, grid.values[..., 1:2]))
+        return without_prior(mean[:, 0], covariance[:, 0, 0], self.expected, prior.deviation[1]), mass
 
-        By quadrature, or with very many responses by the curvature at the mode.
+    def found(self) -> ExplanatoryItems:
+        """Posterior means of the items, and estimates of the difficulties with the errors that items share.
+
+        Of N abilities with reliability r the mean has the variance 1 / (N r), the log of the unit 1 / (2 N r^2), unless
+        slopes of one are the unit; that error is in proportion to what is expected, for by estimates small ones would
+        seem the better known. Of very many items, whose covariance matrix would be large, errors are each item's own.
         """
-        covariance, (mode, _), prior = self.own_covariance(), self.by_logs(), self.priors
-        if len(self.problem.rows) * len(mode) > MOST_CELLS:
-            return mode.cpu().numpy(), covariance.diagonal(dim1=1, dim2=2).cpu().numpy()
-        axis, weights = hermite_axis(NODES, mode)
-        at = torch.stack([axis, weights.log() + 0.5 * axis**2], dim=1)
-        of_slope = torch.zeros_like(at[:1]) if self.rasch else at
-        offsets, log_weights = (torch.cartesian_prod(*pair) for pair in zip(of_slope.T, at.T, strict=True))
-        usual = torch.diag(mode.new_tensor([prior.slope[1], prior.residual]))
-        root, failed = torch.linalg.cholesky_ex(covariance)
-        root = torch.where((failed > 0)[:, None, None], usual, root)
-        places = mode[:, None, :] + offsets @ root.mT
-        intercept = intercept_of(places[:, :, 0].exp(), places[:, :, 1], by_theta=self.rasch)
-        around, every = Surroundings.of(self.problem, self.items), torch.arange(len(mode), device=mode.device)
-        as_asked = torch.stack([places[:, :, 0], intercept, torch.zeros_like(intercept)], dim=2)
-        log_mass = around.log_likelihoods(as_asked, torch.ones_like(mode[:, 0]), every) + log_weights.sum(dim=1)
-        expected = torch.from_numpy(self.expected).to(mode)
-        log_mass = log_mass - 0.5 * ((places[:, :, 1] - expected[:, None]) / prior.residual) ** 2
-        log_mass = log_mass - 0.5 * ((places[:, :, 0] - prior.slope[0]) / prior.slope[1]) ** 2
-        mass = torch.softmax(log_mass, dim=1)[:, :, None]
-        mean = (mass * places).sum(dim=1)
-        variance = (mass * (places - mean[:, None, :]) ** 2).sum(dim=1)
-        return mean.cpu().numpy(), variance.cpu().numpy()
+        beliefs = replace(self.beliefs, grid=self.beliefs.grid.placed(self.beliefs.priors).on_points)
+        fine = replace(self, beliefs=beliefs.with_levels())
+        (given, mass), grid, unit = fine.estimates(), fine.beliefs.grid, self.unit
+        estimates, prior = Estimates(unit * given.values, unit * given.sd), self.beliefs.priors.pair
+        if len(given.values) <= MOST_COUPLED_ITEMS:
+            variance = beliefs.around.abilities[1]
+            n, reliability, expected = len(variance), 1 - float(variance.mean()), self.expected
+            of_unit = 0.0 if self.alike else 1 / (2 * n * reliability**2)
+            shared = 1 / (n * reliability) + of_unit * np.outer(expected, expected)
+            estimates = Estimates.of_covariance(estimates.values, unit**2 * (np.diag(given.sd**2) + shared))
+        mean, covariance = (part.cpu().numpy() for part in weighted_moments(mass, grid.values[..., :2]))
+        return ExplanatoryItems(
+            self.items(weighted_moments(mass, grid.parameters)[0], mean),
+            estimates,
+            normal_population(0.0, unit),
+            self.learning,
+            unit * np.sqrt(covariance[:, 1, 1]),
+            (0.0, 0.0) if self.alike else (prior.mean[0], prior.deviation[0]),
+        )
 
-    def by_responses(self, mean: Array, variance: Array) -> Estimates:
-        """What the responses say of the difficulties, with the errors that items share, if they are not too many.
-
-        With P the posterior covariance of the difficulties, their own variances being those of the quadrature, the
-        errors have the covariance E = (P^-1 - 1 / s^2)^-1 and the estimates are m + E (m - expected) / s^2.
-        """
-        b, expected, residual = mean[:, 1], self.expected, self.priors.residual
-        whole = self.whole_covariance() if len(b) <= MOST_COUPLED_ITEMS else np.full((1, 1), np.nan)
-        if not np.isfinite(whole).all():
-            return without_prior(b, variance[:, 1], expected, residual)
-        own = self.own_covariance()[:, 1, 1].cpu().numpy()
-        values, axes = np.linalg.eigh(whole + np.diag(variance[:, 1] - own))
-        along = without_prior(axes.T @ (b - expected), values.clip(min=1e-12), 0.0, residual)
-        return Estimates(expected + axes @ along.values, along.sd, axes)
-
-    def whole_covariance(self) -> Array:
-        """Of all difficulties with each other at the mode; NaN where that is not a maximum."""
-        if self.rasch:
-            whole = shared_errors(self.problem, self.items).joint
-            assert whole is not None
-        else:
-            whole = joint_parameter_covariance(self.problem, self.items)[0].cpu().numpy()
-        rate = self.by_logs()[1][:, 1].cpu().numpy()
-        return np.einsum("ja,jalb,lb->jl", rate, whole[:, LINEAR][:, :, :, LINEAR], rate)
+    def items(self, parameters: Tensor, mean: Array) -> ItemParameters:
+        """Items in categories at the means of their parameters as they are read, others at those of (log a, b)."""
+        if isinstance(self.data, ResponseMatrix):
+            slope = np.ones(len(mean)) if self.alike else np.exp(mean[:, 0])
+            return ItemParameters.from_difficulty(slope, self.unit * mean[:, 1], item_ids=self.data.item_ids)
+        assert isinstance(self.problem, CategoryProblem)
+        steps = self.problem.of_read(parameters).matrix.numpy()
+        steps[:, 0] = 1.0 if self.alike else steps[:, 0]
+        models, own = tuple(self.problem.scale.models), own_parameters_of(self.problem.free, None)
+        return CategoryParameters(self.data.item_ids, models, self.data.categories, steps, own).as_items()
 
 
 def without_prior(mean: Array, variance: Array, prior_mean: Array | float, prior_sd: float) -> Estimates:
     """A posterior with its prior taken out."""
-    precision = np.maximum(1 / variance - prior_sd**-2, LEAST_TOLD * prior_sd**-2)
+    precision = np.maximum(1 / variance - prior_sd**-2, LEAST_KNOWN * prior_sd**-2)
     return Estimates(mean + (mean - prior_mean) / (prior_sd**2 * precision), precision**-0.5)
-
-
-def slopes_learnt(given: Estimates, before: tuple[float, float]) -> tuple[float, float]:
-    """Mean and standard deviation of log |a|, as if two slopes had been seen before (see `learnt_prior`)."""
-    values = np.append(given.values, before[0] + SEEN_DEVIATION * np.array([-1.0, 1.0]))
-    found = meta_regression(Estimates(values, np.append(given.sd, [0.0, 0.0])), np.empty((len(values), 0)))
-    return float(found.coefficients[0]), max(found.residual_sd, LEAST_OF_SLOPES)

@@ -16,8 +16,8 @@ from irtbench import (
     fit_categories,
     fit_model,
 )
-from irtbench.analysis import explain_grades, explain_responses, explained_grades
-from irtbench.analysis.explained_grades import categories_of
+from irtbench.analysis import explain_grades, explain_responses, explained_responses
+from irtbench.analysis.explained_responses import categories_of
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_models.partial_credit import PartialCredit
 from irtbench.models.simulation import simulate_responses
@@ -61,7 +61,7 @@ def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path, monke
     words.to_csv(tmp_path / "words.csv.gz", index=False)
     line = "difficulty {} --features features.csv --model gpcm -o raw --json"
     in_words = "words.csv.gz --levels poor,weak,fair,good"
-    monkeypatch.setattr(explained_grades, "MOST_UPDATES", 3)
+    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 3)
     raw = [run(line.format(file), cwd=tmp_path, status=None).json for file in ("scores.csv", in_words)]
     assert raw[0] == raw[1]
     effect = {one["term"]: one for one in raw[0]["effects"]}["length"]

@@ -52,7 +52,7 @@ LOG_ROOT = 0.5 * float(np.log(2 * np.pi))
 
 @dataclass(frozen=True)
 class CategoryGrid(ItemGrid):
-    """`ItemGrid` of items in categories; `free` and `guessing` are none, and b is less what is `expected` of the item.
+    """`ItemGrid` of items in categories; `free` and `guessing` are none.
 
     Parameters
     ----------
@@ -60,13 +60,10 @@ class CategoryGrid(ItemGrid):
         The items of the scale.
     chosen
         Which of them these are, shape (n_items,).
-    expected
-        Of their mean steps, by features; 0 where there are none, shape (n_items,).
     """
 
     scale: CategoryItems = field(kw_only=True)
     chosen: Tensor = field(kw_only=True)
-    expected: Tensor = field(kw_only=True)
 
     @classmethod
     def near(cls, around: CategorySurroundings, items: ItemTensors) -> CategoryGrid:
@@ -95,9 +92,9 @@ class CategoryGrid(ItemGrid):
             rule,
             0 * ones[:, None],
             ones,
+            0 * ones,
             scale=scale,
             chosen=every,
-            expected=0 * ones,
         )
 
     @property
@@ -165,24 +162,7 @@ class CategoryGrid(ItemGrid):
         """Some of the items."""
         found = super().of_items(chosen, counts)
         assert isinstance(found, CategoryGrid)
-        return replace(found, chosen=self.chosen[chosen], expected=self.expected[chosen])
-
-    def rescaled(self, mean: float, deviation: float) -> ItemGrid:
-        """The same with what is expected in the new unit."""
-        found = super().rescaled(mean, deviation)
-        assert isinstance(found, CategoryGrid)
-        return replace(found, expected=self.expected / deviation)
-
-    def about(self, expected: Tensor) -> CategoryGrid:
-        """The same nodes with other values expected of the mean steps."""
-        moved = torch.nn.functional.pad((self.expected - expected)[:, None, None], (1, self.centre.shape[2] - 2))
-        return replace(self, centre=self.centre + moved, expected=expected)
-
-    @property
-    def values(self) -> Tensor:
-        """Nodes with b as it is, shape (n_items, n_nodes, n_values)."""
-        expected = torch.nn.functional.pad(self.expected[:, None, None], (1, self.centre.shape[2] - 2))
-        return self.nodes + expected
+        return replace(found, chosen=self.chosen[chosen])
 
     @property
     def on_points(self) -> CategoryGrid:

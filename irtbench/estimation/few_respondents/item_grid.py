@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import torch
@@ -73,6 +74,8 @@ class ItemGrid:
         Log-likelihood at the nodes, those of one component after the other, shape (n_items, n_nodes).
     counts
         How many items have the same responses as each, shape (n_items,).
+    expected
+        Of b, by features, which the second value is less; 0 where there are none, shape (n_items,).
     of
         Whether the second value is d or b.
     """
@@ -85,6 +88,7 @@ class ItemGrid:
     rule: Rule
     level: Tensor
     counts: Tensor
+    expected: Tensor
     of: str = "difficulty"
 
     @classmethod
@@ -94,7 +98,8 @@ class ItemGrid:
         """Nodes of normal densities; their level is not known yet."""
         rule = Rule.hermite(3 if bool(free.any()) else 2, centre)
         root, level = lower_root(covariance)[:, None], torch.zeros_like(sign)[:, None]
-        return cls(centre[:, None], root, sign, free, guessing, rule, level, torch.ones_like(sign), of)
+        ones, nothing = torch.ones_like(sign), torch.zeros_like(sign)
+        return cls(centre[:, None], root, sign, free, guessing, rule, level, ones, nothing, of)
 
     @property
     def largest_update(self) -> float:
@@ -117,11 +122,16 @@ class ItemGrid:
         return (self.centre[:, :, None, :] + self.rule.offsets @ self.root.mT).flatten(1, 2)
 
     @property
+    def values(self) -> Tensor:
+        """Nodes with b as it is, shape (n_items, n_nodes, n_values)."""
+        return self.nodes + torch.nn.functional.pad(self.expected[:, None, None], (1, self.centre.shape[2] - 2))
+
+    @property
     def linear(self) -> Tensor:
         """Values of (log |a|, d, logit c)."""
         if self.of == "intercept":
             return self.nodes
-        log_slope, b, logit = self.nodes.unbind(-1)
+        log_slope, b, logit = self.values.unbind(-1)
         return torch.stack([log_slope, -self.sign[:, None] * log_slope.exp() * b, logit], dim=2)
 
     @property
@@ -190,6 +200,7 @@ class ItemGrid:
         return replace(
             self, centre=self.centre[chosen], root=self.root[chosen], sign=self.sign[chosen], free=self.free[chosen],
             guessing=self.guessing[chosen], level=self.level[chosen], counts=counts.to(self.level),
+            expected=self.expected[chosen],
         )  # fmt: skip
 
     def with_components(self, chosen: list[int]) -> ItemGrid:
@@ -202,7 +213,13 @@ class ItemGrid:
         """The same curves for theta' with theta = mean + deviation theta'; of b."""
         unit, move = torch.ones_like(self.centre[0, 0]), torch.zeros_like(self.centre[0, 0])
         unit[1], move[0], move[1] = 1 / deviation, math.log(deviation), -mean / deviation
-        return replace(self, centre=self.centre * unit + move, root=self.root * unit[:, None])
+        centre, root = self.centre * unit + move, self.root * unit[:, None]
+        return replace(self, centre=centre, root=root, expected=self.expected / deviation)
+
+    def about(self, expected: Tensor) -> Self:
+        """The same nodes with other values expected of b."""
+        moved = torch.nn.functional.pad((self.expected - expected)[:, None, None], (1, self.centre.shape[2] - 2))
+        return replace(self, centre=self.centre + moved, expected=expected)
 
     @property
     def on_points(self) -> ItemGrid:
