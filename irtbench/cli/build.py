@@ -32,6 +32,17 @@ CONTROL_FILES = ("control.csv", "control.json")
 STUDY, SYSTEMS = "study", "systems"  # folders of the copy
 SCORED_NEXT = "average.csv"  # of the systems
 
+SampleToPrune = Annotated[
+    int | None,
+    typer.Option(
+        "--sample",
+        metavar="N",
+        help="Most respondents by whom items leave; else all or, of a table too large for memory, so many that an "
+        "item has 2,000 responses.",
+        min=1_000,
+    ),
+]
+
 
 @command(*OF_STUDY, *CONTROL_FILES, output=None, fits=True)
 def build(
@@ -43,16 +54,7 @@ def build(
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Folder for the results; else [output] directory."),
     ] = None,
-    sample: Annotated[
-        int | None,
-        typer.Option(
-            "--sample",
-            metavar="N",
-            help="Most respondents by whom items leave; else all or, of a table too large for memory, so many that an "
-            "item has 2,000 responses.",
-            min=1_000,
-        ),
-    ] = None,
+    sample: SampleToPrune = None,
     cache: Cache = None,
     allow_address: AllowAddress = [],  # noqa: B006 - typer copies it
     model: Annotated[

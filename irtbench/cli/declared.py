@@ -463,7 +463,9 @@ def options_of(cls: Any, how: Fields) -> dict[str, Option]:
     """
     declared = getattr(cls, "OPTIONS", {})
     hints, plain = (declared, {}) if declared else (get_type_hints(cls, include_extras=True), get_type_hints(cls))
-    words, found = {name: _first_sentence(text) for name, text in meanings(cls).items()}, dict[str, Option]()
+    texts = {name: text.replace("`", "") for name, text in meanings(cls).items()}
+    words = {name: re.split(r"(?<=\.) (?=[A-Z])", text)[0] for name, text in texts.items()}  # the first sentence
+    found = dict[str, Option]()
     for one in fields(cls):
         if one.name in how.without:
             continue
@@ -484,10 +486,6 @@ def options_of(cls: Any, how: Fields) -> dict[str, Option]:
             inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint), commas
         )  # fmt: skip
     return found
-
-
-def _first_sentence(text: str) -> str:
-    return re.split(r"(?<=\.) (?=[A-Z])", text.replace("`", ""))[0]
 
 
 def options_given(*settings: Any) -> list[str]:

@@ -172,7 +172,7 @@ def known_responses(bank: BankLike, path: Path) -> ResponsesLike:
     whole = irtbench.ItemBank(scales_of(bank))
     if not in_categories(whole):
         return irtbench.read_responses(path)
-    return read_graded(whole, path, Reading(), unknown_items="ignore").responses
+    return read_graded(whole, path, Reading(), unknown_items="ignore")[0]
 
 
 def read_form(path: Path) -> tuple[str, ...]:
@@ -322,7 +322,7 @@ def responses_to(scale: irtbench.Scale, path: Path, reading: Reading) -> irtbenc
     """Responses, or scores where the scale's items are in categories."""
     if scale.items.categories is None:
         return reading.matrix(path)
-    return read_graded(irtbench.ItemBank((scale,)), path, reading, unknown_items="ignore").responses
+    return read_graded(irtbench.ItemBank((scale,)), path, reading, unknown_items="ignore")[0]
 
 
 def shares_of(given: list[str]) -> dict[str, float]:

@@ -301,7 +301,8 @@ def given_responses(
         )
     if table is None:
         say_cache_unused(file, disk.cache)
-        with loading_beside(file, ESTIMATION):
+        worthwhile = file.is_file() and file.stat().st_size >= WORTHWHILE
+        with loading(ESTIMATION) if worthwhile else nullcontext():
             given = reading.response_matrix(file) if levels is None else reading.scores(file, levels)
         yield given
         return
@@ -321,16 +322,6 @@ def given_responses(
         ranks.wait_for_all()
         if ranks.is_first and ranks.kept is not None:
             ranks.kept.remove()
-
-
-@contextmanager
-def loading_beside(file: Path, *modules: str) -> Iterator[None]:
-    """Load modules in a thread while the body reads a large file; see `loading`."""
-    if not file.is_file() or file.stat().st_size < WORTHWHILE:
-        yield
-        return
-    with loading(*modules):
-        yield
 
 
 @contextmanager

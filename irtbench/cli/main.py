@@ -343,7 +343,10 @@ def leave_what_waits(ending: BaseException | None, others: Set[threading.Thread]
 def end_with(error: BaseException, asked: str) -> NoReturn:
     """Say in one line why the command ends."""
     if isinstance(error, UsageError):
-        fail_usage(error, asked)
+        place = f"irtbench {asked}".rstrip()
+        words: str = error.format_message()  # type: ignore[attr-defined]
+        words = words.replace("Value error, ", "").rstrip(".")
+        fail(f"{words} ({place} --help shows what there is)", 2, place=place)
     if isinstance(error, typer.Abort | KeyboardInterrupt):
         fail("stopped by Ctrl-C", BY_CTRL_C)
     if isinstance(error, InputError):
@@ -442,14 +445,6 @@ def no_such_command(words: Sequence[str]) -> str:
     alike = [known[one] for one in get_close_matches(name, known)]
     advice = f"did you mean {' or '.join(alike)}?" if alike else f"expected one of {', '.join(known if group else TOP)}"
     return f"no command '{f'{group} {name}'.strip()}'; {advice}"
-
-
-def fail_usage(error: Exception, asked: str) -> NoReturn:
-    """Say in one line what is wrong with an option or an argument of the command asked for."""
-    message: str = error.format_message()  # type: ignore[attr-defined]
-    place = f"irtbench {asked}".rstrip()
-    message = message.replace("Value error, ", "").rstrip(".")
-    fail(f"{message} ({place} --help shows what there is)", 2, place=place)
 
 
 def fail(message: str, status: int, *, place: str = "irtbench") -> NoReturn:

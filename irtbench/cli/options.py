@@ -389,14 +389,6 @@ def labels_of(scales: Iterable[irtbench.CategoryParameters]) -> list[str]:
     return [value for value in values if isinstance(value, str)]
 
 
-@dataclass(frozen=True, eq=False)
-class GradedFile:
-    """Responses, and the items among them that the bank's own study left out."""
-
-    responses: irtbench.ResponseMatrix
-    left_out: tuple[LeftOut, ...]
-
-
 def read_graded(
     bank: irtbench.ItemBank,
     path: Path,
@@ -405,31 +397,24 @@ def read_graded(
     content: Content = "auto",
     unknown_items: Literal["error", "ignore"] = "error",
     answers_mapped: Mapping[str, str] | None = None,
-) -> GradedFile:
-    """Responses of a file that holds them, or answers that the bank's key grades.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or graded, or has items that neither the bank nor its study had.
-    """
+) -> tuple[irtbench.ResponseMatrix, tuple[LeftOut, ...]]:
+    """Responses of a file, or answers that the bank's key grades, and the items that the bank's own study left out."""
     from irtbench.scoring.scores import category_responses, check_known, grade_answers, grading_of, in_categories
 
     if in_categories(bank):
         known = [scale.items.categories for scale in bank.scales if scale.items.categories is not None]
         scores = reading.scores(path, labels_of(known))
         left_out = check_known(scores.columns, bank.scales, unknown_items)
-        return GradedFile(category_responses(bank, scores), left_out)
+        return category_responses(bank, scores), left_out
     if content == "responses" or (content == "auto" and reading.holds_responses(path)):
         if answers_mapped:
             raise InputError(f"file {path}: holds graded responses; expected answers for --map, or --content answers")
         table = reading.responses(path).frame
         left_out = check_known(table["item_id"].unique(), bank.scales, unknown_items)
-        return GradedFile(irtbench.ResponseMatrix.from_long(table), left_out)
+        return irtbench.ResponseMatrix.from_long(table), left_out
     table = reading.answers(path).frame
     left_out = check_known(table["item_id"].unique(), bank.scales, unknown_items)
-    graded = grade_answers(bank, table, grading_of(bank, answers_mapped), unknown_items=unknown_items)
-    return GradedFile(graded, left_out)
+    return grade_answers(bank, table, grading_of(bank, answers_mapped), unknown_items=unknown_items), left_out
 
 
 @dataclass(frozen=True)
@@ -446,13 +431,13 @@ class SystemFile:
         self, bank: irtbench.ItemBank, path: Path, reading: Reading, *, content: Content = "auto", say: bool = True
     ) -> tuple[irtbench.ResponseMatrix, tuple[LeftOut, ...]]:
         """Its responses, and the items that the bank's own study left out, which are named on standard error."""
-        found = read_graded(
+        graded, left_out = read_graded(
             bank, path, reading, content=content, unknown_items=self.unknown_items,
             answers_mapped=mapped(self.answers_map),
         )  # fmt: skip
         if say:
-            say_left_out(found.left_out)
-        return found.responses, found.left_out
+            say_left_out(left_out)
+        return graded, left_out
 
 
 def say_left_out(left_out: Sequence[LeftOut]) -> None:
@@ -466,9 +451,3 @@ def say_left_out(left_out: Sequence[LeftOut]) -> None:
             printable(f"irtbench: {len(names)} {what} left out, as in the bank's own study: {name_first(names)}"),
             file=sys.stderr,
         )
-
-
-def left_out_of(left_out: Sequence[LeftOut], scale: str, bank: irtbench.ItemBank) -> list[dict[str, str]]:
-    """What --json says of a scale: items removed from it, and those that are of no scale of the bank."""
-    others = {other.name for other in bank.scales} - {scale}
-    return [{"item_id": item.item_id, "reason": item.reason} for item in left_out if item.scale not in others]

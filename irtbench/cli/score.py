@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from irtbench.cli.in_words import (
     whole_in_words,
 )
 from irtbench.cli.large import choice_of, first_parquet, large_table, ranks_of_run
-from irtbench.cli.options import AllowAddress, Content, Reading, SystemFile, left_out_of, mapped, named, say_left_out
+from irtbench.cli.options import AllowAddress, Content, Reading, SystemFile, mapped, named, say_left_out
 from irtbench.cli.output import Shown, Words, next_command, top_and_bottom, write_table
 from irtbench.cli.result_files import output_folder, unfinished_folder
 from irtbench.data.harmless_text import unguarded
@@ -223,6 +223,12 @@ def score(
             yield what_follows(known, matrix.n_respondents, bank, responses, run.output.parent)
 
     return Outcome(json=found, files=scores, words=words(), **drawn(known, settings, lambda: scores))
+
+
+def left_out_of(left_out: Sequence[LeftOut], scale: str, bank: irtbench.ItemBank) -> list[dict[str, str]]:
+    """What --json says of a scale: items removed from it, and those that are of no scale of the bank."""
+    others = {other.name for other in bank.scales} - {scale}
+    return [{"item_id": item.item_id, "reason": item.reason} for item in left_out if item.scale not in others]
 
 
 def in_memory_for(added: Added, run: Run) -> str:

@@ -121,7 +121,9 @@ def by_accuracy(given: irtbench.ResponseMatrix | SharesOfPoints, how: PairTests,
     tested = irtbench.compare_systems(
         given.shares, given.respondent_ids, level=how.level, adjustment=how.adjustment, rng=run.rng
     )
-    return accuracy_columns(tested.table())
+    names = {f"mean_{one}": f"accuracy_{one}" for one in ("first", "second")}
+    names |= {one: f"accuracy_{one}" for one in ("difference", "lower", "upper", "p", "p_adjusted", "p_greater")}
+    return tested.table().rename(columns=names)
 
 
 def on_scale(
@@ -145,22 +147,6 @@ def on_scale(
     rows.insert(0, "scale", scale.name)
     ranking.insert(0, "scale", scale.name)
     return rows, ranking
-
-
-def accuracy_columns(tested: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy in comparison.csv: names that say what the difference is of."""
-    return tested.rename(
-        columns={
-            "mean_first": "accuracy_first",
-            "mean_second": "accuracy_second",
-            "difference": "accuracy_difference",
-            "lower": "accuracy_lower",
-            "upper": "accuracy_upper",
-            "p": "accuracy_p",
-            "p_adjusted": "accuracy_p_adjusted",
-            "p_greater": "accuracy_p_greater",
-        }
-    )
 
 
 def pairs_in_words(comparison: pd.DataFrame, file: Path) -> Words:

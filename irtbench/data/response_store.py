@@ -33,7 +33,7 @@ if sys.platform != "win32":
 
 LOCK = "lock"
 #: The files of a store besides its state.
-FILES = (RESPONSES, *(file.name for name in (NAMES, LEFT_OUT) for file in NameFile.within(Path(), name).files))
+FILES = (RESPONSES, *(f"{name}{ending}" for name in (NAMES, LEFT_OUT) for ending in (".bin", "-ends.bin")))
 VERSION = 2
 READ = 2**24  # bytes of a file that are checked at a time
 
@@ -127,9 +127,9 @@ class ResponseStore:
         observed = values != MISSING
         answered = observed.any(axis=1)
         if not answered.all():
-            NameFile.within(self.folder, LEFT_OUT).append(names.filter(pa.array(~answered)))
+            NameFile(self.folder, LEFT_OUT).append(names.filter(pa.array(~answered)))
             names, values, observed = names.filter(pa.array(answered)), values[answered], observed[answered]
-        NameFile.within(self.folder, NAMES).append(names)
+        NameFile(self.folder, NAMES).append(names)
         values = np.ascontiguousarray(values)
         with (self.folder / RESPONSES).open("ab") as file:
             file.write(values.data)
@@ -139,7 +139,7 @@ class ResponseStore:
 
     def names(self, most: int) -> Iterator[list[str]]:
         """Names of all respondents that were added, so many at a time: with responses, and without."""
-        for file in (NameFile.within(self.folder, name) for name in (NAMES, LEFT_OUT)):
+        for file in (NameFile(self.folder, name) for name in (NAMES, LEFT_OUT)):
             for start in range(0, len(file), most):
                 yield file.read(start, min(start + most, len(file))).to_pylist()
 

@@ -22,30 +22,11 @@ from irtbench.data.responses import MISSING, ResponseMatrix, Responses, hash_of,
 from irtbench.data.shown import counted
 
 
-@dataclass(frozen=True)
 class NameFile:
-    """Names in two files: their UTF-8 one after the other, and where each ends.
+    """Names in two files of a folder: their UTF-8 one after the other, and where each ends, eight bytes each."""
 
-    Parameters
-    ----------
-    texts
-        File of the names.
-    ends
-        File of the ends, eight bytes each.
-    """
-
-    texts: Path
-    ends: Path
-
-    @classmethod
-    def within(cls, folder: Path, name: str) -> NameFile:
-        """The list of that name in a folder."""
-        return cls(folder / f"{name}.bin", folder / f"{name}-ends.bin")
-
-    @property
-    def files(self) -> tuple[Path, Path]:
-        """Both files."""
-        return self.texts, self.ends
+    def __init__(self, folder: Path, name: str) -> None:
+        self.texts, self.ends = folder / f"{name}.bin", folder / f"{name}-ends.bin"
 
     def __len__(self) -> int:
         return self.ends.stat().st_size // 8
@@ -184,7 +165,7 @@ class StoredResponses(Responses):
     def names(self, start: int, stop: int) -> tuple[str, ...]:
         """Names of consecutive respondents."""
         if self.places is None:
-            return tuple(NameFile.within(self.folder, NAMES).read(start, stop).to_pylist())
+            return tuple(NameFile(self.folder, NAMES).read(start, stop).to_pylist())
         return self._names(self.places[start:stop])
 
     def name_of(self, respondent: int) -> str:
@@ -193,7 +174,7 @@ class StoredResponses(Responses):
 
     def _names(self, places: NDArray[np.intp]) -> tuple[str, ...]:
         """Names at places among those stored, ascending; those between are read, some at a time."""
-        names, found = NameFile.within(self.folder, NAMES), list[str]()
+        names, found = NameFile(self.folder, NAMES), list[str]()
         for own in np.split(places, np.searchsorted(places, np.arange(NAMES_READ, self.n_stored, NAMES_READ))):
             if len(own):
                 found += names.read(int(own[0]), int(own[-1]) + 1).take(own - own[0]).to_pylist()
@@ -201,14 +182,14 @@ class StoredResponses(Responses):
 
     def idle_ids(self) -> tuple[str, ...]:
         """Names of the respondents without any response to these items; those to no item stored are the first."""
-        left_out, without = NameFile.within(self.folder, LEFT_OUT), self.unanswered
+        left_out, without = NameFile(self.folder, LEFT_OUT), self.unanswered
         own = self._names(without if self.places is None else self.places[without])
         return (*left_out.read(0, len(left_out)).to_pylist(), *own)
 
     def everybody(self) -> Iterator[ResponseMatrix]:
         """All respondents, some at a time, and last those who have no response to any item stored."""
         yield from self.parts()
-        left_out = NameFile.within(self.folder, LEFT_OUT)
+        left_out = NameFile(self.folder, LEFT_OUT)
         for start in range(0, len(left_out), self.at_once):
             ids = tuple(left_out.read(start, min(start + self.at_once, len(left_out))).to_pylist())
             nothing = np.full((len(ids), self.n_items), MISSING, dtype=np.int8)

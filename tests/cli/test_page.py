@@ -12,8 +12,8 @@ from rich.cells import cell_len
 
 from builders.terminal import run_on_terminal
 from builders.valid_inputs import write_valid_inputs
-from irtbench.cli import large, output
-from irtbench.cli.large import loading_beside
+from irtbench.cli import output
+from irtbench.cli.large import loading
 from irtbench.cli.output import CUT, Shown, Steps, reporting, screenful, tell, write_table
 
 # --- page
@@ -266,8 +266,6 @@ def test_a_dumb_terminal_gets_plain_lines() -> None:
 # --- loading
 
 
-def test_an_error_of_the_body_comes_through_and_a_missing_module_fails_where_it_is_needed(tmp_path: Path) -> None:
-    file = tmp_path / "responses.csv"
-    file.write_bytes(bytes(large.WORTHWHILE))
-    with pytest.raises(ValueError, match="row 3"), loading_beside(file, "no_such_module_anywhere"):
+def test_an_error_of_the_body_comes_through_and_a_missing_module_fails_where_it_is_needed() -> None:
+    with pytest.raises(ValueError, match="row 3"), loading("no_such_module_anywhere"):
         raise ValueError("row 3")

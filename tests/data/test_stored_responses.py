@@ -34,8 +34,8 @@ def stored(folder: Path) -> ResponseStore:
 
 def test_names_are_read_from_any_place(tmp_path: Path) -> None:
     names = ["ann", "", "böb", "d" * 300, "日本"]
-    file = NameFile.within(tmp_path, "names")
-    for path in file.files:
+    file = NameFile(tmp_path, "names")
+    for path in (file.texts, file.ends):
         path.touch()
     file.append(pa.array(names[:2]))
     file.append(pa.array([], pa.string()))

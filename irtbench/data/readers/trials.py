@@ -77,7 +77,8 @@ def reduce_trials(
             if distinguished
             else "duplicate (respondent, item) pairs that no trial distinguishes"
         )
-        raise InputError(f"{place}: {what}: {_pairs(frame[repeated])}" + ("" if counted else f"; choose {CHOICES}"))
+        pairs = [f"({r}, {i})" for r, i in frame.loc[repeated, PAIR].drop_duplicates().itertuples(index=False)]
+        raise InputError(f"{place}: {what}: {name_first(pairs)}" + ("" if counted else f"; choose {CHOICES}"))
     counts = trial_counts(frame) if counted or (trials == "count" and "response" in frame.columns) else None
     if trials in ("keep", "count"):
         return frame if counts is None else counts
@@ -99,11 +100,6 @@ def reduce_trials(
         first = frame[~repeated].drop(columns="trial", errors="ignore").reset_index(drop=True)
     right = {"mean": share >= (threshold or 0.0), "any": share > 0}.get(trials, share > 0.5)
     return first.assign(response=np.where(np.isnan(share), np.nan, right))
-
-
-def _pairs(repeated: pd.DataFrame) -> str:
-    """The first pairs of these rows."""
-    return name_first([f"({r}, {i})" for r, i in repeated[PAIR].drop_duplicates().itertuples(index=False)])
 
 
 #: Whether items are joined by their name (``id``, whatever their content), or by the hash of their content; ``None``
