@@ -44,6 +44,16 @@ def reference() -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with valid inputs of every command, which the tests of one file share."""
+    from builders.valid_inputs import write_valid_inputs
+
+    folder = tmp_path_factory.mktemp("inputs")
+    write_valid_inputs(folder)
+    return folder
+
+
 @pytest.fixture(autouse=True, scope="module")
 def drawings_on_pages() -> Iterator[None]:
     """None is drawn: of a small study's build they are three quarters. Where they count, this is defined anew."""

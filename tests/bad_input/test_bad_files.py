@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from builders.commands_here import run_main
-from builders.valid_inputs import COMMANDS_READING, STUDY, write_valid_inputs
+from builders.valid_inputs import COMMANDS_READING, STUDY
 from irtbench.data.readers import table as tables
 
 PARQUET = io.BytesIO()
@@ -42,51 +42,43 @@ READING = [(name, file) for name, (_, files) in COMMANDS_READING.items() for fil
            if file.endswith(".csv")]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Valid inputs of every command."""
-    made = tmp_path_factory.mktemp("inputs")
-    write_valid_inputs(made)
-    return made
-
-
-def refused_here(folder: Path, file: str, content: bytes, arguments: list[str], saying: str) -> None:
+def refused_here(inputs: Path, file: str, content: bytes, arguments: list[str], saying: str) -> None:
     """The command with this file damaged ends with status 2, one line that says so, and nothing written."""
-    whole = (folder / file).read_bytes() if (folder / file).exists() else None
-    (folder / file).write_bytes(content)
-    before = {path: path.read_bytes() for path in folder.iterdir()}
+    whole = (inputs / file).read_bytes() if (inputs / file).exists() else None
+    (inputs / file).write_bytes(content)
+    before = {path: path.read_bytes() for path in inputs.iterdir()}
     try:
-        ended = run_main(*arguments, cwd=folder)
+        ended = run_main(*arguments, cwd=inputs)
         assert ended.status == 2, ended
         assert len(ended.lines) == 1, ended.err
         assert ended.lines[0].startswith("irtbench: ")
         assert saying in ended.lines[0], ended.lines[0]
-        assert {path: path.read_bytes() for path in folder.iterdir()} == before
+        assert {path: path.read_bytes() for path in inputs.iterdir()} == before
     finally:
-        for path in set(folder.iterdir()) - before.keys():  # of a failure: it is not the next test's
+        for path in set(inputs.iterdir()) - before.keys():  # of a failure: it is not the next test's
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         if whole is None:
-            (folder / file).unlink()
+            (inputs / file).unlink()
         else:
-            (folder / file).write_bytes(whole)
+            (inputs / file).write_bytes(whole)
 
 
 @pytest.mark.parametrize(("command", "file"), READING, ids=[f"{c} {f}" for c, f in READING])
-def test_a_bad_table_is_named(folder: Path, command: str, file: str) -> None:
+def test_a_bad_table_is_named(inputs: Path, command: str, file: str) -> None:
     """Tables are read in one place: of what may be wrong each file has a part, and all together have all."""
     for content, saying in list(BAD_TABLES.values())[READING.index((command, file)) % 5 :: 5]:
-        refused_here(folder, file, content, COMMANDS_READING[command][0], saying)
+        refused_here(inputs, file, content, COMMANDS_READING[command][0], saying)
 
 
 @pytest.mark.parametrize(("command", "file"), READING, ids=[f"{c} {f}" for c, f in READING])
-def test_a_missing_file_and_a_folder_are_named(folder: Path, command: str, file: str) -> None:
-    there, away = folder / file, folder / "away"
+def test_a_missing_file_and_a_folder_are_named(inputs: Path, command: str, file: str) -> None:
+    there, away = inputs / file, inputs / "away"
     there.rename(away)
     try:
         for is_folder in (False, True):
             if is_folder:
                 there.mkdir()
-            ended = run_main(*COMMANDS_READING[command][0], cwd=folder)
+            ended = run_main(*COMMANDS_READING[command][0], cwd=inputs)
             assert (ended.status, len(ended.lines)) == (2, 1), ended
             assert file in ended.lines[0]
         there.rmdir()
@@ -129,10 +121,10 @@ def test_a_missing_file_and_a_folder_are_named(folder: Path, command: str, file:
     ],
 )  # fmt: skip
 def test_a_bad_study_is_refused_before_anything_is_fitted(
-    folder: Path, change: str, saying: str, monkeypatch: pytest.MonkeyPatch
+    inputs: Path, change: str, saying: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("irtbench.study.run.study_scale", must_not_run)
-    refused_here(folder, "study.toml", change.encode(), COMMANDS_READING["build"][0], saying)
+    refused_here(inputs, "study.toml", change.encode(), COMMANDS_READING["build"][0], saying)
 
 
 @pytest.mark.parametrize(
@@ -147,10 +139,10 @@ def test_a_bad_study_is_refused_before_anything_is_fitted(
     ],
 )
 def test_bad_systems_are_refused_before_anything_is_fitted(
-    folder: Path, content: bytes, saying: str, monkeypatch: pytest.MonkeyPatch
+    inputs: Path, content: bytes, saying: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("irtbench.study.run.study_scale", must_not_run)
-    refused_here(folder, "systems.csv", content, COMMANDS_READING["build"][0], saying)
+    refused_here(inputs, "systems.csv", content, COMMANDS_READING["build"][0], saying)
 
 
 def must_not_run(*arguments: object) -> None:
@@ -182,27 +174,27 @@ def must_not_run(*arguments: object) -> None:
         (["fit", "responses.csv", "-o", "o", "--guessing", "2"], "guessing"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_said_in_one_line(folder: Path, arguments: list[str], saying: str) -> None:
-    if not (folder / "link.json").is_symlink():
-        (folder / "link.json").symlink_to("bank.json")
-        (folder / "hard.json").hardlink_to(folder / "bank.json")
-        (folder / "linked.csv").hardlink_to(folder / "wide.csv")
+def test_what_cannot_be_is_said_in_one_line(inputs: Path, arguments: list[str], saying: str) -> None:
+    if not (inputs / "link.json").is_symlink():
+        (inputs / "link.json").symlink_to("bank.json")
+        (inputs / "hard.json").hardlink_to(inputs / "bank.json")
+        (inputs / "linked.csv").hardlink_to(inputs / "wide.csv")
     graded = b"respondent_id,item_id,answer\n" + b"".join(b"s,item%d,%d\n" % (k, k % 2) for k in range(1, 9))
-    refused_here(folder, "graded.csv", graded, arguments, saying)
+    refused_here(inputs, "graded.csv", graded, arguments, saying)
 
 
 @pytest.mark.parametrize("command", ["fit", "dimensions", "items bias"])
-def test_everybody_right_is_said(folder: Path, command: str) -> None:
-    rows = (folder / "responses.csv").read_bytes().replace(b",0\n", b",1\n")
-    refused_here(folder, "responses.csv", rows, COMMANDS_READING[command][0], "right by some and wrong by others")
+def test_everybody_right_is_said(inputs: Path, command: str) -> None:
+    rows = (inputs / "responses.csv").read_bytes().replace(b",0\n", b",1\n")
+    refused_here(inputs, "responses.csv", rows, COMMANDS_READING[command][0], "right by some and wrong by others")
 
 
-def test_a_table_too_large_is_refused_before_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_too_large_is_refused_before_it_is_read(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MOST_BYTES", 2**20)
     bomb = gzip.compress(b"respondent_id,item_id,response\n" + b"a,b,1\n" * 300_000)
     assert len(bomb) < 20_000
-    refused_here(folder, "responses.csv", bomb, COMMANDS_READING["fit"][0], "holds more than 1 MiB of text")
+    refused_here(inputs, "responses.csv", bomb, COMMANDS_READING["fit"][0], "holds more than 1 MiB of text")
     plain = b"respondent_id,item_id,response\n" + b"a,b,1\n" * 300_000
-    refused_here(folder, "responses.csv", plain, COMMANDS_READING["fit"][0], "holds more than 1 MiB of text")
+    refused_here(inputs, "responses.csv", plain, COMMANDS_READING["fit"][0], "holds more than 1 MiB of text")
     monkeypatch.setattr(tables, "MOST_FIELDS", 20)
-    refused_here(folder, "responses.csv", PARQUET.getvalue(), COMMANDS_READING["fit"][0], "9 rows of 3 columns")
+    refused_here(inputs, "responses.csv", PARQUET.getvalue(), COMMANDS_READING["fit"][0], "9 rows of 3 columns")

@@ -49,13 +49,14 @@ def test_the_shortest_form_is_the_shortest_of_all_subsets(seed, n, share) -> Non
     items = drawn_items(seed, n)
     each = information(THETA, items)
     se = float((share * each.sum(axis=1).min()) ** -0.5)
-    shortest = min(len(k) for k in subsets(n, range(1, n + 1)) if (each[:, k].sum(axis=1) >= se**-2 - 1e-9).all())
+    by_size = subsets(n, range(1, n + 1))
+    shortest = next(len(k) for k in by_size if (each[:, k].sum(axis=1) >= se**-2 - 1e-9).all())
     found = assemble_forms(items, se=se, theta=tuple(THETA))
     assert len(found.forms[0]) == shortest
     assert (found.objective, found.bound) == pytest.approx((shortest, shortest), abs=1e-6)  # the solver's own tolerance
     assert found.precision["se"].max() <= se * (1 + 1e-6)
     reliability = share * measurement_precision(items).marginal_reliability
-    shortest = min(
+    shortest = next(
         len(k)
         for k in subsets(n, range(1, n + 1))
         if measurement_precision(items.select([items.item_ids[j] for j in k])).marginal_reliability >= reliability

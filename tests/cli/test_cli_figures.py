@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from builders.command_line import run
-from builders.valid_inputs import COMMANDS_READING, write_valid_inputs
+from builders.valid_inputs import COMMANDS_READING
 from irtbench.cli.main import COMMANDS
 
 #: What each command draws of the small valid inputs, at least.
@@ -43,13 +43,6 @@ DRAWN = {
 WITHOUT = {"convert", "doctor", "init", "crowd sample", "simulate", "report", "quickstart"}
 FIRST = ("items show", "score", "evaluate power")  # the others are drawn by the same few lines
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("inputs")
-    write_valid_inputs(folder)
-    return folder
 
 
 def test_every_command_is_thought_of() -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from builders.terminal import run_on_terminal
-from builders.valid_inputs import write_valid_inputs
 from irtbench.cli import output
 from irtbench.cli.large import loading
 from irtbench.cli.output import CUT, Shown, Steps, reporting, screenful, tell, write_table
@@ -90,19 +89,12 @@ def test_tables_give_way_before_lines_do() -> None:
     assert screenful(lines, 80, 41) == lines
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("inputs")
-    write_valid_inputs(folder)
-    return folder
-
-
 @pytest.mark.parametrize(
     ("columns", "lines"),
     [pytest.param(80, 24, marks=pytest.mark.slow), (20, 24), pytest.param(200, 50, marks=pytest.mark.slow)],
 )
-def test_a_command_on_terminals_of_all_sizes(folder: Path, columns: int, lines: int) -> None:
-    seen = run_on_terminal("score", "bank.json", "systems.csv", columns=columns, lines=lines, cwd=folder)
+def test_a_command_on_terminals_of_all_sizes(inputs: Path, columns: int, lines: int) -> None:
+    seen = run_on_terminal("score", "bank.json", "systems.csv", columns=columns, lines=lines, cwd=inputs)
     assert seen.status == 0
     assert seen.height < lines
     assert "Ability: 0 is the mean of the crowd" in seen.raw
@@ -114,19 +106,19 @@ def test_a_command_on_terminals_of_all_sizes(folder: Path, columns: int, lines: 
     ("environment", "escapes"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
 )
 def test_escape_sequences_go_only_where_they_are_understood(
-    folder: Path, environment: dict[str, str], escapes: bool
+    inputs: Path, environment: dict[str, str], escapes: bool
 ) -> None:
-    seen = run_on_terminal("score", "bank.json", "systems.csv", cwd=folder, **environment)
+    seen = run_on_terminal("score", "bank.json", "systems.csv", cwd=inputs, **environment)
     assert ("\x1b" in seen.raw) == escapes
 
 
 @pytest.mark.slow
-def test_a_terminal_without_unicode_gets_what_it_can_show(folder: Path) -> None:
-    (folder / "names.csv").write_text("respondent_id,item_id,response\nGrün,i1,1\nGrün,i2,0\nGrün,i3,1\n", "utf-8")
-    seen = run_on_terminal("convert", "names.csv", "-o", "ascii.csv", cwd=folder, PYTHONIOENCODING="ascii")
+def test_a_terminal_without_unicode_gets_what_it_can_show(tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text("respondent_id,item_id,response\nGrün,i1,1\nGrün,i2,0\nGrün,i3,1\n", "utf-8")
+    seen = run_on_terminal("convert", "names.csv", "-o", "ascii.csv", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert seen.status == 0
     assert seen.raw.isascii()
-    seen = run_on_terminal("convert", "names.csv", "-o", "Grün.csv", cwd=folder, PYTHONIOENCODING="ascii")
+    seen = run_on_terminal("convert", "names.csv", "-o", "Grün.csv", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert "written to Gr\\u00fcn.csv" in seen.raw
 
 

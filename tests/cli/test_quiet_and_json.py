@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from builders.command_line import run
-from builders.valid_inputs import COMMANDS_READING, write_valid_inputs
+from builders.valid_inputs import COMMANDS_READING
 from irtbench.cli import build
 from irtbench.cli.main import COMMANDS
 
@@ -21,13 +21,6 @@ ARGUMENTS = {name: [word for word in words if word != "-q"] for name, (words, _)
 LONG = ("build", "items difficulty", "dimensions", "evaluate human-bound", "quickstart", "report", "crowd plan")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("inputs")
-    write_valid_inputs(folder)
-    return folder
-
-
 def test_every_command_is_thought_of() -> None:
     assert set(ARGUMENTS) == {*COMMANDS, "link --extend"}
 
@@ -37,7 +30,7 @@ def test_every_command_is_thought_of() -> None:
     "command", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in ARGUMENTS]
 )
 def test_nothing_or_one_document_on_standard_output(
-    folder: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+    inputs: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if command == "quickstart":  # a fit a label, for pruning is the same in `build`
         shipped = shutil.copytree(str(build.shipped_study()), tmp_path / "shipped")
@@ -45,13 +38,13 @@ def test_nothing_or_one_document_on_standard_output(
         file.write_text(file.read_text(encoding="utf-8").replace('preset = "lalor2016"', 'preset = "none"'))
         monkeypatch.setattr(build, "shipped_study", lambda: shipped)
     if command == "report":
-        run(f"build study.toml -o {folder}/built -q", cwd=folder)
+        run(f"build study.toml -o {inputs}/built -q", cwd=inputs)
     words = ARGUMENTS[command]
     for k, option in enumerate(("-q" if len(command) % 2 else "--quiet", "--json")):
         place = tmp_path / str(k)
         place.mkdir()
         given = [str(place / word) if word.startswith("out") else word for word in words]
-        ended = run(*given, option, cwd=folder)
+        ended = run(*given, option, cwd=inputs)
         if option == "--json":
             assert ended.json
         else:

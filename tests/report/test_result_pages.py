@@ -10,18 +10,10 @@ import pytest
 from report_study import drawn
 
 from builders.command_line import run
-from builders.valid_inputs import write_valid_inputs
 from irtbench.report.page import FigureOfPanels, ItemsTable, render_page
 from irtbench.report.result_pages import bias_page, comparison_page, keys_page
 
 MARKUP = "<script>alert(1)</script>"
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("inputs")
-    write_valid_inputs(folder)
-    return folder
 
 
 def said(text: str) -> str:
