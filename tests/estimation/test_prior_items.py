@@ -1,4 +1,4 @@
-"""Priors of the difficulty of single items: what the model has, what is maximised, on which scale, what is refused."""
+"""Priors that the user names, of slope, intercept and the difficulty of single items: what is maximised and refused."""
 
 import json
 from pathlib import Path
@@ -193,4 +193,66 @@ def test_predictions_of_new_items_extend_a_bank(tmp_path: Path) -> None:
     table.assign(item_id="x" + table["item_id"]).to_csv(tmp_path / "foreign.csv", index=False)
     saying = "none of its items is among those of the responses"
     refused(f"link --extend {bank} new.csv -o no --prior-items foreign.csv", saying=saying, cwd=tmp_path)
+    assert not (tmp_path / "no").exists()
+
+
+# -- of slope and intercept -----------------------------------------------------------------------------------------
+
+
+def test_under_priors_of_slope_and_intercept_the_mode_is_by_hand(
+    responses: irtbench.ResponseMatrix,
+) -> None:
+    fitted = irtbench.fit_model(
+        responses, prior="none", prior_slope="normal:1.2,0.2", prior_intercept="normal:0.5,0.4", tolerance=1e-7
+    )
+    assert (fitted.priors.slope, fitted.priors.intercept) == ((1.2, 0.2), (0.5, 0.4))
+    assert_by_hand(fitted, [counts_of(responses.values)])
+
+
+def test_a_prior_of_slope_or_intercept_replaces_its_part_of_weak(responses: irtbench.ResponseMatrix) -> None:
+    weak = irtbench.fit_model(responses, prior="weak")
+    same = irtbench.fit_model(responses, prior="weak", prior_slope="normal:1,1.5", prior_intercept="normal:0,4")
+    np.testing.assert_allclose(same.items.discrimination, weak.items.discrimination, atol=1e-6)
+    tight = irtbench.fit_model(responses, prior="weak", prior_slope="normal:1.5,0.001")
+    np.testing.assert_allclose(tight.items.discrimination, 1.5, atol=0.01)
+    assert tight.priors.intercept == (0.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "saying"),
+    [
+        ({"prior_slope": "lognormal:0,1"}, "FitSettings.prior_slope: expected normal:MEAN,SD with SD above 0"),
+        ({"prior_intercept": "normal:0,0"}, "FitSettings.prior_intercept: expected normal:MEAN,SD with SD above 0"),
+        ({"prior_intercept": "normal:nan,1"}, "expected normal:MEAN,SD"),
+        ({"prior": "hierarchical", "prior_slope": "normal:1,1"}, "is learnt from the items; expected no prior_slope"),
+        ({"kind": "rasch", "prior_slope": "normal:1,1"}, "slopes of a rasch model are 1"),
+    ],
+)
+def test_a_prior_of_slope_or_intercept_that_cannot_be_is_refused(settings: dict, saying: str) -> None:
+    with pytest.raises(InputError, match=saying):
+        irtbench.FitSettings(**settings)
+
+
+def test_with_more_items_than_people_a_prior_of_slopes_would_set_the_scale() -> None:
+    with pytest.raises(InputError, match="prior of slopes sets the scale of ability in their place"):
+        irtbench.fit_model(np.random.default_rng(0).integers(0, 2, (12, 20)), prior_slope="normal:1,1")
+
+
+@pytest.mark.parametrize("kind", ["rasch", "1pl"])
+def test_a_prior_of_the_slope_that_all_share_counts_once_and_sets_no_scale(kind: str) -> None:
+    rng = np.random.default_rng(4)
+    theta, b = rng.normal(size=40), rng.normal(0, 2, 120)
+    values = (rng.random((40, 120)) < 1 / (1 + np.exp(-1.5 * (theta[:, None] - b)))).astype(float)
+    assert set(values.mean(0)) >= {0, 1}, "items that all got right, and wrong"
+    fitted = irtbench.fit_model(values, kind=kind, prior="weak", tolerance=1e-7)
+    assert_by_hand(fitted, [counts_of(values)])
+    spread = fitted.population["sd"] if kind == "rasch" else fitted.items.discrimination[0]
+    assert abs(spread - 1.5 * theta.std()) < 0.25  # two standard errors
+
+
+def test_slope_and_intercept_from_the_command_line(responses: irtbench.ResponseMatrix, tmp_path: Path) -> None:
+    responses.to_long().to_csv(tmp_path / "r.csv", index=False)
+    done = run("fit r.csv -o out --prior-slope normal:1.2,0.2 --prior-intercept normal:0.5,0.4", cwd=tmp_path)
+    assert "prior own: a ~ Normal(1.2, 0.2), d ~ Normal(0.5, 0.4)" in done.out
+    refused("fit r.csv -o no --prior-slope normal:1", saying="prior_slope: expected normal:MEAN,SD", cwd=tmp_path)
     assert not (tmp_path / "no").exists()
