@@ -32,8 +32,8 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import FitSettings, ItemModel
 from irtbench.estimation.variational.item_posterior import fit_posterior
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows
+from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 

@@ -7,8 +7,8 @@ from irtbench.analysis.guessing import guessing_test as guessing_test
 from irtbench.analysis.factor_test import one_more_factor as one_more_factor
 from irtbench.analysis.model_comparison import LikelihoodRatio as LikelihoodRatio
 from irtbench.analysis.parallel_analysis import ParallelAnalysis as ParallelAnalysis
-from irtbench.analysis.rotation import RotatedLoadings as RotatedLoadings
-from irtbench.analysis.rotation import rotate_to_labels as rotate_to_labels
+from irtbench.analysis.dimensions import RotatedLoadings as RotatedLoadings
+from irtbench.analysis.dimensions import rotate_to_labels as rotate_to_labels
 from irtbench.analysis.dimensions import Dimensions as Dimensions
 from irtbench.analysis.effect_of_testlets import EffectOfTestlets as EffectOfTestlets
 from irtbench.analysis.design_information import ExpectedPrecision as ExpectedPrecision

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.analysis.time_left import time_left
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import time_left
 from irtbench.diagnostics.local_dependence import (
     LocalDependence,
     expected_tables,

@@ -59,9 +59,8 @@ from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
-from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import scores_on_device
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import Quadrature, normal_grid, normal_population
 
 Kind = Literal["rasch", "2pl"]

@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.analysis.model_comparison import LikelihoodRatio, likelihood_ratio
-from irtbench.analysis.time_left import time_left
 from irtbench.data.checked_settings import checked_seed
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import time_left
 from irtbench.estimation.factors import FactorModel, fit_factors
 from irtbench.estimation.settings import Device
 from irtbench.estimation.several_abilities.answers import Answers, ResponsesOrScores

@@ -20,10 +20,9 @@ from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import Device
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import encode_responses
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 
 START = 0.2  # of guessing

@@ -29,8 +29,6 @@ from irtbench.estimation.threads import threads_for
 from irtbench.models.item_models.item_model import NUMPY, ItemModel
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
-from irtbench.models.pyro_model.item_tensors import ItemTensors, log_probabilities
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import (
     MISSING,
     DenseRows,
@@ -39,6 +37,7 @@ from irtbench.models.pyro_model.rows import (
     encode_responses,
     rows_in_categories,
 )
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors, log_probabilities
 from irtbench.models.quadrature import normal_grid
 
 MOVED = 1e-4  # of ability, for what a shift of it does to an item

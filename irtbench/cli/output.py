@@ -29,10 +29,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
-from irtbench.analysis.time_left import time_left
 from irtbench.data.harmless_text import escaped, guarded_table, printable
 from irtbench.data.input_error import InputError
 from irtbench.data.place import without_credentials
+from irtbench.data.shown import time_left
 
 IN_JSON = "what --json prints"  # where rows are that are in no file
 FOLDED_TO = 14  # columns that a long word of a text, or of a column's name, keeps at least

@@ -47,9 +47,9 @@ from irtbench.estimation.marginal.shared_scale import LEAST_SD, NOTHING, Errors
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import MISSING, DenseRows, ResponseRows, SparseRows
 from irtbench.models.pyro_model.shared import KnownLinear
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 #: How the anchors' own error enters standard errors: by their joint covariance, by that of each, or not at all.
 AnchorError = Literal["joint", "by item", "taken as known"]

@@ -15,7 +15,7 @@ from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.threads import total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 Array = NDArray[np.float64]
 MOST_NEGATIVE = 1 / 3  # share of items with a negative slope

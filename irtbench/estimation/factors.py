@@ -54,7 +54,7 @@ from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 ONE_ABILITY_TOLERANCE = 1e-5  # of `fit_model`
 

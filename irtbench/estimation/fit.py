@@ -57,9 +57,9 @@ from irtbench.models.item_parameters import ItemKind, ItemParameters, JointError
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.model import DifficultyPrior, logistic_model
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import StoredRows, encode_responses
 from irtbench.models.pyro_model.shared import SharedParameters
+from irtbench.models.pyro_model.tensors import NodeTensors
 from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 
 logger = logging.getLogger(__name__)

@@ -57,9 +57,8 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import POPULATION
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
-from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import scores_on_device
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import Quadrature, normal_grid, normal_population
 
 #: Models whose slopes are 1 and ability N(0, s^2), as in their books: partial credit, rating scale.

@@ -30,8 +30,8 @@ from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_se
 from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemParameters, JointError
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import encode_responses
+from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.models.quadrature import normal_grid
 
 FEWEST_IN_GROUP = 10

@@ -35,10 +35,10 @@ from irtbench.estimation.marginal.shared_scale import (
 )
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import ALL_ITEMS, POPULATION, Status, Stop
-from irtbench.estimation.variational.adam import adam_mode
+from irtbench.estimation.variational.loss import adam_mode
 from irtbench.models.coded_scores import CodedScores
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
 # isort: skip_file
 from irtbench.models.item_parameters import JointError as JointError
 from irtbench.models.parameter_table import parameter_columns as parameter_columns
-from irtbench.models.pyro_model.grouped_model import grouped_model as grouped_model
+from irtbench.models.pyro_model.model import grouped_model as grouped_model
 from irtbench.models.pyro_model.model import linear_logistic_model as linear_logistic_model
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic as CollapsedLogistic
 from irtbench.models.pyro_model.bifactor_row import BifactorNodes as BifactorNodes
 from irtbench.models.pyro_model.bifactor_row import CollapsedBifactor as CollapsedBifactor
 from irtbench.models.pyro_model.bifactor_row import ItemGroups as ItemGroups
-from irtbench.models.pyro_model.node_tensors import NodeTensors as NodeTensors
-from irtbench.models.pyro_model.item_tensors import ItemTensors as ItemTensors
+from irtbench.models.pyro_model.tensors import NodeTensors as NodeTensors
+from irtbench.models.pyro_model.tensors import ItemTensors as ItemTensors
 from irtbench.models.priors import GuessingPrior as GuessingPrior
 from irtbench.models.quadrature import normal_grid as normal_grid
 from irtbench.models.quadrature import normal_population as normal_population

@@ -3,7 +3,7 @@
 P(x = 1 | theta) = c + (1 - c) s(z),   z = a theta + d,   s(z) = 1 / (1 + exp(-z))              (Birnbaum, 1968)
 P(x = 1 | theta) = c + (u - c) s(z) with an upper asymptote u                         (Barton & Lord, 1981)
 
-These are the formulas and nothing else: `curves` has them for NumPy, `pyro_model.item_tensors` for torch.
+These are the formulas and nothing else: `curves` has them for NumPy, `pyro_model.tensors` for torch.
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ def test_with_many_answers_both_ways_are_one() -> None:
     assert joint.residual_sd == pytest.approx(steps.residual_sd, rel=0.01)
     assert joint.r2 == pytest.approx(steps.r2, abs=0.005)
     assert joint.answers_worth == pytest.approx(steps.answers_worth, rel=0.03)
-    np.testing.assert_allclose(joint.difficulty, steps.difficulty, atol=0.01)
+    # slopes of one have a standard deviation of .02 there; standard errors are .05
+    np.testing.assert_allclose(joint.difficulty, steps.difficulty, atol=0.015)
     np.testing.assert_allclose(joint.predicted, steps.predicted, atol=0.01)
 
 

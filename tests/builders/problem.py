@@ -12,8 +12,8 @@ from irtbench.estimation.several_abilities.answers import Answers
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.priors import PriorName, Priors
 from irtbench.models.pyro_model.model import logistic_model
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import encode_responses
+from irtbench.models.pyro_model.tensors import NodeTensors
 from irtbench.models.quadrature import normal_grid
 
 

@@ -11,8 +11,8 @@ from irtbench import FitSettings, FittedModel, InputError, ItemParameters, fit_m
 from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.priors import Hierarchy, Priors
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.sites import ItemPrior
+from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.scoring.item_error import abilities_of, with_item_error
 from irtbench.study.fitted_scale import RightOrWrong
 

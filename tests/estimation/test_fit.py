@@ -11,7 +11,7 @@ from builders import simulated as simulation
 from builders.problem import make_problem
 from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, simulate_responses
 from irtbench.estimation.marginal.mode import find_mode
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 
 @pytest.fixture(scope="module")

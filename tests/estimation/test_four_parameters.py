@@ -24,8 +24,8 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import as_parameters, read_parameters
 from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
 from irtbench.models.pyro_model.model import FILLS
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows, encode_responses
+from irtbench.models.pyro_model.tensors import NodeTensors
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import estimate_ability

@@ -15,7 +15,7 @@ from irtbench.estimation.marginal import item_likelihood
 from irtbench.estimation.marginal.guessing_profile import CUT, apart, boundary_cuts
 from irtbench.estimation.marginal.item_likelihood import ItemLikelihoods
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 N_ITEMS = 8
 

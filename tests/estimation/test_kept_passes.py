@@ -7,8 +7,8 @@ import pytest
 
 from builders.simulated import drawn
 from builders.stored import on_disk
-from irtbench.estimation.distributed import kept_passes
-from irtbench.estimation.distributed.kept_passes import KeptPasses
+from irtbench.estimation.distributed import ranks
+from irtbench.estimation.distributed.ranks import KeptPasses
 
 SUMS = np.linspace(-1, 1, 7)
 
@@ -24,7 +24,7 @@ def test_sums_are_found_by_all_that_they_depend_on(tmp_path: Path, monkeypatch: 
         kept.name_of("sums", [SUMS + 1e-12]), kept.name_of("other", [SUMS]), KeptPasses(two).name_of("sums", [SUMS]),
         KeptPasses(one.select_items(one.item_ids[::-1])).name_of("sums", [SUMS]),
     ]  # fmt: skip
-    monkeypatch.setattr(kept_passes, "version", lambda name: "0.0")
+    monkeypatch.setattr(ranks, "version", lambda name: "0.0")
     others.append(KeptPasses(one).name_of("sums", [SUMS]))
     assert len({name, *others}) == 6
     assert [kept.get(other) for other in others] == [None] * 5

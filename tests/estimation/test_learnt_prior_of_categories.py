@@ -16,7 +16,7 @@ from irtbench.models.item_models.item_model import NUMPY
 from irtbench.models.item_models.named import MODELS
 from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.pyro_model.categories import CategoryItems
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.scoring.item_error import with_item_error
 
 Array = NDArray[np.float64]

@@ -16,7 +16,7 @@ from irtbench.estimation.few_respondents.item_posteriors import Surroundings, cu
 from irtbench.estimation.few_respondents.learnt_prior import LEAST_DEVIATION
 from irtbench.estimation.few_respondents.messages import Beliefs
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 PRIOR = Hierarchy((0.1, 0.2), (0.3, 1.2), 0.3, of="difficulty")
 PRIORS = Priors("hierarchical", guessing=GuessingPrior("beta", 5.0, 15.0), hierarchy=PRIOR)

@@ -35,8 +35,8 @@ from irtbench.estimation.variational.item_posterior import (
     fit_posterior,
 )
 from irtbench.models.priors import Hierarchy, Priors
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows, encode_responses
+from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.models.quadrature import normal_grid
 
 PAIR_PRIORS = Priors("weak", slope=(1.0, 0.6), intercept=(0.0, 2.0))

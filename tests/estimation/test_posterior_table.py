@@ -12,7 +12,7 @@ from irtbench.estimation.marginal import e_step, observed_information
 from irtbench.estimation.marginal.e_step import PosteriorTable
 from irtbench.estimation.marginal.mode import rough_start
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.models.quadrature import normal_grid
 
 NONE = 10**9  # respondents from whom on a table is made, where none is wanted

@@ -13,7 +13,7 @@ from builders.by_hand import assert_by_hand, counts_of
 from builders.command_line import refused, run
 from irtbench.data.input_error import InputError
 from irtbench.estimation.fit import problem_of
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 EXPECTED = {"item2": (-0.6, 0.3), "item5": (0.9, 0.5)}
 

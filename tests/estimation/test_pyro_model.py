@@ -34,10 +34,9 @@ from irtbench.estimation.status import Stop
 from irtbench.estimation.variational.item_posterior import fit_posterior
 from irtbench.estimation.variational.loss import MarginalELBO
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import FILLS, logistic_model
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import DenseRows
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 
 KINDS: dict[str, dict[str, Any]] = {

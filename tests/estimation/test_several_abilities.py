@@ -16,7 +16,7 @@ from irtbench.estimation.several_abilities.rotation_freedom import (
     number_of_turns,
     towards_pattern,
 )
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 
 def drawn(

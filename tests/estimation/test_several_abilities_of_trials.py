@@ -9,7 +9,7 @@ from builders.problem import right_or_wrong
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import factor_scores, fit_factors
 from irtbench.estimation.several_abilities.factor_problem import factor_problem
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 SLOPES = np.zeros((12, 2))
 SLOPES[:6, 0] = SLOPES[6:, 1] = [0.8, 1.0, 1.2, 1.4, 1.6, 1.8]

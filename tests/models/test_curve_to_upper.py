@@ -13,7 +13,7 @@ from irtbench.models.curve_formulas import Curve, CurveToUpper
 from irtbench.models.curves import by_ability, icc, information, item_curves, log_icc
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model import item_tensors
+from irtbench.models.pyro_model import tensors
 from irtbench.models.pyro_model.categories import TORCH
 
 NAMES = [
@@ -23,7 +23,7 @@ OF_THREE = [name for name, value in vars(Curve).items() if isinstance(value, cac
 
 
 def four(z: torch.Tensor, c: torch.Tensor, u: torch.Tensor) -> CurveToUpper[torch.Tensor]:
-    return CurveToUpper(z, c, item_tensors.logistic, u)
+    return CurveToUpper(z, c, tensors.logistic, u)
 
 
 def test_a_curve_by_hand() -> None:

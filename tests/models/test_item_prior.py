@@ -15,10 +15,9 @@ from torch.nn.functional import logsigmoid
 
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import FILLS, logistic_model
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, trace_model
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 
 N = 5
 FREE = torch.tensor([True, False, True, True, False])

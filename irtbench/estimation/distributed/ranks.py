@@ -7,12 +7,20 @@ sums are the same bits everywhere then, and so is all that follows from them.
 torchrun lets all attempts of a run share one store, in which the addresses of processes that are dead remain, and
 machines may count attempts differently. So every process puts down a word of its own, the first makes a name of all
 words that it finds, and the name is settled when each process has found its own word in it.
+
+The sums of finished passes are kept on disk (`KeptPasses`), for a run that was killed to go on with the next: kept
+under what they are sums of (the responses, and all tensors that they depend on), they are found again by a run that
+takes the same way, and its figures are the same to the last bit. Sums of other responses, parameters or versions of
+irtbench have other names.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
+import logging
 import os
+import shutil
 import time
 import uuid
 import zlib
@@ -20,19 +28,82 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from importlib.metadata import version
 from typing import Literal
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from irtbench.data.input_error import InputError
 from irtbench.data.stored_responses import StoredResponses
-from irtbench.estimation.distributed.kept_passes import KeptPasses
 from irtbench.models.pyro_model.rows import StoredRows, span_ends
+
+FOLDER = "passes"
+SEAL = 32  # bytes of the hash before the sums of a file
+
+log = logging.getLogger(__name__)
+
+
+class KeptPasses:
+    """A folder of sums, a file a pass.
+
+    Parameters
+    ----------
+    responses
+        Whose sums; the folder is inside theirs.
+    """
+
+    def __init__(self, responses: StoredResponses) -> None:
+        self.folder = responses.folder / FOLDER
+        self.base = hashlib.sha256(f"{responses.content_hash} {version('irtbench')}".encode())
+
+    def __len__(self) -> int:
+        return len(list(self.folder.glob("*.sums")))
+
+    def name_of(self, what: str, at: Sequence[NDArray[np.generic]]) -> str:
+        """The name of sums that depend on these numbers."""
+        digest = self.base.copy()
+        digest.update(what.encode())
+        for part in at:
+            digest.update(f"{part.dtype} {part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()[:32]
+
+    def get(self, name: str) -> NDArray[np.float64] | None:
+        """The sums of that name; None where there are none, or the file is damaged."""
+        try:
+            content = (self.folder / f"{name}.sums").read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError:
+            content = b""
+        if content[:SEAL] != _seal(name, content[SEAL:]):
+            log.warning("cache %s: the sums %s are not what was written; summed anew", self.folder.parent, name)
+            return None
+        found: NDArray[np.float64] = np.load(io.BytesIO(content[SEAL:]), allow_pickle=False)
+        return found
+
+    def put(self, name: str, sums: NDArray[np.float64]) -> None:
+        """Keep sums, in one step of the file system."""
+        self.folder.mkdir(exist_ok=True)
+        content, part = io.BytesIO(), self.folder / f"{name}.part"
+        np.save(content, sums, allow_pickle=False)
+        part.write_bytes(_seal(name, content.getvalue()) + content.getvalue())
+        os.replace(part, self.folder / f"{name}.sums")
+
+    def remove(self) -> None:
+        """Remove them all."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _seal(name: str, content: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + content).digest()
+
 
 PAUSE = 0.02  # seconds between two looks of four processes; of more in proportion to the root of their number
 

@@ -32,7 +32,7 @@ from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.partial_credit import PartialCredit
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import TORCH, Alike, CategoryItems
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 SORTS: Mapping[type[ItemModel], str] = {Graded: "log(d_k - d_k+1) (grm)", PartialCredit: "2 d_k - d_k-1 - d_k+1 (gpcm)"}
 SORT_LIST = tuple(SORTS.values())

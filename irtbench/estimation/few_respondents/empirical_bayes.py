@@ -51,9 +51,9 @@ from irtbench.estimation.marginal.observed_information import (
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.priors import Hierarchy, Priors
-from irtbench.models.pyro_model.item_tensors import INTERCEPT, ItemTensors
 from irtbench.models.pyro_model.model import hierarchy_density
 from irtbench.models.pyro_model.rows import DenseRows
+from irtbench.models.pyro_model.tensors import INTERCEPT, ItemTensors
 
 MOST_RESPONDENTS = 500  # with more the items' posteriors are normal enough, and abilities no error of theirs
 FEWEST_UPDATES, MOST_UPDATES = 3, 100

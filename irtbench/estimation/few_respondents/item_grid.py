@@ -19,8 +19,8 @@ from torch import Tensor
 
 from irtbench.estimation.item_quantiles import normal_points, weighted_quantiles
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR
 from irtbench.models.pyro_model.model import guessing_density, hierarchy_density
+from irtbench.models.pyro_model.tensors import GUESSING, LINEAR
 
 NODES_PER_AXIS = {2: 7, 3: 5}  # by the number of an item's parameters
 WIDER = 1.6  # standard deviations of the density of points that estimates rest on, in those of the nodes'

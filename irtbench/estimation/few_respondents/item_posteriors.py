@@ -26,7 +26,7 @@ from torch import Tensor
 
 from irtbench.estimation.few_respondents.item_grid import ItemGrid
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
+from irtbench.models.pyro_model.tensors import GUESSING, INTERCEPT, ItemTensors
 
 CELLS = 2**18  # items x nodes x respondents at once
 FEW_ANSWER = 0.5  # share of the respondents

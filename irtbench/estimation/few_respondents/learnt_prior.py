@@ -27,7 +27,7 @@ from torch.nn.functional import logsigmoid
 
 from irtbench.estimation.few_respondents.item_grid import ItemGrid
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
-from irtbench.models.pyro_model.item_tensors import GUESSING
+from irtbench.models.pyro_model.tensors import GUESSING
 
 SEEN_DISTANCE = 1.0  # the same of the distances of steps
 SEEN, SEEN_DEVIATION = 2.0, 0.5  # the density of s: as many slopes seen before, of that standard deviation of log |a|

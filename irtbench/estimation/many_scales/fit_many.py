@@ -69,8 +69,7 @@ from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import Levels
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 
 logger = logging.getLogger(__name__)

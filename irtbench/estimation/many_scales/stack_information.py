@@ -28,7 +28,7 @@ from torch import Tensor
 
 from irtbench.estimation.many_scales.stack_problem import Chunk, StackProblem
 from irtbench.estimation.marginal.observed_information import curve_derivatives, invert
-from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
+from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors
 
 WIDTH = 3  # parameters of an item: a, d, logit c
 

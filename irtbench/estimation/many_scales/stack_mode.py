@@ -29,8 +29,7 @@ from irtbench.estimation.marginal.m_step import (
 )
 from irtbench.estimation.marginal.nodes import COARSEST, EDGE_MASS, STEEPEST, WIDTHS_A_STEP, information
 from irtbench.estimation.marginal.shared_scale import LEAST_SD
-from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 
 COARSE_TOLERANCE = 3e-3  # standard errors; on half the nodes in single precision the gradient is known that well

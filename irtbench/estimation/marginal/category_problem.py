@@ -26,10 +26,9 @@ from irtbench.estimation.marginal.problem import LEAST_SLOPE, Problem
 from irtbench.estimation.threads import total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
-from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import ItemModel, trace_model
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 
 MANY_RESPONSES = 2**17  # from which on single precision saves time
 LEAST_ROOM = 1e-3  # of an asymptote that is given, to its bound

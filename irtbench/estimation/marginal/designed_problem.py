@@ -19,8 +19,8 @@ from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivative
 from irtbench.estimation.marginal.observed_information import natural_by_steps, observed_information
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.sites import ItemPrior
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 
 @dataclass(frozen=True)

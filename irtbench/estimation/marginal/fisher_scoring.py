@@ -38,8 +38,8 @@ from irtbench.estimation.marginal.m_step import (
 )
 from irtbench.estimation.marginal.problem import Evaluation, Problem
 from irtbench.estimation.status import Status, Stop
-from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
 from irtbench.models.pyro_model.sites import without_independent
+from irtbench.models.pyro_model.tensors import GUESSING, ItemTensors
 
 FAR = 0.05  # standard errors from the mode that passes may be rough
 FINEST_FLOAT32 = 1e-3  # standard errors; in float32 the gradient is hardly known better

@@ -24,11 +24,10 @@ from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import information as ability_information
 from irtbench.estimation.marginal.observed_information import natural_by_steps, observed_information
 from irtbench.estimation.marginal.problem import Estimate, Problem
-from irtbench.models.pyro_model.grouped_model import grouped_model, population
-from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.model import grouped_model, population
 from irtbench.models.pyro_model.rows import ResponseRows
 from irtbench.models.pyro_model.sites import ItemPrior
+from irtbench.models.pyro_model.tensors import GUESSING, ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 
 BOUND = 8.0  # nodes reach that far, or further where a group lies there

@@ -37,7 +37,7 @@ from irtbench.estimation.marginal.observed_information import (
 )
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors, curve
+from irtbench.models.pyro_model.tensors import GUESSING, ItemTensors, curve
 
 Array = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.curve_formulas import Curve
-from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors, curve
+from irtbench.models.pyro_model.tensors import LINEAR, ItemTensors, curve
 
 MOST_ALONE = 256  # respondents who have a cell each
 MEAN_CELL = 0.3  # width of a cell in posterior standard deviations: it adds .8% to the variance of a posterior

@@ -7,7 +7,7 @@ At given counts items are independent of each other, each with a likelihood of i
 Maximising it is the M step of EM (Bock & Aitkin, 1981); one or two steps of Fisher scoring go most of the way. Guessing
 is c itself here, not its logit as elsewhere: for given slope and intercept the likelihood is concave in c, and c = 0,
 where many items have their maximum, is a bound like any other. Gradients and steps are matrices with the columns of
-`models.pyro_model.item_tensors`.
+`models.pyro_model.tensors`.
 
 With x_j the slope, intercept and guessing of item j, x_j = (its own parameters) + D_j y with y what items share. The
 information of all is then an arrow: a block for each item's own parameters, and y next to them. Eliminating the former,
@@ -28,9 +28,8 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.shared import SharedParameters
+from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors, NodeTensors
 
 
 @dataclass(frozen=True)

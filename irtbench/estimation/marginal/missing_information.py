@@ -24,8 +24,8 @@ from irtbench.estimation.marginal.e_step import BATCH_CELLS, PosteriorTable, add
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.threads import one_thread, summed
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import Batch, ResponseRows
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 WIDEST = 512  # cells a respondent where functions are interpolated, so that a batch stays in the cache
 MOST_PAIRS = 2**24  # cells of a matrix of two items for each node, held at once

@@ -24,9 +24,8 @@ from irtbench.estimation.marginal.nodes import with_right_nodes
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, joint_parameter_covariance
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.status import Stop
-from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import SparseRows
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 
 

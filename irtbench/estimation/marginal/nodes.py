@@ -22,9 +22,8 @@ from torch import Tensor
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.threads import least, total
-from irtbench.models.pyro_model.item_tensors import ItemTensors, curve
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors, curve
 
 BOUND = 8.0  # abilities beyond this many standard deviations of the population are left out
 REACH = 8.0  # standard deviations of a posterior on either side that nodes are to cover

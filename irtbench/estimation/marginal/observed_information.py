@@ -23,7 +23,7 @@ from irtbench.estimation.marginal.e_step import at
 from irtbench.estimation.marginal.missing_information import ScoreBasis, missing_information, posterior_covariances
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.threads import summed
-from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors, curve
+from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors, curve
 
 MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
 SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out

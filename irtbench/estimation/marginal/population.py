@@ -17,8 +17,7 @@ from irtbench.estimation.marginal.acceleration import FixedPoint
 from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.status import Learning
-from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 
 MOST_COMPONENTS = 4
 MOST_UPDATES = 200

@@ -16,10 +16,9 @@ from irtbench.estimation.status import Status
 from irtbench.estimation.threads import total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import Batch, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, trace_model
+from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors, NodeTensors
 
 LEAST_SLOPE = 0.5  # where difficulty has a prior
 START_GUESSING = 1 / (1 + math.exp(1.7))

@@ -20,7 +20,7 @@ from irtbench.estimation.marginal.observed_information import (
     observed_information,
 )
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 MOST_COUPLED_ITEMS = 1000  # with more the standard errors of what they share are approximate
 LEAST_SD = 1e-3  # of ability: below it the likelihood is highest where ability does not vary

@@ -25,8 +25,7 @@ from irtbench.estimation.marginal.observed_information import MOST_INFLATION, na
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.status import Stop
 from irtbench.models.pyro_model.categories import CategoryItems
-from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 
 FIRST_STEPS, FIRST_TOLERANCE = 30, 0.05  # on the nodes to begin with
 COARSE_ROOM, COARSE_TOLERANCE = 1.6, 0.02  # standard deviations of the narrowest posterior that nodes are apart

@@ -60,8 +60,8 @@ from irtbench.models.pyro_model.bifactor_row import (
     ItemGroups,
 )
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import Batch
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 MOST_CELLS = {"cpu": 2**18, "cuda": 2**26}  # respondents x testlets x nodes held at once
 LEAST_ROWS = 64  # at once, however many nodes there are

@@ -36,9 +36,8 @@ from irtbench.estimation.several_abilities.rotation_freedom import (
 from irtbench.estimation.several_abilities.score_products import information_by_nodes
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
-from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import factor_quadrature, normal_grid
 
 CPU = torch.device("cpu")

@@ -22,8 +22,7 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.nodes import STEEPEST
 from irtbench.estimation.several_abilities.abilities_mode import Abilities
-from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 
 VARIMAX_STEPS = 20
 SCORING_STEPS, LONGEST_STEP, SMALL_STEP = 25, 1.0, 1e-5

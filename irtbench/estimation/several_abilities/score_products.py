@@ -18,8 +18,8 @@ from irtbench.estimation.marginal.missing_information import NOBODY, dense_poste
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.threads import summed
 from irtbench.models.pyro_model.categories import CategoryItems
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import ResponseRows
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 MOST_CELLS = 2**25  # of products of responses at nodes, held at once
 CLOSE = 128  # nodes whose products are near in memory

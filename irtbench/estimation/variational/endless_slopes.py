@@ -18,7 +18,7 @@ from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
 from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
+from irtbench.models.pyro_model.tensors import GUESSING, INTERCEPT, ItemTensors
 
 MOST_PLACES = 120  # abilities at which a step is tried
 REFITTED_BELOW = 60.0  # of the fall with the other items fixed; estimating them anew takes up to three quarters of it

@@ -45,7 +45,7 @@ from torch.special import ndtri
 from irtbench.data.input_error import InputError
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, observed_information, own_information
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 NEAR_ZERO = 0.5  # slopes much smaller are taken as they are, much larger ones by their logarithm
 LOGISTIC_SCALE = 1.7  # a logistic curve is about the normal ogive of 1 / 1.7 the slope

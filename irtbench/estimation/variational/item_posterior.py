@@ -44,8 +44,8 @@ from irtbench.estimation.variational.importance_weights import (
 )
 from irtbench.estimation.variational.item_guide import ItemGuide, Spread, natural_parameters
 from irtbench.estimation.variational.loss import MarginalELBO
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 logger = logging.getLogger(__name__)
 

@@ -1,8 +1,9 @@
-"""The evidence lower bound of models of items, with the E step in place of automatic differentiation.
+"""The evidence lower bound of models of items, with the E step in place of automatic differentiation, and Adam on it.
 
 The gradient of the marginal likelihood by slopes, intercepts and guessing is made of the expected counts of one E step,
 in batches of respondents; everything else in the model (priors, regressions of difficulties on features) is
-differentiated by torch.
+differentiated by torch. Adam on the bound of a Delta guide is Pyro's plain way to the mode, slower than Fisher scoring
+and independent of it.
 """
 
 from __future__ import annotations
@@ -12,15 +13,21 @@ from typing import Any
 
 import torch
 from pyro import poutine
-from pyro.infer import ELBO
+from pyro.infer import ELBO, SVI
+from pyro.infer.autoguide import AutoDelta
+from pyro.infer.autoguide.initialization import init_to_value
+from pyro.optim import ClippedAdam
 from torch import Tensor
 
+from irtbench.estimation.driver import maximise, own_parameters
 from irtbench.estimation.marginal.e_step import expected_counts
-from irtbench.estimation.marginal.m_step import sums_over_nodes
+from irtbench.estimation.marginal.m_step import distances, item_derivatives, scoring_step, sums_over_nodes
+from irtbench.estimation.marginal.problem import Estimate, Problem
+from irtbench.estimation.status import Status, Stop
 from irtbench.models.pyro_model.categories import CollapsedCategories
-from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, SLOPES
 from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import mask_of, observed_sites, without_mask
+from irtbench.models.pyro_model.tensors import GUESSING, INTERCEPT, SLOPES, ItemTensors
 
 
 class MarginalELBO(ELBO):
@@ -117,3 +124,50 @@ def rows_of(site: dict[str, Any]) -> ResponseRows:
             f"({len(rows)},) (a response that is missing is -1)"
         )
     return rows.where(mask.expand(len(rows)).to(rows.device))
+
+
+CHECKED_EVERY = 50  # steps
+LOOSER = 100  # than Fisher scoring: Adam circles the maximum at the size of its rate
+
+
+def adam_mode(problem: Problem, start: ItemTensors, *, tolerance: float, max_steps: int) -> Estimate:
+    """Maximise the ELBO with Pyro's AutoDelta guide by Adam.
+
+    The learning rate decays to a hundredth over 3,000 steps. Convergence is judged by the gradient, as Fisher scoring
+    does, every 50 steps, a hundred times more loosely: no item is far from its maximum, in its own standard errors,
+    and parameters hardly move.
+
+    Parameters
+    ----------
+    problem
+        Responses, population and prior.
+    start
+        Items to start from.
+    tolerance
+        Of Fisher scoring.
+    max_steps
+        A hundredth of the steps of Adam allowed.
+    """
+    guide = AutoDelta(problem.model, init_loc_fn=init_to_value(values=problem.prior.values_of(start)))
+    optimiser = ClippedAdam({"lr": 0.05, "lrd": 0.01 ** (1 / 3000), "clip_norm": 1e9})
+    small, most, before = LOOSER * tolerance, 100 * max_steps, torch.full_like(start.matrix, torch.inf)
+
+    @torch.no_grad()
+    def settled(step: int, loss: float) -> Estimate | None:
+        nonlocal before
+        if step % CHECKED_EVERY and step < most:
+            return None
+        items = problem.prior.items_of({name: value.detach() for name, value in guide.median().items()})
+        here = problem.evaluate(items)
+        derivatives = item_derivatives(problem, items, here.counts)
+        gradient = float(distances(problem, derivatives, scoring_step(problem, derivatives)))
+        change, before = float((items.matrix - before).abs().max()), items.matrix
+        if step < most and not (gradient < small and change < 10 * small):
+            return None
+        stop = Stop.CONVERGED if gradient < small else Stop.STEP_LIMIT
+        status = Status(stop, step, gradient, change, tolerance=small)
+        return Estimate(items, "mode", here.counts.log_likelihood, here.log_posterior, status)
+
+    with own_parameters(), torch.enable_grad():
+        svi = SVI(problem.model, guide, optimiser, loss=MarginalELBO())
+        return maximise(svi, problem.observed, problem.nodes, stopped=settled)

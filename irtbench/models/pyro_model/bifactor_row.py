@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
-from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.tensors import NodeTensors
 
 ALONE = -1  # the testlet of an item that is in none
 GENERAL, SPECIFIC = 0, 1  # columns of slopes and of nodes

@@ -21,7 +21,6 @@ from torch.nn.functional import softplus
 from irtbench.models.item_models.item_model import ItemModel, Maths, Role
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import (
     FILLS,
     KNOWN,
@@ -30,8 +29,8 @@ from irtbench.models.pyro_model.model import (
     intercept_of,
     normal_or_flat,
 )
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 
 SOFT = 50.0  # beyond which log(1 + exp(z)) is z
 TORCH = Maths(

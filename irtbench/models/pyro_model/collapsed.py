@@ -12,9 +12,8 @@ from pyro.distributions import constraints
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows, as_rows
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 
 MOST_CELLS = 2**26  # of respondents x items at once
 

@@ -21,7 +21,6 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, LINEAR, SLOPES, ItemTensors
 from irtbench.models.pyro_model.model import (
     FILLS,
     FIXED_GUESSING,
@@ -32,9 +31,9 @@ from irtbench.models.pyro_model.model import (
     intercept_of,
     signed_slope,
 )
-from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 from irtbench.models.pyro_model.shared import COMMON_SLOPE, SharedParameters
+from irtbench.models.pyro_model.tensors import GUESSING, INTERCEPT, LINEAR, SLOPES, ItemTensors, NodeTensors
 
 #: A Pyro model of items: a function of rows and nodes, perhaps with options such as those of `logistic_model`.
 ItemModel = Callable[..., Any]
