@@ -94,7 +94,7 @@ def test_errors_are_those_of_the_information_of_everything_together() -> None:
 )
 def test_intervals_cover(n_systems: int, n_tasks: int, residual: float, strength: float) -> None:
     held, errors = [], []
-    for seed in range(25):
+    for seed in range(15):
         data, lengths, theta = suite(seed, n_systems, n_tasks, residual, strength)
         found = time_horizon(data, lengths, model="rasch")
         truth = np.exp(np.stack([log_truth(theta, share, residual) for share in found.shares], axis=1))
