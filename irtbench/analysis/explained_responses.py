@@ -73,7 +73,7 @@ LEAST_RESIDUAL = 0.25  # of the prior under which items are looked at, whatever 
 LEAST_KNOWN = 0.05  # of an item by its responses, as a share of its prior's precision: about that of one answer
 FURTHEST_START = 4.0  # of an intercept
 MOST_UPDATES = 60
-TOLERANCE, OF_RANDOM_NODES = 1e-3, 5e-3  # of an effect of a standardised feature, and where items' nodes are random
+TOLERANCE, OF_RANDOM_NODES = 2e-3, 5e-3  # of an effect of a standardised feature, and where items' nodes are random
 BEFORE = Learning(ABILITIES_AND_PRIOR, 0, float("inf"), settled=False)
 
 

@@ -40,6 +40,7 @@ FEWEST_POINTS, POINTS_PER_COEFFICIENT = 128, 8  # while abilities and densities 
 POINTS_WIDER = 1.25
 SMALLEST_SLOPE, SMALLEST_DISTANCE = 0.2, 0.05  # of a start, whose logarithms must be finite
 START_WIDTH, WIDEST_START = 3.0, 0.5  # of a posterior, over the root of the number of responses
+FURTHEST_START = 3.0  # of b: with next to no slope it would be anywhere
 MOST_CATEGORIES = 12
 START_DISTANCES = (0.0, 1.0)
 POWERS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # by which masses are flattened
@@ -73,6 +74,7 @@ class CategoryGrid(ItemGrid):
         centre = torch.zeros(len(x), n_values, dtype=x.dtype, device=x.device)
         for part in scale.parts:
             centre[part.items, : part.n_categories] = values_of(part, x)
+        centre[:, 1].clamp_(-FURTHEST_START, FURTHEST_START)
         n = torch.stack(around.numbers).sum(dim=(0, 1)).to(x)
         width = (START_WIDTH / n.sqrt()).clamp(max=WIDEST_START)
         root = width[:, None, None, None] * torch.eye(n_values).to(x)
