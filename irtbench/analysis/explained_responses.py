@@ -129,8 +129,8 @@ def explain_responses(
     >>> found = irtbench.explain_responses(responses, features, rng=rng)
     >>> found.table().round(1)[["term", "effect", "se"]]
             term  effect   se
-    0  intercept    -0.2  0.1
-    1     length     0.9  0.1
+    0  intercept    -0.3  0.1
+    1     length     1.0  0.1
     """
     data = as_responses(responses)
     given = features_of(features, data.item_ids, shrinkage, level)

@@ -212,7 +212,7 @@ def time_horizon(
     >>> found = irtbench.analysis.time_horizon(responses, pd.Series(minutes, tasks.item_ids), model="rasch")
     >>> found.table().round({"horizon": -1, "lower": -1, "upper": -1}).drop(columns="flags").tail(2)
        respondent_id  share  horizon  lower  upper
-    22           r12    0.5    190.0   80.0  540.0
+    22           r12    0.5    180.0   80.0  520.0
     23           r12    0.8     40.0   20.0   90.0
     """
     for name, value in [("level", level), *(("share", share) for share in shares)]:
