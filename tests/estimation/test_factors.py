@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench import InputError, ItemParameters, ResponseMatrix, compare_models, likelihood_ratio
+from irtbench import InputError, ItemParameters, ResponseMatrix, compare_models, fit_model, likelihood_ratio
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.item_models.logistic import Logistic
@@ -129,6 +129,9 @@ def test_scores_of_one_factor_are_eaps_and_of_two_find_both_abilities() -> None:
     np.testing.assert_allclose(scores["theta_1"], abilities.theta, atol=1e-6)
     np.testing.assert_allclose(scores["se_1"], abilities.standard_error, atol=1e-6)
     np.testing.assert_array_equal(scores["n_correct"], first.values.sum(axis=1))
+    of_one, of_model = one.standard_errors(), fit_model(first).items.standard_errors()
+    np.testing.assert_allclose(of_one["slope_1"], of_model["discrimination"], rtol=1e-3)
+    np.testing.assert_allclose(of_one["intercept"], of_model["intercept"], rtol=1e-3)
 
 
 def test_more_items_than_respondents_are_a_doubt_of_several_abilities() -> None:
