@@ -37,7 +37,7 @@ ROOMS = (
     "study",
 )
 WINGS = (  # parts of fit_model, fit_many, fit_factors and fit_raters
-    "estimation.distributed.",
+    "estimation.ranks",
     "estimation.marginal.",
     "estimation.raters.",
     "estimation.many_scales.",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from irtbench.config import StudyFile
     from irtbench.data.responses import Responses
-    from irtbench.estimation.distributed.ranks import Ranks
+    from irtbench.estimation.ranks import Ranks
     from irtbench.study.study_data import StudyData
 
 ENCODED = "encoded"  # folder of the responses among the finished steps

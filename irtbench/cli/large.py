@@ -28,7 +28,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of, file_hash, text_hash
 
 if TYPE_CHECKING:
-    from irtbench.estimation.distributed.ranks import Ranks
+    from irtbench.estimation.ranks import Ranks
 
 
 MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
@@ -368,7 +368,7 @@ def processes_of_run(asked: Sequence[str]) -> Iterator[None]:
     if STARTED not in os.environ:
         yield
         return
-    from irtbench.estimation.distributed.ranks import joined
+    from irtbench.estimation.ranks import joined
 
     signal.signal(signal.SIGTERM, end_quietly)
     with joined() as ranks:

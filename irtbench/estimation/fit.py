@@ -28,7 +28,6 @@ from irtbench.estimation.anchors import (
     known_asymptotes,
     known_linear,
 )
-from irtbench.estimation.distributed.ranks import Ranks
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.few_respondents.empirical_bayes import joint_abilities
@@ -40,6 +39,7 @@ from irtbench.estimation.marginal.nodes import describe_nodes
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.shared_scale import NormalMoments
+from irtbench.estimation.ranks import Ranks
 from irtbench.estimation.scale_fit import ScaleFit, fit_scale, with_names
 from irtbench.estimation.settings import (
     FEWEST_RESPONDENTS,

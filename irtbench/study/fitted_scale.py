@@ -28,9 +28,9 @@ from irtbench.scoring.scores import ScoringSettings, score_abilities, score_resp
 from irtbench.study.examination import prior_for, prior_of_grades
 
 if TYPE_CHECKING:  # torch takes seconds to import, and is loaded while the responses are read
-    from irtbench.estimation.distributed.ranks import Ranks
     from irtbench.estimation.fit_categories import FittedCategories, Models
     from irtbench.estimation.fitted import FittedModel
+    from irtbench.estimation.ranks import Ranks
     from irtbench.estimation.settings import Device, FitSettings
     from irtbench.models.item_parameters import JointError
 

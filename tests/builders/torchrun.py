@@ -133,8 +133,7 @@ def with_faults(given: str) -> None:
 @contextmanager
 def faulty(shares=None, slow=None, killed=(), fails=None, scored=None) -> Iterator[None]:
     """Put them in place of what this process would do."""
-    from irtbench.estimation import threads
-    from irtbench.estimation.distributed import ranks
+    from irtbench.estimation import ranks, threads
 
     rank, attempt = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
     over_spans, n_passes = threads.over_spans, 0

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from torch.distributed import HashStore  # type: ignore[attr-defined]
 
-from irtbench.estimation.distributed.ranks import name_of_attempt
+from irtbench.estimation.ranks import name_of_attempt
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])

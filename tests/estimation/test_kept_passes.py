@@ -7,8 +7,8 @@ import pytest
 
 from builders.simulated import drawn
 from builders.stored import on_disk
-from irtbench.estimation.distributed import ranks
-from irtbench.estimation.distributed.ranks import KeptPasses
+from irtbench.estimation import ranks
+from irtbench.estimation.ranks import KeptPasses
 
 SUMS = np.linspace(-1, 1, 7)
 

@@ -1,1 +1,0 @@
-"""Many processes, each with some of the respondents: torch.distributed under torchrun."""
