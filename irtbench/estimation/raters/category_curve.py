@@ -50,9 +50,14 @@ class CurvePoints(ABC):
     def by_predictors(self) -> Floats:
         """Derivatives of log P by the predictors, shape (n, K, n_nodes)."""
 
+    @property
+    @abstractmethod
+    def by_ability(self) -> Floats:
+        """Derivatives of log P by u, shape (n, n_nodes)."""
+
     @abstractmethod
     def gradient(self, weights: Floats) -> Floats:
-        """The same summed over the nodes with weights, shape (n, K)."""
+        """Derivatives by the predictors, summed over the nodes with weights, shape (n, K)."""
 
     @abstractmethod
     def information(self, weights: Floats) -> Floats:
@@ -64,23 +69,17 @@ class CurvePoints(ABC):
 
     @abstractmethod
     def worth_by_predictors(self, values: Floats) -> Floats:
-        """Its derivatives by the predictors, as above."""
+        """Its derivatives by the predictors, shape (n, K, n_nodes)."""
 
     @classmethod
     def start(cls, shares: Floats) -> Floats:
         """Intercepts with these shares of categories, about."""
         return np.asarray(cls.model.natural(cls.model.start(shares, 1.0)[:, None], 1, NUMPY)[1:, 0])
 
-    @cached_property
-    def by_ability(self) -> Floats:
-        """Derivatives of log P by u, shape (n, n_nodes)."""
-        return np.asarray(self.weights(self.intercepts.shape[1]) @ self.by_predictors)
-
-    def moments(self) -> tuple[Floats, Floats]:
-        """Mean and variance of the score at each node, shape (n, n_nodes) each."""
-        k = np.arange(self.intercepts.shape[1] + 1.0)
-        mean, square = self.worth(k), self.worth(k**2)
-        return mean, square - mean**2
+    @property
+    def numbers(self) -> Floats:
+        """Of the categories, 0 to K."""
+        return np.arange(self.intercepts.shape[1] + 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +109,11 @@ class PartialCreditPoints(CurvePoints):
         own = np.take_along_axis(np.pad(self.intercepts, ((0, 0), (1, 0))), self.scores[:, None], axis=1)
         return p, self.scores[:, None] * self.along + own - highest - np.log(total)
 
+    @property
+    def _given(self) -> NDArray[np.bool_]:
+        """Whether the score is that of each category 1..K, shape (n, K)."""
+        return self.scores[:, None] == self.numbers[1:]
+
     @staticmethod
     def weights(n_steps: int) -> Floats:
         """w, see `CurvePoints`."""
@@ -123,31 +127,24 @@ class PartialCreditPoints(CurvePoints):
     @property
     def by_predictors(self) -> Floats:
         """Derivatives by the predictors."""
-        found = -self._curves[0]
-        rows = np.flatnonzero(self.scores)
-        found[rows, self.scores[rows] - 1] += 1.0
-        return np.asarray(found)
+        return np.asarray(self._given[..., None] - self._curves[0])
 
     @cached_property
     def by_ability(self) -> Floats:
         """Derivatives by u: the score less its mean."""
-        return np.asarray(self.scores[:, None] - self.worth(np.arange(self.intercepts.shape[1] + 1.0)))
+        return np.asarray(self.scores[:, None] - self.worth(self.numbers))
 
     def gradient(self, weights: Floats) -> Floats:
         """Derivatives, summed with weights."""
-        found = -np.einsum("nkq,nq->nk", self._curves[0], weights)
-        rows = np.flatnonzero(self.scores)
-        found[rows, self.scores[rows] - 1] += weights[rows].sum(axis=1)
-        return np.asarray(found)
+        return np.asarray(
+            self._given * weights.sum(axis=1)[:, None] - np.einsum("nkq,nq->nk", self._curves[0], weights)
+        )
 
     def information(self, weights: Floats) -> Floats:
         """Negative second derivatives, summed with weights."""
         p = self._curves[0]
         weighted = p * weights[:, None]
-        found = -(weighted @ p.transpose(0, 2, 1))
-        steps = np.arange(p.shape[1])
-        found[:, steps, steps] += weighted.sum(axis=2)
-        return np.asarray(found)
+        return np.asarray(weighted.sum(axis=2)[..., None] * np.eye(p.shape[1]) - weighted @ p.transpose(0, 2, 1))
 
     def worth(self, values: Floats) -> Floats:
         """Mean worth."""
@@ -165,12 +162,11 @@ class GradedPoints(CurvePoints):
     model: ClassVar[ItemModel] = Graded()
 
     @cached_property
-    def _ends(self) -> tuple[Floats, Floats]:
-        """The predictors of at least x and of at least x + 1, shape (n, n_nodes) each."""
-        n = len(self.scores)
-        ends = np.concatenate([np.full((n, 1), ALWAYS), self.intercepts, np.full((n, 1), NEVER)], axis=1)
-        at_least, above = (self.along + ends[np.arange(n), self.scores + k][:, None] for k in (0, 1))
-        return at_least, above
+    def _ends(self) -> Floats:
+        """The predictors of at least x and of at least x + 1, shape (2, n, n_nodes)."""
+        every = np.pad(self.intercepts, ((0, 0), (1, 1)), constant_values=((0, 0), (ALWAYS, NEVER)))
+        own = np.take_along_axis(every, self.scores[:, None] + np.arange(2), axis=1)
+        return np.asarray(self.along + own.T[..., None])
 
     @staticmethod
     def weights(n_steps: int) -> Floats:
@@ -185,55 +181,40 @@ class GradedPoints(CurvePoints):
             return np.asarray(log_expit(upper) + log_expit(-lower) + np.log(-np.expm1(np.minimum(lower - upper, 0.0))))
 
     @cached_property
-    def _slopes(self) -> tuple[Floats, Floats]:
-        """Slopes of the two logistic curves, as shares of P."""
-        first, second = (np.exp(log_expit(z) + log_expit(-z) - self.log_likelihood) for z in self._ends)
-        return first, second
+    def _slopes(self) -> Floats:
+        """Derivatives of P by the two predictors, as shares of it."""
+        upper, lower = np.exp(log_expit(self._ends) + log_expit(-self._ends) - self.log_likelihood)
+        return np.stack([upper, -lower])
 
-    def _placed(self, found: Floats, values: Floats, offset: int) -> None:
-        """Add values to the entries of the predictors x (offset -1) or x + 1 (offset 0)."""
-        at = self.scores + offset
-        rows = np.flatnonzero((at >= 0) & (at < found.shape[1]))
-        found[rows, at[rows]] += values[rows]
+    def _placed(self, values: Floats) -> Floats:
+        """Values of the two predictors among those of all, shape (n, K, ...)."""
+        rows = np.arange(len(self.scores))
+        found = np.zeros((len(rows), len(self.numbers) + 1, *values.shape[2:]))
+        found[rows, self.scores], found[rows, self.scores + 1] = values
+        return found[:, 1:-1]
 
     @property
     def by_predictors(self) -> Floats:
         """Derivatives by the predictors."""
-        found = np.zeros((*self.intercepts.shape, self.along.shape[1]))
-        first, second = self._slopes
-        self._placed(found, first, -1)
-        self._placed(found, -second, 0)
-        return found
+        return self._placed(self._slopes)
 
     @cached_property
     def by_ability(self) -> Floats:
         """Derivatives by u: of two predictors, without all others."""
-        first, second = self._slopes
-        return first - second
+        return np.asarray(self._slopes.sum(axis=0))
 
     def gradient(self, weights: Floats) -> Floats:
         """Derivatives, summed with weights."""
-        found, (first, second) = np.zeros(self.intercepts.shape), self._slopes
-        self._placed(found, (first * weights).sum(axis=1), -1)
-        self._placed(found, -(second * weights).sum(axis=1), 0)
-        return found
+        return self._placed((self._slopes * weights).sum(axis=2))
 
     def information(self, weights: Floats) -> Floats:
         """Negative second derivatives, summed with weights."""
-        first, second = self._slopes
-        upper, lower = self._ends
-        found = np.zeros((*self.intercepts.shape, self.intercepts.shape[1]))
-        diagonal = np.zeros(self.intercepts.shape)
-        self._placed(diagonal, ((first**2 - first * (1 - 2 * expit(upper))) * weights).sum(axis=1), -1)
-        self._placed(diagonal, ((second**2 + second * (1 - 2 * expit(lower))) * weights).sum(axis=1), 0)
-        steps = np.arange(self.intercepts.shape[1])
-        found[:, steps, steps] = diagonal
+        bends = self._slopes * (self._slopes - 1 + 2 * expit(self._ends))
+        found = self._placed((bends * weights).sum(axis=2))[..., None] * np.eye(self.intercepts.shape[1])
         both = np.flatnonzero((self.scores >= 1) & (self.scores < self.intercepts.shape[1]))
-        across = -(first * second * weights).sum(axis=1)[both]
-        x = self.scores[both]
-        found[both, x - 1, x] += across
-        found[both, x, x - 1] += across
-        return found
+        x, across = self.scores[both], (self._slopes.prod(axis=0) * weights).sum(axis=1)[both]
+        found[both, x - 1, x] = found[both, x, x - 1] = across
+        return np.asarray(found)
 
     @cached_property
     def _at_least(self) -> Floats:

@@ -15,7 +15,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import name_first
 from irtbench.estimation.raters.category_curve import Floats
-from irtbench.estimation.raters.fitted_raters import FittedRaters, draws_of_normal
+from irtbench.estimation.raters.fitted_raters import FittedRaters
 from irtbench.estimation.raters.rating_mode import Covariance, Mode, find_mode
 from irtbench.estimation.raters.rating_problem import Evaluated, RatingProblem
 from irtbench.estimation.raters.ratings import RatingModel, Ratings
@@ -303,10 +303,8 @@ def raters_found(
         if covariance is not None:
             place = csr_array((np.ones(n_raters), (np.arange(n_raters), places[:, 0])), shape=(n_raters, n))
             errors[:, 0] = np.sqrt(covariance.variances(rows @ place))
-    counts = np.bincount(ratings.raters, minlength=n_raters)
-    given = problem.ratings.values()[ratings.items, ratings.codes]
-    sums = [np.bincount(ratings.raters, own, n_raters) for own in (given, *squares)]
-    table = pd.DataFrame({"rater_id": ratings.rater_ids, "n": counts, "mean_score": sums[0] / counts})
+    table, fit = observed(ratings, ratings.raters, squares)
+    table.insert(0, "rater_id", ratings.rater_ids)
     se = errors[:, 0]
     if not learnt:  # of one who shares nothing with the others nothing is known
         se = np.where(np.bincount(parts)[parts] == 1, np.nan, se)
@@ -317,7 +315,7 @@ def raters_found(
     for k in range(problem.n_steps - 1 if model.rater_steps else 0):
         column = 1 + model.consistency + k
         table[f"step_{k + 1}"], table[f"se_step_{k + 1}"] = mode.x[places[:, column]], errors[:, column]
-    table = table.assign(infit=sums[1] / sums[2], outfit=sums[3] / counts, part=parts + 1)
+    table = table.assign(**fit, part=parts + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         p = adjust(2 * ndtr(-np.abs(severity / errors[:, 0])))
     flags = {
@@ -326,8 +324,8 @@ def raters_found(
     }  # fmt: skip
     there = np.array([np.asarray(own, dtype=np.bool_) for own in flags.values()]).T
     words = [";".join(np.array(list(flags))[own]) for own in there]
-    spread = float(mode.variances[0] ** 0.5) if learnt else draws_of_normal(severity, errors[:, 0])
     noise = float(np.mean(errors[:, 0] ** 2))
+    spread = float(mode.variances[0] if learnt else max(severity.var(ddof=1) - noise, 0.0)) ** 0.5  # by moments
     both = spread**2 if learnt else spread**2 + noise  # 0 where each rater is apart from all others
     reliability = (both - noise) / both if both > 0 else 0.0
     return table.assign(flags=words), spread, max(reliability, 0.0)
@@ -374,15 +372,20 @@ def items_of(problem: RatingProblem, x: Floats, covariance: Covariance | None) -
 
 def items_found(problem: RatingProblem, items: CategoryParameters, squares: Floats) -> pd.DataFrame:
     """The items' table."""
-    ratings, counts = problem.ratings, np.bincount(problem.ratings.items)
-    given = ratings.values()[ratings.items, ratings.codes]
-    sums = [np.bincount(ratings.items, own) for own in (given, *squares)]
+    found, fit = observed(problem.ratings, problem.ratings.items, squares)
     numbers = ["discrimination", "difficulty", *(f"step_{k + 1}" for k in range(problem.n_steps))]
     columns = [column for name in numbers for column in (name, f"se_{name}")]
     table = items.table().reindex(columns=["item_id", "n", "mean_score", "n_categories", *columns])
     if not problem.model.item_slopes:
         table["se_discrimination"] = np.nan
-    return table.assign(n=counts, mean_score=sums[0] / counts, infit=sums[1] / sums[2], outfit=sums[3] / counts)
+    return table.assign(**found, **fit)
+
+
+def observed(ratings: Ratings, of: NDArray[np.int64], squares: Floats) -> tuple[pd.DataFrame, dict[str, Floats]]:
+    """How many ratings each of some raters or items has, and their mean; mean squares, by information and plain."""
+    counts, (score, *sums) = np.bincount(of), (np.bincount(of, own) for own in (ratings.given, *squares))
+    found = pd.DataFrame({"n": counts, "mean_score": score / counts})
+    return found, {"infit": sums[0] / sums[1], "outfit": sums[2] / counts}
 
 
 def scores_found(problem: RatingProblem, x: Floats, found: Evaluated, covariance: Covariance | None) -> pd.DataFrame:
@@ -401,7 +404,6 @@ def scores_found(problem: RatingProblem, x: Floats, found: Evaluated, covariance
         common = np.asarray(found.by_scores.mean(axis=0)).reshape(-1)
         of_theta = np.sqrt(found.deviation**2 + covariance.variances(found.by_scores, common))
     counts = np.bincount(ratings.respondents)
-    given = ratings.values()[ratings.items, ratings.codes]
     lowest, highest = (np.mean([own[end] for own in ratings.categories]) for end in (0, -1))
     share = (fair - lowest) / (highest - lowest)
     error = np.sqrt(variance)
@@ -409,7 +411,7 @@ def scores_found(problem: RatingProblem, x: Floats, found: Evaluated, covariance
     lower, upper = (lowest + (highest - lowest) * expit(logit(share) + sign * width) for sign in (-1, 1))
     return pd.DataFrame({
         "respondent_id": ratings.respondent_ids, "n_ratings": counts, "n_raters": np.bincount(ratings.meetings[0]),
-        "mean_score": np.bincount(ratings.respondents, given) / counts,
+        "mean_score": np.bincount(ratings.respondents, ratings.given) / counts,
         "theta": theta, "se": of_theta, "theta_lower": theta - Z * of_theta, "theta_upper": theta + Z * of_theta,
         "fair_score": fair, "se_fair": error, "fair_lower": lower, "fair_upper": upper,
     })  # fmt: skip

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.polynomial.hermite_e import hermegauss
-from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Drawn, counted
@@ -169,8 +168,3 @@ class FittedRaters(InformationCriteria, Drawn):
         """Sizes, the spread of severity, and how the steps ended."""
         sizes = (len(self.rater_table), "rater"), (self.n_respondents, "respondent"), (self.n_ratings, "rating")
         return ", ".join([*(counted(n, word) for n, word in sizes), f"severity sd {self.rater_sd:.2f}", self.outcome()])
-
-
-def draws_of_normal(values: NDArray[np.float64], errors: NDArray[np.float64]) -> float:
-    """Standard deviation of the true values behind estimates with these errors, by moments; 0 where errors are all."""
-    return float(np.sqrt(max(values.var(ddof=1) - np.mean(errors**2), 0.0)))

@@ -31,12 +31,10 @@ from irtbench.estimation.raters.ratings import Ints, RatingModel, Ratings
 from irtbench.estimation.threads import linear_algebra
 
 Facet = Literal["items", "raters", "population"]
-Derivatives = dict[tuple[str, ...], Floats]
-Products = dict[tuple[Facet, Facet], Any]
 FACETS: tuple[Facet, ...] = ("items", "raters", "population")
 N_ANSWER_NODES = 11  # of the effect of an answer
 BLOCK = 2**19  # numbers of one array of a block, about
-DENSE = 0.1  # share of a facet's levels that a respondent meets, from which on its scores are no sparse matrix
+DENSE = 0.1  # share of items and raters that a respondent meets, from which on scores are no sparse matrix
 TINY = 1e-12  # of a variance
 
 
@@ -73,8 +71,8 @@ class Posterior:
     ----------
     points, by, by_two
         The ratings' curves, and derivatives of u by name of parameters, first and second.
-    standard, theta
-        Nodes of ability in standard deviations and in logits, shape (n_respondents, n_nodes).
+    theta
+        Nodes of ability, shape (n_respondents, n_nodes).
     log_likelihood, w
         Of each respondent, and its posterior.
     v
@@ -84,9 +82,8 @@ class Posterior:
     """
 
     points: CurvePoints
-    by: Derivatives
-    by_two: Derivatives
-    standard: Floats
+    by: dict[str, Floats]
+    by_two: dict[tuple[str, str], Floats]
     theta: Floats
     log_likelihood: Floats
     w: Floats
@@ -214,12 +211,10 @@ class RatingProblem:
         return np.stack(np.divmod(number, n_raters), axis=1), place.reshape(-1)
 
     @cached_property
-    def dense(self) -> dict[Facet, bool]:
-        """Whether a respondent meets a good part of a facet's levels."""
-        given, few = self.ratings, DENSE * len(self.ratings.respondent_ids)
-        n_items, n_raters = len(given.item_ids), len(given.rater_ids)
-        n_meetings = len(given.meetings[0])
-        return {"items": given.answers[1] > few * n_items, "raters": n_meetings > few * n_raters, "population": True}
+    def dense(self) -> bool:
+        """Whether respondents meet a good part of the items and raters."""
+        given, n_levels = self.ratings, len(self.ratings.item_ids) + len(self.ratings.rater_ids)
+        return given.answers[1] + len(given.meetings[0]) > DENSE * len(given.respondent_ids) * n_levels
 
     @cached_property
     def blocks(self) -> list[Block]:
@@ -228,9 +223,7 @@ class RatingProblem:
         n_respondents = len(given.respondent_ids)
         first = np.concatenate([np.searchsorted(given.respondents, np.arange(n_respondents)), [given.n]])
         each = np.diff(first) * self.n_nodes * len(self.answer_nodes[0]) * self.n_steps
-        for facet in FACETS:
-            if self.dense[facet]:
-                each = each + self.n_nodes * self.places[facet].size
+        each = each + self.dense * self.n_nodes * self.n_parameters
         block = (np.cumsum(each) - each) // BLOCK
         ends = [*np.flatnonzero(np.diff(block)) + 1, n_respondents]
         return [self._block(first, lo, hi) for lo, hi in zip([0, *ends[:-1]], ends, strict=True)]
@@ -257,7 +250,9 @@ class RatingProblem:
             slice(lo, hi), own, respondent, first[lo:hi] - own.start, answer, starts, levels, sums, by_pair, pairs
         )
 
-    def points(self, x: Floats, own: slice, effect: Floats, z: Floats) -> tuple[CurvePoints, Derivatives, Derivatives]:
+    def points(
+        self, x: Floats, own: slice, effect: Floats, z: Floats
+    ) -> tuple[CurvePoints, dict[str, Floats], dict[tuple[str, str], Floats]]:
         """The curves of some ratings, and derivatives of u, first and second, by name of parameters.
 
         `effect` is theta + e at the nodes, shape (n, n_nodes), z = e / sigma, shape (n_nodes,).
@@ -267,31 +262,22 @@ class RatingProblem:
         d = items[:, : self.n_steps] - raters[:, :1] * self.weights
         if model.rater_steps:
             d[:, :-1] -= raters[:, 1 + model.consistency :]
-        first, second = Derivatives(), Derivatives()
-        a, of_rater, u = np.ones((len(d), 1)), effect, effect
-        c = np.ones_like(a)
-        if model.consistency:
-            c = np.exp(raters[:, 1, None])
-            of_rater = u = c * effect
-        if model.item_slopes:
-            a = items[:, self.n_steps, None]
-            first["a",], u = of_rater, a * of_rater
-        if model.consistency:
-            first["log c",] = second["log c", "log c"] = u
-            if model.item_slopes:
-                second["a", "log c"] = of_rater
-        if model.answer_effect:
-            first["sigma",] = a * c * z
-            second |= {("a", "sigma"): c * z, ("log c", "sigma"): first["sigma",]}
-        return self.curve(given.codes[own], d, u), first, second
+        a = items[:, self.n_steps, None] if model.item_slopes else np.ones((len(d), 1))
+        c = np.exp(raters[:, 1, None]) if model.consistency else np.ones((len(d), 1))
+        by_a = c * effect if model.consistency else effect
+        u = a * by_a if model.item_slopes else by_a
+        first = {"a": by_a, "log c": u, "sigma": a * c * z}
+        second = {("log c", "log c"): u, ("a", "log c"): by_a, ("a", "sigma"): c * z, ("log c", "sigma"): a * c * z}
+        there = {name: first[name] for name in dict.fromkeys(self.patterns[1]) if name}
+        return self.curve(given.codes[own], d, u), there, second
 
     def evaluate(
         self, x: Floats, mean: Floats, deviation: Floats, *, information: bool = False, by_scores: bool = False
     ) -> Evaluated:
         """Log-likelihood and derivatives at these parameters, with nodes at these means and standard deviations."""
-        n, gradient, products = len(mean), np.zeros(self.n_parameters), Products()
-        each, rows = np.empty((3, n)), list[csr_array]()
-        of_pairs, of_sd = np.zeros((len(self.pairs[0]), *2 * (len(self.patterns[1]),))) if information else None, 0.0
+        n, gradient, of_sd, missing = len(mean), np.zeros(self.n_parameters), 0.0, None
+        each, rows, width = np.empty((3, n)), list[csr_array](), len(self.patterns[1])
+        of_pairs = np.zeros((len(self.pairs[0]), width, width)) if information else None
         # a thread a block; linear algebra with threads of its own would wait for these
         with linear_algebra().limit(limits=1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as pool:
             found = pool.map(
@@ -305,11 +291,10 @@ class RatingProblem:
                 if of_pairs is not None:
                     of_pairs[block.pairs] += own[0]
                     of_sd += own[1]
-                    for part in own[2:]:
-                        for which, value in part.items():
-                            products[which] = products[which] + value if which in products else value
-        complete, missing = (None, None) if of_pairs is None else self._joined(of_pairs, of_sd, products)
+                    missing = own[2] if missing is None else missing + own[2]
+        complete = None if of_pairs is None else self._complete_of(of_pairs, of_sd)
         by_respondent = block_array([[part] for part in rows], format="csr") if by_scores else None
+        missing = None if missing is None else csr_array(missing)
         return Evaluated(each[0], each[1], each[2], gradient, complete, missing, by_respondent)
 
     def _posterior(self, x: Floats, block: Block, mean: Floats, deviation: Floats) -> Posterior:
@@ -336,7 +321,7 @@ class RatingProblem:
         if v is not None:
             v = v[block.answer]
             weight = (weight[:, :, None] * v).reshape(-1, n_q * n_m)
-        return Posterior(points, by, by_two, theta / sd, theta, log_likelihood, w, v, weight)
+        return Posterior(points, by, by_two, theta, log_likelihood, w, v, weight)
 
     @np.errstate(invalid="ignore", over="ignore", divide="ignore")  # a step too far: not finite, and halved
     def _evaluate(
@@ -347,43 +332,43 @@ class RatingProblem:
         average = (w * theta).sum(axis=1)
         centred = theta - average[:, None]
         of_respondents = np.stack([posterior.log_likelihood, average, np.sqrt((w * centred**2).sum(axis=1))])
-        patterns, names = self.patterns
-        sums_of = {"": points.gradient(weight)} | {name: points.gradient(weight * own) for (name,), own in by.items()}
-        gradient, each_pattern = np.zeros(self.n_parameters), zip(patterns, names, strict=True)
+        sums_of = {"": points.gradient(weight)} | {name: points.gradient(weight * own) for name, own in by.items()}
+        gradient, each_pattern = np.zeros(self.n_parameters), zip(*self.patterns, strict=True)
         for facet in FACETS:
             for places in self.places[facet].T[facet == "population" :]:  # log sd is no predictor's
                 pattern, name = next(each_pattern)
                 gradient[places] += np.bincount(block.levels[facet], sums_of[name] @ pattern, minlength=len(places))
-        by_sd = posterior.standard**2 - 1
-        gradient[self.places["population"][0, 0]] += (w * by_sd).sum()
+        sd = self.places["population"][0, 0]
+        squares = (theta / np.exp(x[sd])) ** 2
+        gradient[sd] += (w * (squares - 1)).sum()
         if not (information or by_scores):
             return of_respondents, gradient, None, None
-        scores, gathered, within = self._scores(points, by), None, Products()
+        scores, gathered, within = self._scores(points, by), None, 0.0
         if posterior.v is not None:
-            spread = {}
+            spread = dict[Facet, Floats]()
             for facet, own in scores.items():
                 by_node = own.reshape(*own.shape[:2], *posterior.v.shape[1:])
                 scores[facet] = np.einsum("npqm,nqm->npq", by_node, posterior.v)
                 spread[facet] = (by_node - scores[facet][..., None]).reshape(own.shape)
-            if information:
-                within = self._within(block, spread, np.sqrt(weight))
-        root, between = np.sqrt(w), dict[Facet, Any]()
+            within = self._within(block, spread, np.sqrt(weight)) if information else within
+        root, each = np.sqrt(w), list[Any]()
         for facet, own in scores.items():
             sums = block.sums[facet]
             summed = (sums.by @ own.reshape(len(own), -1)).reshape(sums.by.shape[0], *own.shape[1:])
             if facet == "population":
-                summed = np.concatenate([by_sd[:, None], summed], axis=1)
+                summed = np.concatenate([squares[:, None] - 1, summed], axis=1)
             summed = summed - np.einsum("epq,eq->ep", summed, w[sums.respondent])[..., None]
-            values, dense = summed * root[sums.respondent][:, None], self.dense[facet]
-            between[facet] = placed(sums.respondent, sums.level, values, len(theta), len(self.places[facet]), dense)
+            values = summed * root[sums.respondent][:, None]
+            each.append(placed(sums.respondent, sums.level, values, len(theta), len(self.places[facet]), self.dense))
+        between = np.concatenate(each, axis=1) if self.dense else hstack(each, format="csr")
         if by_scores:  # posterior covariances of ability with each parameter's score
-            each = np.arange(theta.size + 1)
-            ability = csr_array(((root * centred).reshape(-1), each[:-1], each[:: theta.shape[1]]))
-            gathered = hstack([csr_array(ability @ own) for own in between.values()], format="csr")
+            nodes = np.arange(theta.size + 1)
+            ability = csr_array(((root * centred).reshape(-1), nodes[:-1], nodes[:: theta.shape[1]]))
+            gathered = csr_array(ability @ between)
         if not information:
             return of_respondents, gradient, None, gathered
-        of_sd = 2 * (w * posterior.standard**2).sum()
-        return of_respondents, gradient, (self._complete(posterior, block), of_sd, gram(between), within), gathered
+        missing = between.T @ between + within
+        return of_respondents, gradient, (self._complete(posterior, block), 2 * (w * squares).sum(), missing), gathered
 
     def mean_squares(self, x: Floats, mean: Floats, deviation: Floats) -> Floats:
         """Of each rating (x - E)^2, its variance, and their ratio, posterior means, shape (3, n_ratings).
@@ -393,28 +378,28 @@ class RatingProblem:
         found = np.empty((3, self.ratings.n))
         for block in self.blocks:
             posterior = self._posterior(x, block, mean, deviation)
-            expected, variance = posterior.points.moments()
-            square = (posterior.points.scores[:, None] - expected) ** 2
+            points = posterior.points
+            expected = points.worth(points.numbers)
+            variance, square = points.worth(points.numbers**2) - expected**2, (points.scores[:, None] - expected) ** 2
             each = square, variance, square / np.maximum(variance, TINY)
             found[:, block.ratings] = [(posterior.weight * own).sum(axis=1) for own in each]
         return found
 
-    def _scores(self, points: CurvePoints, by: Derivatives) -> dict[Facet, Floats]:
+    def _scores(self, points: CurvePoints, by: dict[str, Floats]) -> dict[Facet, Floats]:
         """Derivatives of each rating's log P by its parameters, shape (n, width, n_nodes), by facet; log sd is none."""
-        by_z, by_u = points.by_predictors, points.by_ability
-        own = {name: (by_u * value)[:, None] for (name,), value in by.items()}
-        items, raters = [by_z], [-by_u[:, None]]
-        if "a" in own:
-            items.append(own["a"])
-        if "log c" in own:
-            raters.append(own["log c"])
-        if self.model.rater_steps:
-            raters.append(-by_z[:, :-1])
-        return {"items": joined(items), "raters": joined(raters), "population": own.get("sigma", by_z[:, :0])}
+        by_z, by_u = points.by_predictors, points.by_ability[:, None]
+        own = {name: by_u * value[:, None] for name, value in by.items()}
+        none = by_z[:, :0]
+        found = {
+            "items": [by_z, own.get("a", none)],
+            "raters": [-by_u, own.get("log c", none), -by_z[:, :-1] if self.model.rater_steps else none],
+            "population": [own.get("sigma", none)],
+        }
+        return {facet: np.concatenate(found[facet], axis=1) for facet in FACETS}
 
-    def _within(self, block: Block, spread: dict[Facet, Floats], root: Floats) -> dict[tuple[Facet, Facet], Any]:
+    def _within(self, block: Block, spread: dict[Facet, Floats], root: Floats) -> csr_array:
         """Posterior covariances of the scores given ability: those that an answer's ratings share."""
-        z, n = dict[Facet, Any](), len(block.answer_starts)
+        each, n = list[csr_array](), len(block.answer_starts)
         for facet, own in spread.items():
             values, at, level = own * root[:, None], block.answer, block.levels[facet]
             if facet != "raters":
@@ -422,8 +407,9 @@ class RatingProblem:
                 at = np.arange(n)
             if facet == "population":  # log sd has none
                 values = np.concatenate([np.zeros_like(values), values], axis=1)
-            z[facet] = placed(at, level, values, n, len(self.places[facet]), dense=False)
-        return gram(z)
+            each.append(placed(at, level, values, n, len(self.places[facet]), dense=False))
+        z = hstack(each, format="csr")
+        return z.T @ z
 
     @cached_property
     def patterns(self) -> tuple[Floats, list[str]]:
@@ -442,7 +428,7 @@ class RatingProblem:
         """Information of the complete data by pairs, shape (n_pairs of the block, width, width)."""
         points, weight, by_two = posterior.points, posterior.weight, posterior.by_two
         patterns, names = self.patterns
-        functions = {"": np.ones((1, 1))} | {name: value for (name,), value in posterior.by.items()}
+        functions = {"": np.ones((1, 1))} | posterior.by
         found = np.zeros((len(block.pairs), len(names), len(names)))
         at = {name: np.flatnonzero(np.array(names) == name) for name in functions}
 
@@ -458,26 +444,17 @@ class RatingProblem:
             found[:, at[second][:, None], at[first]] = part.transpose(0, 2, 1)
         return found
 
-    def _joined(self, of_pairs: Floats, of_sd: float, products: Products) -> tuple[csr_array, csr_array]:
-        """Complete and missing information from sums over pairs, of log sd, and of products of scores."""
-        pairs, places = self.pairs[0], self.places
+    def _complete_of(self, of_pairs: Floats, of_sd: float) -> csr_array:
+        """Complete information from sums over pairs and that of log sd."""
+        pairs, places, shape = self.pairs[0], self.places, (self.n_parameters, self.n_parameters)
         columns = np.concatenate(
             [places["items"][pairs[:, 0]], places["raters"][pairs[:, 1]],
              np.tile(places["population"][0, 1:], (len(pairs), 1))], axis=1,
         )  # fmt: skip
-        width = columns.shape[1]
-        shape = self.n_parameters, self.n_parameters
+        width, sd = columns.shape[1], places["population"][0, :1]
         which = np.repeat(columns, width, axis=1).reshape(-1), np.tile(columns, width).reshape(-1)
-        sd = places["population"][0, :1]
-        complete = coo_array((of_pairs.reshape(-1), which), shape=shape).tocsr()
-        complete = complete + coo_array((np.array([of_sd]), (sd, sd)), shape=shape).tocsr()
-        whole = [[products[s, t] if (s, t) in products else products[t, s].T for t in FACETS] for s in FACETS]
-        return complete, block_array([[csr_array(part) for part in row] for row in whole], format="csr")
-
-
-def joined(parts: list[Floats]) -> Floats:
-    """Along the parameters."""
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        of_ratings = coo_array((of_pairs.reshape(-1), which), shape=shape).tocsr()
+        return of_ratings + coo_array((np.array([of_sd]), (sd, sd)), shape=shape).tocsr()
 
 
 def placed(at: Ints, level: Ints, values: Floats, n: int, n_levels: int, dense: bool) -> Any:
@@ -491,11 +468,3 @@ def placed(at: Ints, level: Ints, values: Floats, n: int, n_levels: int, dense: 
     columns = np.broadcast_to((level[:, None] * width + np.arange(width))[:, :, None], values.shape)
     which = rows.reshape(-1), columns.reshape(-1)
     return csr_array((values.reshape(-1), which), shape=(n * n_nodes, n_levels * width))
-
-
-def gram(by_facet: dict[Facet, Any]) -> Products:
-    """Sums of products of the columns, by facets."""
-    return {
-        (first, second): by_facet[first].T @ by_facet[second]
-        for first, second in combinations_with_replacement([name for name in FACETS if name in by_facet], 2)
-    }

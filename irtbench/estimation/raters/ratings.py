@@ -158,6 +158,11 @@ class Ratings:
         counts = np.bincount(self.codes[self.items == item], minlength=self.n_steps[item] + 1)
         return np.asarray(counts / counts.sum())
 
+    @property
+    def given(self) -> NDArray[np.float64]:
+        """The scores, shape (n_ratings,)."""
+        return self.values()[self.items, self.codes]
+
     def values(self) -> NDArray[np.float64]:
         """The scores of the categories, shape (n_items, K + 1); 0 behind the last of an item."""
         found = np.zeros((len(self.item_ids), int(self.n_steps.max()) + 1))
