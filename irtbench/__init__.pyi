@@ -64,7 +64,7 @@ from irtbench.diagnostics.person_fit import mean_square_fit as mean_square_fit
 from irtbench.diagnostics.correlation import tetrachoric as tetrachoric
 from irtbench.analysis.model_comparison import likelihood_ratio as likelihood_ratio
 from irtbench.analysis.model_comparison import compare_models as compare_models
-from irtbench.analysis.parallel_analysis import parallel_analysis as parallel_analysis
+from irtbench.analysis.dimensions import parallel_analysis as parallel_analysis
 from irtbench.analysis.dimensions import find_dimensions as find_dimensions
 from irtbench.analysis.effect_of_testlets import effect_of_testlets as effect_of_testlets
 from irtbench.analysis.design_information import design_information as design_information

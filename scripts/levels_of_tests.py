@@ -22,9 +22,8 @@ import pandas as pd
 from scipy.special import chdtrc, expit, softmax
 
 from irtbench.analysis.bias_by_score import mantel_haenszel, score_regression
-from irtbench.analysis.factor_test import draw_sample
-from irtbench.analysis.guessing import guessing_test
 from irtbench.analysis.item_bias import item_bias
+from irtbench.analysis.model_comparison import draw_sample, guessing_test
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.empirical_curve import ordinal_regression, score_statistic

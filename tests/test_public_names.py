@@ -77,7 +77,7 @@ INNER_FILES = {
     "pyro_model.sites",
     "estimation": "doubts item_quantiles anchors scale_fit status threads",
     "diagnostics": "checks moments quadratic_form",
-    "analysis": "effect_size linked_groups matching_score meta_regression robust_linking shift_likelihood",
+    "analysis": "item_differences linked_groups meta_regression robust_linking shift_likelihood",
     "bank": "schema",
     "building": "binary_program form_program",
     "scoring": "part_scores",

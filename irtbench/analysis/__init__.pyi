@@ -2,11 +2,11 @@
 from irtbench.analysis.dependence_bootstrap import with_bootstrap as with_bootstrap
 from irtbench.analysis.latent_regression import AbilityRegression as AbilityRegression
 from irtbench.analysis.latent_regression import ability_regression as ability_regression
-from irtbench.analysis.guessing import GuessingTest as GuessingTest
-from irtbench.analysis.guessing import guessing_test as guessing_test
-from irtbench.analysis.factor_test import one_more_factor as one_more_factor
+from irtbench.analysis.model_comparison import GuessingTest as GuessingTest
+from irtbench.analysis.model_comparison import guessing_test as guessing_test
+from irtbench.analysis.model_comparison import one_more_factor as one_more_factor
 from irtbench.analysis.model_comparison import LikelihoodRatio as LikelihoodRatio
-from irtbench.analysis.parallel_analysis import ParallelAnalysis as ParallelAnalysis
+from irtbench.analysis.dimensions import ParallelAnalysis as ParallelAnalysis
 from irtbench.analysis.dimensions import RotatedLoadings as RotatedLoadings
 from irtbench.analysis.dimensions import rotate_to_labels as rotate_to_labels
 from irtbench.analysis.dimensions import Dimensions as Dimensions
@@ -15,7 +15,7 @@ from irtbench.analysis.design_information import ExpectedPrecision as ExpectedPr
 from irtbench.analysis.design_information import DesignInformation as DesignInformation
 from irtbench.analysis.design_information import typical_items as typical_items
 from irtbench.analysis.design_information import ability_precision as ability_precision
-from irtbench.analysis.plan_settings import PlanSettings as PlanSettings
+from irtbench.analysis.crowd_plan import PlanSettings as PlanSettings
 from irtbench.analysis.crowd_plan import AttentionChecks as AttentionChecks
 from irtbench.analysis.crowd_plan import CrowdPlan as CrowdPlan
 from irtbench.analysis.crowd_plan import attention_checks as attention_checks

@@ -11,15 +11,18 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtri
 
-from irtbench.analysis.effect_size import (
+from irtbench.analysis.item_differences import (
     DELTA_PER_LOGIT,
     DifferencesByScore,
     Grade,
+    MatchedGroups,
     ets_class,
     jodoin_gierl_class,
+    match_groups,
+    matched_values,
     nagelkerke,
+    purified_anchors,
 )
-from irtbench.analysis.matching_score import MatchedGroups, match_groups, matched_values, purified_anchors
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust

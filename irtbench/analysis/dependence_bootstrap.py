@@ -14,13 +14,7 @@ from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import time_left
-from irtbench.diagnostics.local_dependence import (
-    LocalDependence,
-    expected_tables,
-    observed_tables,
-    pearson_x2,
-    tables_of_categories,
-)
+from irtbench.diagnostics.local_dependence import LocalDependence, PairTables
 from irtbench.diagnostics.quadratic_form import Residuals, fine_enough
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
@@ -151,10 +145,8 @@ def with_bootstrap(
         return Residuals.of_items(of, fitted, fine_enough(population, fitted))
 
     def statistic(of: ResponseMatrix, fitted: ItemParameters) -> NDArray[np.float64]:
-        if of.observed.all() and fitted.categories is not None:
-            return tables_of_categories(of, fitted.categories, population).x2
-        if of.is_complete:
-            return pearson_x2(observed_tables(of), expected_tables(of, fitted, population))
+        if of.is_complete if fitted.categories is None else of.observed.all():
+            return PairTables.of(of, fitted, population).x2
         return np.where(found.n_respondents > 0, residuals(of, fitted).pairs()[first, second] ** 2, np.nan)
 
     fitting = residuals(responses, items)

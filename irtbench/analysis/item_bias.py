@@ -12,24 +12,27 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import chdtrc, expit
 
-from irtbench.analysis.effect_size import (
+from irtbench.analysis.item_differences import (
     DELTA_PER_LOGIT,
+    FEWEST_IN_GROUP,
+    FEWEST_ITEMS,
     Grade,
     ItemDifferences,
+    Statistics,
     ets_class,
     jodoin_gierl_class,
     nagelkerke,
+    purified_anchors,
 )
 from irtbench.analysis.linked_groups import (
     ComparedItems,
     GroupLikelihood,
-    ItemsInCategories,
     LinkedGroups,
-    RightOrWrongItems,
+    in_categories,
     in_every_group,
     link,
+    right_or_wrong,
 )
-from irtbench.analysis.matching_score import FEWEST_IN_GROUP, FEWEST_ITEMS, Statistics, purified_anchors
 from irtbench.analysis.robust_linking import agreeing_items
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
@@ -217,19 +220,16 @@ def item_bias(
     2   item3   1.56    moderate        0.40
     """
     settings = fit_settings(settings, keywords)
-    merged: tuple[str, ...] = ()
-    if models is None:
-        graded = as_responses(responses)
-        focal = _check(graded, focal, alpha)
-        compared: ComparedItems = RightOrWrongItems(graded, settings)
-    else:
-        compared, merged = _in_categories(responses, focal, models, levels, settings, alpha)
-        focal = np.asarray(focal, dtype=np.bool_)
-    n_items = compared.n_items
     if method == "logistic" and (settings.estimates_guessing or settings.guessing > 0):
         raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
     if settings.prior_items or not (settings.kind in ("2pl", "3pl") and settings.priors.hierarchy is None):
         raise InputError("item bias: expected model 2pl or 3pl, prior none or weak, and no prior_items")
+    focal = np.asarray(focal, dtype=np.bool_)
+    if models is None:
+        compared, merged = _right_or_wrong(as_responses(responses), focal, settings, alpha)
+    else:
+        compared, merged = _in_categories(responses, focal, models, levels, settings, alpha)
+    n_items = compared.n_items
     one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
     df = compared.entries.sum(axis=1) if method == "likelihood_ratio" else np.full(n_items, 2)
 
@@ -248,10 +248,8 @@ def item_bias(
         if method == "likelihood_ratio" and n_items <= MOST_TO_REFIT and linked.mode.status.converged:
             found[:, :2] = [_refitted(linked, item, *found[item, :2]) for item in range(n_items)]
     x2, x2_uniform, shift, rms_difference, r2_change = found.T
-    p = chdtrc(df, x2)
-    delta = DELTA_PER_LOGIT * shift
+    p, delta, observed = chdtrc(df, x2), DELTA_PER_LOGIT * shift, compared.observed
     x2_crossing = np.maximum(x2 - x2_uniform, 0.0)
-    observed = compared.observed
     mean, log_deviation = linked.problem.prior.populations(linked.mode.items)
     return ItemBias(
         item_ids=compared.item_ids,
@@ -299,10 +297,9 @@ def comparable_in_categories(
 
 
 def _check_groups(
-    focal: NDArray[np.bool_], observed: NDArray[np.bool_], item_ids: Sequence[str], alpha: float
-) -> NDArray[np.bool_]:
+    focal: NDArray[np.bool_], observed: NDArray[np.bool_], item_ids: tuple[str, ...], alpha: float
+) -> None:
     """Refuse groups that cannot be compared."""
-    focal = np.asarray(focal, dtype=np.bool_)
     if focal.shape != (len(observed),):
         raise InputError(f"item bias: focal has shape {focal.shape} for {len(observed)} respondents")
     demand_share("item bias: alpha", alpha)
@@ -313,25 +310,24 @@ def _check_groups(
             raise InputError(
                 f"item bias: {members.sum()} respondents in the {name} group; expected at least {FEWEST_IN_GROUP}"
             )
-        unanswered = np.flatnonzero(~observed[members].any(axis=0)).tolist()
-        if unanswered:
-            names = [item_ids[j] for j in unanswered]
+        if names := [item_ids[j] for j in np.flatnonzero(~observed[members].any(axis=0))]:
             raise InputError(f"item bias: nobody in the {name} group answered item {name_first(names)}")
-    return focal
 
 
-def _check(responses: ResponseMatrix, focal: NDArray[np.bool_], alpha: float) -> NDArray[np.bool_]:
-    """Refuse what the tests cannot use."""
-    focal = _check_groups(focal, responses.observed, responses.item_ids, alpha)
+def _right_or_wrong(
+    responses: ResponseMatrix, focal: NDArray[np.bool_], settings: FitSettings, alpha: float
+) -> tuple[ComparedItems, tuple[str, ...]]:
+    """Responses to be compared; refuses what the tests cannot use."""
+    _check_groups(focal, responses.observed, responses.item_ids, alpha)
     p = responses.proportion_correct()
     if constant := [responses.item_ids[j] for j in np.flatnonzero((p == 0) | (p == 1))]:
         raise InputError(f"item bias: all responses are the same for item {name_first(constant)}; leave such items out")
-    return focal
+    return right_or_wrong(responses, settings), ()
 
 
 def _in_categories(
     scores: Any, focal: NDArray[np.bool_], models: Models, levels: Levels, settings: FitSettings, alpha: float
-) -> tuple[ItemsInCategories, tuple[str, ...]]:
+) -> tuple[ComparedItems, tuple[str, ...]]:
     """Scores to be compared, and the items of which categories were made one; refuses what the tests cannot use."""
     given = CodedScores.of(scores, levels=levels)
     codes, respondents, item_ids = given.codes, given.respondent_ids, given.item_ids
@@ -342,7 +338,7 @@ def _in_categories(
         raise InputError(
             "item bias: categories of a nominal item have no order, and none is harder; expected grm, gpcm"
         )
-    focal = _check_groups(focal, codes != MISSING, item_ids, alpha)
+    _check_groups(focal, codes != MISSING, item_ids, alpha)
     members = (~focal, focal)
     together = in_every_group(codes, members)
     merged = tuple(item for item, there in zip(item_ids, (together != codes).any(axis=0), strict=True) if there)
@@ -353,7 +349,7 @@ def _in_categories(
         )
     categories = tuple(tuple(range(n)) for n in n_categories)
     check_categories(CodedScores(respondents, item_ids, categories, together), each)
-    return ItemsInCategories(together, item_ids, each, n_categories, settings), merged
+    return in_categories(together, item_ids, each, n_categories, settings), merged
 
 
 def _by_likelihood_ratio(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:

@@ -12,7 +12,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import ndtri
 from scipy.stats import chi2
 
-from irtbench.analysis.effect_size import DELTA_PER_LOGIT, ItemDifferences
+from irtbench.analysis.item_differences import DELTA_PER_LOGIT, ItemDifferences
 from irtbench.analysis.shift_likelihood import GRID, Mode, ShiftLikelihood
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, fit_model, problem_of
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.estimation.marginal.category_problem import CategoryProblem
@@ -34,7 +34,6 @@ from irtbench.models.pyro_model.rows import (
     DenseRows,
     ResponseRows,
     as_rows,
-    encode_responses,
     rows_in_categories,
 )
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors, log_probabilities
@@ -44,40 +43,41 @@ MOVED = 1e-4  # of ability, for what a shift of it does to an item
 TOLERANCE_ALONE = 1e-3  # of the items of a group by itself
 
 
-class ComparedItems(ABC):
-    """Responses of all respondents to items of any models."""
+@dataclass(frozen=True, eq=False)
+class ComparedItems:
+    """Responses of all respondents to items of any models.
+
+    Parameters
+    ----------
+    item_ids, n_categories
+        The items, and how many categories each has.
+    pooled
+        The problem of all respondents as one group.
+    entries
+        Which parameters differ where an item is free, all but asymptotes, shape (n_items, width).
+    shifts
+        What each item's parameters change by where it is easier by a logit, and alike otherwise, shapes (width,).
+    estimated
+        The items from some respondents alone, with the weak prior; None if they cannot be estimated.
+    """
 
     item_ids: tuple[str, ...]
-    settings: FitSettings
     n_categories: tuple[int, ...]
-    everybody: DenseRows
-
-    @property
-    @abstractmethod
-    def entries(self) -> NDArray[np.bool_]:
-        """Which parameters differ where an item is free, all but asymptotes, shape (n_items, width)."""
-
-    @abstractmethod
-    def shift(self, item: int) -> Tensor:
-        """What an item's parameters change by where it is easier by a logit, and alike otherwise, shape (width,)."""
-
-    @cached_property
-    @abstractmethod
-    def pooled(self) -> Problem:
-        """The problem of all respondents as one group."""
-
-    @abstractmethod
-    def one_item(self, item: int, rows: Sequence[DenseRows], nodes: NodeTensors) -> tuple[Problem, list[DenseRows]]:
-        """The problem of one item, and each group's responses to it."""
-
-    @abstractmethod
-    def estimated(self, members: NDArray[np.bool_]) -> ItemParameters | None:
-        """The items from some respondents alone, with the weak prior; None if they cannot be estimated."""
+    pooled: Problem
+    entries: NDArray[np.bool_]
+    shifts: Sequence[Tensor]
+    estimated: Callable[[NDArray[np.bool_]], ItemParameters | None]
 
     @property
     def n_items(self) -> int:
         """Number of items."""
         return len(self.item_ids)
+
+    @property
+    def everybody(self) -> DenseRows:
+        """The responses of all."""
+        assert isinstance(self.pooled.rows, DenseRows)
+        return self.pooled.rows
 
     @property
     def observed(self) -> NDArray[np.bool_]:
@@ -87,6 +87,18 @@ class ComparedItems(ABC):
     def rows(self, members: NDArray[np.bool_]) -> DenseRows:
         """The responses of some respondents."""
         return self.everybody.where(torch.from_numpy(members).to(self.everybody.device))
+
+    def one_item(self, item: int, rows: Sequence[DenseRows], nodes: NodeTensors) -> tuple[Problem, list[DenseRows]]:
+        """The problem of one item, of its own model and guessing, and each group's responses to it."""
+        problem, place = self.pooled, slice(item, item + 1)
+        if isinstance(problem, CategoryProblem):
+            alone = CategoryItems([problem.scale.models[item]], [self.n_categories[item]], 1, problem.scale.device)
+            values = (part.values[:, place].cpu().numpy() for part in rows)
+            own = [rows_in_categories(part, alone.columns, alone.device) for part in values]
+            return CategoryProblem.of(partial(problem.model, items=alone), own[0], nodes), own
+        own = [part.of_items(place) for part in rows]
+        free, fixed = problem.prior.guessing_free[place], problem.prior.fixed.guessing[place]
+        return Problem.of(partial(problem.model, guessing_free=free, guessing_fixed=fixed), own[0], nodes), own
 
     def columns(self, item: int) -> slice:
         """Columns of an item's outcomes but the lowest."""
@@ -105,118 +117,59 @@ class ComparedItems(ABC):
         return np.array([[each[part].any(axis=0).sum() < 2 for each in given] for part in members])
 
 
-@dataclass(frozen=True, eq=False)
-class RightOrWrongItems(ComparedItems):
-    """Responses right or wrong, or numbers right of several trials."""
+def right_or_wrong(responses: ResponseMatrix, settings: FitSettings) -> ComparedItems:
+    """Responses right or wrong, or numbers right of several trials; slope and intercept may differ."""
 
-    responses: ResponseMatrix
-    settings: FitSettings
-
-    @property
-    def item_ids(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The items."""
-        return self.responses.item_ids
-
-    @property
-    def n_categories(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Two each."""
-        return (2,) * self.n_items
-
-    @cached_property
-    def everybody(self) -> DenseRows:  # type: ignore[override]
-        """The responses of all."""
-        rows = encode_responses(self.responses, choose_device(self.settings.device))
-        assert isinstance(rows, DenseRows)
-        return rows
-
-    @property
-    def entries(self) -> NDArray[np.bool_]:
-        """Slope and intercept."""
-        return np.tile([True, True, False], (self.n_items, 1))
-
-    def shift(self, item: int) -> Tensor:
-        """The intercept."""
-        return torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
-
-    @cached_property
-    def pooled(self) -> Problem:
-        """As one group is fitted."""
-        return problem_of(self.responses, self.settings, normal_grid(self.settings.n_nodes))
-
-    def one_item(self, item: int, rows: Sequence[DenseRows], nodes: NodeTensors) -> tuple[Problem, list[DenseRows]]:
-        """With the item's own guessing."""
-        place, prior = slice(item, item + 1), self.pooled.prior
-        own = [part.of_items(place) for part in rows]
-        free, fixed = prior.guessing_free[place], prior.fixed.guessing[place]
-        return Problem.of(partial(self.pooled.model, guessing_free=free, guessing_fixed=fixed), own[0], nodes), own
-
-    def estimated(self, members: NDArray[np.bool_]) -> ItemParameters | None:
-        """By `fit_model`."""
-        tolerance = max(self.settings.tolerance, TOLERANCE_ALONE)
-        settings = replace(self.settings, prior="weak", standard_errors=True, tolerance=tolerance)
-        found = fit_model(self.responses.select_respondents(members), settings)
+    def estimated(members: NDArray[np.bool_]) -> ItemParameters | None:
+        tolerance = max(settings.tolerance, TOLERANCE_ALONE)
+        alone = replace(settings, prior="weak", standard_errors=True, tolerance=tolerance)
+        found = fit_model(responses.select_respondents(members), alone)
         return found.items if found.converged and found.items.covariance is not None else None
 
+    with fenced(0), torch.no_grad():
+        pooled = problem_of(responses, settings, normal_grid(settings.n_nodes))
+    n = responses.n_items
+    shift = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
+    return ComparedItems(
+        responses.item_ids, (2,) * n, pooled, np.tile([True, True, False], (n, 1)), [shift] * n, estimated
+    )
 
-@dataclass(frozen=True, eq=False)
-class ItemsInCategories(ComparedItems):
+
+def in_categories(
+    codes: NDArray[np.int8],
+    item_ids: tuple[str, ...],
+    models: Sequence[ItemModel],
+    n_categories: tuple[int, ...],
+    settings: FitSettings,
+) -> ComparedItems:
     """Responses in categories 0, 1, ..., -1 where missing, each category given in every group."""
+    items = CategoryItems(models, n_categories, 1, choose_device(settings.device))
 
-    codes: NDArray[np.int8]
-    item_ids: tuple[str, ...]
-    models: tuple[ItemModel, ...]
-    n_categories: tuple[int, ...]
-    settings: FitSettings
-
-    @cached_property
-    def items(self) -> CategoryItems:
-        """The models on their device."""
-        return CategoryItems(self.models, self.n_categories, 1, choose_device(self.settings.device))
-
-    @cached_property
-    def everybody(self) -> DenseRows:  # type: ignore[override]
-        """The responses of all."""
-        return rows_in_categories(self.codes, self.items.columns, self.items.device)
-
-    @property
-    def entries(self) -> NDArray[np.bool_]:
-        """Slope, intercepts and their distances."""
-        return np.asarray((self.items.free & ~self.items.where("guessing") & ~self.items.where("upper")).cpu().numpy())
-
-    def shift(self, item: int) -> Tensor:
-        """By each of the item's intercepts, on the scales that steps are taken in."""
-        model = self.models[item]
-        x = model.start(np.full(self.n_categories[item], 1 / self.n_categories[item]), 1.0)
-        gained = model.moved(np.eye(len(x))[0], 1.0, -MOVED)  # what a slope of 1 gains by a shift
-        gained[0] = 0.0
-        at = model.natural(x[:, None], 1, NUMPY)[:, 0]
-        return torch.from_numpy(np.round((model.unbounded(at + gained) - model.unbounded(at)) / MOVED, 6))
-
-    @cached_property
-    def pooled(self) -> Problem:
-        """As one group is fitted."""
-        grid = normal_grid(self.settings.n_nodes)
-        nodes = NodeTensors.from_quadrature(grid, dtype=torch.float64, device=self.items.device)
-        return self._problem(self.items, self.everybody, nodes)
-
-    def _problem(self, items: CategoryItems, rows: DenseRows, nodes: NodeTensors) -> CategoryProblem:
-        return CategoryProblem.of(partial(category_model, items=items, priors=self.settings.priors), rows, nodes)
-
-    def one_item(self, item: int, rows: Sequence[DenseRows], nodes: NodeTensors) -> tuple[Problem, list[DenseRows]]:
-        """Of the item's own model."""
-        alone = CategoryItems([self.models[item]], [self.n_categories[item]], 1, self.items.device)
-        values = (part.values[:, item, None].cpu().numpy() for part in rows)
-        own = [rows_in_categories(part, alone.columns, alone.device) for part in values]
-        return self._problem(alone, own[0], nodes), own
-
-    def estimated(self, members: NDArray[np.bool_]) -> ItemParameters | None:
-        """By `fit_categories`."""
-        scores = pd.DataFrame(self.codes[members], columns=list(self.item_ids)).astype(np.float64)
+    def estimated(members: NDArray[np.bool_]) -> ItemParameters | None:
+        scores = pd.DataFrame(codes[members], columns=list(item_ids)).astype(np.float64)
         found = fit_categories(
-            scores.where(scores != MISSING), dict(zip(self.item_ids, self.models, strict=True)), prior="weak",
-            tolerance=max(self.settings.tolerance, TOLERANCE_ALONE), device=self.settings.device,
+            scores.where(scores != MISSING), dict(zip(item_ids, models, strict=True)), prior="weak",
+            tolerance=max(settings.tolerance, TOLERANCE_ALONE), device=settings.device,
         )  # fmt: skip
         return found.items.as_items() if found.converged and found.items.covariance is not None else None
+
+    grid = normal_grid(settings.n_nodes)
+    nodes = NodeTensors.from_quadrature(grid, dtype=torch.float64, device=items.device)
+    model = partial(category_model, items=items, priors=settings.priors)
+    with fenced(0), torch.no_grad():
+        pooled = CategoryProblem.of(model, rows_in_categories(codes, items.columns, items.device), nodes)
+    entries = np.asarray((items.free & ~items.where("guessing") & ~items.where("upper")).cpu().numpy())
+    shifts = [shift_of(*each) for each in zip(models, n_categories, strict=True)]
+    return ComparedItems(item_ids, n_categories, pooled, entries, shifts, estimated)
+
+
+def shift_of(model: ItemModel, n_categories: int) -> Tensor:
+    """By each intercept of an item in categories, on the scales that steps are taken in."""
+    x = model.start(np.full(n_categories, 1 / n_categories), 1.0)
+    gained = model.moved(np.eye(len(x))[0], 1.0, -MOVED)  # what a slope of 1 gains by a shift
+    gained[0] = 0.0
+    at = model.natural(x[:, None], 1, NUMPY)[:, 0]
+    return torch.from_numpy(np.round((model.unbounded(at + gained) - model.unbounded(at)) / MOVED, 6))
 
 
 def log_odds(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
@@ -364,7 +317,7 @@ class LinkedGroups:
 
     def differing(self, item: int, width: int, *, slope: bool, intercept: bool) -> tuple[Tensor, Tensor]:
         """Which of an item's parameters differ: all that may, those that a shift changes, or none; and the shift."""
-        known = torch.from_numpy(self.compared.entries[item]), self.compared.shift(item)
+        known = torch.from_numpy(self.compared.entries[item]), self.compared.shifts[item]
         entries, shift = (pad(each, (0, width - len(each))).to(self.theta.device) for each in known)
         if slope and intercept:
             return entries, shift
@@ -383,7 +336,7 @@ class LinkedGroups:
     def shifted(self, item: int, found: Found) -> float:
         """By how many logits the item is easier for the focal group."""
         reference, focal = (own.matrix[0] for own in self.by_group(item, found))
-        shift = self.compared.shift(item).to(focal)
+        shift = self.compared.shifts[item].to(focal)
         return float((focal - reference) @ shift / (shift @ shift))
 
     def expected_shares(self, item: int, found: Found) -> list[Tensor]:
@@ -420,7 +373,7 @@ def maximum(problem: GroupProblem, start: Tensor, item: int, shift: Tensor | Non
 
 
 def link(
-    responses: ResponseMatrix | ComparedItems,
+    compared: ComparedItems,
     focal: NDArray[np.bool_],
     *,
     freed: NDArray[np.bool_],
@@ -433,7 +386,6 @@ def link(
     focal group is taken to be that of the other.
     """
     settings = replace(settings, tolerance=max(settings.tolerance, TOLERANCE))
-    compared = RightOrWrongItems(responses, settings) if isinstance(responses, ResponseMatrix) else responses
     members = (~focal, focal)
     alike = compared.alike(members)
     counted = ~(alike & freed)

@@ -1,16 +1,43 @@
-"""Which of two fitted models do the data prefer: likelihood ratio and information criteria."""
+"""Which of two models do the data prefer: likelihood ratio, information criteria, one more factor, guessing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
+import numpy as np
 import pandas as pd
+import torch
+from numpy.typing import NDArray
 from scipy.special import chdtrc
 
+from irtbench.data.checked_settings import checked_seed
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.shown import Figures
+from irtbench.data.multiple_testing import Adjustment, adjust
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Figures, Shown, counted, significant, time_left
+from irtbench.estimation.driver import fenced
+from irtbench.estimation.factors import FactorModel, fit_factors
+from irtbench.estimation.fit import check_estimable, problem_of
+from irtbench.estimation.marginal.guessing_profile import slope_at_zero
+from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.settings import Device, FitSettings
+from irtbench.estimation.several_abilities.answers import Answers, ResponsesOrScores
+from irtbench.models.coded_scores import MISSING, CodedScores
+from irtbench.models.pyro_model.tensors import ItemTensors
+from irtbench.models.quadrature import normal_grid
+
+START = 0.2  # of guessing
+NOT_ASKED = "no p: it takes samples of the smaller model; chi-square does not hold for one more factor"
+NO_SAMPLE = "no p: in samples of the smaller model some item always has one response alone"
+ENOUGH_EXCEED = 5  # samples with a statistic as large: p is then above .05 for certain, up to 99 samples
+LEAST_SLOPE = 1e-12
+MOST_DRAWS = 100  # for a sample in which no item is constant
 
 
 class Fitted(Protocol):
@@ -134,3 +161,214 @@ def compare_models(models: Mapping[str, Fitted]) -> pd.DataFrame:
         ]
     )
     return table.assign(delta_aic=table["aic"] - table["aic"].min(), delta_bic=table["bic"] - table["bic"].min())
+
+
+def one_more_factor(
+    responses: ResponsesOrScores,
+    smaller: FactorModel,
+    larger: FactorModel,
+    *,
+    n_samples: int = 0,
+    seed: int = 0,
+    device: Device = "auto",
+    progress: Callable[[str], None] = lambda message: None,
+) -> LikelihoodRatio:
+    """Likelihood ratio of two exploratory models, with the p of a parametric bootstrap.
+
+    Under the smaller model the slopes of the added factor are all 0, and its direction is then not determined: the
+    likelihood ratio has no chi-square distribution (Hayashi, Bentler & Yuan, 2007). So responses are drawn from the
+    smaller model as it was fitted, with the same ones missing, and both models are fitted to each sample. Of l samples,
+    g have a statistic as large as the observed one; p = (g + 1) / (n + 1) after all n, or g / l as soon as g is 5
+    (Besag & Clifford, 1991), which keeps its level and is soon done where nothing is to be found.
+
+    Parameters
+    ----------
+    responses
+        The responses both models were fitted to, right or wrong or in categories.
+    smaller, larger
+        The models, exploratory, converged or not.
+    n_samples
+        Most samples; 0 for none, and p is NaN. The least p is 1 / (n_samples + 1): below 19 none is as small as .05.
+    seed
+        Of the samples.
+    device
+        As in `FitSettings`.
+    progress
+        Called with a line about each sample, with the time that is left at most.
+
+    Raises
+    ------
+    InputError
+        If ``n_samples`` is negative, or the models are not exploratory ones of these items with one more factor each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> one, two = (irtbench.fit_factors(responses, number) for number in (1, 2))
+    >>> found = irtbench.one_more_factor(responses, one, two)
+    >>> found.df, found.note
+    (5, 'no p: it takes samples of the smaller model; chi-square does not hold for one more factor')
+    """
+    if n_samples < 0:
+        raise InputError(f"one more factor: the number of samples must be at least 0 but got {n_samples}")
+    exploratory = smaller.zero_loadings is None and larger.zero_loadings is None
+    answers = smaller.answers(responses)
+    if not exploratory or set(smaller.item_ids) != set(larger.item_ids):
+        raise InputError("one more factor: expected two exploratory models of the items of the responses")
+    observed = replace(likelihood_ratio(smaller, larger), p=np.nan)
+    if n_samples == 0:
+        return replace(observed, note=NOT_ASKED)
+    rng, exceed = np.random.default_rng([checked_seed(seed), smaller.n_factors]), 0
+    what = f"{larger.n_factors} factors against {smaller.n_factors}"
+    for number in counted_samples(n_samples, what, progress):
+        sample = draw_sample(answers, smaller, rng)
+        if sample is None:
+            return replace(observed, note=NO_SAMPLE)
+        both = (smaller.n_factors, larger.n_factors)
+        models = (fit_factors(sample, n, seed=seed, standard_errors=False, device=device) for n in both)
+        exceed += likelihood_ratio(*models).statistic >= observed.statistic
+        if exceed == ENOUGH_EXCEED:
+            return replace(observed, p=exceed / number, n_samples=number)
+    return replace(observed, p=(exceed + 1) / (n_samples + 1), n_samples=n_samples)
+
+
+def counted_samples(n_samples: int, what: str, progress: Callable[[str], None]) -> Iterator[int]:
+    """Numbers from 1, each with a line about the time that is left."""
+    began = time.monotonic()
+    for number in range(1, n_samples + 1):
+        left = time_left(time.monotonic() - began, number - 1, n_samples)
+        progress(f"{what}: sample {number} of at most {n_samples}{left}")
+        yield number
+
+
+def draw_sample(answers: Answers, model: FactorModel, rng: np.random.Generator) -> Answers | None:
+    """Responses that the model would give, missing where these are, no item all right or all wrong or of one category.
+
+    None if every one of a hundred draws has such an item.
+    """
+    given = answers.given
+    for _ in range(MOST_DRAWS):
+        theta = rng.normal(size=(given.n_respondents, model.n_factors))
+        codes = drawn_codes(model, theta, rng.random((given.n_respondents, given.n_items)))
+        sample: ResponseMatrix | CodedScores
+        if isinstance(given, CodedScores):
+            values = np.where(given.codes == MISSING, np.nan, codes)
+            sample = CodedScores.of(pd.DataFrame(values, [*given.respondent_ids], [*given.item_ids]))
+            varied = all(len(own) > 1 for own in sample.categories)
+        else:
+            sample = ResponseMatrix(np.where(given.observed, codes, np.nan), given.respondent_ids, given.item_ids)
+            share = sample.proportion_correct()
+            varied = bool(((share > 0) & (share < 1)).all())
+        if varied:
+            return Answers(sample, answers.models)
+    return None
+
+
+def drawn_codes(model: FactorModel, theta: NDArray[np.float64], chance: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Categories 0, 1, ... at these abilities: as many steps as have P(at least k) above a number drawn from 0 to 1."""
+    codes = np.empty(chance.shape, dtype=np.int64)
+    for j, item in enumerate(model.item_ids):
+        along = theta @ model.slopes[j] / max(model.steepest[j], LEAST_SLOPE)
+        (p,) = model.items.select([item]).probabilities(along)
+        at_least = p[:, :0:-1].cumsum(axis=1)
+        codes[:, j] = (chance[:, j, None] < at_least).sum(axis=1)
+    return codes
+
+
+@dataclass(frozen=True, eq=False)
+class GuessingTest(Shown, columns="item_ids, guessing, statistic, p, p_adjusted"):
+    """Likelihood-ratio tests of c = 0, one for each item; arrays of shape (n_items,).
+
+    Its table has one row an item.
+
+    Parameters
+    ----------
+    item_ids
+        The items.
+    guessing
+        c of the item where it alone is a 3PL.
+    statistic
+        2 (log L with c free - log L of the 2PL), 1 degree of freedom.
+    p
+        Half of P(chi-squared(1) >= statistic), since c = 0 lies on the boundary (Self & Liang, 1987).
+    p_adjusted
+        Adjusted over items by `method`.
+    method
+        ``holm`` or ``fdr_bh``.
+    """
+
+    item_ids: tuple[str, ...]
+    guessing: NDArray[np.float64]
+    statistic: NDArray[np.float64]
+    p: NDArray[np.float64]
+    p_adjusted: NDArray[np.float64]
+    method: Adjustment
+
+    def in_short(self) -> str:
+        """How many items, and how many differ from what was supposed."""
+        return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)}"
+
+
+def guessing_test(
+    responses: ResponsesLike, *, method: Adjustment = "holm", tolerance: float = 1e-3, device: Device = "auto"
+) -> GuessingTest:
+    """Test each item's guessing parameter by marginal maximum likelihood.
+
+    Parameters
+    ----------
+    responses
+        Graded responses (a matrix, array or data frame: `as_responses`).
+    method
+        How p is adjusted for the number of items.
+    tolerance
+        As for `find_mode`; every fit starts where the 2PL of all items ended.
+    device
+        As in `FitSettings`.
+
+    Raises
+    ------
+    InputError
+        If the data do not determine the parameters, see `fit_model`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> irtbench.guessing_test(responses)
+    <GuessingTest: 6 items, 0 with adjusted p < .05>
+    """
+    responses = as_responses(responses)
+    settings = FitSettings(prior="none", device=device)
+    check_estimable(responses, settings.priors)
+    with fenced(0), torch.no_grad():
+        problem = problem_of(responses, settings, normal_grid()).in_float64()
+        without = find_mode(problem, tolerance=tolerance / 100)
+        rises = slope_at_zero(problem, without.items) > 0
+        found = [
+            with_guessing(problem, without.items, j, tolerance) if rises[j] else (0.0, without.log_likelihood)
+            for j in range(responses.n_items)
+        ]
+    guessing = np.array([c for c, _ in found])
+    statistic = np.array([max(0.0, 2 * (log_l - without.log_likelihood)) for _, log_l in found])
+    p = chdtrc(1, statistic) / 2
+    return GuessingTest(responses.item_ids, guessing, statistic, p, adjust(p, method), method)
+
+
+def with_guessing(problem: Problem, without: ItemTensors, item: int, tolerance: float) -> tuple[float, float]:
+    """Guessing of one item with all other items 2PL, and the log-likelihood.
+
+    The steps start well away from c = 0.
+    """
+    only = torch.zeros_like(problem.guessing_free)
+    only[item] = True
+    start = replace(without, guessing=torch.where(only, START, without.guessing))
+    alone = Problem.of(partial(problem.model, guessing_free=only), problem.rows, problem.nodes)
+    mode = find_mode(alone, start=start, tolerance=tolerance)
+    return float(mode.items.guessing[item]), mode.log_likelihood

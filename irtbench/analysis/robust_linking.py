@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import chdtri
 
-from irtbench.analysis.matching_score import most_alike
+from irtbench.analysis.item_differences import most_alike
 from irtbench.models.item_parameters import ItemParameters
 
 FEWEST_TO_LINK = 50  # respondents of a group from which its items are estimated alone

@@ -14,9 +14,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import chdtrc
 
-from irtbench.analysis.factor_test import one_more_factor
-from irtbench.analysis.guessing import GuessingTest, guessing_test
-from irtbench.analysis.model_comparison import LikelihoodRatio, compare_models
+from irtbench.analysis.model_comparison import (
+    GuessingTest,
+    LikelihoodRatio,
+    compare_models,
+    guessing_test,
+    one_more_factor,
+)
 from irtbench.building.prune_rules import NORMAL_OGIVE, PruneRules, Removal, describe_removals
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.place import read_sealed, write_sealed

@@ -17,7 +17,7 @@ from typing import Unpack
 import numpy as np
 
 from irtbench.analysis.dependence_bootstrap import FEWEST_SAMPLES, n_exceeding, samples_for, with_bootstrap
-from irtbench.analysis.parallel_analysis import parallel_analysis, why_not_counted
+from irtbench.analysis.dimensions import parallel_analysis, why_not_counted
 from irtbench.building.prune_rules import (
     FEWEST_ITEMS,
     PruneKeywords,

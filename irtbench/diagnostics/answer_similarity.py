@@ -22,6 +22,7 @@ from irtbench.models.curve_formulas import Curve
 from irtbench.models.curves import logistic
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
+from irtbench.models.sum_score_distribution import sum_score_distribution
 
 PSEUDO_COUNT = 0.5  # added to each wrong option's count, so that none is impossible
 SUSPECT_Z = 2.0  # pairs above it get the tail of their own distribution; below it the normal one will do
@@ -239,16 +240,9 @@ def generalised_binomial_tail(probability: NDArray[np.float64], n: NDArray[np.fl
     >>> generalised_binomial_tail(np.array([[0.5, 0.5, 0.5]]), np.array([2.0])).round(6).tolist()
     [0.5]
     """
-    n_rows, n_indicators = probability.shape
-    distribution = np.zeros((n_rows, n_indicators + 1))
-    distribution[:, 0] = 1
-    for p in probability.T[:, :, None]:
-        distribution[:, 1:] = distribution[:, 1:] * (1 - p) + distribution[:, :-1] * p
-        distribution[:, :1] *= 1 - p
-    at_least = np.cumsum(distribution[:, ::-1], axis=1)[:, ::-1]
+    at_least = np.cumsum(sum_score_distribution(probability)[:, ::-1], axis=1)[:, ::-1]
     log_tail = np.log(np.maximum(at_least, np.finfo(np.float64).tiny))
-    low = np.clip(np.floor(n).astype(np.int64), 0, n_indicators - 1)
-    row = np.arange(n_rows)
+    row, low = np.arange(len(n)), np.clip(np.floor(n).astype(np.int64), 0, probability.shape[1] - 1)
     at = log_tail[row, low]
     return np.exp(np.minimum(at + (log_tail[row, low + 1] - at) * (n - low), 0.0))
 

@@ -203,9 +203,7 @@ def global_fit_of_factors(
 def _global_fit(responses: ResponseMatrix, moments: Moments, n_parameters: int) -> GlobalFit:
     """The statistics of these moments."""
     if responses.trials is not None:
-        reason = "several trials of an item, and it is of one response each"
-        none = float("nan")
-        return GlobalFit(none, 0, none, none, none, none, none, none, none, 0, "none", none, reason)
+        return GlobalFit.not_available("several trials of an item, and it is of one response each")
     if responses.n_items > MOST_MOMENTS:
         return GlobalFit.not_available(f"{responses.n_items:,} items have more pairs than can be computed")
     margins = Margins.of(responses, moments)

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import fdtri, ndtri
 
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Figures, Shown, counted, spanned
 from irtbench.diagnostics.checks import check_respondents_agree
@@ -275,8 +275,7 @@ def internal_consistency(responses: ResponsesLike, *, level: float = 0.95) -> In
     0   0.75        -0.65        0.983           0.645
     """
     responses = as_responses(responses)
-    if not 0 < level < 1:
-        raise InputError(f"internal consistency: level is {level}; expected a number between 0 and 1")
+    demand_share("internal consistency: level", level)
     if responses.n_items < 2:
         raise InputError(f"internal consistency: {responses.n_items} items; expected at least 2")
     (own, with_sum), k = covariances_with_sum(responses), responses.n_items

@@ -177,11 +177,10 @@ def item_fit(
     5   item6  2.760   2  0.252
     """
     population = normal_grid() if quadrature is None else quadrature
-    if isinstance(items, ItemParameters) and items.categories is not None:
-        items = items.categories
-    if isinstance(items, CategoryParameters):
-        return _fit_of_categories(responses, items, theta, population, min_expected)
-    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
+    items = items.as_items() if isinstance(items, CategoryParameters) else items
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
+    if (own := items.categories) is not None:
+        return _fit_of_categories(responses.select_items(own.item_ids), own, theta, population, min_expected)
     check_items_agree(responses, items)
     squares = None
     if theta is not None:
@@ -193,8 +192,8 @@ def item_fit(
     each = []
     for part in parts:
         names = [items.item_ids[j] for j in part]
-        own = responses.select_items(names), items.select(names), population
-        each.append(_by_sums(*own, min_expected) if by_sums else _by_scores(*own))
+        part_of = responses.select_items(names), items.select(names), population
+        each.append(_by_sums(*part_of, min_expected) if by_sums else _by_scores(*part_of))
     found = each[0] if len(parts) == 1 else _joined(each, parts)
     return _item_fit(items.item_ids, found, items.n_free, squares, statistic="s_x2" if by_sums else "score")
 
@@ -252,16 +251,14 @@ def _item_fit(
 
 
 def _fit_of_categories(
-    responses: ResponsesLike,
+    responses: ResponseMatrix,
     items: CategoryParameters,
     theta: NDArray[np.float64] | None,
     population: Quadrature,
     min_expected: float,
 ) -> ItemFit:
     """The same of items in categories, which count 0, 1, ...; a slope common to all counts with none of them."""
-    data = responses if isinstance(responses, ResponseMatrix) else items.matrix(responses)  # type: ignore[arg-type]
-    values = data.select_items(items.item_ids).correct
-    probabilities = items.probabilities(population.nodes)
+    values, probabilities = responses.correct, items.probabilities(population.nodes)
     found = _by_sum_score(values, lambda columns: (population, [probabilities[j] for j in columns]), min_expected)
     enough = found.n_respondents >= LEAST_SHARE * (~np.isnan(values)).sum(axis=0)
     found = replace(found, n_compared=np.where(enough, found.n_compared, 0))
@@ -269,17 +266,16 @@ def _fit_of_categories(
     return _item_fit(items.item_ids, found, items.n_free, squares)
 
 
-#: Probabilities of a right response, shape (n_nodes, n_items), or of each item's categories, (n_nodes, n_categories).
-Probabilities = NDArray[np.float64] | Sequence[NDArray[np.float64]]
+Probabilities = Sequence[NDArray[np.float64]]  # of each item's categories, shape (n_nodes, n_categories)
 
 
 def _by_sums(responses: ResponseMatrix, items: ItemParameters, population: Quadrature, min_expected: float) -> Compared:
     """S-X2 of items that are right or wrong."""
 
-    def curves(columns: NDArray[np.intp]) -> tuple[Quadrature, NDArray[np.float64]]:
+    def curves(columns: NDArray[np.intp]) -> tuple[Quadrature, Probabilities]:
         known = items.select([items.item_ids[j] for j in columns])
         grid = fine_enough(population, known)
-        return grid, icc(grid.nodes, known)
+        return grid, [np.stack([1 - p, p], axis=1) for p in icc(grid.nodes, known).T]
 
     return _by_sum_score(responses.values, curves, min_expected)
 
@@ -383,15 +379,12 @@ def _tables(
 ) -> Iterator[Table]:
     """Responses and what is expected of them at each sum score left after collapsing, by item."""
     score = values.sum(axis=1).astype(np.intp)
-    dichotomous = isinstance(probabilities, np.ndarray)
-    steps = [1] * values.shape[1] if dichotomous else [p.shape[1] - 1 for p in probabilities]
+    steps = [p.shape[1] - 1 for p in probabilities]
     n_scores = 1 + sum(steps)
     has_score = (score == np.arange(1, n_scores - 1)[:, None]).astype(np.float64)
     n = has_score.sum(axis=1)
     later = [has_score @ (values == k) for k in range(1, max(steps) + 1)]  # (n_scores, n_items) each
-    for j, rest in enumerate(rest_score_distributions(probabilities)):
-        own = probabilities[:, j] if isinstance(probabilities, np.ndarray) else probabilities[j]
-        own = own if own.ndim == 2 else np.stack([1 - own, own], axis=1)
+    for j, (own, rest) in enumerate(zip(probabilities, rest_score_distributions(probabilities), strict=True)):
         n_categories, n_rest = own.shape[1], rest.shape[1]
         joint = np.zeros((n_rest + n_categories - 1, n_categories))
         for k in range(n_categories):
@@ -412,26 +405,27 @@ def rest_score_distributions(p: Probabilities) -> Iterator[NDArray[np.float64]]:
 
     Examples
     --------
-    >>> [rest.tolist() for rest in rest_score_distributions(np.array([[0.5, 0.25]]))]
+    >>> [rest.tolist() for rest in rest_score_distributions([np.array([[0.5, 0.5]]), np.array([[0.75, 0.25]])])]
     [[[0.75, 0.25]], [[0.5, 0.5]]]
     """
-    n_nodes = len(p) if isinstance(p, np.ndarray) else len(p[0])
-    yield from _leave_each_out(p, np.ones((n_nodes, 1)))
+    yield from _leave_each_out(p, np.ones((len(p[0]), 1)))
 
 
 def _leave_each_out(p: Probabilities, outside: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
     """As above for the items of ``p``, given the distribution of the score on the items outside."""
-    n_items = p.shape[1] if isinstance(p, np.ndarray) else len(p)
-    if n_items == 1:
+    if len(p) == 1:
         yield outside
         return
-    half = n_items // 2
-    if isinstance(p, np.ndarray):
-        yield from _leave_each_out(p[:, :half], sum_score_distribution(p[:, half:], outside))
-        yield from _leave_each_out(p[:, half:], sum_score_distribution(p[:, :half], outside))
-    else:
-        yield from _leave_each_out(p[:half], category_score_distribution(p[half:], outside))
-        yield from _leave_each_out(p[half:], category_score_distribution(p[:half], outside))
+    half = len(p) // 2
+    yield from _leave_each_out(p[:half], _with_scores_of(p[half:], outside))
+    yield from _leave_each_out(p[half:], _with_scores_of(p[:half], outside))
+
+
+def _with_scores_of(p: Probabilities, outside: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The distribution of the score with these items added."""
+    if all(own.shape[1] == 2 for own in p):
+        return sum_score_distribution(np.stack([own[:, 1] for own in p], axis=1), outside)
+    return category_score_distribution(p, outside)
 
 
 def _collapse(observed: NDArray[np.float64], share: NDArray[np.float64], min_expected: float) -> Table:

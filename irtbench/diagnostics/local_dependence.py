@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import block_diag
 from scipy.special import chdtrc, rel_entr
 
 from irtbench.data.given import ResponsesLike
@@ -17,17 +18,18 @@ from irtbench.data.shown import Drawn, counted, significant
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.person_fit import residuals
-from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid
 
+Array = NDArray[np.float64]
+
 
 @dataclass(frozen=True, eq=False)
 class LocalDependence(
     Drawn,
-    columns="item_1, item_2, x2, df=degrees_of_freedom, p, p_adjusted, cramers_v, g2, q3, n_respondents, q3_centred, "
+    columns="item_1, item_2, x2, df, p, p_adjusted, cramers_v, g2, q3, n_respondents, q3_centred, "
     "p_bootstrap, p_bootstrap_adjusted, bootstrap_samples",
 ):
     """Local dependence of each pair of items; all arrays have shape (n_items (n_items - 1) / 2,).
@@ -57,7 +59,7 @@ class LocalDependence(
     bootstrap_samples
         Number of samples of the bootstrap; 0 without one.
     df
-        (m_1)(m_2) of items with categories 0, ..., m; None for 1, of right and wrong.
+        (m_1)(m_2) of items with categories 0, ..., m; 1 of right and wrong.
     """
 
     item_1: tuple[str, ...]
@@ -69,27 +71,22 @@ class LocalDependence(
     cramers_v: NDArray[np.float64]
     q3: NDArray[np.float64]
     n_respondents: NDArray[np.int64]
+    df: NDArray[np.int64]
     p_bootstrap: NDArray[np.float64] | None = None
     p_bootstrap_adjusted: NDArray[np.float64] | None = None
     bootstrap_samples: int = 0
-    df: NDArray[np.int64] | None = None
 
     @classmethod
     def none(cls) -> LocalDependence:
         """Of no pair."""
-        none = np.empty(0)
-        return cls((), (), none, none, none, none, none, none, np.empty(0, dtype=np.int64))
+        none, no_number = np.empty(0), np.empty(0, dtype=np.int64)
+        return cls((), (), none, none, none, none, none, none, no_number, no_number)
 
     @property
     def q3_centred(self) -> NDArray[np.float64]:
         """Q3 less its mean over the pairs, which is about -1 / (J - 1) and not 0 (Christensen et al., 2017)."""
         defined = self.q3[~np.isnan(self.q3)]
         return self.q3 - (defined.mean() if defined.size else np.nan)
-
-    @property
-    def degrees_of_freedom(self) -> NDArray[np.int64]:
-        """Of each pair's X2."""
-        return np.ones(self.x2.size, dtype=np.int64) if self.df is None else self.df
 
     def table(self) -> pd.DataFrame:
         """One row a pair, columns of local_dependence.csv; those of the bootstrap only where it was done."""
@@ -168,15 +165,8 @@ def local_dependence(
     responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     check_items_agree(responses, items)
     first, second = np.triu_indices(responses.n_items, 1)
-    population = normal_grid() if quadrature is None else quadrature
-    if items.categories is not None:
-        tables = tables_of_categories(responses, items.categories, population)
-    else:
-        observed, expected = observed_tables(responses), expected_tables(responses, items, population)
-        g2 = 2 * rel_entr(observed, expected).sum(axis=0)
-        more = _gamma(observed) - _gamma(expected)
-        tables = PairTables(observed.sum(axis=0), pearson_x2(observed, expected), g2, more, None, np.float64(1.0))
-    n, x2, g2 = tables.n, tables.x2, tables.g2
+    tables = PairTables.of(responses, items, normal_grid() if quadrature is None else quadrature)
+    n, x2 = tables.n, tables.x2
     unanswered = n == 0
     if unanswered.any():
         warnings.warn(
@@ -184,110 +174,93 @@ def local_dependence(
             RuntimeWarning,
             stacklevel=2,
         )
-    g2[unanswered] = np.nan
+    top = tables.top[first], tables.top[second]
     with np.errstate(invalid="ignore", divide="ignore"):
-        cramers_v = np.where(tables.more < 0, -1, 1) * np.sqrt(x2 / (n * tables.fewer))
-    single = responses.trials is None or items.categories is not None
-    p = chdtrc(1 if tables.df is None else tables.df, x2) if single else np.full(n.size, np.nan)
-    q3 = np.full(n.size, np.nan)
+        cramers_v = np.where(tables.less_together, -1, 1) * np.sqrt(x2 / (n * np.minimum(*top)))
+    single, df = responses.trials is None or items.categories is not None, top[0] * top[1]
+    p, q3 = chdtrc(df, x2) if single else np.full(n.size, np.nan), np.full(n.size, np.nan)
     if theta is not None:
         q3 = pairwise_correlation(residuals(responses.shares, check_theta(theta, responses), items))[first, second]
     return LocalDependence(
         item_1=tuple(items.item_ids[k] for k in first),
         item_2=tuple(items.item_ids[k] for k in second),
         x2=x2,
-        g2=g2,
+        g2=tables.g2,
         p=p,
         p_adjusted=adjust(p),
         cramers_v=cramers_v,
         q3=q3,
         n_respondents=n.astype(np.int64),
-        df=tables.df,
+        df=df,
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PairTables:
-    """Of each pair the respondents, X2, G2, what is more associated than expected, df, and fewer categories less 1."""
+    """Tables of all categories of one item by all of another, for every pair; right and wrong are two categories.
 
-    n: NDArray[np.float64]
-    x2: NDArray[np.float64]
-    g2: NDArray[np.float64]
-    more: NDArray[np.float64]
-    df: NDArray[np.int64] | None
-    fewer: NDArray[np.float64] | np.float64
-
-
-def tables_of_categories(responses: ResponseMatrix, items: CategoryParameters, population: Quadrature) -> PairTables:
-    """The tables of all categories of one item by all of another; associated by gamma."""
-    pairs, chosen = np.triu_indices(items.n_items, 1), items.chosen(responses.correct)
-    p, answered = np.exp(items.log_probabilities(population.nodes)), responses.observed.astype(np.float64)
-    each = np.repeat(np.arange(items.n_items), items.top + 1)
-    n = answered.T @ answered
-    observed, expected = chosen.T @ chosen, (p.T * population.weights) @ p * n[np.ix_(each, each)]
-
-    def by_pair(cells: NDArray[np.float64]) -> NDArray[np.float64]:
-        rows = np.add.reduceat(cells, items.first, axis=0)
-        return np.asarray(np.add.reduceat(rows, items.first, axis=1)[pairs])
-
-    blocks = [
-        tuple(slice(items.first[k], items.first[k] + items.top[k] + 1) for k in pair)
-        for pair in zip(*pairs, strict=True)
-    ]
-    more = [_gamma_of(observed[block]) - _gamma_of(expected[block]) for block in blocks]
-    x2 = by_pair(np.divide((observed - expected) ** 2, expected, out=np.zeros_like(expected), where=expected > 0))
-    x2[n[pairs] == 0] = np.nan
-    top = items.top[pairs[0]], items.top[pairs[1]]
-    return PairTables(
-        n[pairs], x2, 2 * by_pair(rel_entr(observed, expected)), np.array(more),
-        top[0] * top[1], np.minimum(*top).astype(np.float64),
-    )  # fmt: skip
-
-
-def _gamma_of(table: NDArray[np.float64]) -> float:
-    """Goodman and Kruskal's gamma of a table of ordered categories; 0 where it is undefined."""
-    beyond = table[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]  # at or above in both
-    below = table[::-1].cumsum(axis=0)[::-1].cumsum(axis=1)  # at or above in the first, at or below in the other
-    concordant = (table[:-1, :-1] * beyond[1:, 1:]).sum()
-    discordant = (table[:-1, 1:] * below[1:, :-1]).sum()
-    return float((concordant - discordant) / (concordant + discordant)) if concordant + discordant > 0 else 0.0
-
-
-def observed_tables(responses: ResponseMatrix) -> NDArray[np.float64]:
-    """Counts of the cells 11, 10, 01, 00 of every pair of items, shape (4, n_pairs)."""
-    right = np.nan_to_num(responses.shares)
-    wrong = responses.observed - right
-    pairs = np.triu_indices(responses.n_items, 1)
-    mixed = right.T @ wrong
-    return np.stack([cell[pairs] for cell in (right.T @ right, mixed, mixed.T, wrong.T @ wrong)])
-
-
-def expected_tables(responses: ResponseMatrix, items: ItemParameters, population: Quadrature) -> NDArray[np.float64]:
-    """Counts that the model expects in the same cells, shape (4, n_pairs)."""
-    p, q = map(np.exp, log_icc(population.nodes, items))
-    weighted_p, weighted_q = (population.weights[:, None] * probability for probability in (p, q))
-    pairs = np.triu_indices(responses.n_items, 1)
-    mixed = weighted_p.T @ q
-    shares = np.stack([cell[pairs] for cell in (weighted_p.T @ p, mixed, mixed.T, weighted_q.T @ q)])
-    answered = responses.observed.astype(np.float64)
-    return (answered.T @ answered)[pairs] * shares
-
-
-def pearson_x2(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum of (O - E)^2 / E over the cells of each table, shape (n_pairs,); NaN for a table without respondents.
-
-    A cell that the model and the data leave empty adds nothing; one that only the model does is impossible.
+    Parameters
+    ----------
+    observed, expected
+        Counts, and what the model expects, of all categories of all items by all, shape (n_categories, n_categories).
+    n
+        Respondents who answered both items, shape (n_pairs,).
+    top
+        Highest category of each item, the lowest being 0, shape (n_items,).
     """
-    deviation = (observed - expected) ** 2
-    surprise = np.where(deviation > 0, np.inf, 0.0)
-    x2 = np.divide(deviation, expected, out=surprise, where=expected > 0).sum(axis=0)
-    x2[observed.sum(axis=0) == 0] = np.nan
-    return x2
+
+    observed: Array
+    expected: Array
+    n: Array
+    top: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, responses: ResponseMatrix, items: ItemParameters, population: Quadrature) -> PairTables:
+        """What these respondents answered, and what is expected of them."""
+        answered = responses.observed.astype(np.float64)
+        if (own := items.categories) is not None:
+            top, chosen, log_p = own.top, own.chosen(responses.correct), own.log_probabilities(population.nodes)
+        else:
+            top, right = np.ones(items.n_items, dtype=np.int64), np.nan_to_num(responses.shares)
+            log_right, log_wrong = log_icc(population.nodes, items)
+            chosen, log_p = alternating(answered - right, right), alternating(log_wrong, log_right)
+        p, n, item = np.exp(log_p), answered.T @ answered, np.repeat(np.arange(items.n_items), top + 1)
+        expected = (p.T * population.weights) @ p * n[np.ix_(item, item)]
+        return cls(chosen.T @ chosen, expected, n[np.triu_indices(items.n_items, 1)], top)
+
+    def by_pair(self, cells: Array) -> Array:
+        """Sum over the cells of each pair's table, shape (n_pairs,)."""
+        first = np.cumsum(self.top + 1) - self.top - 1
+        sums = np.add.reduceat(np.add.reduceat(cells, first, axis=0), first, axis=1)
+        return np.asarray(sums[np.triu_indices(self.top.size, 1)])
+
+    @property
+    def x2(self) -> Array:
+        """Pearson's statistic: infinite where something impossible happened, NaN where nobody answered both."""
+        deviation = (self.observed - self.expected) ** 2
+        surprise = np.where(deviation > 0, np.inf, 0.0)
+        x2 = self.by_pair(np.divide(deviation, self.expected, out=surprise, where=self.expected > 0))
+        return np.where(self.n > 0, x2, np.nan)
+
+    @property
+    def g2(self) -> Array:
+        """The likelihood-ratio statistic, NaN where nobody answered both."""
+        return np.where(self.n > 0, 2 * self.by_pair(rel_entr(self.observed, self.expected)), np.nan)
+
+    @property
+    def less_together(self) -> NDArray[np.bool_]:
+        """Whether the items of a pair go together less than expected, by gamma."""
+        return self.gamma(self.observed) < self.gamma(self.expected)
+
+    def gamma(self, cells: Array) -> Array:
+        """Goodman and Kruskal's gamma of each table of ordered categories; 0 where it is undefined."""
+        later = block_diag([np.triu(np.ones((k, k)), 1) for k in self.top + 1], format="csr")  # of the same item
+        above = later @ cells
+        concordant, discordant = (self.by_pair(cells * (above @ other)) for other in (later.T, later))
+        pairs = concordant + discordant
+        return np.divide(concordant - discordant, pairs, out=np.zeros_like(pairs), where=pairs > 0)
 
 
-def _gamma(cells: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Goodman and Kruskal's gamma of 2 x 2 tables of cells 11, 10, 01, 00, shape (4, ...); 0 where it is undefined."""
-    both, only_first, only_second, neither = cells
-    concordant, discordant = both * neither, only_first * only_second
-    pairs = concordant + discordant
-    return np.divide(concordant - discordant, pairs, out=np.zeros_like(pairs), where=pairs > 0)
+def alternating(first: Array, second: Array) -> Array:
+    """Columns of one and of the other in turn."""
+    return np.stack([first, second], axis=2).reshape(len(first), -1)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.shown import Drawn, Figures
 from irtbench.diagnostics.internal_consistency import internal_consistency
 from irtbench.models.curves import icc, information
@@ -150,6 +150,7 @@ def empirical_reliability(theta: ArrayLike, standard_error: ArrayLike) -> float:
     return spread / (spread + float((standard_error[finite] ** 2).mean()))
 
 
+WANTED = "length of a test: the wanted reliability"
 MOST_TIMES = 1e6  # a test lengthened more than this is none
 
 
@@ -186,7 +187,7 @@ def times_as_long(reliability: float, wanted: float) -> float:
     >>> round(times_as_long(0.6, 0.75), 6)
     2.0
     """
-    _demand_reliability(wanted)
+    demand_share(WANTED, wanted)
     return wanted * (1 - reliability) / (reliability * (1 - wanted)) if 0 < reliability < 1 else float("nan")
 
 
@@ -208,7 +209,7 @@ def times_as_informative(items: ParametersLike, wanted: float, *, population: Qu
     >>> round(times_as_informative(items, 0.8), 1)
     10.3
     """
-    _demand_reliability(wanted)
+    demand_share(WANTED, wanted)
     items = as_parameters(items, upper_asymptotes=True, categories=True)
     fine = fine_for_information(items, population)
     test = information(fine.nodes, items).sum(axis=1)
@@ -222,11 +223,6 @@ def times_as_informative(items: ParametersLike, wanted: float, *, population: Qu
     if lacking(limit) < 0 or lacking(-limit) > 0:
         return float("nan")
     return float(np.exp(brentq(lacking, -limit, limit, xtol=1e-10)))
-
-
-def _demand_reliability(wanted: float) -> None:
-    if not 0 < wanted < 1:
-        raise InputError(f"length of a test: the wanted reliability is {wanted}; expected a number between 0 and 1")
 
 
 GOOD = 0.9  # for decisions about single systems or people (Nunnally and Bernstein, 1994)

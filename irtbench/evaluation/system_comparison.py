@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
@@ -17,64 +17,34 @@ from irtbench.data.shown import Drawn, Shown, counted, significant
 from irtbench.evaluation.paired_bootstrap import IntervalMethod, PairedComparison, paired_bootstrap
 from irtbench.evaluation.paired_tests import Alternative, McNemar, PermutationTest, mcnemar, permutation_test
 
+Pair = tuple[NDArray[np.float64], NDArray[np.float64]]  # scores of two systems on the same items
 
-@dataclass(frozen=True, eq=False)
-class CountedPairs:
-    """On how many items the systems of each pair differ; all arrays have shape (n_pairs,).
 
-    The paired tests do not ask which items these are, so that pairs with the same counts have the same tests:
-    499,500 pairs of a thousand systems on 338 items have some ten thousand different counts.
+def different_pairs(
+    scores: NDArray[np.float64], first: NDArray[np.intp], second: NDArray[np.intp]
+) -> tuple[list[Pair], NDArray[np.intp], dict[str, NDArray[Any]]] | None:
+    """Right and wrong scores of pairs that differ, which of them each pair has, and figures of its own.
 
-    Parameters
-    ----------
-    first, second
-        Rows of the systems.
-    n_items, n_missing
-        Items with a score of both, and without.
-    helped, hurt
-        Items that only the first, only the second has right.
-    right_first, right_second
-        Right scores on the items of both.
+    The paired tests do not ask on which items two systems differ, so that pairs with the same counts have the same
+    tests: 499,500 pairs of a thousand systems on 338 items have some ten thousand different counts. None where a pair
+    has no item with a score of both.
     """
-
-    first: NDArray[np.intp]
-    second: NDArray[np.intp]
-    n_items: NDArray[np.int64]
-    n_missing: NDArray[np.int64]
-    helped: NDArray[np.int64]
-    hurt: NDArray[np.int64]
-    right_first: NDArray[np.int64]
-    right_second: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, scores: NDArray[np.float64], first: NDArray[np.intp], second: NDArray[np.intp]) -> CountedPairs:
-        """Count right and wrong scores of systems x items, NaN where there is none, for these pairs of rows."""
-        right, wrong = ((scores == value).astype(np.float64) for value in (1, 0))
-        scored = right + wrong
-
-        def counts(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.int64]:
-            found: NDArray[np.int64] = np.rint((a @ b.T)[first, second]).astype(np.int64)
-            return found
-
-        n_items, helped, both = counts(scored, scored), counts(right, wrong), counts(right, right)
-        hurt = counts(wrong, right)
-        return cls(first, second, n_items, scores.shape[1] - n_items, helped, hurt, both + helped, both + hurt)
-
-    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-        """The different (n_items, helped, hurt), shape (n_distinct, 3), and which of them each pair has."""
-        rows, which = np.unique(np.stack([self.n_items, self.helped, self.hurt], axis=1), axis=0, return_inverse=True)
-        return rows, which.ravel()
+    right, wrong = ((scores == value).astype(np.float64) for value in (1, 0))
+    scored = right + wrong
+    n_items, helped, hurt, both = (
+        np.rint((a @ b.T)[first, second]).astype(np.int64)
+        for a, b in ((scored, scored), (right, wrong), (wrong, right), (right, right))
+    )
+    if not n_items.all():
+        return None
+    rows, which = np.unique(np.stack([n_items, helped, hurt], axis=1), axis=0, return_inverse=True)
+    means = {"mean_first": (both + helped) / n_items, "mean_second": (both + hurt) / n_items}
+    own = {"n_missing": scores.shape[1] - n_items} | means
+    return [scores_with(*counts) for counts in rows.tolist()], which.ravel(), own
 
 
-def scores_with(n_items: int, helped: int, hurt: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scores of two systems with these counts, both wrong on the other items.
-
-    Examples
-    --------
-    >>> first, second = scores_with(4, 2, 1)
-    >>> first.tolist(), second.tolist()
-    ([1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0])
-    """
+def scores_with(n_items: int, helped: int, hurt: int) -> Pair:
+    """Scores of two systems that have one right where the other has not, with these counts."""
     item = np.arange(n_items)
     return (item < helped).astype(np.float64), ((item >= helped) & (item < helped + hurt)).astype(np.float64)
 
@@ -141,27 +111,29 @@ Tests = tuple[PairedComparison, PermutationTest, McNemar | None]
 
 
 @dataclass(frozen=True, eq=False)
-class PairsByCounts(Sequence[SystemPair]):
-    """Pairs of systems of right and wrong scores, each made when it is looked at: there may be half a million.
+class ComparedPairs(Sequence[SystemPair]):
+    """Pairs of systems, each made when it is looked at: there may be half a million.
 
     Parameters
     ----------
     names
         Of the systems.
-    counts
-        What the pairs are.
-    tests
-        Of the different counts.
-    which
-        Which of them each pair has, shape (n_pairs,).
+    first, second
+        Places of each pair's systems, shape (n_pairs,).
+    tests, which
+        The different tests, and which of them each pair has, shape (n_pairs,).
+    own
+        Figures of each pair in place of those of its tests, by name.
     p_adjusted, permutation_p_adjusted
         Of each pair, shape (n_pairs,).
     """
 
     names: Sequence[str]
-    counts: CountedPairs
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
     tests: Sequence[Tests]
     which: NDArray[np.intp]
+    own: Mapping[str, NDArray[Any]]
     p_adjusted: NDArray[np.float64]
     permutation_p_adjusted: NDArray[np.float64]
 
@@ -175,55 +147,37 @@ class PairsByCounts(Sequence[SystemPair]):
     def __getitem__(self, k: int | slice) -> SystemPair | Sequence[SystemPair]:
         if isinstance(k, slice):
             return [self[one] for one in range(*k.indices(len(self)))]
-        counts, (bootstrap, permutation, counted) = self.counts, self.tests[self.which[k]]
-        n_items = counts.n_items[k]
-        own = replace(
-            bootstrap,
-            n_missing=int(counts.n_missing[k]),
-            mean_first=float(counts.right_first[k] / n_items),
-            mean_second=float(counts.right_second[k] / n_items),
-        )
+        bootstrap, permutation, counted = self.tests[self.which[k]]
         return SystemPair(
-            self.names[counts.first[k]], self.names[counts.second[k]], own, permutation, counted,
+            self.names[self.first[k]], self.names[self.second[k]],
+            replace(bootstrap, **{name: values[k].item() for name, values in self.own.items()}), permutation, counted,
             float(self.p_adjusted[k]), float(self.permutation_p_adjusted[k]),
         )  # fmt: skip
 
     def table(self) -> pd.DataFrame:
         """One row a pair, a column at a time."""
-        names, counts = np.array(self.names, dtype=object), self.counts
-        own = {
-            "first": names[counts.first],
-            "second": names[counts.second],
-            "mean_first": counts.right_first / counts.n_items,
-            "mean_second": counts.right_second / counts.n_items,
-            "p_adjusted": self.p_adjusted,
-            "permutation_p_adjusted": self.permutation_p_adjusted,
-        }
+        names = np.array(self.names, dtype=object)
+        own = {"first": names[self.first], "second": names[self.second], "p_adjusted": self.p_adjusted}
+        own |= {name: values for name, values in self.own.items() if name != "n_missing"}
         rows = [SystemPair("", "", *tests, np.nan, np.nan).summary() for tests in self.tests]
-        return pd.DataFrame(rows).take(self.which).reset_index(drop=True).assign(**own)
+        table = pd.DataFrame(rows).take(self.which).reset_index(drop=True)
+        return table.assign(**own, permutation_p_adjusted=self.permutation_p_adjusted)
 
 
 @dataclass(frozen=True)
 class SystemComparison(Drawn):
     """Several systems compared in pairs, and how p was adjusted for their number."""
 
-    pairs: Sequence[SystemPair]
+    pairs: ComparedPairs
     adjustment: Adjustment | None
 
     def table(self) -> pd.DataFrame:
         """One row a pair."""
-        if isinstance(self.pairs, PairsByCounts):
-            return self.pairs.table()
-        return pd.DataFrame([pair.summary() for pair in self.pairs])
+        return self.pairs.table()
 
     def in_short(self) -> str:
         """How many pairs, and how many differ."""
-        adjusted = (
-            self.pairs.p_adjusted
-            if isinstance(self.pairs, PairsByCounts)
-            else np.array([pair.p_adjusted for pair in self.pairs])
-        )
-        return f"{counted(len(self.pairs), 'pair')}, {significant(adjusted)}"
+        return f"{counted(len(self.pairs), 'pair')}, {significant(self.pairs.p_adjusted)}"
 
 
 def compare_systems(
@@ -297,13 +251,13 @@ def compare_systems(
     else:
         second = np.full(len(names) - 1, names.index(against))
         first = np.delete(np.arange(len(names)), names.index(against))
+    different = None
     if right_or_wrong and exact is not False and matrix.shape[1] <= MOST_COUNTED_ITEMS:
-        counts = CountedPairs.of(matrix, first, second)
-        if (counts.n_items > 0).all():
-            return _by_counts(names, counts, alternative, interval, level, adjustment)
-    tested = []
-    for i, j in zip(first.tolist(), second.tolist(), strict=True):
-        x, y = matrix[i], matrix[j]
+        different = different_pairs(matrix, first, second)
+    each = [(matrix[i], matrix[j]) for i, j in zip(first, second, strict=True)] if different is None else different[0]
+    which, own = (np.arange(first.size), {}) if different is None else different[1:]
+    tests: list[Tests] = []
+    for x, y in each:
         bootstrap = paired_bootstrap(
             x, y, groups=groups, alternative=alternative, interval=interval, level=level,
             n_resamples=n_resamples, rng=rng, exact=exact,
@@ -311,42 +265,7 @@ def compare_systems(
         permutation = permutation_test(
             x, y, groups=groups, alternative=alternative, n_resamples=n_resamples, rng=rng
         )  # fmt: skip
-        counted = mcnemar(x, y, alternative=alternative) if right_or_wrong else None
-        tested.append((names[i], names[j], bootstrap, permutation, counted))
-    p = np.array([[bootstrap.p, permutation.p] for _, _, bootstrap, permutation, _ in tested])
-    adjusted = np.full(p.shape, np.nan)
-    if adjustment is not None:
-        adjusted = np.column_stack([adjust(column, adjustment) for column in p.T])
-    return SystemComparison(
-        tuple(
-            SystemPair(*found, p_adjusted=float(one), permutation_p_adjusted=float(other))
-            for found, (one, other) in zip(tested, adjusted, strict=True)
-        ),
-        adjustment,
-    )
-
-
-def _by_counts(
-    names: Sequence[str],
-    counts: CountedPairs,
-    alternative: Alternative,
-    interval: IntervalMethod,
-    level: float,
-    adjustment: Adjustment | None,
-) -> SystemComparison:
-    """The exact tests of right and wrong scores, once for all pairs with the same counts."""
-    distinct, which = counts.distinct()
-    tests: list[Tests] = []
-    for n_items, helped, hurt in distinct.tolist():
-        x, y = scores_with(n_items, helped, hurt)
-        tests.append(
-            (
-                paired_bootstrap(x, y, alternative=alternative, interval=interval, level=level),
-                permutation_test(x, y, alternative=alternative),
-                mcnemar(x, y, alternative=alternative),
-            )
-        )
-    p = np.array([[bootstrap.p, permutation.p] for bootstrap, permutation, _ in tests])[which]
-    none = np.full(which.size, np.nan)
-    p, permutation_p = (none if adjustment is None else adjust(column, adjustment) for column in p.T)
-    return SystemComparison(PairsByCounts(names, counts, tests, which, p, permutation_p), adjustment)
+        tests.append((bootstrap, permutation, mcnemar(x, y, alternative=alternative) if right_or_wrong else None))
+    p = np.array([[bootstrap.p, permutation.p] for bootstrap, permutation, _ in tests])[which].T
+    adjusted = np.full_like(p, np.nan) if adjustment is None else [adjust(row, adjustment) for row in p]
+    return SystemComparison(ComparedPairs(names, first, second, tests, which, own, *adjusted), adjustment)

@@ -46,9 +46,9 @@ from irtbench.report.scale_figures import ABILITIES, draw_precision, numbered, p
 
 if TYPE_CHECKING:
     from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
+    from irtbench.analysis.dimensions import ParallelAnalysis
     from irtbench.analysis.explained_difficulty import ExplainedDifficulty
     from irtbench.analysis.horizons import TimeHorizon
-    from irtbench.analysis.parallel_analysis import ParallelAnalysis
     from irtbench.estimation.multiple_groups import GroupedModel
 
 MOST_ROWS = 25  # items of a chart, the most conspicuous

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from irtbench.analysis.dimensions import MOST_FACTORS, Dimensions, find_dimensions
-from irtbench.analysis.parallel_analysis import shuffled, why_not_counted
+from irtbench.analysis.dimensions import MOST_FACTORS, Dimensions, find_dimensions, shuffled, why_not_counted
 from irtbench.bank.bank import NOT_ON_A_SCALE, ItemBank, on_no_scale
 from irtbench.bank.norms import norm_places
 from irtbench.bank.scale import Scale

@@ -5,9 +5,8 @@ import pytest
 from scipy.stats import binom
 
 from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_many, fit_model, simulate_responses
-from irtbench.analysis.crowd_plan import attention_checks, plan_crowd
+from irtbench.analysis.crowd_plan import PlanSettings, attention_checks, plan_crowd
 from irtbench.analysis.design_information import ability_precision, design_information, typical_items
-from irtbench.analysis.plan_settings import PlanSettings
 from irtbench.models.quadrature import normal_grid
 from irtbench.scoring.item_error import abilities_of
 

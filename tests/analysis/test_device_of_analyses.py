@@ -12,8 +12,8 @@ from builders.pretended_device import assert_same_if_pretended, assert_same_on_a
 from builders.simulated import drawn
 from irtbench import ItemFeatures, effect_of_testlets, fit_bifactor, linear_logistic_test
 from irtbench.analysis.explained_responses import Kind, fit_explanatory_items
-from irtbench.analysis.guessing import guessing_test
 from irtbench.analysis.item_bias import Method, item_bias
+from irtbench.analysis.model_comparison import guessing_test
 from irtbench.estimation.settings import Device
 
 Numbers = dict[str, NDArray[np.float64]]

@@ -11,8 +11,7 @@ from scipy.stats import multivariate_normal, norm
 from statsmodels.multivariate.factor_rotation import rotate_factors
 
 from irtbench import InputError, ResponseMatrix, find_dimensions, fit_factors
-from irtbench.analysis.dimensions import rotate_to_labels
-from irtbench.analysis.parallel_analysis import parallel_analysis, shuffled
+from irtbench.analysis.dimensions import parallel_analysis, rotate_to_labels, shuffled
 from irtbench.diagnostics.correlation import (
     correlations_of_tables,
     orthant,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from irtbench import InputError, ItemParameters, ResponseMatrix, likelihood_ratio, simulate_responses
-from irtbench.analysis.factor_test import draw_sample, one_more_factor
+from irtbench.analysis.model_comparison import draw_sample, one_more_factor
 from irtbench.estimation.factors import FactorModel, fit_factors
 from irtbench.models.coded_scores import CodedScores
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from irtbench import ItemParameters, ResponseMatrix, simulate_responses
-from irtbench.analysis.guessing import guessing_test
+from irtbench.analysis.model_comparison import guessing_test
 
 
 def test_guessing_is_found_in_the_items_that_have_it() -> None:

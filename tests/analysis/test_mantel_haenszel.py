@@ -9,8 +9,7 @@ from scipy.stats import chi2_contingency
 
 from irtbench import InputError, ItemParameters, ResponseMatrix, simulate_responses
 from irtbench.analysis.bias_by_score import chi_square, log_odds_ratio, mantel_haenszel, score_regression
-from irtbench.analysis.effect_size import ets_class, jodoin_gierl_class
-from irtbench.analysis.matching_score import purified_anchors
+from irtbench.analysis.item_differences import ets_class, jodoin_gierl_class, purified_anchors
 
 TYPES = {"any": "both", "uniform": "udif", "crossing": "nudif"}  # difR 5.1 calls them so
 

@@ -41,7 +41,8 @@ def pairs(x2: dict[str, float], *, p: float = 0.001) -> LocalDependence:
     return LocalDependence(
         item_1=tuple(name[0] for name in names), item_2=tuple(name[1] for name in names), x2=values, g2=values,
         p=significance, p_adjusted=significance, cramers_v=values / 100, q3=values / 100,
-        n_respondents=np.full(len(names), 100), p_bootstrap=significance, p_bootstrap_adjusted=significance,
+        n_respondents=np.full(len(names), 100), df=np.ones(len(names), dtype=np.int64), p_bootstrap=significance,
+        p_bootstrap_adjusted=significance,
     )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def test_what_cannot_be_had_is_missing() -> None:
     assert "at least 3" in two.reason
     with pytest.raises(InputError, match="expected at least 2"):
         classical_statistics(matrix(always[:, :1]))
-    with pytest.raises(InputError, match="level is 95"):
+    with pytest.raises(InputError, match="level must be between 0 and 1 but got 95"):
         internal_consistency(matrix(always), level=95)
 
 

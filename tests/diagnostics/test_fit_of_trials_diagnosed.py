@@ -7,8 +7,9 @@ import pytest
 
 from irtbench import InputError, ItemParameters, ResponseMatrix, empirical_curve, fit_model, global_fit, item_fit
 from irtbench.analysis.dependence_bootstrap import with_bootstrap
-from irtbench.diagnostics.local_dependence import local_dependence, observed_tables
+from irtbench.diagnostics.local_dependence import PairTables, local_dependence
 from irtbench.diagnostics.person_fit import mean_squares
+from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import eap
 
@@ -89,8 +90,8 @@ def test_pairs_by_products_of_shares() -> None:
         ("a", "b"),
         np.array([[2, 2], [3, 1], [2, 0]]),
     )  # fmt: skip
-    np.testing.assert_allclose(observed_tables(responses)[:, 0], [1.5, 0, 0.5, 0])
     items = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0], item_ids=("a", "b"))
+    np.testing.assert_allclose(PairTables.of(responses, items, normal_grid()).observed[2:, :2], [[0, 0], [0.5, 1.5]])
     found = local_dependence(responses, items, theta=np.array([0.0, 1.0, 0.0]))
     assert found.n_respondents.tolist() == [2]
     assert np.isnan(found.p).all()  # no chi-square; the bootstrap has a p

@@ -24,7 +24,7 @@ from torch.nn.functional import logsigmoid
 from builders.problem import make_problem
 from builders.simulated import drawn
 from irtbench import FitSettings, FittedModel, Priors, ResponseMatrix, fit_factors, fit_model
-from irtbench.analysis.guessing import guessing_test
+from irtbench.analysis.model_comparison import guessing_test
 from irtbench.estimation import fit
 from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.marginal.fisher_scoring import DeltaELBO, FisherScoring

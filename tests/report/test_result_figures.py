@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import irtbench
-from irtbench.analysis.effect_size import ItemDifferences
+from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.data.shown import Drawn, Shown
 from irtbench.report.drawing import STYLE
 
