@@ -21,9 +21,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from irtbench.data.input_error import InputError
-
-if sys.platform != "win32":
-    import fcntl
+from irtbench.data.place import lock_on
 
 #: Files and folders that the command at hand was given to read.
 inputs_of_command: ContextVar[tuple[Path, ...]] = ContextVar("inputs_of_command", default=())
@@ -129,7 +127,7 @@ def unfinished_folder(target: Path) -> Iterator[Path | None]:
     lock = None
     with suppress(OSError):
         folder.mkdir(exist_ok=True)
-        lock = None if folder.is_symlink() else locked(folder)
+        lock = None if folder.is_symlink() else lock_on(folder)
     try:
         yield None if lock is None else folder
     finally:
@@ -219,25 +217,12 @@ def _make_hidden(target: Path, homes: Sequence[Path]) -> tuple[Path, int | None]
             _clear_stale(target, home)
             while True:
                 hidden = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=home))
-                lock = locked(hidden)
+                lock = lock_on(hidden)
                 if hidden.exists():  # another run may have taken it for stale before it was locked
                     return hidden, lock
         except OSError as error:
             reason = error.strerror or str(error)
     raise InputError(f"output {target}: cannot be written: {reason}")
-
-
-def locked(folder: Path) -> int | None:
-    """An open lock on the folder; None where another run holds it or the system knows no such locks."""
-    if sys.platform == "win32":
-        return None
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
 
 
 def _clear_stale(target: Path, home: Path) -> None:
@@ -249,7 +234,7 @@ def _clear_stale(target: Path, home: Path) -> None:
         if sys.platform != "win32" and entry.stat(follow_symlinks=False).st_uid != os.getuid():
             continue
         with suppress(OSError):
-            lock = locked(Path(entry.path))
+            lock = lock_on(Path(entry.path))
             if lock is None:
                 continue
             try:

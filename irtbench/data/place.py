@@ -9,9 +9,13 @@ import hashlib
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+
+if sys.platform != "win32":
+    import fcntl
 
 #: What a path makes of an address: it takes one of two slashes away.
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
@@ -143,6 +147,19 @@ def write_whole(file: Path, *content: bytes | memoryview, sure: bool = True) -> 
         os.replace(part, file)
     finally:
         part.unlink(missing_ok=True)
+
+
+def lock_on(place: Path, flags: int = os.O_RDONLY) -> int | None:
+    """An open lock on a file or folder; None where another run has it or the system knows no such locks."""
+    if sys.platform == "win32":
+        return None
+    descriptor = os.open(place, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def write_sealed(file: Path, record: Any, key: str = "") -> None:

@@ -24,12 +24,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.place import read_sealed, write_sealed
+from irtbench.data.place import lock_on, read_sealed, write_sealed
 from irtbench.data.responses import MISSING
 from irtbench.data.stored_responses import LEFT_OUT, NAMES, RESPONSES, STATE, NameFile, StoredResponses
-
-if sys.platform != "win32":
-    import fcntl
 
 LOCK = "lock"
 #: The files of a store besides its state.
@@ -229,16 +226,11 @@ def locked(folder: Path, name: str = LOCK, *, remove: bool = False) -> Iterator[
     With ``remove`` it is removed at the end, the lock last, so that no other run loses what it has begun in it.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+    lock = lock_on(folder / name, os.O_RDWR | os.O_CREAT)
     try:
-        if sys.platform != "win32":
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_ours = (folder / name).exists()  # unless the run that had it has just removed it
-            except BlockingIOError:
-                is_ours = False
-            if not is_ours:
-                raise InputError(f"cache {folder}: another run works in it; expected another --cache")
+        # the run that had it may have just removed it
+        if sys.platform != "win32" and (lock is None or not (folder / name).exists()):
+            raise InputError(f"cache {folder}: another run works in it; expected another --cache")
         try:
             yield
         finally:
@@ -249,4 +241,5 @@ def locked(folder: Path, name: str = LOCK, *, remove: bool = False) -> Iterator[
                             shutil.rmtree(path) if path.is_dir() else path.unlink()
                 shutil.rmtree(folder, ignore_errors=True)
     finally:
-        os.close(lock)
+        if lock is not None:
+            os.close(lock)

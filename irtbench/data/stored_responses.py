@@ -59,7 +59,11 @@ class NameFile:
 RESPONSES, NAMES, LEFT_OUT, STATE = "responses.bin", "respondents", "left_out", "encoded.json"
 NAMES_READ = 2**20  # at once
 BLOCK = 2**24  # bytes read at once where all are passed through
-FEW_BETWEEN = 2  # respondents read for one that is wanted, up to which all between are read at once
+
+
+def pieces_of(places: NDArray[np.intp], most: int) -> list[NDArray[np.intp]]:
+    """Places in ascending order by the pieces of a file, of so many places each, that they are in."""
+    return np.split(places, np.flatnonzero(np.diff(places // most)) + 1) if len(places) else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,9 +179,8 @@ class StoredResponses(Responses):
     def _names(self, places: NDArray[np.intp]) -> tuple[str, ...]:
         """Names at places among those stored, ascending; those between are read, some at a time."""
         names, found = NameFile(self.folder, NAMES), list[str]()
-        for own in np.split(places, np.searchsorted(places, np.arange(NAMES_READ, self.n_stored, NAMES_READ))):
-            if len(own):
-                found += names.read(int(own[0]), int(own[-1]) + 1).take(own - own[0]).to_pylist()
+        for own in pieces_of(places, NAMES_READ):
+            found += names.read(int(own[0]), int(own[-1]) + 1).take(own - own[0]).to_pylist()
         return tuple(found)
 
     def idle_ids(self) -> tuple[str, ...]:
@@ -258,21 +261,11 @@ class StoredResponses(Responses):
         return ResponseMatrix.from_coded(rows, respondent_ids, self.item_ids)
 
     def _chosen(self, places: NDArray[np.intp]) -> NDArray[np.int8]:
-        """Rows at these places, in ascending order; few that lie far apart do not fill memory with those between."""
-        if not len(places):
-            return self._stored(0, 0)
-        most = max(1, BLOCK // self.width)
-        first, last = int(places[0]), int(places[-1]) + 1
-        if last - first <= max(most, FEW_BETWEEN * len(places)):
-            return self._stored(first, last)[places - first]
-        found = np.empty((len(places), self.width), dtype=np.int8)
-        start = 0
-        while start < len(places):
-            first = int(places[start])
-            end = int(np.searchsorted(places, first + most))
-            found[start:end] = self._stored(first, int(places[end - 1]) + 1)[places[start:end] - first]
-            start = end
-        return found
+        """Rows at these places, in ascending order; those between are read too, a piece of the file at a time."""
+        found = [self._stored(0, 0)]
+        for own in pieces_of(places, max(1, BLOCK // self.width)):
+            found.append(self._stored(int(own[0]), int(own[-1]) + 1)[own - own[0]])
+        return np.concatenate(found)
 
     def _stored(self, start: int, stop: int) -> NDArray[np.int8]:
         width, count = self.width, (stop - start) * self.width

@@ -17,7 +17,7 @@ from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
 from irtbench.data.readers.cells import Grader, ScoreLevels
-from irtbench.data.readers.large_table import LargeTable, TextTable, opened_table
+from irtbench.data.readers.large_table import LargeTable, opened_table
 from irtbench.data.readers.long_table import long_columns
 from irtbench.data.readers.table_blocks import (
     FIRST_ROWS,
@@ -166,7 +166,7 @@ def score_file(
         if given not in table.names:
             raise InputError(f"{table.in_words}: column '{given}' missing")
     is_wide = layout == "wide" or (layout == "auto" and not long_columns(table.names, choice.columns))
-    if together is not None and not (is_wide and isinstance(table, LargeTable) and unfinished is not None):
+    if together is not None and not (is_wide and not table.separator and unfinished is not None):
         raise InputError(f"{table.in_words if is_wide else source}: {NOT_TOGETHER}")
 
     def more(scores: pd.DataFrame, block: ResponseMatrix) -> pd.DataFrame:
@@ -216,9 +216,7 @@ def score_file(
     return n
 
 
-def wide_columns(
-    table: LargeTable | TextTable, bank: ItemBank, choice: ColumnChoice
-) -> tuple[str, list[str], list[str]]:
+def wide_columns(table: LargeTable, bank: ItemBank, choice: ColumnChoice) -> tuple[str, list[str], list[str]]:
     """The respondents' column of a wide table, those of the bank's items, and the others that are taken for items."""
     respondent = likely_respondent_column(list(table.names), choice.columns)
     names = [name for name in table.names if name != respondent]
@@ -249,9 +247,7 @@ def write_explanations(bank: ItemBank, blocks: Blocks, folder: Path) -> None:
                 difficulty.write(difficulty.rows_of(found.difficulty))
 
 
-def holds_answers(
-    table: LargeTable | TextTable, items: Sequence[str], content: Content, threshold: float | None
-) -> bool:
+def holds_answers(table: LargeTable, items: Sequence[str], content: Content, threshold: float | None) -> bool:
     """Whether a wide table holds answers, by what most of its first cells are."""
     if content != "auto":
         return content == "answers"

@@ -121,19 +121,6 @@ def change_of(filesystem: pa.fs.FileSystem, info: pa.fs.FileInfo) -> str:
     return f"{status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 
-def demand_same(
-    filesystem: pa.fs.FileSystem, path: str, before: tuple[int, str], tag: Callable[[], str], now: pa.fs.FileInfo
-) -> None:
-    """Refuse a file that no longer is of that size, change and tag, which is found only where it may have changed."""
-    there = now.type == pa.fs.FileType.File
-    after = (now.size, change_of(filesystem, now)) if there else (-1, "")
-    if after == before:
-        return
-    same_times = after[0] == before[0] and after[1].split()[:1] == before[1].split()[:1]
-    if not (same_times and content_tag(filesystem, path) == tag()):
-        raise InputError(f"file {path}: was changed or removed while it was read; expected it to stay")
-
-
 def content_tag(filesystem: pa.fs.FileSystem | None, path: str | Path) -> str:
     """What changes with what a file holds: the tag that an object store gives it, or else the hash of its bytes."""
     path, store = str(path), filesystem or pa.fs.LocalFileSystem()

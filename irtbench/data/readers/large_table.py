@@ -18,13 +18,12 @@ import pyarrow.parquet
 
 from irtbench.data.harmless_text import unguarded
 from irtbench.data.input_error import InputError
-from irtbench.data.place import address_of, as_given, file_hash, note_credentials, without_credentials
+from irtbench.data.place import address_of, as_given, note_credentials, without_credentials
 from irtbench.data.readers.cells import Cells
 from irtbench.data.readers.file_systems import (
     change_of,
     content_tag,
     demand_allowed,
-    demand_same,
     each_in_time,
     failures_of,
     filesystem_of,
@@ -38,6 +37,7 @@ from irtbench.data.shown import Shown, counted
 
 SUFFIX = ".parquet"
 ROWS_OF_PART = 2**17  # about so many are taken up again where a run was stopped
+BLOCK = 2**22  # bytes of a CSV file that are parsed at a time
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class TableFileInfo:
 
 @dataclass(frozen=True)
 class LargeTable(Shown):
-    """Parquet files with the same columns.
+    """Parquet files with the same columns, or a CSV file.
 
     Parameters
     ----------
@@ -83,6 +83,8 @@ class LargeTable(Shown):
         Their columns, as the first has them in order.
     types
         What its columns hold, as text.
+    separator
+        Between the fields of a CSV file, whose end alone tells how long it is; empty for Parquet.
     """
 
     place: str
@@ -90,6 +92,7 @@ class LargeTable(Shown):
     files: tuple[TableFileInfo, ...]
     names: tuple[str, ...]
     types: tuple[str, ...]
+    separator: str = ""
 
     def table(self) -> pd.DataFrame:
         """One row a file: ``path, bytes, rows``."""
@@ -150,7 +153,7 @@ class LargeTable(Shown):
 
     @cached_property
     def n_rows(self) -> int:
-        """Number of rows of all files."""
+        """Number of rows of all files; 0 for CSV."""
         return sum(sum(file.group_rows) for file in self.files)
 
     @property
@@ -179,6 +182,8 @@ class LargeTable(Shown):
     def parts(self) -> list[tuple[TableFileInfo, tuple[int, ...]]]:
         """Row groups that are worked on together, in the order of the rows."""
         found: list[tuple[TableFileInfo, tuple[int, ...]]] = []
+        if self.separator:
+            return [(self.files[0], ())]
         for file in self.files:
             groups: list[int] = []
             n = 0
@@ -200,7 +205,7 @@ class LargeTable(Shown):
         coded: Sequence[str] = (),
         part: int | None = None,
     ) -> Iterator[Rows]:
-        """All rows, or those of one part; see `TextTable.rows`.
+        """All rows in their order, or those of one part, at most so many at a time; some columns as codes and texts.
 
         Raises
         ------
@@ -208,16 +213,40 @@ class LargeTable(Shown):
             If a file is damaged, or no longer there.
         """
         for file, groups in self.parts if part is None else [self.parts[part]]:
-            first = 1 + sum(file.group_rows[: groups[0]])
+            first = 1 + sum(file.group_rows[: min(groups, default=0)])
+            batches = self._of_text if self.separator else partial(self._of_parquet, file, groups, rows)
             try:
-                source = in_time(partial(self.filesystem.open_input_file, file.path), self.filesystem, file.path)
-                with pa.parquet.ParquetFile(source, read_dictionary=list(coded), pre_buffer=True) as opened:
-                    batches = opened.iter_batches(rows, row_groups=list(groups), columns=list(columns))
-                    for batch in each_in_time(batches, self.filesystem, file.path):
-                        yield Rows(file.path, first, batch.select(list(columns)))
-                        first += len(batch)
+                for batch in batches(columns, coded):
+                    for start in range(0, len(batch), rows):
+                        own = batch.slice(start, rows)
+                        yield Rows(file.path, first, own)
+                        first += len(own)
             except failures_of(self.filesystem) as error:
-                raise InputError(f"file {file.path}: cannot be read to its end ({first_line(error)})") from None
+                why = f"cannot be read to its end ({first_line(error)})"
+                damaged = self.separator and isinstance(error, pa.ArrowInvalid)
+                raise InputError(f"file {file.path}: {error if damaged else why}") from None
+
+    def _of_parquet(
+        self, file: TableFileInfo, groups: Sequence[int], rows: int, columns: Sequence[str], coded: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        source = in_time(partial(self.filesystem.open_input_file, file.path), self.filesystem, file.path)
+        with pa.parquet.ParquetFile(source, read_dictionary=list(coded), pre_buffer=True) as opened:
+            batches = opened.iter_batches(rows, row_groups=list(groups), columns=list(columns))
+            for batch in each_in_time(batches, self.filesystem, file.path):
+                yield batch.select(list(columns))
+
+    def _of_text(self, columns: Sequence[str], coded: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        text = pa.string()
+        yield from pa.csv.open_csv(
+            _stream(self.files[0].path),
+            read_options=pa.csv.ReadOptions(block_size=BLOCK, column_names=list(self.names), skip_rows=1),
+            parse_options=pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+            convert_options=pa.csv.ConvertOptions(
+                include_columns=list(columns),
+                column_types=dict.fromkeys(columns, text) | dict.fromkeys(coded, pa.dictionary(pa.int32(), text)),
+                strings_can_be_null=False,
+            ),
+        )
 
     def is_text(self, column: str) -> bool:
         """Whether a column holds text."""
@@ -282,11 +311,13 @@ class LargeTable(Shown):
             lambda: self.filesystem.get_file_info([file.path for file in self.files]), self.filesystem, self.place
         )
         for k, (before, now) in enumerate(zip(self.files, infos, strict=True)):
-            demand_same(self.filesystem, before.path, (before.size, before.changed), partial(self._tag, k), now)
-
-    def _tag(self, k: int) -> str:
-        """What changes with what a file holds."""
-        return str(self.identity["files"][k][-1])
+            there = now.type == pa.fs.FileType.File
+            size, changed = (now.size, change_of(self.filesystem, now)) if there else (-1, "")
+            if (size, changed) == (before.size, before.changed):
+                continue
+            same_times = size == before.size and changed.split()[:1] == before.changed.split()[:1]
+            if not (same_times and content_tag(self.filesystem, before.path) == self.identity["files"][k][-1]):
+                raise InputError(f"file {before.path}: was changed or removed while it was read; expected it to stay")
 
 
 def parquet_files(filesystem: pa.fs.FileSystem, path: str, place: str) -> list[pa.fs.FileInfo]:
@@ -310,120 +341,35 @@ def _ends_of(filesystem: pa.fs.FileSystem, path: str) -> tuple[pa.Schema, pa.par
         return file.schema_arrow, file.metadata
 
 
-BLOCK = 2**22  # bytes of a CSV file that are parsed at a time
-HEADER = 2**20  # bytes that hold the header
+HEADER = 2**20  # bytes of a CSV file that hold its header
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """A CSV file with the names of its columns.
-
-    Parameters
-    ----------
-    path
-        The file.
-    names
-        Its columns, in their order.
-    separator
-        Between its fields.
-    changed
-        What the file system has of the last change.
-    """
-
-    path: Path
-    names: tuple[str, ...]
-    separator: str
-    changed: tuple[int, ...]
-
-    @classmethod
-    def open(cls, path: Path) -> TextTable:
-        """Look at the header alone."""
-        try:
-            head = _stream(path).read(HEADER)
-            separator = separator_of(head)
-            text = io.StringIO(head.decode("utf-8-sig", errors="replace"), newline="")
-            header = next((row for row in csv.reader(text, delimiter=separator) if row), [])
-            changed = _change_of(path)
-        except (OSError, pa.ArrowException, csv.Error) as error:
-            raise InputError(f"file {path}: cannot be read ({error})") from None
-        names = tuple(unguarded(name) for name in header)
-        demand_few_columns(len(names), path)
-        demand_unique(names, f"file {path}: column names")
-        return cls(path, names, separator, changed)
-
-    n_parts, n_rows = 1, None  # it is read from its beginning, and its end alone says how long it is
-
-    @property
-    def in_words(self) -> str:
-        """Where it is."""
-        return f"file {self.path}"
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What is no longer the same once the file is changed: place, and what it holds."""
-        return {"place": str(self.path.resolve()), "hash": file_hash(self.path)}
-
-    def is_text(self, column: str) -> bool:
-        """Whether a column holds text, as all may."""
-        return column in self.names
-
-    def rows(
-        self,
-        columns: Sequence[str],
-        *,
-        rows: int,
-        coded: Sequence[str] = (),
-        part: int | None = None,
-    ) -> Iterator[Rows]:
-        """The rows in their order, at most so many at a time."""
-        text, number = pa.string(), 1
-        try:
-            reader = pa.csv.open_csv(
-                _stream(self.path),
-                read_options=pa.csv.ReadOptions(block_size=BLOCK, column_names=list(self.names), skip_rows=1),
-                parse_options=pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
-                convert_options=pa.csv.ConvertOptions(
-                    include_columns=list(columns),
-                    column_types=dict.fromkeys(columns, text) | dict.fromkeys(coded, pa.dictionary(pa.int32(), text)),
-                    strings_can_be_null=False,
-                ),
-            )
-            for batch in reader:
-                for first in range(0, len(batch), rows):
-                    part_of = batch.slice(first, rows)
-                    yield Rows(self.path, number, part_of)
-                    number += len(part_of)
-        except pa.ArrowInvalid as error:
-            raise InputError(f"file {self.path}: {error}") from None
-        except OSError as error:
-            raise InputError(f"file {self.path}: cannot be read ({error})") from None
-
-    def demand_unchanged(self) -> None:
-        """Refuse a file that is no longer what it was."""
-        if _change_of(self.path) != self.changed:
-            raise InputError(f"file {self.path}: was changed or removed while it was read; expected it to stay")
-
-
-def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeTable | TextTable:
+def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeTable:
     """A table in a CSV or Parquet file, or in the Parquet files of a folder or at an address, of the same columns."""
     if address_of(place) is None and not Path(place).is_dir():
         try:
-            parquet = first_bytes(place) == PARQUET
-        except OSError as error:
+            if first_bytes(place) != PARQUET:
+                return _text_table(Path(place))
+        except (OSError, pa.ArrowException, csv.Error) as error:
             raise InputError(f"file {place}: cannot be read ({error})") from None
-        if not parquet:
-            return TextTable.open(Path(place))
     table = LargeTable.open(place, allow_address=allow_address)
     table.demand_alike()
     return table
 
 
+def _text_table(path: Path) -> LargeTable:
+    """A CSV file, of which the header alone is looked at."""
+    head, filesystem = _stream(path).read(HEADER), pa.fs.LocalFileSystem()
+    separator = separator_of(head)
+    text = io.StringIO(head.decode("utf-8-sig", errors="replace"), newline="")
+    header = next((row for row in csv.reader(text, delimiter=separator) if row), [])
+    names = tuple(unguarded(name) for name in header)
+    demand_few_columns(len(names), path)
+    demand_unique(names, f"file {path}: column names")
+    info = filesystem.get_file_info(str(path))
+    file = TableFileInfo(info.path, info.size, change_of(filesystem, info), names, ())
+    return LargeTable(str(path), filesystem, (file,), names, ("string",) * len(names), separator)
+
+
 def _stream(path: Path | str) -> pa.NativeFile:
     return pa.input_stream(path, compression="gzip" if first_bytes(path).startswith(GZIP) else None)
-
-
-def _change_of(path: Path) -> tuple[int, ...]:
-    if not path.exists():
-        return ()
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns, status.st_ino

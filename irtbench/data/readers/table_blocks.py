@@ -25,7 +25,7 @@ from irtbench.data.checked_settings import Settings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems, unknown_items_error
 from irtbench.data.readers.cells import FIRST_ANSWERS, Cells, Grader
-from irtbench.data.readers.large_table import LargeTable, Rows, TextTable
+from irtbench.data.readers.large_table import LargeTable, Rows
 from irtbench.data.readers.long_table import long_columns
 from irtbench.data.readers.table import refuse_first, text_bytes
 from irtbench.data.readers.wide_table import item_columns, likely_respondent_column
@@ -161,7 +161,7 @@ class LongFile:
         Other items that never are an error; those that occur are added to ``seen_left_out``.
     """
 
-    table: LargeTable | TextTable
+    table: LargeTable
     layout: TableLayout
     items: Sequence[str]
     unknown_items: UnknownItems = "error"
@@ -187,8 +187,7 @@ class LongFile:
         given = [name for name in (layout.response, layout.n_trials, layout.trial) if name]
         taken = [layout.respondent, layout.item, *given]
         for number, part in enumerate(self.table.rows(taken, rows=ROWS_READ, coded=taken)):
-            if isinstance(self.table, LargeTable):
-                self.table.demand_bounded(text_bytes(part.batch.column(layout.respondent)), len(part.batch))
+            self.table.demand_bounded(text_bytes(part.batch.column(layout.respondent)), len(part.batch))
             respondents, items = (part.cells(name).coded_names() for name in taken[:2])
             place = pa.compute.fill_null(pa.compute.index_in(items.dictionary, value_set=places), -1).to_numpy()
             self._demand_known(items, place)
@@ -349,9 +348,7 @@ def _refuse_repeated(file: LongFile, cells: NDArray[np.int64], trial: NDArray[np
         )
 
 
-def wide_blocks(
-    table: LargeTable | TextTable, respondent: str, items: Sequence[str], grader: Grader | None = None
-) -> Blocks:
+def wide_blocks(table: LargeTable, respondent: str, items: Sequence[str], grader: Grader | None = None) -> Blocks:
     """The respondents of a wide table; groups of rows of Parquet files are pieces."""
     grader = grader or Grader()
 
@@ -364,7 +361,7 @@ def wide_blocks(
             yield partial(_wide_block, part, respondent, tuple(items), grader)
 
     pieces: list[Callable[[], Iterator[Unmade]]] = [partial(piece, number) for number in range(table.n_parts)]
-    return Blocks(pieces, table.n_rows, distinct=False)
+    return Blocks(pieces, table.n_rows or None, distinct=False)
 
 
 def _wide_block(part: Rows, respondent: str, items: tuple[str, ...], grader: Grader) -> ResponseMatrix:
