@@ -32,14 +32,14 @@ from irtbench.models.category_parameters import CategoryParameters as CategoryPa
 from irtbench.models.curves import icc as icc
 from irtbench.models.curves import information as information
 from irtbench.models.theta_posterior import log_likelihood as log_likelihood
-from irtbench.models.simulation import simulate_responses as simulate_responses
+from irtbench.models.curves import simulate_responses as simulate_responses
 from irtbench.models.parameter_table import as_parameters as as_parameters
 from irtbench.models.parameter_table import parameter_table as parameter_table
 from irtbench.models.parameter_table import read_parameters as read_parameters
 from irtbench.models.pyro_model.model import logistic_model as logistic_model
 from irtbench.models.priors import Priors as Priors
 from irtbench.models.quadrature import Quadrature as Quadrature
-from irtbench.models.sum_score_distribution import sum_score_distribution as sum_score_distribution
+from irtbench.models.theta_posterior import sum_score_distribution as sum_score_distribution
 from irtbench.estimation.settings import FitSettings as FitSettings
 from irtbench.estimation.fitted import FittedModel as FittedModel
 from irtbench.estimation.fit import fit_model as fit_model

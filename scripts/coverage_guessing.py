@@ -25,8 +25,8 @@ import torch
 from numpy.typing import NDArray
 
 from irtbench.estimation.fit import fit_model
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 NAMES = {"a": "discrimination", "b": "difficulty", "c": "guessing"}
 #: Guessing of so many items.

@@ -37,9 +37,9 @@ from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.few_respondents.messages import Beliefs
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Hierarchy, PriorName, Priors
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import eap
 from irtbench.scoring.item_error import abilities_of, with_item_error
 

@@ -19,9 +19,9 @@ from scipy import stats
 
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import eap
 
 SHAPES = ("normal", "bimodal", "skewed", "tail")

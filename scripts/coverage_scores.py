@@ -30,9 +30,9 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.settings import FitSettings
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import Method, estimate_ability
 from irtbench.scoring.item_error import ItemError, abilities_of, with_item_error
 from irtbench.scoring.percentiles import Norm, percentiles

@@ -33,8 +33,8 @@ from irtbench.diagnostics.person_fit import person_fit
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FitSettings
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import eap
 
 ALPHA = 0.05

@@ -25,12 +25,12 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.marginal import e_step, fisher_scoring, m_step
 from irtbench.estimation.marginal.acceleration import StepMemory
-from irtbench.estimation.marginal.mode import RoughStart
+from irtbench.estimation.marginal.fisher_scoring import RoughStart
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import FitSettings
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model import rows
-from irtbench.models.simulation import simulate_responses
 
 CASES = (("2pl", 1000, 90), ("2pl", 5000, 100), ("2pl", 20000, 200), ("3pl", 1000, 90), ("3pl", 5000, 100))
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.estimation.multiple_groups import fit_groups
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 SIZES = [(200, 10), (1_000, 30), (5_000, 100), (20_000, 200), (100_000, 100), (1_000_000, 100)]
 QUICK = SIZES[:2]

@@ -30,10 +30,10 @@ from irtbench.diagnostics.empirical_curve import ordinal_regression, score_stati
 from irtbench.estimation.factors import FactorModel, fit_factors
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
-from irtbench.models.simulation import simulate_responses
 
 ALPHA = 0.05
 N, N_ITEMS, N_BIASED, IMPACT = 500, 20, 5, -0.7

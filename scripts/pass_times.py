@@ -20,9 +20,8 @@ import torch
 from irtbench.data.response_store import ResponseStore
 from irtbench.estimation.fit import problem_of
 from irtbench.estimation.marginal.acceleration import StepMemory
-from irtbench.estimation.marginal.fisher_scoring import steps_to_try
+from irtbench.estimation.marginal.fisher_scoring import rough_start, steps_to_try
 from irtbench.estimation.marginal.m_step import item_derivatives, scoring_step
-from irtbench.estimation.marginal.mode import rough_start
 from irtbench.estimation.ranks import Ranks, joined
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.quadrature import normal_grid

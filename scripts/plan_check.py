@@ -20,7 +20,7 @@ from irtbench.analysis.design_information import typical_items
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.simulation import simulate_responses
+from irtbench.models.curves import simulate_responses
 from irtbench.scoring.item_error import abilities_of
 
 DESIGNS = (

@@ -26,16 +26,16 @@ from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.estimation.fit import problem_of
-from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.observed_information import sampling_covariance
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import FitSettings, ItemModel
 from irtbench.estimation.variational.item_posterior import fit_posterior
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.rows import DenseRows
 from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.models.quadrature import normal_grid
-from irtbench.models.simulation import simulate_responses
 
 GUESSING = 0.2  # of the simulated 3PL items
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.report.drawing import Drawing
 
 DRAWN = Drawing.image

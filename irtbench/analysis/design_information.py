@@ -18,11 +18,10 @@ from irtbench.data.responses import ResponseMatrix, numbered
 from irtbench.data.shown import Shown, counted
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.curves import item_curves, log_icc
+from irtbench.models.curves import item_curves, log_icc, simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.models.simulation import simulate_responses
 
 N_NODES, BOUND = 161, 5.0  # .06 apart: a third of the posterior's standard deviation with 100 items
 PATTERNS_A_PARAMETER = 30  # simulated patterns for each item parameter, so that the information can be inverted

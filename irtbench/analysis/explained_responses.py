@@ -47,7 +47,7 @@ from irtbench.estimation.few_respondents.messages import Beliefs
 from irtbench.estimation.fit import problem_of
 from irtbench.estimation.fit_categories import RASCH_KINDS, models_of, own_parameters_of
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.mode import rough_start
+from irtbench.estimation.marginal.fisher_scoring import rough_start
 from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Problem

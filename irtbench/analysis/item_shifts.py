@@ -21,8 +21,7 @@ from irtbench.data.shown import Shown, counted, significant
 from irtbench.models.curves import curve
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters, responses_and_items
-from irtbench.models.sum_score_distribution import sum_score_distribution
-from irtbench.models.theta_posterior import ability_posterior, known_items
+from irtbench.models.theta_posterior import ability_posterior, known_items, sum_score_distribution
 
 FEWEST_SYSTEMS, FEWEST_ITEMS = 3, 5
 TAUS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0, 1.25, 1.5, 1.8, 2.2, 2.6])

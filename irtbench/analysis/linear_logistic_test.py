@@ -22,7 +22,7 @@ from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import fit_model, problem_of
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
-from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
+from irtbench.estimation.marginal.fisher_scoring import find_mode_on_right_nodes
 from irtbench.estimation.marginal.observed_information import parameter_covariance
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.settings import WORDS, FitKeywordsOfAnyModel, FitSettings

@@ -19,8 +19,8 @@ from irtbench.estimation.fit import choose_device, fit_model, problem_of
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
+from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.group_problem import BOUND, GroupProblem, find_group_mode, group_nodes
-from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import information
 from irtbench.estimation.marginal.problem import Estimate, Evaluation, Problem
 from irtbench.estimation.settings import FitSettings
@@ -36,7 +36,7 @@ from irtbench.models.pyro_model.rows import (
     as_rows,
     rows_in_categories,
 )
-from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors, log_probabilities
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 
 MOVED = 1e-4  # of ability, for what a shift of it does to an item
@@ -176,8 +176,8 @@ def log_odds(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
     """Of the columns against the lowest outcome, (n_columns, n_nodes), and log P of that, (n_items, n_nodes)."""
     if isinstance(problem, CategoryProblem):
         return problem.scale.log_odds(items.matrix, problem.nodes.theta.T)
-    log_p, log_q = log_probabilities(items.logits(problem.nodes.basis), items.guessing.log()[:, None])
-    return log_p - log_q, log_q
+    row = problem.row(items)
+    return row.log_odds if row.theta is None else items.logits(problem.nodes.basis), row.log_q
 
 
 def in_every_group(codes: NDArray[np.int8], members: Sequence[NDArray[np.bool_]]) -> NDArray[np.int8]:

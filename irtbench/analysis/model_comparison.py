@@ -23,8 +23,8 @@ from irtbench.data.shown import Figures, Shown, counted, significant, time_left
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.factors import FactorModel, fit_factors
 from irtbench.estimation.fit import check_estimable, problem_of
+from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.guessing_profile import slope_at_zero
-from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import Device, FitSettings
 from irtbench.estimation.several_abilities.answers import Answers, ResponsesOrScores

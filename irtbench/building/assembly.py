@@ -44,8 +44,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Shown, counted
 from irtbench.diagnostics.measurement_precision import measurement_precision
-from irtbench.models.curves import share_moments
-from irtbench.models.simulation import simulate_responses
+from irtbench.models.curves import share_moments, simulate_responses
 from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches
 
 Array = NDArray[np.float64]

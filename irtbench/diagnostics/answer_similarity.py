@@ -18,11 +18,10 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, resolve_duplicates
 from irtbench.data.shown import Shown, counted, significant
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
-from irtbench.models.curve_formulas import Curve
-from irtbench.models.curves import logistic
+from irtbench.models.curves import Curve, logistic
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
-from irtbench.models.sum_score_distribution import sum_score_distribution
+from irtbench.models.theta_posterior import sum_score_distribution
 
 PSEUDO_COUNT = 0.5  # added to each wrong option's count, so that none is impossible
 SUSPECT_Z = 2.0  # pairs above it get the tail of their own distribution; below it the normal one will do

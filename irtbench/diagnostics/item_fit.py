@@ -20,12 +20,11 @@ from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.person_fit import mean_squares
 from irtbench.diagnostics.quadratic_form import Residuals, dense_form, fine_enough, score_forms
 from irtbench.models.category_parameters import CategoryParameters
-from irtbench.models.curve_formulas import CurveToUpper
 from irtbench.models.curves import icc, item_curves
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.models.sum_score_distribution import category_score_distribution, sum_score_distribution
+from irtbench.models.theta_posterior import category_score_distribution, sum_score_distribution
 
 # Fewer respondents with one pattern of observed items than this tell too little about any sum score.
 SMALLEST_GROUP = 30
@@ -343,7 +342,7 @@ def _own_parameters(items: ItemParameters, grid: Quadrature) -> NDArray[np.float
         curves.weight.T * (kind != "fixed")[:, None],
         (curves.log_p_c - curves.log_q_c).T * items.guessing_estimated[:, None],
     ]
-    if isinstance(curves, CurveToUpper):
+    if items.upper_asymptote is not None:
         columns.append((curves.log_p_v - curves.log_q_v).T)
     return np.stack(columns, axis=2)
 

@@ -26,6 +26,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.estimation.marginal.category_problem import NEGLIGIBLE
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
+from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.group_problem import (
     GroupProblem,
     designed_in_groups,
@@ -34,8 +35,10 @@ from irtbench.estimation.marginal.group_problem import (
     problem_of_groups,
     scores,
 )
-from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import (
+    LEAST_SD,
+    NOTHING,
+    Errors,
     blocks_of,
     invert,
     natural_by_steps,
@@ -43,13 +46,11 @@ from irtbench.estimation.marginal.observed_information import (
     sampling_covariance,
 )
 from irtbench.estimation.marginal.problem import Estimate, Problem
-from irtbench.estimation.marginal.shared_scale import LEAST_SD, NOTHING, Errors
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.pyro_model.rows import MISSING, DenseRows, ResponseRows, SparseRows
-from irtbench.models.pyro_model.shared import KnownLinear
-from irtbench.models.pyro_model.tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors, KnownLinear
 
 #: How the anchors' own error enters standard errors: by their joint covariance, by that of each, or not at all.
 AnchorError = Literal["joint", "by item", "taken as known"]

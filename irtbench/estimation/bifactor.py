@@ -25,7 +25,7 @@ from irtbench.estimation.several_abilities.answers import Answers, ResponsesOrSc
 from irtbench.estimation.several_abilities.bifactor_problem import bifactor_problem, grid_for
 from irtbench.estimation.status import Stop
 from irtbench.models.coded_scores import Levels
-from irtbench.models.pyro_model.bifactor_row import ALONE, ItemGroups
+from irtbench.models.pyro_model.categories import ALONE, ItemGroups
 
 AT_ZERO = 1e-3  # a specific slope below is at its bound
 WHAT_ERRORS_ARE_OF = "of intercepts and of general and specific slopes, from the observed information"

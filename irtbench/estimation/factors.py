@@ -24,8 +24,8 @@ from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, choose_precision
 from irtbench.estimation.fit_categories import Models
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
+from irtbench.estimation.marginal.fisher_scoring import find_mode_on_right_nodes
 from irtbench.estimation.marginal.missing_information import posteriors
-from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import (
     describe_nodes,
     find_posteriors,

@@ -36,9 +36,8 @@ from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import common_slope
 from irtbench.estimation.marginal.guessing_profile import guessing_intervals
 from irtbench.estimation.marginal.nodes import describe_nodes
-from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
+from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, NormalMoments
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.ranks import Ranks
 from irtbench.estimation.scale_fit import ScaleFit, fit_scale, with_names
 from irtbench.estimation.settings import (
@@ -58,8 +57,7 @@ from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.model import DifficultyPrior, logistic_model
 from irtbench.models.pyro_model.rows import StoredRows, encode_responses
-from irtbench.models.pyro_model.shared import SharedParameters
-from irtbench.models.pyro_model.tensors import NodeTensors
+from irtbench.models.pyro_model.tensors import NodeTensors, SharedParameters
 from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 
 logger = logging.getLogger(__name__)

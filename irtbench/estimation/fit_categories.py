@@ -34,7 +34,7 @@ from irtbench.estimation.marginal.designed_problem import equal_parameters
 from irtbench.estimation.marginal.designed_problem import rating_scale as rating_scale_design
 from irtbench.estimation.marginal.group_problem import groups_of, problem_of_groups
 from irtbench.estimation.marginal.nodes import describe_nodes
-from irtbench.estimation.marginal.shared_scale import NormalMoments
+from irtbench.estimation.marginal.observed_information import NormalMoments
 from irtbench.estimation.multiple_groups import group_names, group_populations
 from irtbench.estimation.scale_fit import fit_in_groups, fit_scale, with_names
 from irtbench.estimation.settings import (

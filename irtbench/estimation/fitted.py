@@ -16,8 +16,8 @@ from irtbench.data.shown import Drawn, Shown, counted, spanned
 from irtbench.estimation.anchors import AnchorError
 from irtbench.estimation.doubts import WEAKLY_KNOWN, weakly_identified
 from irtbench.estimation.item_quantiles import quantile_columns
+from irtbench.estimation.marginal.observed_information import NormalMoments
 from irtbench.estimation.marginal.problem import EstimateKind
-from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.estimation.variational.item_posterior import ItemPosterior

@@ -14,25 +14,23 @@ from irtbench.estimation.anchors import KnownItems, anchored_errors, fit_next_to
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.item_quantiles import turned
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
+from irtbench.estimation.marginal.fisher_scoring import RoughStart, find_mode, find_mode_on_right_nodes, rough_start
 from irtbench.estimation.marginal.group_problem import GroupProblem, designed_in_groups, find_group_mode
 from irtbench.estimation.marginal.guessing_profile import without_guessing_at_zero
-from irtbench.estimation.marginal.mode import RoughStart, find_mode, find_mode_on_right_nodes, rough_start
 from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
-    blocks_of,
-    joint_sampling_covariance,
-    sampling_covariance,
-)
-from irtbench.estimation.marginal.population import find_mode_with_population
-from irtbench.estimation.marginal.problem import Estimate, Problem
-from irtbench.estimation.marginal.shared_scale import (
     Errors,
     NormalMoments,
     ability_vanishes,
+    blocks_of,
+    joint_sampling_covariance,
+    sampling_covariance,
     shared_errors,
     slope_of_all,
 )
+from irtbench.estimation.marginal.population import find_mode_with_population
+from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import ALL_ITEMS, POPULATION, Status, Stop
 from irtbench.estimation.variational.loss import adam_mode

@@ -4,9 +4,9 @@ from irtbench.models.parameter_table import parameter_columns as parameter_colum
 from irtbench.models.pyro_model.model import grouped_model as grouped_model
 from irtbench.models.pyro_model.model import linear_logistic_model as linear_logistic_model
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic as CollapsedLogistic
-from irtbench.models.pyro_model.bifactor_row import BifactorNodes as BifactorNodes
-from irtbench.models.pyro_model.bifactor_row import CollapsedBifactor as CollapsedBifactor
-from irtbench.models.pyro_model.bifactor_row import ItemGroups as ItemGroups
+from irtbench.models.pyro_model.categories import BifactorNodes as BifactorNodes
+from irtbench.models.pyro_model.categories import CollapsedBifactor as CollapsedBifactor
+from irtbench.models.pyro_model.categories import ItemGroups as ItemGroups
 from irtbench.models.pyro_model.tensors import NodeTensors as NodeTensors
 from irtbench.models.pyro_model.tensors import ItemTensors as ItemTensors
 from irtbench.models.priors import GuessingPrior as GuessingPrior

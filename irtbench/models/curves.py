@@ -1,23 +1,190 @@
-"""Item characteristic curves of items with known parameters: P, its logarithms, scores and information (NumPy only).
+"""Curves of items with known parameters: P, its logarithms, scores, information, and responses drawn (NumPy only).
 
-The formulas stand in `curve_formulas`; here they are taken at abilities, for all items.
+P(x = 1 | theta) = c + (u - c) s(z),   z = a theta + d,   s(z) = 1 / (1 + exp(-z))              (Barton & Lord, 1981)
+
+with a lower asymptote c and an upper one u: 1 of an item that the ablest always get right (Birnbaum, 1968). The
+formulas of `Curve` are for torch tensors too (`pyro_model.tensors`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit
 
 from irtbench.data.input_error import InputError
-from irtbench.models.category_parameters import CategoryDerivatives
-from irtbench.models.curve_formulas import Curve, CurveToUpper
+from irtbench.data.responses import ResponseMatrix, numbered
+from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
+
+Values = TypeVar("Values", bound=Any)  # an array or a tensor: what has the four operations
+
+
+@dataclass(frozen=True, eq=False)
+class Curve(Generic[Values]):
+    """P at some z, and its derivatives, each computed when it is first asked for.
+
+    In names of derivatives ``log_p`` is log P and ``log_q`` log(1 - P), ``z`` the linear predictor, ``c`` guessing,
+    ``l`` its logit and ``v`` that of u: ``log_p_zl`` is the derivative of log P by z and l. By the chain rule a
+    derivative by theta is a times, and one by the slope theta times, that by z; by the intercept it is the same. All
+    have the shape of z, c and u broadcast.
+
+    Shares of P are taken first and multiplied then, so that nothing is 0 / 0 where P nears 0; only the derivatives of
+    log P by c itself grow there, as 1 / P.
+
+    Parameters
+    ----------
+    z
+        Linear predictor a theta + d.
+    c
+        Guessing in [0, 1), a shape that broadcasts against z.
+    logistic
+        The logistic function, above 0 everywhere, however negative its argument.
+    u
+        Upper asymptote in (c, 1], a shape that broadcasts against z.
+    """
+
+    z: Values
+    c: Values
+    logistic: Callable[[Values], Values]
+    u: Values = 1.0  # type: ignore[assignment]
+
+    @cached_property
+    def s(self) -> Values:
+        """Logistic function of z."""
+        return self.logistic(self.z)
+
+    @cached_property
+    def t(self) -> Values:
+        """1 - s: logistic function of -z."""
+        return self.logistic(-self.z)
+
+    @cached_property
+    def slip(self) -> Values:
+        """The height of the curve, u - c."""
+        return -self.c + self.u
+
+    @cached_property
+    def p(self) -> Values:
+        """P, the probability of a right response."""
+        return self.c + self.slip * self.s
+
+    @cached_property
+    def q(self) -> Values:
+        """1 - P = 1 - u + (u - c) t, without loss of digits where P is near 1."""
+        return (1 - self.u) + self.slip * self.t
+
+    @cached_property
+    def variance(self) -> Values:
+        """P (1 - P), the variance of a response."""
+        return self.p * self.q
+
+    # --- shares of P and of 1 - P ---
+
+    @cached_property
+    def known(self) -> Values:
+        """(u - c) s / P: the share of right responses that are not guessed."""
+        return self.slip * self.s / self.p
+
+    @cached_property
+    def guessed(self) -> Values:
+        """C / P: the share of right responses that are."""
+        return self.c / self.p
+
+    @cached_property
+    def missed(self) -> Values:
+        """(u - c) t / (1 - P): the share of wrong responses that are no slips, 1 where u = 1."""
+        return self.slip * self.t / self.q
+
+    @cached_property
+    def weight(self) -> Values:
+        """P_z / (P (1 - P)) = missed s / P, 1 in the 2PL; times the slope a response's weight in the score of theta."""
+        return self.missed * self.s / self.p
+
+    # --- log P and log(1 - P) by z: the score of a response ---
+
+    @cached_property
+    def log_p_z(self) -> Values:
+        """P_z / P = known t."""
+        return self.known * self.t
+
+    @cached_property
+    def log_q_z(self) -> Values:
+        """-P_z / (1 - P) = -missed s."""
+        return -self.missed * self.s
+
+    @cached_property
+    def log_p_zz(self) -> Values:
+        """(known t)(guessed t - s): positive, hence log P not concave, where most is guessed."""
+        return self.log_p_z * (self.guessed * self.t - self.s)
+
+    @cached_property
+    def log_q_zz(self) -> Values:
+        """-missed s (t - (1 - missed) s)."""
+        return self.log_q_z * (self.t - (1 - self.missed) * self.s)
+
+    # --- by c and its logit l, dc / dl = c (1 - c) ---
+
+    @cached_property
+    def log_p_c(self) -> Values:
+        """P_c / P = t / P."""
+        return self.t / self.p
+
+    @cached_property
+    def log_q_c(self) -> Values:
+        """-t / (1 - P)."""
+        return -self.t / self.q
+
+    @cached_property
+    def log_p_l(self) -> Values:
+        """(1 - c) t guessed."""
+        return self.guessed * self.t * (1 - self.c)
+
+    @cached_property
+    def log_q_l(self) -> Values:
+        """-c (1 - c) t / (1 - P)."""
+        return self.c * (1 - self.c) * self.log_q_c
+
+    @cached_property
+    def log_p_zl(self) -> Values:
+        """-c (1 - c) u s t / P^2."""
+        return -self.guessed * (1 - self.c) * self.u * self.s / self.p * self.t
+
+    @cached_property
+    def log_p_ll(self) -> Values:
+        """log_p_l (1 - 2 c - log_p_l)."""
+        return self.log_p_l * (1 - 2 * self.c - self.log_p_l)
+
+    @cached_property
+    def log_q_ll(self) -> Values:
+        """log_q_l (1 - 2 c - log_q_l)."""
+        return self.log_q_l * (1 - 2 * self.c - self.log_q_l)
+
+    # --- by the logit v of u, du / dv = u (1 - u) ---
+
+    @cached_property
+    def log_p_v(self) -> Values:
+        """U (1 - u) s / P."""
+        return self.u * (1 - self.u) * self.s / self.p
+
+    @cached_property
+    def log_q_v(self) -> Values:
+        """-u (1 - u) s / (1 - P)."""
+        return -self.u * (1 - self.u) * self.s / self.q
+
+    # --- expected information of one response ---
+
+    @cached_property
+    def information_zz(self) -> Values:
+        """P_z^2 / (P (1 - P)); times a^2 the information on theta."""
+        return -self.log_p_z * self.log_q_z
+
 
 Real = TypeVar("Real", bound=np.floating[Any])
 Array = NDArray[np.float64]
@@ -55,16 +222,14 @@ def linear_predictor(theta: ArrayLike, items: ItemParameters) -> Array:
 
 
 def item_curves(theta: ArrayLike, items: ItemParameters) -> Curve[Array]:
-    """P and its derivatives at each ability, shape (n_theta, n_items); those by c alone (n_items,)."""
+    """P and its derivatives at each ability, shape (n_theta, n_items)."""
     return items_curve(linear_predictor(theta, items), items)
 
 
 def items_curve(z: NDArray[Real], items: ItemParameters) -> Curve[NDArray[Real]]:
     """P and its derivatives of these items at linear predictors, in their precision, shape (..., n_items)."""
-    c = items.guessing.astype(z.dtype)
-    if items.upper_asymptote is None:
-        return curve(z, c)
-    return CurveToUpper(z, c, logistic, items.upper_asymptote.astype(z.dtype))
+    upper: Any = 1.0 if items.upper_asymptote is None else items.upper_asymptote.astype(z.dtype)
+    return Curve(z, items.guessing.astype(z.dtype), logistic, upper)
 
 
 def icc(theta: ArrayLike, items: ParametersLike) -> Array:
@@ -213,3 +378,63 @@ def by_ability(theta: ArrayLike, items: ItemParameters) -> AbilityDerivatives | 
     if items.categories is not None:
         return CategoryDerivatives.at(items.categories, theta)
     return AbilityDerivatives(item_curves(theta, items), items.discrimination)
+
+
+def simulate_responses(
+    theta: ArrayLike,
+    items: ParametersLike,
+    *,
+    rng: np.random.Generator,
+    missing: float = 0.0,
+    trials: int | NDArray[np.int64] = 1,
+    respondent_ids: Sequence[str] | None = None,
+) -> ResponseMatrix:
+    """Draw responses of people with these abilities.
+
+    Each is missing, completely at random, with probability ``missing``. With several ``trials`` of every item each
+    counts the right ones, and is missing as a whole; an array of shape (n_respondents, n_items) has the number of each,
+    0 for none. Of items in categories 0, ..., m each is k of m. Respondents are named ``r1 ...`` unless
+    ``respondent_ids`` is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> items = irtbench.ItemParameters.from_difficulty([1.0, 1.5], [-1.0, 1.0])
+    >>> irtbench.simulate_responses([-1.0, 0.0, 1.0], items, rng=np.random.default_rng(1)).table()
+      respondent_id  item1  item2
+    0            r1    0.0    0.0
+    1            r2    1.0    0.0
+    2            r3    1.0    1.0
+    """
+    items = as_parameters(items, upper_asymptotes=True, categories=True)
+    if items.categories is not None:
+        return _in_categories(theta, items.categories, rng, missing, respondent_ids)
+    p = icc(theta, items)
+    each = np.asarray(trials)
+    if each.ndim and each.shape != p.shape:
+        raise InputError(f"simulation: numbers of trials of shape {each.shape} for responses of {p.shape}")
+    if (each < (0 if each.ndim else 1)).any():
+        raise InputError(f"simulation: expected at least one trial of an item but got {each.min()}")
+    single = not each.ndim and trials == 1
+    values = (rng.random(p.shape) < p if single else rng.binomial(trials, p)).astype(np.float64)
+    values[np.broadcast_to(each == 0, p.shape)] = np.nan
+    if missing > 0:
+        values[rng.random(p.shape) < missing] = np.nan
+    ids = numbered("r", p.shape[0]) if respondent_ids is None else tuple(respondent_ids)
+    tried = None if single else np.where(np.isnan(values), 0, trials)
+    return ResponseMatrix(values, ids, items.item_ids, tried)
+
+
+def _in_categories(
+    theta: ArrayLike,
+    items: CategoryParameters,
+    rng: np.random.Generator,
+    missing: float,
+    respondent_ids: Sequence[str] | None,
+) -> ResponseMatrix:
+    """Responses to items in categories, k of m."""
+    drawn = items.draw(theta, rng=rng).astype(np.float64)
+    drawn[rng.random(drawn.shape) < missing] = np.nan
+    ids = numbered("r", len(drawn)) if respondent_ids is None else tuple(respondent_ids)
+    return ResponseMatrix(drawn, ids, items.item_ids, np.where(np.isnan(drawn), 0, items.top))

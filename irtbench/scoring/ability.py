@@ -25,7 +25,6 @@ from irtbench.models.curves import by_ability, item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, refine
-from irtbench.models.sum_score_distribution import score_distribution
 from irtbench.models.theta_posterior import (
     STANDARD_NORMAL,
     Posterior,
@@ -36,6 +35,7 @@ from irtbench.models.theta_posterior import (
     node_posterior,
     posterior_of,
     row_batches,
+    score_distribution,
     some_rows,
     step_for_any_pattern,
 )

@@ -17,9 +17,8 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers.inspect_log import value_of_score
 from irtbench.data.responses import demand_single, name_first
 from irtbench.data.shown import Drawn, Shown, counted
-from irtbench.models.curves import information
+from irtbench.models.curves import information, simulate_responses
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
-from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import STANDARD_NORMAL
 from irtbench.scoring.adaptive import Adaptive, AdaptiveKeywords, AdaptiveSettings, scores_of
 

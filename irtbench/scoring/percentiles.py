@@ -21,8 +21,13 @@ from irtbench.bank.scale import ScaleLike, as_scale
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Drawn, Shown, counted, spanned
 from irtbench.models.quadrature import Quadrature, refine
-from irtbench.models.sum_score_distribution import score_distribution
-from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, cell_edges, step_for_any_pattern
+from irtbench.models.theta_posterior import (
+    STANDARD_NORMAL,
+    Posterior,
+    cell_edges,
+    score_distribution,
+    step_for_any_pattern,
+)
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.item_error import with_line_error
 

@@ -16,8 +16,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, positions_of
 from irtbench.data.shown import Drawn, Shown, counted, spanned
-from irtbench.models.curves import icc, share_moments
-from irtbench.models.simulation import simulate_responses
+from irtbench.models.curves import icc, share_moments, simulate_responses
 from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches, some_rows
 from irtbench.scoring.scores import category_responses, own_responses
 

@@ -8,9 +8,9 @@ from scipy.stats import chi2
 from irtbench import CategoryParameters, InputError, ItemModel, ItemParameters, fit_categories, score_regression
 from irtbench.analysis.item_bias import comparable_in_categories, item_bias
 from irtbench.diagnostics.empirical_curve import logistic_regression, ordinal_regression, score_statistic
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_models.partial_credit import PartialCredit
-from irtbench.models.simulation import simulate_responses
 
 MODELS = {"grm": Graded(), "gpcm": PartialCredit()}
 

@@ -20,8 +20,8 @@ from irtbench import (
 from irtbench.analysis import explain_grades, explain_responses, explained_responses
 from irtbench.analysis.explained_responses import categories_of
 from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_models.partial_credit import PartialCredit
-from irtbench.models.simulation import simulate_responses
 
 pytestmark = pytest.mark.usefixtures("few_samples_of_r2")
 

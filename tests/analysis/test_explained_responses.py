@@ -15,7 +15,7 @@ from irtbench.analysis.explained_responses import (
     without_prior,
 )
 from irtbench.analysis.meta_regression import Estimates, meta_regression
-from irtbench.models.simulation import simulate_responses
+from irtbench.models.curves import simulate_responses
 
 EFFECTS = np.array([0.8, -0.4])
 pytestmark = pytest.mark.usefixtures("few_samples_of_r2")

@@ -9,8 +9,8 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 
 def make_scale(name: str, n_items: int, *, guessing: float = 0.0) -> Scale:

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irtbench.data.responses import ResponseMatrix
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 
 def simulated(

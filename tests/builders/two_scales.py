@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.responses import ResponseMatrix
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 N = 1700
 RULES = """

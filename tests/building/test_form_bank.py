@@ -12,7 +12,7 @@ from builders.command_line import refused, run
 from irtbench import InputError, ItemParameters, ItemTable, Norms, Scale, estimate_ability, harness_ids, score_responses
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.building.assembly import assemble_forms, form_bank
-from irtbench.models.simulation import simulate_responses
+from irtbench.models.curves import simulate_responses
 
 DATE = "2026-11-21T23-55-05.942347"
 

@@ -9,11 +9,11 @@ from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.building.extending import joined, linked_scale
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.partial_credit import Nominal, PartialCredit
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 METHODS = ("mean-mean", "mean-sigma", "haebara", "stocking-lord")
 SLOPE, INTERCEPT = 1.2, 0.5

@@ -15,8 +15,8 @@ from irtbench.building.prune_rules import LALOR2016, Exclusion, PruneRules
 from irtbench.building.pruned import Checkpoint, Pruning, checkpoint_key, misfit_as_a_whole
 from irtbench.building.pruning import UnderWay, prune
 from irtbench.diagnostics.local_dependence import local_dependence
+from irtbench.models.curves import simulate_responses
 from irtbench.models.quadrature import normal_grid
-from irtbench.models.simulation import simulate_responses
 
 QUICK = replace(LALOR2016, compare_factors=False)
 BY_EYE = ("4814925710.jpg#0r1c", "5794490455.jpg#0r1c")

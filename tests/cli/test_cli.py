@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from builders.command_line import refused, run, run_without
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 ITEMS = [
     "item_id", "model", "discrimination", "difficulty", "guessing", "intercept", "se_discrimination", "se_difficulty",

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from builders.command_line import refused, run
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 # --- bias
 

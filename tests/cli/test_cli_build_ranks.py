@@ -11,8 +11,8 @@ from builders.parquet_folder import wide_frame, write_parts
 from builders.torchrun import Ran, as_torchrun
 from irtbench.bank.bank import load_bank
 from irtbench.data.responses import ResponseMatrix
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 N = 1300
 SETTINGS = """

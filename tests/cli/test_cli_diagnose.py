@@ -10,8 +10,8 @@ import pytest
 from builders.command_line import refused, run
 from irtbench.cli.items import FILES
 from irtbench.cli.main import BY_CTRL_C
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.scores import ScoringSettings, score_responses
 
 

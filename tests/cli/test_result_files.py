@@ -14,7 +14,7 @@ from builders.valid_inputs import write_valid_inputs
 from irtbench.cli import result_files
 from irtbench.cli.result_files import output_file, output_folder, unfinished_folder
 from irtbench.data.input_error import InputError
-from irtbench.models.simulation import simulate_responses
+from irtbench.models.curves import simulate_responses
 from irtbench.study.fitted_scale import FittedScale, RightOrWrong
 
 FILES = ("a.csv", "b.csv", "extra.csv")

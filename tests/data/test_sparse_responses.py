@@ -16,9 +16,9 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses, responses_from_long
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import PriorName
-from irtbench.models.simulation import simulate_responses
 
 
 def both(*, n: int = 400, n_items: int = 30, missing: float = 0.7) -> tuple[ResponseMatrix, SparseResponses]:

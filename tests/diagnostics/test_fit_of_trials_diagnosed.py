@@ -9,8 +9,8 @@ from irtbench import InputError, ItemParameters, ResponseMatrix, empirical_curve
 from irtbench.analysis.dependence_bootstrap import with_bootstrap
 from irtbench.diagnostics.local_dependence import PairTables, local_dependence
 from irtbench.diagnostics.person_fit import mean_squares
+from irtbench.models.curves import simulate_responses
 from irtbench.models.quadrature import normal_grid
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import eap
 
 

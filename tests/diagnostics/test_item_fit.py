@@ -12,9 +12,9 @@ from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, em
 from irtbench.data.multiple_testing import adjust
 from irtbench.diagnostics.item_fit import _collapse, item_fit
 from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.quadrature import normal_grid
-from irtbench.models.simulation import simulate_responses
 
 ITEM_FIT_COLUMNS = ["item_id", "s_x2", "df", "p", "p_adjusted", "rmsea", "infit", "outfit", "n_respondents"]
 FAST = FitSettings(standard_errors=False)

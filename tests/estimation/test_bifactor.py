@@ -16,7 +16,7 @@ from irtbench import InputError, ResponseMatrix
 from irtbench.analysis.effect_of_testlets import effect_of_testlets, p_on_boundary
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
 from irtbench.estimation.several_abilities.bifactor_problem import BifactorProblem, bifactor_problem
-from irtbench.models.pyro_model.bifactor_row import ItemGroups
+from irtbench.models.pyro_model.categories import ItemGroups
 from irtbench.models.pyro_model.tensors import ItemTensors
 
 Drawn = tuple[ResponseMatrix, list[str | None], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]

@@ -12,7 +12,7 @@ from builders.pretended_device import PLACE, Elsewhere, pretended_gpu
 from builders.simulated import drawn
 from builders.stored import on_disk
 from irtbench import FitSettings, ResponseMatrix, SparseResponses, StoredResponses, fit_model
-from irtbench.estimation.marginal import e_step, mode
+from irtbench.estimation.marginal import e_step, fisher_scoring
 from irtbench.estimation.variational import importance_weights, item_posterior
 
 FORMS = ("on disk", "sparse", "tabulated", "told by a sample")
@@ -114,7 +114,7 @@ def in_form(
         monkeypatch.setattr(e_step, "FEWEST", 1)
         return responses
     for name, value in (("FEWEST_FOR_CURVATURE", 1000), ("SHARE_FOR_CURVATURE", 2), ("SHARE_OF_INCOMPLETE", 2)):
-        monkeypatch.setattr(mode, name, value)
+        monkeypatch.setattr(fisher_scoring, name, value)
     return responses
 
 

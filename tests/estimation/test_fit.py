@@ -10,7 +10,7 @@ import torch
 from builders import simulated as simulation
 from builders.problem import make_problem
 from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, simulate_responses
-from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.models.pyro_model.tensors import ItemTensors
 
 

@@ -14,8 +14,8 @@ from builders.simulated import simulated
 from irtbench import FitSettings, ItemParameters, ResponseMatrix, SparseResponses, fit_groups, fit_model
 from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
 from irtbench.estimation.variational.endless_slopes import change_with_others_fixed, step_places
+from irtbench.models.curves import simulate_responses
 from irtbench.models.pyro_model.tensors import ItemTensors
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import eap
 
 

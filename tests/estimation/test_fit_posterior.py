@@ -8,7 +8,7 @@ from builders.few_draws import few_draws
 from builders.problem import make_problem
 from builders.simulated import drawn
 from irtbench import FitSettings, InputError, Priors, ResponseMatrix, fit_model
-from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.variational import item_posterior
 from irtbench.estimation.variational.item_guide import natural_parameters
 from irtbench.estimation.variational.item_posterior import fit_posterior, item_moments

@@ -18,7 +18,8 @@ from builders.command_line import refused, run
 from irtbench import InputError, ItemTable, ResponseMatrix, Scale, fit_model, global_fit, item_fit, link_scales
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
+from irtbench.estimation.marginal.fisher_scoring import find_mode_on_right_nodes
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import as_parameters, read_parameters
@@ -27,7 +28,6 @@ from irtbench.models.pyro_model.model import FILLS
 from irtbench.models.pyro_model.rows import ResponseRows, encode_responses
 from irtbench.models.pyro_model.tensors import NodeTensors
 from irtbench.models.quadrature import normal_grid
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.item_error import with_item_error
 from irtbench.scoring.scores import score_responses

@@ -15,7 +15,7 @@ from scipy import stats
 from builders.few_draws import few_draws
 from irtbench import FitSettings, InputError, ResponseMatrix
 from irtbench.estimation.fit import fit_model, problem_of
-from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.variational.endless_slopes import change_with_others_fixed, drop_at_endless_slopes
 from irtbench.estimation.variational.importance_weights import (

@@ -19,7 +19,7 @@ from irtbench import InputError, ItemParameters, ResponseMatrix, SparseResponses
 from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.fit import problem_of
-from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.observed_information import observed_information
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import FitSettings, PosteriorKind

@@ -10,7 +10,7 @@ from irtbench.estimation import threads
 from irtbench.estimation.fit import fit_model, problem_of
 from irtbench.estimation.marginal import e_step, observed_information
 from irtbench.estimation.marginal.e_step import PosteriorTable
-from irtbench.estimation.marginal.mode import rough_start
+from irtbench.estimation.marginal.fisher_scoring import rough_start
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.models.quadrature import normal_grid

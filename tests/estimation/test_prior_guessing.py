@@ -12,8 +12,8 @@ from builders.command_line import run
 from builders.few_draws import few_draws
 from builders.mirt_figures import lsat6
 from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_groups, fit_model, read_study
+from irtbench.models.curves import simulate_responses
 from irtbench.models.priors import GuessingPrior
-from irtbench.models.simulation import simulate_responses
 
 AS_MIRT = FitSettings(kind="3pl", prior="none", prior_guessing="normal:-1.2,0.5", tolerance=1e-6)
 

@@ -27,8 +27,7 @@ from irtbench import FitSettings, FittedModel, Priors, ResponseMatrix, fit_facto
 from irtbench.analysis.model_comparison import guessing_test
 from irtbench.estimation import fit
 from irtbench.estimation.driver import own_parameters
-from irtbench.estimation.marginal.fisher_scoring import DeltaELBO, FisherScoring
-from irtbench.estimation.marginal.mode import delta_guide, find_mode
+from irtbench.estimation.marginal.fisher_scoring import DeltaELBO, FisherScoring, delta_guide, find_mode
 from irtbench.estimation.marginal.problem import Evaluation, Problem
 from irtbench.estimation.status import Stop
 from irtbench.estimation.variational.item_posterior import fit_posterior

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import irtbench
-from irtbench.estimation.marginal import shared_scale
+from irtbench.estimation.marginal import observed_information
 
 
 def verbal(reference: Path) -> pd.DataFrame:
@@ -204,7 +204,7 @@ def test_many_items_have_the_same_standard_errors_by_the_shorter_way(monkeypatch
     truth = irtbench.ItemParameters.from_difficulty([1.0] * 200, rng.normal(0, 1, 200))
     responses = irtbench.simulate_responses(rng.normal(0, 1.2, 150), truth, rng=rng)
     whole = irtbench.fit_model(responses, model="rasch")
-    monkeypatch.setattr(shared_scale, "MOST_COUPLED_ITEMS", 3)
+    monkeypatch.setattr(observed_information, "MOST_SHARING", 3)
     shorter = irtbench.fit_model(responses, model="rasch")
     np.testing.assert_allclose(shorter.table()["se_intercept"], whole.table()["se_intercept"], rtol=6e-3)
     assert shorter.population["se_sd"] == pytest.approx(whole.population["se_sd"], rel=0.15)

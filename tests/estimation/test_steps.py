@@ -11,11 +11,11 @@ from builders.problem import make_problem
 from builders.simulated import drawn
 from irtbench import FitSettings, InputError, ResponseMatrix, fit_model
 from irtbench.estimation import scale_fit
-from irtbench.estimation.marginal import mode
+from irtbench.estimation.marginal import fisher_scoring
 from irtbench.estimation.marginal import observed_information as uncertainty
 from irtbench.estimation.marginal.acceleration import StepMemory
+from irtbench.estimation.marginal.fisher_scoring import RoughStart, find_mode
 from irtbench.estimation.marginal.m_step import item_derivatives
-from irtbench.estimation.marginal.mode import RoughStart, find_mode
 from irtbench.estimation.marginal.observed_information import joint_parameter_covariance
 from irtbench.models.priors import PriorName
 
@@ -40,7 +40,7 @@ def test_a_start_from_a_sample_changes_the_steps_and_not_the_maximum(monkeypatch
     responses = drawn(8500, 12, missing=0.1)
     settings = FitSettings(standard_errors=False)
     sampled = fit_model(responses, settings)
-    monkeypatch.setattr(mode, "SAMPLE", 10**9)
+    monkeypatch.setattr(fisher_scoring, "SAMPLE", 10**9)
     plain = fit_model(responses, settings)
     assert sampled.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-6)
     np.testing.assert_allclose(sampled.items.discrimination, plain.items.discrimination, atol=1e-5)
@@ -57,9 +57,9 @@ def test_the_curvature_of_a_sample_saves_passes_and_leaves_the_maximum(
 ) -> None:
     responses = drawn(30_000, 12, missing=missing)
     plain = fit_model(responses, settings)
-    monkeypatch.setattr(mode, "FEWEST_FOR_CURVATURE", 10_000)
-    monkeypatch.setattr(mode, "SHARE_FOR_CURVATURE", 4)
-    monkeypatch.setattr(mode, "SHARE_OF_INCOMPLETE", 4)
+    monkeypatch.setattr(fisher_scoring, "FEWEST_FOR_CURVATURE", 10_000)
+    monkeypatch.setattr(fisher_scoring, "SHARE_FOR_CURVATURE", 4)
+    monkeypatch.setattr(fisher_scoring, "SHARE_OF_INCOMPLETE", 4)
     told = fit_model(responses, settings)
     assert told.converged
     assert told.steps <= plain.steps - (0 if settings.guessing else 2)  # with guessing the sample tells no curvature

@@ -70,7 +70,7 @@ def test_chosen_items_and_respondents(tmp_path: Path) -> None:
 
 
 def test_starting_values_from_some_of_very_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irtbench.estimation.marginal.mode.SAMPLE", 100)
+    monkeypatch.setattr("irtbench.estimation.marginal.fisher_scoring.SAMPLE", 100)
     responses, _, _ = simulated(900, 12, seed=15)
     assert_same_fit(on_disk(responses, tmp_path), responses)
 

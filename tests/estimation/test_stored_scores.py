@@ -86,7 +86,7 @@ def test_beside_anchors(tmp_path: Path) -> None:
 def test_starting_values_and_threads_of_very_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = grades(900)
     stored = on_disk(table, tmp_path)
-    monkeypatch.setattr("irtbench.estimation.marginal.mode.SAMPLE", 100)
+    monkeypatch.setattr("irtbench.estimation.marginal.fisher_scoring.SAMPLE", 100)
     assert_same_fit(stored, table, "grm")
     alone = irtbench.fit_categories(stored, "grm")
     monkeypatch.setattr(threads, "FEW_CELLS", 0)

@@ -1,22 +1,41 @@
-"""The curve: exact cases, finite differences, the ends of the scale, and what holds for all items; NumPy."""
+"""The curve: exact cases, finite differences, the ends of the scale, and what holds for all items; NumPy and torch."""
 
 import subprocess
 import sys
+from functools import cached_property
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from irtbench.models.curves import by_ability, curve, icc, information, item_curves, log_icc
+from irtbench.models.curves import (
+    Curve,
+    by_ability,
+    curve,
+    icc,
+    information,
+    item_curves,
+    log_icc,
+    log_probabilities,
+    logistic,
+)
+from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.pyro_model import tensors
+from irtbench.models.pyro_model.categories import TORCH
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.tensors import NodeTensors
 
 ITEMS = ItemParameters.from_difficulty([1.3, -0.8, 0.0, 4.0, 2.0], [0.3, -1.0, 0.5, 0.1, 0.0], [0, 0.2, 0.25, 0, 0.999])
 THETA = np.linspace(-3, 3, 13)
 STEP = 1e-5
 UNIT = st.floats(0.0, 0.9)
 LOGIT = st.floats(-30.0, 30.0)
+NAMES = [name for name, value in vars(Curve).items() if isinstance(value, cached_property)]
+GUESSING, UPPER = np.array([0.0, 1e-8, 0.25, 0.4]), np.array([1.0, 1.0, 0.6, 0.999])
 
 
 def logs(z: NDArray[np.float64], c: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -32,7 +51,7 @@ def test_a_curve_by_hand() -> None:
     at = curve(np.log([3.0]), np.array([0.2]))
     for name, expected in {
         **{"s": 3 / 4, "t": 1 / 4, "p": 4 / 5, "q": 1 / 5, "variance": 4 / 25, "guessed": 1 / 4, "known": 3 / 4},
-        **{"p_z": 3 / 20, "weight": 15 / 16},
+        **{"missed": 1.0, "weight": 15 / 16},
         **{"log_p_z": 3 / 16, "log_q_z": -3 / 4, "log_p_c": 5 / 16, "log_q_c": -5 / 4, "log_p_l": 1 / 20},
         # (log P)_zz = P_zz / P - (P_z / P)^2 = -3/32 - 9/256
         **{"log_q_l": -1 / 5, "log_p_zz": -33 / 256, "log_q_zz": -3 / 16},
@@ -42,6 +61,56 @@ def test_a_curve_by_hand() -> None:
         assert getattr(at, name)[0] == pytest.approx(expected, rel=1e-14), name
 
 
+def test_a_curve_to_an_upper_asymptote_by_hand() -> None:
+    # s = 3/4 at z = log 3, c = 1/5, u = 9/10: P = 1/5 + 7/10 3/4 = 29/40, Q = 11/40; P_z = 7/10 3/16 = 21/160
+    at = Curve(np.log([3.0]), np.array([0.2]), logistic, np.array([0.9]))
+    for name, expected in {
+        **{"p": 29 / 40, "q": 11 / 40, "known": 21 / 29, "guessed": 8 / 29, "missed": 7 / 11},
+        # by u P has the derivative s, by its logit 9/100 s
+        **{"log_p_z": 21 / 116, "log_q_z": -21 / 44, "log_p_v": 0.09 * 30 / 29, "log_q_v": -0.09 * 30 / 11},
+        "information_zz": (21 / 160) ** 2 * 1600 / 319,  # P_z^2 / (P Q)
+    }.items():
+        assert getattr(at, name)[0] == pytest.approx(expected, rel=1e-13), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numpy_and_torch_have_the_same_formulas(name: str) -> None:
+    z = np.linspace(-300, 300, 401)[:, None]
+    there = getattr(Curve(z, GUESSING, logistic, UPPER), name)
+    here = getattr(Curve(torch.tensor(z), torch.tensor(GUESSING), tensors.logistic, torch.tensor(UPPER)), name)
+    np.testing.assert_allclose(here.numpy(), there, rtol=1e-12, atol=1e-290)
+
+
+@pytest.mark.parametrize("which", ["p", "q"])
+@pytest.mark.parametrize("upper", [True, False])
+def test_derivatives_are_those_of_autograd(which: str, upper: bool) -> None:
+    z, low, high = (
+        torch.linspace(first, last, 101, dtype=torch.float64).requires_grad_()
+        for first, last in ((-25, 25), (0.5 if upper else 4, -4), (1, 5))
+    )
+    x = torch.stack([torch.ones_like(z), torch.zeros_like(z), low, *([high] if upper else [])], dim=1)[:, :, None]
+    both = Logistic(lower=True, upper=upper).log_probabilities(x, z[None], TORCH).diagonal(dim1=0, dim2=2)
+    inputs = {"z": z, "l": low, **({"v": high} if upper else {})}
+    first = dict(
+        zip(
+            inputs,
+            torch.autograd.grad(both[int(which == "p")].sum(), [*inputs.values()], create_graph=True),
+            strict=True,
+        )
+    )
+    u = torch.sigmoid(high.detach()) if upper else 1.0
+    found = Curve(z.detach(), torch.sigmoid(low.detach()), tensors.logistic, u)
+    for name, value in first.items():
+        torch.testing.assert_close(getattr(found, f"log_{which}_{name}"), value.detach(), rtol=1e-9, atol=1e-13)
+    (second,) = torch.autograd.grad(first["z"].sum(), z, retain_graph=True)
+    (by_ll,) = torch.autograd.grad(first["l"].sum(), low, retain_graph=True)
+    torch.testing.assert_close(getattr(found, f"log_{which}_zz"), second, rtol=1e-8, atol=1e-12)
+    torch.testing.assert_close(getattr(found, f"log_{which}_ll"), by_ll, rtol=1e-8, atol=1e-12)
+    if which == "p":
+        (across,) = torch.autograd.grad(first["z"].sum(), low)
+        torch.testing.assert_close(found.log_p_zl, across, rtol=1e-8, atol=1e-12)
+
+
 @pytest.mark.parametrize("c", [0.0, 1e-6, 0.25, 0.99])
 def test_derivatives_are_those_of_finite_differences(c: float) -> None:
     z, at_c = np.linspace(-6, 6, 49), np.full(49, c)
@@ -49,7 +118,7 @@ def test_derivatives_are_those_of_finite_differences(c: float) -> None:
     above, below = logs(z + STEP, at_c), logs(z - STEP, at_c)
     for found, high, low in zip((at.log_p_z, at.log_q_z), above, below, strict=True):
         np.testing.assert_allclose(found, (high - low) / (2 * STEP), rtol=1e-6, atol=1e-9)
-    for first, second in (("log_p_z", "log_p_zz"), ("log_q_z", "log_q_zz"), ("p", "p_z")):
+    for first, second in (("log_p_z", "log_p_zz"), ("log_q_z", "log_q_zz")):
         high, low = (getattr(curve(z + step, at_c), first) for step in (STEP, -STEP))
         np.testing.assert_allclose(getattr(at, second), (high - low) / (2 * STEP), rtol=1e-6, atol=1e-9, err_msg=second)
     if c < 1e-5:
@@ -71,6 +140,8 @@ def test_derivatives_are_those_of_finite_differences(c: float) -> None:
 
 
 def test_information_is_the_expectation_of_squared_scores_and_of_minus_the_second_derivative() -> None:
+    at = Curve(np.linspace(-8, 8, 33), np.full(33, 0.2), logistic, np.full(33, 0.93))
+    np.testing.assert_allclose(at.information_zz, at.p * at.log_p_z**2 + at.q * at.log_q_z**2, rtol=1e-10)
     at = curve(np.linspace(-8, 8, 33), np.full(33, 0.2))
     p, q = at.p, at.q
     np.testing.assert_allclose(at.information_zz, p * at.log_p_z**2 + q * at.log_q_z**2, rtol=1e-10)
@@ -91,7 +162,7 @@ def test_derivatives_by_theta_are_those_of_the_log_curves() -> None:
     np.testing.assert_allclose(found.right_second, (above.right - below.right) / (2 * STEP), rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(found.wrong_second, (above.wrong - below.wrong) / (2 * STEP), rtol=1e-6, atol=1e-8)
     slope = (icc(THETA + STEP, ITEMS) - icc(THETA - STEP, ITEMS)) / (2 * STEP)
-    second = ITEMS.discrimination**2 * found.curve.p_z * (found.curve.t - found.curve.s)
+    second = ITEMS.discrimination**2 * found.curve.p * found.curve.log_p_z * (found.curve.t - found.curve.s)
     np.testing.assert_allclose(found.curvature, slope * second / found.curve.variance, rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(found.information, information(THETA, ITEMS))
 
@@ -118,7 +189,6 @@ def test_nothing_is_lost_at_the_ends_of_the_scale(theta: float) -> None:
         "weight",
         "known",
         "guessed",
-        "p_z",
         "log_p_z",
         "log_p_zz",
         "log_p_l",
@@ -179,6 +249,45 @@ def test_a_reversed_item_is_the_same_item_on_the_reversed_scale(a: float, d: flo
     assert here.right == -there.right
     assert here.information == there.information
     assert here.curvature == -there.curvature
+
+
+def test_items_with_upper_asymptotes_rise_to_them() -> None:
+    items = ItemParameters(
+        ("i1", "i2"), np.array([1.0, 2.0]), np.zeros(2), np.array([0.2, 0.0]), np.ones(2, dtype=bool),
+        upper_asymptote=np.array([0.9, 0.95]),
+    )  # fmt: skip
+    np.testing.assert_allclose(icc([-50.0, 50.0], items), [[0.2, 0.0], [0.9, 0.95]], atol=1e-12)
+    log_p, log_q = log_icc(np.linspace(-3, 3, 7), items)
+    np.testing.assert_allclose(np.exp(log_p) + np.exp(log_q), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(np.exp(log_p), icc(np.linspace(-3, 3, 7), items), rtol=1e-14)
+    assert np.isfinite(log_icc([-400.0, 400.0], items)).all()
+    # Warm's J = P' P'' / (P Q), and information, from the curve itself
+    theta, h = np.linspace(-2, 2, 9), 1e-4
+    above, at, below = (icc(theta + step, items) for step in (h, 0, -h))
+    slope, bend = (above - below) / (2 * h), (above - 2 * at + below) / h**2
+    np.testing.assert_allclose(information(theta, items), slope**2 / (at * (1 - at)), rtol=1e-6)
+    np.testing.assert_allclose(by_ability(theta, items).curvature, slope * bend / (at * (1 - at)), rtol=1e-4, atol=1e-6)
+
+
+def row_at(z: torch.Tensor, log_guessing: torch.Tensor) -> CollapsedLogistic:
+    """A row of items with these logarithms of guessing at these linear predictors."""
+    nodes = NodeTensors(z[:, None], torch.zeros_like(z))
+    ones = torch.ones_like(log_guessing)
+    return CollapsedLogistic(ones[:, None], 0 * ones, log_guessing, nodes)
+
+
+def test_log_probabilities_of_a_row_are_those_of_numpy() -> None:
+    z, c = np.linspace(-2000, 2000, 401), np.array([0.0, 1e-8, 0.25, 0.999])
+    row = row_at(torch.tensor(z), torch.tensor(c).log())
+    for mine, other in zip((row.log_odds + row.log_q, row.log_q), log_probabilities(z, c[:, None]), strict=True):
+        np.testing.assert_allclose(mine.numpy(), other, rtol=1e-12, atol=1e-12)  # log P is near 0 where P is near 1
+
+
+def test_an_item_without_guessing_passes_its_gradient() -> None:
+    z = torch.tensor([-800.0, 0.0, 800.0], dtype=torch.float64, requires_grad=True)
+    row = row_at(z, torch.full((1,), -torch.inf, dtype=torch.float64))
+    assert torch.autograd.grad((row.log_odds + row.log_q).sum(), z, retain_graph=True)[0].tolist() == [1.0, 0.5, 0.0]
+    assert torch.autograd.grad(row.log_q.sum(), z)[0].tolist() == [0.0, -0.5, -1.0]
 
 
 def test_curves_are_light() -> None:

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import comb
 
 from irtbench.models.quadrature import Quadrature, normal_grid, refine
-from irtbench.models.sum_score_distribution import sum_score_distribution
+from irtbench.models.theta_posterior import sum_score_distribution
 
 
 def test_a_normal_density_stays_the_same_at_any_step() -> None:

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from irtbench.models.sum_score_distribution import sum_score_distribution
+from irtbench.models.theta_posterior import sum_score_distribution
 
 
 @pytest.mark.parametrize("cells", [1, 40, 2**15])
 def test_the_recursion_is_a_convolution_item_by_item(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
-    monkeypatch.setattr("irtbench.models.sum_score_distribution.CELLS_AT_ONCE", cells)
+    monkeypatch.setattr("irtbench.models.theta_posterior.CELLS_AT_ONCE", cells)
     p = np.random.default_rng(0).random((5, 9))
     before, after = p[:, :4], p[:, 4:]
     start = sum_score_distribution(before)

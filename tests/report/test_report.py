@@ -21,7 +21,7 @@ from irtbench.bank.scale import DataCard
 from irtbench.building.prune_rules import Reason as PruningReason
 from irtbench.data.grading import NormalisationRule
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.marginal.shared_scale import NormalMoments
+from irtbench.estimation.marginal.observed_information import NormalMoments
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.curves import icc, information

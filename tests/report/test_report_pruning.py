@@ -10,8 +10,8 @@ from study_parts import table_of
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, Exclusion, PruneRules
 from irtbench.config import StudySettings, read_study
 from irtbench.data.responses import ResponseMatrix
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.report import paper_tables, prose
 from irtbench.report.formatting import decimal, p_value
 from irtbench.report.html import render_report

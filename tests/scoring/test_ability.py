@@ -15,10 +15,9 @@ from scipy.optimize import brentq
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models import theta_posterior as posterior
-from irtbench.models.curves import information
+from irtbench.models.curves import information, simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import log_likelihood
 from irtbench.scoring.ability import BOUND, Abilities, Method, eap, estimate_ability
 from irtbench.scoring.item_error import abilities_of

@@ -11,9 +11,9 @@ from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability_comparison import AbilityComparison, compare_abilities
 
 

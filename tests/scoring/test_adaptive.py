@@ -15,9 +15,9 @@ from irtbench.bank.scale import Scale
 from irtbench.cli.main import application
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.adaptive import CRITERIA, Adaptive, ItemCurves
 from irtbench.scoring.adaptive_paths import replay_adaptive, simulate_adaptive

@@ -18,9 +18,9 @@ from irtbench.data.readers.table import read_table
 from irtbench.data.readers.table_blocks import ColumnChoice
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.quadrature import Quadrature
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.bulk import score_file
 from irtbench.scoring.scores import ScoringSettings, score_responses
 

@@ -13,10 +13,9 @@ from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.person_fit import LEAST_VARIANCE_LEFT, PatternTerms
-from irtbench.models.curves import item_curves, log_icc
+from irtbench.models.curves import item_curves, log_icc, simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, normalise, posterior_of
 from irtbench.scoring.ability import CompletePatterns
 from irtbench.scoring.scores import score_responses

@@ -6,10 +6,9 @@ import pytest
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.curves import icc
+from irtbench.models.curves import icc, simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
-from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import log_likelihood
 from irtbench.scoring.optional_columns import explain
 

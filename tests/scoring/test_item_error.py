@@ -13,8 +13,8 @@ from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import Method, estimate_ability
 from irtbench.scoring.item_error import abilities_of, draw_items, integrated_log_icc, item_error_share, with_item_error
 from irtbench.scoring.optional_columns import plausible_values

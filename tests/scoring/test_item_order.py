@@ -6,8 +6,8 @@ from scipy.stats import norm
 
 import irtbench
 from irtbench.data.input_error import InputError
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import STANDARD_NORMAL
 from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.ability_comparison import leave_items_out

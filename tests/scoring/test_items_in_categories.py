@@ -10,14 +10,12 @@ from irtbench.diagnostics.person_fit import mean_square_fit, mean_squares, perso
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fit_categories import fit_categories
 from irtbench.models.category_parameters import CategoryParameters
-from irtbench.models.curves import icc, information, log_icc
+from irtbench.models.curves import icc, information, log_icc, simulate_responses
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.partial_credit import PartialCredit
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
-from irtbench.models.sum_score_distribution import score_distribution
-from irtbench.models.theta_posterior import log_likelihood
+from irtbench.models.theta_posterior import log_likelihood, score_distribution
 from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.item_error import item_error_share, with_item_error
 from irtbench.scoring.percentiles import sum_score_table

@@ -13,8 +13,8 @@ from irtbench.config import read_study
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.respondents import read_respondents, respondents_of, weights_of
 from irtbench.data.responses import ResponseMatrix
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.report.html import render_report
 from irtbench.scoring.scores import ScoringSettings, score_responses
 from irtbench.study.run import run_study

@@ -15,9 +15,9 @@ from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import Abilities, eap
 from irtbench.scoring.percentiles import normal_percentile, percentiles, population_share
 

@@ -10,8 +10,8 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring import prediction
 from irtbench.scoring.prediction import learn_correction, predict_accuracy
 

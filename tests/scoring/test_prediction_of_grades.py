@@ -7,10 +7,10 @@ import pytest
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_models.partial_credit import PartialCredit
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.prediction import learn_correction, predict_accuracy
 
 

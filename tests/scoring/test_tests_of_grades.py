@@ -9,12 +9,11 @@ from irtbench.building.assembly import assemble_forms
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.models.category_parameters import CategoryParameters
-from irtbench.models.curves import information
+from irtbench.models.curves import information, simulate_responses
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.partial_credit import PartialCredit
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.adaptive import Adaptive
 from irtbench.scoring.adaptive_paths import replay_adaptive, simulate_adaptive

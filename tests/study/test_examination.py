@@ -14,8 +14,8 @@ from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers import LongTable, read_responses
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.study.examination import Examination, Shape, advise, choose_prior, examine
 from irtbench.study.findings import Finding
 

@@ -11,8 +11,8 @@ from builders.command_line import refused, run
 from irtbench.bank.bank import load_bank
 from irtbench.building.assembly import assemble_forms
 from irtbench.building.form_wishes import Limit
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 
 STUDY = """[data]
 answers = "answers.csv"

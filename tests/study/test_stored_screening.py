@@ -13,8 +13,8 @@ from irtbench.config import StudyFile, read_study
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening, ScreeningOutcomes, ScreeningSettings, screen
+from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.study.person_screening import screen_respondents
 from irtbench.study.study_data import StudyData
 

@@ -33,7 +33,7 @@ from irtbench.estimation.few_respondents.learnt_prior import (
 from irtbench.estimation.few_respondents.messages import Beliefs, settled
 from irtbench.estimation.marginal.acceleration import FixedPoint
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode, find_mode_on_right_nodes
+from irtbench.estimation.marginal.fisher_scoring import MOST_PLACINGS, find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import (
     COARSEST,
     ROOM,

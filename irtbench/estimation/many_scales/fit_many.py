@@ -58,9 +58,8 @@ from irtbench.estimation.marginal.nodes import (
     with_adapted_nodes,
     with_right_nodes,
 )
-from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
+from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, NormalMoments
 from irtbench.estimation.marginal.problem import Estimate, Problem
-from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.scale_fit import more_than_patterns
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop

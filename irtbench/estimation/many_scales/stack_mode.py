@@ -28,7 +28,7 @@ from irtbench.estimation.marginal.m_step import (
     within_bounds,
 )
 from irtbench.estimation.marginal.nodes import COARSEST, EDGE_MASS, STEEPEST, WIDTHS_A_STEP, information
-from irtbench.estimation.marginal.shared_scale import LEAST_SD
+from irtbench.estimation.marginal.observed_information import LEAST_SD
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 

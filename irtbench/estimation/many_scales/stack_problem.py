@@ -21,9 +21,8 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.models.pyro_model.collapsed import CollapsedScales
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.rows import MISSING, Scratch, as_rows
-from irtbench.models.pyro_model.shared import COMMON_SLOPE, SharedParameters
 from irtbench.models.pyro_model.sites import ItemPrior, is_flat, log_densities, trace_model
-from irtbench.models.pyro_model.tensors import GUESSING, ItemTensors, NodeTensors
+from irtbench.models.pyro_model.tensors import COMMON_SLOPE, GUESSING, ItemTensors, NodeTensors, SharedParameters
 
 CHUNK_BYTES = {"cpu": 2**22, "cuda": 2**29}  # of scales x respondents x (nodes or items) computed at once
 GROUP_CELLS = {"cpu": 2**18, "cuda": 2**25}  # scales x items x nodes that take their steps together

@@ -19,8 +19,8 @@ from torch.nn.functional import pad
 
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.e_step import Counts, expected_counts
+from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
-from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import information as ability_information
 from irtbench.estimation.marginal.observed_information import natural_by_steps, observed_information
 from irtbench.estimation.marginal.problem import Estimate, Problem

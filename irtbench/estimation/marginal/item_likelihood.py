@@ -18,7 +18,7 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.curve_formulas import Curve
+from irtbench.models.curves import Curve
 from irtbench.models.pyro_model.tensors import LINEAR, ItemTensors, curve
 
 MOST_ALONE = 256  # respondents who have a cell each

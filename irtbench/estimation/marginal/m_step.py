@@ -28,8 +28,7 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.shared import SharedParameters
-from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors, NodeTensors
+from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors, NodeTensors, SharedParameters
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ information of items j and l,
 
 With a response of everybody to every item and without guessing a few functions of theta span R and B, and the sums are
 of the covariances of those. Otherwise each respondent's score is projected on functions of ability that are
-orthonormal under his posterior, and the sums are of products of these projections; with guessing x_j x_l are summed
-node by node where everybody answered all of a few items.
+orthonormal under his posterior, and the sums are of products of these projections.
 """
 
 from __future__ import annotations
@@ -28,10 +27,8 @@ from irtbench.models.pyro_model.rows import Batch, ResponseRows
 from irtbench.models.pyro_model.tensors import ItemTensors
 
 WIDEST = 512  # cells a respondent where functions are interpolated, so that a batch stays in the cache
-MOST_PAIRS = 2**24  # cells of a matrix of two items for each node, held at once
 SORTED = 8192  # respondents who are sorted by ability
 NOBODY = 1e-14  # share of a batch's respondents at a node, below which it is left out
-AT_NODES = 2**27  # respondents x pairs of parameters up to which sums at every node are quicker
 FEW_PRODUCTS = 2**26  # respondents x pairs of parameters up to which there is time for double precision
 LEFT_OUT, NOTHING = 5e-7, 1e-10  # share of an item's information that may be left out of many, and of few
 N_BLOCKS = 4  # of rows of a symmetric matrix, which half of the products make
@@ -67,7 +64,9 @@ def missing_information(problem: Problem, items: ItemTensors, basis: ScoreBasis,
     are weighted alike for all items.
     """
     if not problem.rows.complete or problem.guesses:
-        return missing_information_at_nodes(problem, items, basis, complete)
+        n_right, column = basis.right.shape[2], torch.arange(len(items), device=complete.device)[None]
+        added = basis.base @ basis.functions[n_right:], basis.right @ basis.functions[:n_right]
+        return score_covariances(problem, items, torch.stack(added).permute(0, 3, 2, 1), column, complete)
     both_right, mixed, both_base = complete_sums(problem, items, basis)
     each = basis.right.shape[:2]
     shape = (*each, *each)
@@ -176,59 +175,6 @@ def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
     return torch.einsum("jasl,lbs->jalb", halfway, right)
 
 
-def missing_information_at_nodes(problem: Problem, items: ItemTensors, basis: ScoreBasis, complete: Tensor) -> Tensor:
-    """The same with missing responses or with guessing."""
-    n_right = basis.right.shape[2]
-    base, right = basis.base @ basis.functions[n_right:], basis.right @ basis.functions[:n_right]
-    held = right.shape[2] * len(items) ** 2 <= MOST_PAIRS
-    if problem.rows.complete and held and n_products(problem) <= AT_NODES:
-        place = (*at(problem.in_float64().row(items)), base, right)
-        (found,) = summed(
-            problem.rows,
-            "covariances of scores by nodes",
-            place,
-            lambda rows: (covariances_at_nodes(problem, rows, items, base, right),),
-        )
-        return found
-    column = torch.arange(len(items), device=right.device)[None]
-    return score_covariances(problem, items, torch.stack([base, right]).permute(0, 3, 2, 1), column, complete)
-
-
-def covariances_at_nodes(
-    problem: Problem, rows: ResponseRows, items: ItemTensors, base: Tensor, right: Tensor
-) -> Tensor:
-    """Of complete responses, from the sums of x_j x_l at each node; what any and a correct response add as `base`."""
-    (n_items, width, n_nodes), by_node = base.shape, (base.flatten(0, 1).T, right.flatten(0, 1).T)
-    both_right = base.new_zeros(n_nodes, n_items, n_items)
-    one_right, respondents = base.new_zeros(n_nodes, n_items), base.new_zeros(n_nodes)
-    found = base.new_zeros(n_items * width, n_items * width)
-    for batch, posterior in posteriors(replace(problem, rows=rows), items, n_items * width):
-        correct, there = batch.correct, posterior.sum(dim=0)
-        one_right += posterior.T @ correct
-        respondents += there
-        weighted = rows.scratch.matrix("weighted", len(batch), n_items, posterior)
-        for k in torch.nonzero(there > NOBODY * len(batch))[:, 0].tolist():
-            both_right[k].addmm_(torch.mul(correct, posterior[:, k, None], out=weighted).T, correct)
-        any_mean, right_mean = ((posterior @ of_node).view(-1, n_items, width) for of_node in by_node)
-        mean = any_mean.addcmul_(right_mean, correct[:, :, None]).flatten(1)
-        found.addmm_(mean.T, mean, alpha=-1)
-    across = (by_node[1].view(n_nodes, n_items, width) * one_right[:, :, None]).flatten(1).T @ by_node[0]
-    found += across + across.T + (by_node[0].T * respondents) @ by_node[0]
-    return found.view(n_items, width, n_items, width) + paired(right, both_right, right)
-
-
-def paired(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
-    """Sum over nodes of left[j, a, q] sums[q, j, l] right[l, b, q], shape (n_items, width, n_items, width)."""
-    n_items, width, _ = left.shape
-    found = left.new_empty(n_items, width, n_items, width)
-    sums = sums.permute(1, 2, 0)
-    for a in range(width):
-        weighted = left[:, a, None, :] * sums
-        for b in range(width):
-            found[:, a, :, b] = (weighted * right[None, :, b, :]).sum(dim=2)
-    return found
-
-
 def score_covariances(
     problem: Problem, items: ItemTensors, added: Tensor, column: Tensor, complete: Tensor, *, own: bool = False
 ) -> Tensor:
@@ -243,7 +189,7 @@ def score_covariances(
     where an item has no more. Of `complete`, the information of complete data by item, some may be left out.
     """
     row, theta, (n_items, width) = problem.in_float64().row(items), problem.nodes.theta, problem.free.shape
-    few = n_products(problem) <= FEW_PRODUCTS
+    few = problem.rows.n_respondents * problem.free.numel() ** 2 <= FEW_PRODUCTS
     unit = (complete.diagonal(dim1=1, dim2=2).abs() / problem.rows.n_respondents).clamp(min=1e-300).rsqrt()
     functions = (torch.where(problem.free.T, added, 0.0) * unit.T).permute(0, 3, 2, 1).flatten(1, 2).contiguous()
     place = None  # of the one column of an item that its response is in, from 1 on
@@ -316,11 +262,6 @@ def add_products(found: Tensor, left: Tensor, right: Tensor, *, own: bool) -> No
     step = -(-len(found) // N_BLOCKS)
     for first in range(0, len(found), step):
         found[first : first + step, : first + step].addmm_(left[first : first + step], right[: first + step].T)
-
-
-def n_products(problem: Problem) -> int:
-    """Respondents times pairs of parameters."""
-    return problem.rows.n_respondents * problem.free.numel() ** 2
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from irtbench.estimation.driver import alternate
 from irtbench.estimation.marginal.acceleration import FixedPoint
-from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
+from irtbench.estimation.marginal.fisher_scoring import find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.status import Learning
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors

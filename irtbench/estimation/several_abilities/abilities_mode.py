@@ -1,6 +1,6 @@
 """The mode of the items of a model with several abilities, on nodes that are right, and at a maximum.
 
-The steps are those of one ability (`marginal.mode`). They start on coarse nodes; nodes are then placed for the
+The steps are those of one ability (`fisher_scoring`). They start on coarse nodes; nodes are then placed for the
 posteriors, and the result is checked as with one ability, against finer and wider ones. Steps uphill may end at a
 saddle, such as two abilities on which all items have the same slopes: the observed information is then not positive
 definite, and the steps go on in the direction in which the likelihood rises.
@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
+from irtbench.estimation.marginal.fisher_scoring import MOST_PLACINGS, find_mode
 from irtbench.estimation.marginal.m_step import moved
-from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode
 from irtbench.estimation.marginal.nodes import MOST_ERROR, change_of_likelihood
 from irtbench.estimation.marginal.observed_information import MOST_INFLATION, natural_by_steps, observed_information
 from irtbench.estimation.marginal.problem import Estimate, Problem

@@ -51,15 +51,16 @@ from irtbench.estimation.several_abilities.factor_problem import (
 from irtbench.estimation.several_abilities.score_products import MOST_CELLS as MOST_PRODUCTS
 from irtbench.estimation.several_abilities.score_products import ScoreParts, numbers_of
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.bifactor_row import (
+from irtbench.models.pyro_model.categories import (
     ALONE,
     GENERAL,
     SPECIFIC,
     BifactorNodes,
+    CategoryItems,
     CollapsedBifactor,
     ItemGroups,
+    category_model,
 )
-from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.rows import Batch
 from irtbench.models.pyro_model.tensors import ItemTensors
 

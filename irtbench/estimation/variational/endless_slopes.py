@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
+from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND, find_mode
 from irtbench.estimation.marginal.missing_information import posteriors
-from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.tensors import GUESSING, INTERCEPT, ItemTensors
 

@@ -27,8 +27,8 @@ from irtbench.data.shown import Shown
 from irtbench.estimation.driver import maximise, own_parameters
 from irtbench.estimation.few_respondents.item_grid import hermite_axis
 from irtbench.estimation.item_quantiles import QUANTILES, quantile_columns
+from irtbench.estimation.marginal.observed_information import NormalMoments
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import PosteriorKind
 from irtbench.estimation.variational.endless_slopes import drop_at_endless_slopes
 from irtbench.estimation.variational.importance_weights import (

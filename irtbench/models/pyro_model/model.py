@@ -31,8 +31,7 @@ from torch.nn.functional import logsigmoid
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.rows import ResponseRows
-from irtbench.models.pyro_model.shared import COMMON_SLOPE, KnownLinear, SharedParameters
-from irtbench.models.pyro_model.tensors import NodeTensors
+from irtbench.models.pyro_model.tensors import COMMON_SLOPE, KnownLinear, NodeTensors, SharedParameters
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,16 @@ from irtbench.models.pyro_model.model import (
     signed_slope,
 )
 from irtbench.models.pyro_model.rows import ResponseRows
-from irtbench.models.pyro_model.shared import COMMON_SLOPE, SharedParameters
-from irtbench.models.pyro_model.tensors import GUESSING, INTERCEPT, LINEAR, SLOPES, ItemTensors, NodeTensors
+from irtbench.models.pyro_model.tensors import (
+    COMMON_SLOPE,
+    GUESSING,
+    INTERCEPT,
+    LINEAR,
+    SLOPES,
+    ItemTensors,
+    NodeTensors,
+    SharedParameters,
+)
 
 #: A Pyro model of items: a function of rows and nodes, perhaps with options such as those of `logistic_model`.
 ItemModel = Callable[..., Any]
