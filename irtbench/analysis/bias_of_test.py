@@ -161,11 +161,10 @@ def differential_test_functioning(
         raise InputError("test functioning: no item is free; expected those that differ between the groups")
     demand_share("test functioning: level", level)
     draws = _drawn_parameters(grouped, n_draws, rng)
-    n_others = len(grouped.groups) - 1
+    n_others, tails = len(grouped.groups) - 1, [(1 - level) / 2, (1 + level) / 2]
     figures = np.full((8, n_others, len(OVERS)), np.nan)
     lower, upper = np.full((2, n_others, SHOWN.size), np.nan)
-    for other in range(n_others):
-        group = other + 1
+    for other, group in enumerate(range(1, n_others + 1)):
         population = normal_population(grouped.mean[group], grouped.sd[group])
         places = {
             "group": (population.nodes, population.weights),
@@ -174,10 +173,10 @@ def differential_test_functioning(
         for column, over in enumerate(OVERS):
             theta, weights = places[over]
             found = _difference(grouped, group, theta)
-            drawn = None if draws is None else _drawn_areas(draws, group, theta, weights)
+            drawn = None if draws is None else _of_draws(draws, group, theta, weights).T
             figures[:, other, column] = _summary(found @ weights, np.abs(found) @ weights, drawn, level)
         if draws is not None:
-            lower[other], upper[other] = _band(draws, group, level)
+            lower[other], upper[other] = np.quantile(_of_draws(draws, group, SHOWN), tails, axis=0)
     return DifferentialTestFunctioning(
         groups=grouped.groups,
         n_items=grouped.items[0].n_items,
@@ -235,21 +234,15 @@ def _drawn_differences(draws: NDArray[np.float64], group: int, theta: NDArray[np
     return total
 
 
-def _parts(draws: NDArray[np.float64], n_theta: int) -> list[NDArray[np.float64]]:
-    """Draws that are worked on at once."""
-    return np.array_split(draws, max(1, -(-len(draws) * n_theta // DRAWS_AT_ONCE)))
-
-
-def _drawn_areas(
-    draws: NDArray[np.float64], group: int, theta: NDArray[np.float64], weights: NDArray[np.float64]
+def _of_draws(
+    draws: NDArray[np.float64], group: int, theta: NDArray[np.float64], weights: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """Signed and unsigned difference of each draw, shape (2, n_draws)."""
-    signed, unsigned = [], []
-    for part in _parts(draws, theta.size):
-        found = _drawn_differences(part, group, theta)
-        signed.append(found @ weights)
-        unsigned.append(np.abs(found) @ weights)
-    return np.stack([np.concatenate(signed), np.concatenate(unsigned)])
+    """Differences of each draw at these abilities, or signed and unsigned by weights; a part of the draws at once."""
+    found = []
+    for part in np.array_split(draws, max(1, -(-len(draws) * theta.size // DRAWS_AT_ONCE))):
+        each = _drawn_differences(part, group, theta)
+        found.append(each if weights is None else np.stack([each @ weights, np.abs(each) @ weights], axis=1))
+    return np.concatenate(found)
 
 
 def _summary(
@@ -263,10 +256,3 @@ def _summary(
     p = float(2 * ndtr(-abs(signed) / error)) if error > 0 else np.nan
     above = max(float(np.quantile(drawn[1], (1 + level) / 2)) - unsigned, 0.0)
     return signed, error, signed - reach, signed + reach, p, unsigned, max(unsigned - above, 0.0), unsigned + above
-
-
-def _band(draws: NDArray[np.float64], group: int, level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Interval of the difference at each ability of the curves."""
-    drawn = np.concatenate([_drawn_differences(part, group, SHOWN) for part in _parts(draws, SHOWN.size)])
-    lower, upper = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return lower, upper

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -18,6 +19,7 @@ from irtbench.analysis.design_information import (
     ability_precision,
     design_information,
     errors_beyond_information,
+    thinned,
 )
 from irtbench.data.checked_settings import Inside, Range, Settings
 from irtbench.data.input_error import InputError
@@ -324,11 +326,7 @@ def _items_each(
 
     if reached := short_of(items.n_items):
         raise InputError(f"plan: all {items.n_items} items give {reached} only; expected a wider wish or more items")
-    low, high = 1, items.n_items
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if short_of(middle) else (low, middle)
-    return max(high, 2)
+    return bisect_left(range(items.n_items), True, lo=2, key=lambda n_each: not short_of(n_each))
 
 
 def _information(
@@ -339,9 +337,7 @@ def _information(
     progress: Callable[[str], None],
 ) -> tuple[DesignInformation, float]:
     """Information of a respondent, and the share of the answers to an item if there were only the items used for it."""
-    kept = max(THINNED_TO, n_each) if items.n_items > MOST_ITEMS else items.n_items
-    chosen = np.unique(np.linspace(0, items.n_items - 1, kept).round().astype(np.int64))
-    part = items.select([items.item_ids[k] for k in chosen])
+    part, _ = thinned(items, max(THINNED_TO, n_each) if items.n_items > MOST_ITEMS else items.n_items)
     found = design_information(part, n_each, level=settings.level, rng=rng, progress=progress)
     return found, part.n_items / items.n_items
 

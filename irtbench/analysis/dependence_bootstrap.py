@@ -153,7 +153,7 @@ def with_bootstrap(
     observed, simulated = statistic(responses, items), np.empty((n_samples, found.x2.size))
     if (refit is None) == (refit_many is None):
         raise InputError("local dependence: expected either refit or refit_many")
-    together = 1 if refit_many is None else max(1, MOST_TOGETHER // max(responses.n_responses, 1))
+    together = max(1, MOST_TOGETHER // max(responses.n_responses, 1)) if refit is None else 1
     drawn, began, result = 0, time.monotonic(), found
 
     def refitted_samples() -> Iterator[tuple[ResponseMatrix, ItemParameters | None]]:
@@ -163,7 +163,8 @@ def with_bootstrap(
             progress(f"local dependence: sample {done + 1} of at most {n_samples}{left}")
             size = min(LATER_SAMPLES if done else FEWEST_SAMPLES, together, n_samples - done)
             samples = [simulate_like(responses, fitting, rng) for _ in range(size)]
-            yield from zip(samples, refit_many(samples) if refit_many else map(_tried(refit), samples), strict=True)
+            fitted = refit_many(samples) if refit_many else [_tried(refit, sample) for sample in samples]
+            yield from zip(samples, fitted, strict=True)
             done += size
 
     for number, (sample, refitted) in enumerate(refitted_samples(), start=1):
@@ -187,17 +188,12 @@ def with_bootstrap(
     return result if drawn >= FEWEST_SAMPLES else _with_p(found, observed, simulated[:drawn])
 
 
-def _tried(refit: Refit | None) -> Refit:
-    """The same, None where the fit refuses a sample."""
-
-    def tried(sample: ResponseMatrix) -> ItemParameters | None:
-        assert refit is not None
-        try:
-            return refit(sample)
-        except InputError:
-            return None
-
-    return tried
+def _tried(refit: Refit | None, sample: ResponseMatrix) -> ItemParameters | None:
+    """The items of a sample; None where the fit refuses it."""
+    try:
+        return refit(sample) if refit else None
+    except InputError:
+        return None
 
 
 def n_exceeding(found: LocalDependence) -> int:
@@ -215,16 +211,6 @@ def little_to_find(so_far: LocalDependence) -> bool:
 def _with_p(found: LocalDependence, observed: NDArray[np.float64], simulated: NDArray[np.float64]) -> LocalDependence:
     p, p_adjusted = bootstrap_p(observed, simulated)
     return replace(found, p_bootstrap=p, p_bootstrap_adjusted=p_adjusted, bootstrap_samples=len(simulated))
-
-
-def _relative(
-    observed: NDArray[np.float64], simulated: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Each statistic over the mean of its values, and the largest such of each sample; shapes (n,) and (n_samples,)."""
-    mean = (simulated.sum(axis=0) + observed) / (len(simulated) + 1)
-    with np.errstate(invalid="ignore"):  # an impossible table has an infinite X2
-        largest = np.array([np.nanmax(sample / mean, initial=0.0) for sample in simulated])
-        return observed / mean, largest
 
 
 def simulate_like(responses: ResponseMatrix, fitted: Residuals, rng: np.random.Generator) -> ResponseMatrix:
@@ -247,7 +233,9 @@ def bootstrap_p(
     n_samples = len(simulated)
     defined = ~np.isnan(observed)
     exceeding = sum((sample >= observed for sample in simulated), start=np.zeros(observed.shape, dtype=np.int64))
-    ratios, largest = _relative(observed, simulated)
-    as_large = n_samples - np.searchsorted(np.sort(largest), ratios, side="left")
+    mean = (simulated.sum(axis=0) + observed) / (n_samples + 1)
+    with np.errstate(invalid="ignore"):  # an impossible table has an infinite X2
+        largest = np.sort([np.nanmax(sample / mean, initial=0.0) for sample in simulated])
+        as_large = n_samples - np.searchsorted(largest, observed / mean, side="left")
     p, p_adjusted = (np.where(defined, (1 + count) / (n_samples + 1), np.nan) for count in (exceeding, as_large))
     return p, p_adjusted

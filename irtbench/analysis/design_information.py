@@ -293,9 +293,7 @@ def errors_beyond_information(
     found, items, n_each = information.precision(n_respondents), information.items, information.n_each
     if n_respondents * n_each >= MANY_ANSWERS * items.n_items:
         return np.ones((2, items.n_items)), 0.0
-    kept = min(items.n_items, max(n_each, MOST_SIMULATED))
-    chosen = np.unique(np.linspace(0, items.n_items - 1, kept).round().astype(np.int64))
-    part = items.select([items.item_ids[k] for k in chosen])
+    part, chosen = thinned(items, min(items.n_items, max(n_each, MOST_SIMULATED)))
     n = max(2, round(n_respondents * part.n_items / items.n_items))  # as many answers an item
     n_samples = int(np.clip(CELLS // (n * part.n_items), FEWEST_SAMPLES, MOST_SAMPLES))
     samples = []
@@ -315,6 +313,12 @@ def errors_beyond_information(
         for se, errors in ((found.se_discrimination, a), (found.se_difficulty, b))
     ]
     return np.array(stretch), 1 - len(good) / n_samples
+
+
+def thinned(items: ItemParameters, kept: int) -> tuple[ItemParameters, NDArray[np.int64]]:
+    """So many of the items, at even distances in their order, and their places."""
+    chosen = np.unique(np.linspace(0, items.n_items - 1, kept).round().astype(np.int64))
+    return items.select([items.item_ids[k] for k in chosen]), chosen
 
 
 def _stretch(ratio: NDArray[np.float64], by: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:

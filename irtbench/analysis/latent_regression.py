@@ -257,10 +257,9 @@ def design_of(covariates: pd.DataFrame | Array, respondent_ids: tuple[str, ...])
         if pd.api.types.is_numeric_dtype(own) and not pd.api.types.is_bool_dtype(own):
             terms.append((str(name), own.to_numpy(dtype=np.float64)))
         else:
-            own = own.astype(str)
-            counts = own.value_counts()
-            levels = sorted(counts.index, key=lambda level: (-counts[level], level))
-            terms += [(f"{name}: {level}", (own == level).to_numpy(dtype=np.float64)) for level in sorted(levels[1:])]
+            levels = pd.get_dummies(own.astype(str), prefix=str(name), prefix_sep=": ", dtype=np.float64)
+            others = levels.drop(columns=levels.sum().idxmax())  # than the most frequent
+            terms += [(str(level), others[level].to_numpy()) for level in others]
     x = np.stack([column for _, column in terms], axis=1)
     if np.linalg.matrix_rank(x / np.linalg.norm(x, axis=0)) < x.shape[1]:
         raise InputError("covariates: a term is a sum of others; expected terms that are not collinear")

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -28,6 +27,7 @@ from irtbench.estimation.marginal.guessing_profile import slope_at_zero
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import Device, FitSettings
 from irtbench.estimation.several_abilities.answers import Answers, ResponsesOrScores
+from irtbench.estimation.status import InformationCriteria
 from irtbench.models.coded_scores import MISSING, CodedScores
 from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.models.quadrature import normal_grid
@@ -38,23 +38,6 @@ NO_SAMPLE = "no p: in samples of the smaller model some item always has one resp
 ENOUGH_EXCEED = 5  # samples with a statistic as large: p is then above .05 for certain, up to 99 samples
 LEAST_SLOPE = 1e-12
 MOST_DRAWS = 100  # for a sample in which no item is constant
-
-
-class Fitted(Protocol):
-    """What a fitted model must tell of itself to be compared."""
-
-    @property
-    def log_likelihood(self) -> float: ...  # noqa: D102
-    @property
-    def n_parameters(self) -> int: ...  # noqa: D102
-    @property
-    def n_respondents(self) -> int: ...  # noqa: D102
-    @property
-    def aic(self) -> float: ...  # noqa: D102
-    @property
-    def bic(self) -> float: ...  # noqa: D102
-    @property
-    def sabic(self) -> float: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -86,7 +69,9 @@ class LikelihoodRatio(Figures):
     note: str = ""
 
 
-def likelihood_ratio(smaller: Fitted, larger: Fitted, *, on_boundary: bool = False) -> LikelihoodRatio:
+def likelihood_ratio(
+    smaller: InformationCriteria, larger: InformationCriteria, *, on_boundary: bool = False
+) -> LikelihoodRatio:
     """Likelihood-ratio test of nested models fitted to the same responses by maximum likelihood.
 
     If one parameter of the smaller model lies on the boundary of its range (guessing c = 0), half of the statistic's
@@ -122,7 +107,7 @@ def likelihood_ratio(smaller: Fitted, larger: Fitted, *, on_boundary: bool = Fal
     return LikelihoodRatio(statistic, df, p / 2 if on_boundary else p, on_boundary)
 
 
-def compare_models(models: Mapping[str, Fitted]) -> pd.DataFrame:
+def compare_models(models: Mapping[str, InformationCriteria]) -> pd.DataFrame:
     """Information criteria of each model, a row a model, the differences to the best in the last columns.
 
     Columns ``model, log_likelihood, n_parameters, aic, bic, sabic, delta_aic, delta_bic``: smaller is better.

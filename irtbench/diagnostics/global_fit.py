@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import chdtrc, chndtr
+from scipy.special import chdtrc, chndtr, chndtrinc
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
@@ -353,12 +352,7 @@ def _rmsea(m2: float, df: int, n: float) -> tuple[float, float, float]:
 
 def _noncentrality(m2: float, df: int, probability: float) -> float:
     """Noncentrality under which a chi-square falls below m2 with this probability; 0 if none is small enough."""
-    if chndtr(m2, df, 0.0) <= probability:
-        return 0.0
-    too_large = 1.0
-    while chndtr(m2, df, too_large) > probability:
-        too_large *= 2
-    return float(brentq(lambda excess: chndtr(m2, df, excess) - probability, 0.0, too_large))
+    return float(chndtrinc(m2, df, probability)) if chndtr(m2, df, 0.0) > probability else 0.0
 
 
 def _against_independence(

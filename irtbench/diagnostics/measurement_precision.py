@@ -102,28 +102,30 @@ def measurement_precision(
     items = as_parameters(items, upper_asymptotes=True, categories=True)
     if np.count_nonzero(population.weights) < 2:
         raise InputError("precision: ability does not vary in the population; expected more than one node with weight")
-    fine = fine_for_information(items, population)
-    variance = float(fine.weights @ (fine.nodes - fine.weights @ fine.nodes) ** 2)
-    at_nodes = information(fine.nodes, items).sum(axis=1)
+    weights, at_nodes, variance = over_population(items, population)
     theta = np.asarray(theta, dtype=np.float64)
     return MeasurementPrecision(
         theta=theta,
         information=information(theta, items).sum(axis=1),
         expected_score=icc(theta, items).sum(axis=1),
         variance=variance,
-        marginal_reliability=float(1 - fine.weights @ (1 / (at_nodes + 1 / variance)) / variance),
+        marginal_reliability=float(1 - weights @ (1 / (at_nodes + 1 / variance)) / variance),
     )
 
 
-def fine_for_information(items: ItemParameters, population: Quadrature) -> Quadrature:
-    """The population on nodes over which functions of the test information are averaged.
+def over_population(
+    items: ItemParameters, population: Quadrature
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Weights of nodes over which functions of the test information are averaged, it there, and the variance of theta.
 
     As fine as posteriors of these items ask for, but no finer than a quarter of the width of the steepest curve: the
     information bends no more than the curves do, however many they are (`step_needed`).
     """
     steepest = np.abs(items.discrimination).max(initial=0.0)
     enough = 1 / (4 * steepest) if steepest > 0 else np.inf
-    return refine(population, max(step_for_any_pattern(items, population), enough))
+    fine = refine(population, max(step_for_any_pattern(items, population), enough))
+    variance = float(fine.weights @ (fine.nodes - fine.weights @ fine.nodes) ** 2)
+    return fine.weights, information(fine.nodes, items).sum(axis=1), variance
 
 
 def empirical_reliability(theta: ArrayLike, standard_error: ArrayLike) -> float:
@@ -211,13 +213,11 @@ def times_as_informative(items: ParametersLike, wanted: float, *, population: Qu
     """
     demand_share(WANTED, wanted)
     items = as_parameters(items, upper_asymptotes=True, categories=True)
-    fine = fine_for_information(items, population)
-    test = information(fine.nodes, items).sum(axis=1)
-    variance = float(fine.weights @ (fine.nodes - fine.weights @ fine.nodes) ** 2)
+    weights, test, variance = over_population(items, population)
 
     def lacking(log_times: float) -> float:
         informed = np.exp(log_times) * test
-        return float(fine.weights @ (informed / (informed + 1 / variance))) - wanted
+        return float(weights @ (informed / (informed + 1 / variance))) - wanted
 
     limit = float(np.log(MOST_TIMES))
     if lacking(limit) < 0 or lacking(-limit) > 0:

@@ -23,6 +23,7 @@ from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.theta_posterior import Trials, row_batches, some_rows
 
 Array = NDArray[np.float64]
+TINY = np.finfo(np.float64).tiny
 
 
 def residuals(values: NDArray[np.float64], theta: NDArray[np.float64], items: ItemParameters) -> NDArray[np.float64]:
@@ -64,29 +65,15 @@ def mean_squares(
     observed, axis = ~np.isnan(values), 0 if over == "respondents" else 1
     if items.categories is not None:
         mean, each, _ = items.categories.score_moments(theta)
-        variance, residual = np.where(observed, each, 0.0), np.where(observed, values - mean, 0.0)
-        return _of_squares(residual**2 / np.maximum(each, np.finfo(np.float64).tiny), variance, observed, axis)
-    log_p, log_q = log_icc(theta, items)
-    variance = np.where(observed, np.exp(log_p + log_q), 0.0)
-    if trials is None:
-        # (x - P)^2 / (P (1 - P)) is (1 - P) / P for a right and P / (1 - P) for a wrong response
-        standardised = np.where(observed, np.exp(np.where(values == 1, log_q - log_p, log_p - log_q)), 0.0)
+        residual = values - mean
     else:
-        # x - n P = x (1 - P) - (n - x) P
-        odds, x = np.exp((log_p - log_q) / 2), np.nan_to_num(values)
-        standardised = np.where(observed, (x / odds - (trials - x) * odds) ** 2 / np.maximum(trials, 1), 0.0)
-        variance = variance * trials
-    return _of_squares(standardised, variance, observed, axis)
-
-
-def _of_squares(
-    standardised: NDArray[np.float64], variance: NDArray[np.float64], observed: NDArray[np.bool_], axis: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Infit and outfit of squared standardised residuals, 0 where missing."""
-    n_observed = observed.sum(axis=axis)
+        p, q = map(np.exp, log_icc(theta, items))
+        n = np.asarray(observed if trials is None else trials, dtype=np.float64)
+        each, residual = n * p * q, values * q - (n - values) * p  # x - n P, of a right response 1 - P to all digits
+    variance, squares = np.where(observed, each, 0.0), np.where(observed, residual, 0.0) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        infit = (standardised * variance).sum(axis=axis) / variance.sum(axis=axis)
-        outfit = standardised.sum(axis=axis) / n_observed
+        infit = squares.sum(axis=axis) / variance.sum(axis=axis)
+        outfit = (squares / np.maximum(each, TINY)).sum(axis=axis) / observed.sum(axis=axis)
     return infit, outfit
 
 
@@ -221,7 +208,7 @@ def _moments(ability: Array, items: ItemParameters) -> tuple[Array, Array, Array
     if items.categories is not None:
         _, variance, fourth = items.categories.score_moments(ability)
         excess = fourth - variance**2
-        return variance, excess, excess / np.maximum(variance, np.finfo(np.float64).tiny) ** 2
+        return variance, excess, excess / np.maximum(variance, TINY) ** 2
     log_p, log_q = log_icc(ability, items)
     variance = np.exp(log_p + log_q)
     # the last is 1 / W - 4, without a difference of large numbers

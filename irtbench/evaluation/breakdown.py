@@ -26,6 +26,11 @@ from irtbench.evaluation.proportion import wilson_interval
 
 #: The rows over all items, and over the items without any type.
 ALL, UNTYPED = "(all items)", "(no type)"
+#: The advantage on items of which no response of both systems is there.
+NOTHING: dict[str, object] = {
+    "n_items": 0, "accuracy_first": np.nan, "accuracy_second": np.nan, "advantage": np.nan, "lower": np.nan,
+    "upper": np.nan, "helped": 0, "hurt": 0, "p": np.nan, "permutation_p": np.nan,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,18 +239,15 @@ def advantage_by_type(
                 raise InputError(f"breakdown: unknown system {name}; expected one of the responses")
         x, y = values[position[first]], values[position[second]]
         for name, which in rows.items():
-            row: dict[str, object] = {"first": first, "second": second, "type": name}
+            found.append({"first": first, "second": second, "type": name} | NOTHING)
             if np.isnan((x - y)[which]).all():
-                nothing = dict.fromkeys(("accuracy_first", "accuracy_second", "advantage", "lower", "upper"), np.nan)
-                no_p = {"p": np.nan, "permutation_p": np.nan}
-                found.append(row | {"n_items": 0} | nothing | {"helped": 0, "hurt": 0} | no_p)
                 continue
             own = None if groups is None else [group for group, is_in in zip(groups, which, strict=True) if is_in]
             result = paired_bootstrap(
                 x[which], y[which], groups=own, interval=interval, level=level, n_resamples=n_resamples, rng=rng
             )
             permutation = permutation_test(x[which], y[which], groups=own, n_resamples=n_resamples, rng=rng)
-            row |= {
+            found[-1] |= {
                 "n_items": result.n_items,
                 "accuracy_first": result.mean_first,
                 "accuracy_second": result.mean_second,
@@ -257,7 +259,6 @@ def advantage_by_type(
                 "p": result.p,
                 "permutation_p": permutation.p,
             }
-            found.append(row)
     table = pd.DataFrame(found)
     of_types = (table["type"] != ALL).to_numpy()
     for p in ("permutation_p", "p"):

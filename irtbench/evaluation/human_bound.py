@@ -18,7 +18,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Figures, counted
-from irtbench.evaluation.paired_tests import batches
+from irtbench.evaluation.paired_tests import resampled_means
 from irtbench.evaluation.proportion import check_level, wilson_interval
 
 OtherCounts = Literal["error", "exclude", "share"]
@@ -339,7 +339,6 @@ def _bootstrap(
     if correct.size == 1:
         warnings.warn("human accuracy: one item cannot be resampled", RuntimeWarning, stacklevel=3)
         return np.nan, np.nan
-    drawn = (rng.integers(correct.size, size=(rows, correct.size)) for rows in batches(n_resamples, correct.size))
-    shares = np.concatenate([correct[which].sum(axis=1) / votes[which].sum(axis=1) for which in drawn])
-    low, high = np.quantile(shares, [(1 - level) / 2, (1 + level) / 2])
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(resampled_means(correct, votes, n_resamples, rng), tails)
     return float(low), float(high)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from irtbench.data.input_error import InputError
@@ -17,10 +17,11 @@ from irtbench.evaluation.paired_tests import (
     Alternative,
     Method,
     PairedDifferences,
-    batches,
+    SumDistribution,
     chance_at_most_zero,
     drawn_sum,
     pair_scores,
+    resampled_means,
 )
 from irtbench.evaluation.proportion import check_level
 
@@ -186,51 +187,40 @@ def paired_bootstrap(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Means:
-    """A bootstrap distribution of the mean difference: its values, sorted, and their probabilities."""
-
-    values: NDArray[np.float64]
-    probability: NDArray[np.float64]
-
-
 def _can_be_exact(pairs: PairedDifferences) -> bool:
     one_size = bool((pairs.sizes == pairs.sizes[0]).all())
     return one_size and pairs.unit > 0 and bool(np.ptp(pairs.sums) * pairs.sums.size <= MOST_SUMS * pairs.unit)
 
 
-def _exact_means(pairs: PairedDifferences) -> tuple[_Means, float, float]:
+def _exact_means(pairs: PairedDifferences) -> tuple[SumDistribution, float, float]:
     """The bootstrap distribution by convolution, P(mean <= 0) and P(mean >= 0)."""
     values, counts = np.unique(pairs.counted, return_counts=True)
     n = pairs.sums.size
     share = counts / n
     sums = drawn_sum(values, share, n)
     below, above = chance_at_most_zero(values, share, n), chance_at_most_zero(-values, share, n)
-    return _Means(pairs.unit * sums.values / pairs.differences.size, sums.probability), below, above
+    return SumDistribution(pairs.unit * sums.values / pairs.differences.size, sums.probability), below, above
 
 
 def _resampled_means(
     pairs: PairedDifferences, n_resamples: int, rng: np.random.Generator
-) -> tuple[_Means, float, float]:
+) -> tuple[SumDistribution, float, float]:
     """Means of resamples, and the estimated P(mean <= 0) and P(mean >= 0)."""
     if n_resamples < 1:
         raise InputError(f"comparison: n_resamples must be at least 1 but got {n_resamples}")
-    n = pairs.sums.size
-    drawn = []
-    for rows in batches(n_resamples, n):
-        which = rng.integers(0, n, (rows, n))
-        drawn.append(pairs.sums[which].sum(axis=1) / pairs.sizes[which].sum(axis=1))
-    means = np.sort(np.concatenate(drawn))
+    means = np.sort(resampled_means(pairs.sums, pairs.sizes, n_resamples, rng))
     tolerance = 1e-12 * np.abs(pairs.differences).max()
     below, above = (int((side <= tolerance).sum()) for side in (means, -means))
     return (
-        _Means(means, np.full(n_resamples, 1 / n_resamples)),
+        SumDistribution(means, np.full(n_resamples, 1 / n_resamples)),
         (below + 1) / (n_resamples + 1),
         (above + 1) / (n_resamples + 1),
     )
 
 
-def _interval(means: _Means, pairs: PairedDifferences, method: IntervalMethod, level: float) -> tuple[float, float]:
+def _interval(
+    means: SumDistribution, pairs: PairedDifferences, method: IntervalMethod, level: float
+) -> tuple[float, float]:
     """Bootstrap interval of the mean difference (Efron & Tibshirani, 1993, ch. 14)."""
     tails = np.array([(1 - level) / 2, (1 + level) / 2])
     if method == "bca":

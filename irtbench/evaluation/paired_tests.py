@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,17 +24,9 @@ NEGLIGIBLE = 1e-100  # a value this rare is never drawn; its weight would not fi
 
 @dataclass(frozen=True, eq=False)
 class SumDistribution:
-    """Distribution of a random sum of whole numbers.
+    """Distribution of a random sum, or mean: its values, smallest first (of a sum of whole numbers consecutive)."""
 
-    Parameters
-    ----------
-    values
-        Consecutive whole numbers, smallest first.
-    probability
-        The chance of each, the same shape.
-    """
-
-    values: NDArray[np.int64]
+    values: NDArray[Any]
     probability: NDArray[np.float64]
 
 
@@ -185,6 +177,15 @@ def batches(n_rows: int, n_columns: int) -> Iterator[int]:
     most = max(1, BATCH // n_columns)
     for start in range(0, n_rows, most):
         yield min(most, n_rows - start)
+
+
+def resampled_means(
+    sums: NDArray[Any], sizes: NDArray[np.int64], n_resamples: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Means over resamples of the parts with these sums and sizes, shape (n_resamples,)."""
+    n = sums.size
+    drawn = (rng.integers(0, n, (rows, n)) for rows in batches(n_resamples, n))
+    return np.concatenate([sums[which].sum(axis=1) / sizes[which].sum(axis=1) for which in drawn])
 
 
 Alternative = Literal["greater", "less", "two-sided"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -371,11 +372,4 @@ def _least(holds: Callable[[int], bool], *, near: int, factor: float) -> int:
     low = int(min(high, near) / factor) - 1
     while low >= 0 and holds(low):
         low = int(low / factor) - 1
-    low = max(low, -1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisect_left(range(high), True, lo=max(low, -1) + 1, key=holds)
