@@ -171,7 +171,23 @@ def estimate(
         design = slope_of_new_items(problem) if anchors is not None and settings.kind == "1pl" else None
         start = None if given_start is None else problem.from_public(given_start)
         fit = fit_scale(problem, settings, start=start, anchors=anchors, design=design)
-        problem, found, status = fit.problem, fit.found, with_names(fit.status, responses)
+    fitted = model_of(fit, responses, settings, seed, began, anchors)
+    logger.info("fit: %s (%d steps)", fitted.status, fitted.steps)
+    return fitted
+
+
+def model_of(
+    fit: ScaleFit,
+    responses: Responses,
+    settings: FitSettings,
+    seed: int,
+    began: float,
+    anchors: KnownItems | None = None,
+    doubts: tuple[str, ...] | None = None,
+) -> FittedModel:
+    """The model of a scale, with what speaks against taking theta for ability unless that is known (`doubts`)."""
+    problem, found, status = fit.problem, fit.found, with_names(fit.status, responses)
+    with torch.no_grad():
         items, joint = items_of(fit, responses.item_ids, settings, anchors)
         quantiles = None if fit.errors is None or found.quantiles is None else found.quantiles.cpu().numpy()
         intervals = None
@@ -181,7 +197,7 @@ def estimate(
             known = fit.errors is not None and status.converged and not status.integrates_items
             if known and isinstance(responses, ResponseMatrix):
                 intervals = likelihood_intervals(problem, items, settings, joint)
-        doubts = find_doubts(problem, found, fit.priors)
+        doubts = find_doubts(problem, found, fit.priors) if doubts is None else doubts
     posterior, moments = None, fit.moments
     if settings.posterior is not None and status.converged:
         mode = found.mode or found.items
@@ -189,7 +205,6 @@ def estimate(
         items, quantiles, joint = with_posterior(items, posterior), posterior.quantiles, None
         moments = posterior.population or moments
         status = replace(status, posterior=posterior.stopped_because)
-    logger.info("fit: %s (%d steps)", status, status.steps)
     quadrature = population_of(settings, moments, problem.nodes)
     return FittedModel(
         items=items,
@@ -255,7 +270,7 @@ def with_kinds(items: ItemParameters, settings: FitSettings, anchors: KnownItems
             covariance = items.covariance.copy()
             covariance[:, 0] = covariance[:, :, 0] = 0.0
             items = replace(items, covariance=covariance)
-    return replace(items, kind=tuple(kinds))
+    return items if set(kinds) == {"own"} else replace(items, kind=tuple(kinds))
 
 
 def likelihood_intervals(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -96,7 +97,7 @@ def fit_scale(
         problem, priors, found = find_estimate(with_adapted_nodes(problem, near.items, room=ROOM), near, settings)
         found, whole = with_positive_direction(problem, found), problem
         vanishes = ability_vanishes(problem, found.items)
-    status, errors, moments = found.status, None, None
+    status, errors = found.status, None
     if status.converged and placed is None and priors.is_flat and more_parameters_than_patterns(problem):
         status = status.unless_loose([True] * problem.rows.n_items)
     if status.converged and vanishes:
@@ -104,12 +105,9 @@ def fit_scale(
     if settings.standard_errors and status.converged:
         errors = errors_of(problem, found) if placed is None or anchors is None else anchored_errors(placed, anchors)
         status = status.unless_loose(errors.loose.tolist())
-    unknown = (float("nan"), float("nan"))
+    moments = moments_by_theta(problem, found.items, errors)
     if placed is not None:
-        moments = NormalMoments(*placed.moments, *(unknown if errors is None else errors.moments))
-    elif problem.prior.by_theta:
-        sd, error = slope_of_all(problem, found.items), unknown[1] if errors is None else errors.moments[1]
-        moments = NormalMoments(0.0, sd, 0.0, error)
+        moments = NormalMoments(*placed.moments, *((math.nan, math.nan) if errors is None else errors.moments))
     n_parameters = int(whole.free.sum()) + found.n_density_parameters
     return ScaleFit(problem, found, priors, status, n_parameters, errors, moments)
 
@@ -131,6 +129,13 @@ def fit_in_groups(
         loose = errors.loose[:n_items] | errors.loose[n_items:].any()  # a population is determined by all
         status = status.unless_loose(loose.tolist())
     return ScaleFit(problem, found, settings.priors, status, int(problem.free.sum()), errors)
+
+
+def moments_by_theta(problem: Problem, items: ItemTensors, errors: Errors | None) -> NormalMoments | None:
+    """Mean 0 and standard deviation of ability, where slopes by it are 1; else None."""
+    if not problem.prior.by_theta:
+        return None
+    return NormalMoments(0.0, slope_of_all(problem, items), 0.0, math.nan if errors is None else errors.moments[1])
 
 
 def mode_finder(settings: FitSettings) -> Callable[..., Estimate]:

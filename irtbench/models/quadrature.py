@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, ndtri
+from scipy.special import ndtri
 
 from irtbench.data.checked_settings import seeded
 from irtbench.data.shown import Shown, spanned
@@ -21,7 +21,7 @@ class Quadrature(Shown, columns="theta=nodes, weight=weights"):
     Parameters
     ----------
     nodes
-        Abilities, increasing, shape (n_nodes,).
+        Abilities, increasing, shape (n_nodes,); of several abilities, independent of each other, (n_nodes, n_factors).
     log_weights
         Logarithm of the population's mass at each node, sum of weights 1, shape (n_nodes,).
     """
@@ -66,7 +66,7 @@ def normal_grid(n_nodes: int = 61, *, bound: float = 6.0) -> Quadrature:
         raise ValueError(f"a grid needs at least 3 nodes and a positive bound but got {n_nodes} and {bound}")
     nodes = np.linspace(-bound, bound, n_nodes)
     log_density = -0.5 * nodes**2
-    return Quadrature(nodes, log_density - logsumexp(log_density))
+    return Quadrature(nodes, log_density - np.log(np.exp(log_density).sum()))
 
 
 def normal_population(mean: float, deviation: float) -> Quadrature:
@@ -126,7 +126,7 @@ def refine(
     old = np.arange(nodes.size)
     finer = np.interp(position, old, nodes)
     log_weights = _log_density(quadrature, position) + np.log(np.gradient(finer))
-    return Quadrature(finer, log_weights - logsumexp(log_weights))
+    return Quadrature(finer, log_weights - np.log(np.exp(log_weights).sum()))
 
 
 def _log_density(quadrature: Quadrature, position: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -156,25 +156,9 @@ STEEPEST = 1.4  # slope times spacing up to which the trapezoid rule is right fo
 MOST_NODES = 100_000  # of a grid as fine as items ask
 
 
-@dataclass(frozen=True, eq=False)
-class FactorQuadrature:
-    """A discrete stand-in for independent standard normal abilities.
-
-    Parameters
-    ----------
-    nodes
-        Abilities, shape (n_nodes, n_factors).
-    log_weights
-        Logarithm of the mass at each node, sum of weights 1, shape (n_nodes,).
-    """
-
-    nodes: NDArray[np.float64]
-    log_weights: NDArray[np.float64]
-
-
 def factor_quadrature(
     n_factors: int, *, slopes: NDArray[np.float64] | None = None, n_points: int = 4096, seed: int = 0
-) -> FactorQuadrature:
+) -> Quadrature:
     """Nodes for so many abilities: a tensor grid on [-6, 6] up to three, scrambled Sobol' points above.
 
     With slopes, the expectations over up to three abilities of products of two to four standardised curves are right to
@@ -210,7 +194,7 @@ def factor_quadrature(
         from scipy.stats import qmc  # of few abilities it is not needed, and takes half a second
 
         uniform = qmc.Sobol(n_factors, rng=seeded(seed)).random(n_points)
-        return FactorQuadrature(ndtri(uniform), np.full(n_points, -np.log(n_points)))
+        return Quadrature(ndtri(uniform), np.full(n_points, -np.log(n_points)))
     steps = np.full(n_factors, NODES_PER_AXIS[n_factors] - 1)
     if slopes is not None:
         wanted = np.maximum(steps, 2 * np.ceil(6.0 * np.abs(slopes).max(axis=0) / STEEPEST))
@@ -220,4 +204,4 @@ def factor_quadrature(
     log_density = -0.5 * (nodes**2).sum(axis=1)
     usual = len(nodes) == NODES_PER_AXIS[n_factors] ** n_factors
     kept = log_density > -(NEGLIGIBLE if usual else NEGLIGIBLE_ON_FINE_GRIDS)
-    return FactorQuadrature(nodes[kept], log_density[kept] - logsumexp(log_density[kept]))
+    return Quadrature(nodes[kept], log_density[kept] - np.log(np.exp(log_density[kept]).sum()))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Unpack, overload
 
-import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.data.checked_settings import shows_fields
@@ -21,16 +18,11 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
 from irtbench.data.shown import Shown, counted
-from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.fit import (
     check_estimable,
     choose_device,
     fit_model,
-    joint_error,
-    likelihood_intervals,
-    population_of,
-    problem_of,
-    size_of,
+    model_of,
 )
 from irtbench.estimation.fit_categories import (
     FittedCategories,
@@ -53,21 +45,19 @@ from irtbench.estimation.many_scales.stack_problem import Stack, StackProblem, g
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.nodes import (
     ROOM,
-    describe_nodes,
     is_usual_grid,
     with_adapted_nodes,
     with_right_nodes,
 )
-from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, NormalMoments
-from irtbench.estimation.marginal.problem import Estimate, Problem
-from irtbench.estimation.scale_fit import more_than_patterns
+from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
+from irtbench.estimation.marginal.problem import Estimate
+from irtbench.estimation.scale_fit import ScaleFit, moments_by_theta, more_than_patterns
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import one_thread
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import Levels
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 
@@ -374,8 +364,15 @@ def fit_group(
         if settings.standard_errors:
             covariance = stack_covariances(problem, modes.items)
             found &= covariance.definite
+        checks = nodes_are_right, is_clearly_ability
+        sure = zip(*(check(problem, modes.items, modes.counts).tolist() for check in checks), strict=True)
         seconds = (time.perf_counter() - began) / len(scales)
-        return FittedStack(scales, settings, problem, modes, covariance, found).models(seed, seconds)
+        return [
+            model_of_scale(problem, scale, settings, modes, covariance, k, seed=seed, seconds=seconds, sure=own)
+            if is_found
+            else None
+            for k, (scale, is_found, own) in enumerate(zip(scales, found.tolist(), sure, strict=True))
+        ]
 
 
 def guessing_of(scales: Sequence[ResponseMatrix], settings: FitSettings, stack: Stack) -> tuple[Tensor, Tensor]:
@@ -397,92 +394,34 @@ def started(problem: StackProblem, start: ItemParameters) -> ItemTensors:
     return problem.allowed(ItemTensors(a[:, None], d, c))
 
 
-@dataclass(frozen=True, eq=False)
-class FittedStack:
-    """Scales that took their steps together, whether each has a maximum, and the covariances of its items if wanted."""
-
-    scales: Sequence[ResponseMatrix]
-    settings: FitSettings
-    problem: StackProblem
-    modes: StackModes
-    covariances: StackCovariances | None
-    found: Tensor
-
-    def models(self, seed: int, seconds: float) -> list[FittedModel | None]:
-        """The model of each scale; None where none was found or nodes are not right, to be fitted alone."""
-        problem, counts = self.problem, self.modes.counts
-        right, clear = (check(problem, self.modes.items, counts) for check in (nodes_are_right, is_clearly_ability))
-        numbers = self.modes.steps, self.modes.gradient, self.modes.change, counts.log_likelihoods
-        each = zip(*(part.tolist() for part in (*numbers, self.found, right, clear)), strict=True)
-        nodes, models = describe_nodes(problem.nodes), list[FittedModel | None]()
-        for k, (steps, gradient, change, log_likelihood, is_found, nodes_right, is_ability) in enumerate(each):
-            status = Status(Stop.CONVERGED, steps, gradient, change, tolerance=self.settings.tolerance)
-            doubts: tuple[str, ...] | None = ()
-            if is_found and not (nodes_right and is_ability):
-                doubts = self.doubts(k, log_likelihood, status, nodes_right=nodes_right)
-            if not is_found or doubts is None:
-                models.append(None)
-                continue
-            responses = self.scales[k]
-            items, joint, moments = self.items(k)
-            population, intervals = population_of(self.settings, moments), None
-            if joint is not None and self.settings.estimates_guessing:
-                alone = problem_of(responses, self.settings, normal_grid(self.settings.n_nodes))
-                intervals = likelihood_intervals(alone, items, self.settings, joint)
-            fitted = FittedModel(
-                items=items, quadrature=population, nodes=nodes, log_likelihood=log_likelihood,
-                priors=self.settings.priors, **size_of(responses), kind="mode", status=status, doubts=doubts,
-                seconds=seconds, seed=seed, settings=self.settings, likelihood_intervals=intervals, moments=moments,
-                joint_error=joint_error(joint, population, responses.n_respondents, self.settings),
-            )  # fmt: skip
-            models.append(fitted)
-        return models
-
-    def doubts(self, k: int, log_likelihood: float, status: Status, *, nodes_right: bool) -> tuple[str, ...] | None:
-        """What speaks against taking theta of a scale for ability, looked at alone; None where nodes are not right."""
-        counts, responses = self.modes.counts, self.scales[k]
-        own = slice(k * self.problem.stack.width, k * self.problem.stack.width + responses.n_items)
-        r = None if counts.r is None else counts.r[own]
-        its_counts = Counts(log_likelihood, counts.n[own], counts.right[own], r, counts.respondents[k])
-        items = ItemTensors.from_matrix(self.modes.matrix[own])
-        found = Estimate(items, "mode", log_likelihood, log_likelihood, status, its_counts)
-        problem = problem_of(responses, self.settings, normal_grid(self.settings.n_nodes))
-        return doubts_alone(problem, found, self.settings.priors, nodes_right=nodes_right)
-
-    def items(self, k: int) -> tuple[ItemParameters, NDArray[np.float64] | None, NormalMoments | None]:
-        """The items of a scale, their joint covariance, and the moments of ability where these are estimated."""
-        n, joint, moments, kind, width = (
-            self.scales[k].n_items,
-            None,
-            None,
-            self.settings.kind,
-            self.problem.stack.width,
-        )
-        own = slice(k * width, k * width + n)
-        slope, intercept, guessing = self.modes.matrix[own].cpu().numpy().T
-        if self.covariances is not None:
-            joint = self.covariances.of_scale(k, n, guesses=self.problem.guesses).cpu().numpy()
-        if kind == "rasch":  # slopes are 1, and their common value by z is the standard deviation of theta
-            variance = None if self.covariances is None else self.covariances.common_slope
-            error = math.nan if variance is None else float(variance[k].sqrt())
-            moments, slope = NormalMoments(0.0, float(slope[0]), 0.0, error), np.ones(n)
-            if joint is not None:
-                joint[:, 0] = joint[:, :, :, 0] = 0.0
-        each = np.arange(n)
-        items = ItemParameters(
-            self.scales[k].item_ids, slope, intercept, guessing, self.problem.guessing_free[own].cpu().numpy(),
-            covariance=None if joint is None else joint[each, :, each, :],
-            kind=(kind,) * n if kind in ("rasch", "1pl") else None,
-        )  # fmt: skip
-        return items, joint, moments
-
-
-def doubts_alone(problem: Problem, found: Estimate, priors: Priors, *, nodes_right: bool) -> tuple[str, ...] | None:
-    """What speaks against taking theta of one scale for ability; None where the nodes are not right."""
-    assert found.counts is not None
-    if not nodes_right:
+def model_of_scale(
+    problem: StackProblem,
+    responses: ResponseMatrix,
+    settings: FitSettings,
+    modes: StackModes,
+    covariances: StackCovariances | None,
+    k: int,
+    *,
+    seed: int,
+    seconds: float,
+    sure: tuple[bool, bool],
+) -> FittedModel | None:
+    """The model of a scale with a maximum, None where nodes are not right; `sure`: whether they, and ability, are."""
+    n, counts, began = responses.n_items, modes.counts, time.perf_counter() - seconds
+    own, alone = slice(k * problem.stack.width, k * problem.stack.width + n), problem.of_scale(k, responses)
+    size, change = float(modes.gradient[k]), float(modes.change[k])
+    status = Status(Stop.CONVERGED, int(modes.steps[k]), size, change, tolerance=settings.tolerance)
+    log_likelihood, r = float(counts.log_likelihoods[k]), None if counts.r is None else counts.r[own]
+    its_counts = Counts(log_likelihood, counts.n[own], counts.right[own], r, counts.respondents[k])
+    items, errors = ItemTensors.from_matrix(modes.matrix[own]), None
+    if not sure[0]:
         # with guessing a single fit places nodes at a rough mode already, and these are finer
-        placed = with_adapted_nodes(problem, found.items, room=ROOM) if problem.guesses else problem
-        if placed is not problem or with_right_nodes(problem, found.items, found.counts) is not problem:
+        placed = with_adapted_nodes(alone, items, room=ROOM) if alone.guesses else alone
+        if placed is not alone or with_right_nodes(alone, items, its_counts) is not alone:
             return None
-    return find_doubts(problem, found, priors)
+    if covariances is not None:
+        errors = covariances.errors(k, n, guesses=problem.guesses, by_theta=alone.prior.by_theta)
+    found = Estimate(items, "mode", log_likelihood, log_likelihood, status, its_counts)
+    moments = moments_by_theta(alone, items, errors)
+    fit = ScaleFit(alone, found, settings.priors, status, int(alone.free.sum()), errors, moments)
+    return model_of(fit, responses, settings, seed, began, doubts=() if all(sure) else None)

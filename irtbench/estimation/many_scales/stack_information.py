@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.many_scales.stack_problem import Chunk, StackProblem
-from irtbench.estimation.marginal.observed_information import curve_derivatives, invert
+from irtbench.estimation.marginal.observed_information import Errors, blocks_of, curve_derivatives, invert
 from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors
 
 WIDTH = 3  # parameters of an item: a, d, logit c
@@ -146,12 +146,16 @@ class StackCovariances:
     common_slope: Tensor | None
     definite: Tensor
 
-    def of_scale(self, k: int, n_items: int, *, guesses: bool) -> Tensor:
-        """By (a, d, c) of the items of one scale, shape (n_items, 3, n_items, 3)."""
+    def errors(self, k: int, n_items: int, *, guesses: bool, by_theta: bool) -> Errors:
+        """The errors of one scale."""
         number = 3 if guesses else 2
         own = self.items[k, : number * n_items, : number * n_items].reshape(n_items, number, n_items, number)
         last = (0, 3 - number)  # nothing is known of c but its value
-        return torch.nn.functional.pad(own, (*last, 0, 0, *last))
+        joint = torch.nn.functional.pad(own, (*last, 0, 0, *last)).cpu().numpy()
+        if by_theta:
+            joint[:, 0] = joint[:, :, :, 0] = 0.0
+        of_slope = 0.0 if self.common_slope is None else float(self.common_slope[k].sqrt())
+        return Errors(blocks_of(joint), joint, torch.zeros(n_items, dtype=torch.bool), (0.0, of_slope))
 
 
 def stack_covariances(problem: StackProblem, items: ItemTensors) -> StackCovariances:

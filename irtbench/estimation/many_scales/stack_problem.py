@@ -20,7 +20,7 @@ from irtbench.estimation.marginal.problem import START_GUESSING, Problem, items_
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.pyro_model.collapsed import CollapsedScales
 from irtbench.models.pyro_model.model import logistic_model
-from irtbench.models.pyro_model.rows import MISSING, Scratch, as_rows
+from irtbench.models.pyro_model.rows import MISSING, Scratch, as_rows, encode_responses
 from irtbench.models.pyro_model.sites import ItemPrior, is_flat, log_densities, trace_model
 from irtbench.models.pyro_model.tensors import COMMON_SLOPE, GUESSING, ItemTensors, NodeTensors, SharedParameters
 
@@ -246,22 +246,30 @@ class StackProblem(Problem):
 
     def for_stack(self, stack: Stack, guessing_free: Tensor, guessing_fixed: Tensor) -> StackProblem:
         """The same model of the items of other scales; guessing as in `of_stack`."""
+        return replace(self, prior=self.prior_of(stack.items, guessing_free, guessing_fixed), stack=stack)
+
+    def prior_of(self, present: Tensor, guessing_free: Tensor, guessing_fixed: Tensor) -> ItemPrior:
+        """The prior of the items of scales, or of a single one: arguments of shape (n_scales, width) or (n_items,)."""
         one, free, given = self.of_one_item, guessing_free.flatten(), guessing_fixed.flatten()
-        number_of = {COMMON_SLOPE: len(stack), "guessing_logit": int(free.sum())}
+        number_of = {COMMON_SLOPE: len(present) if present.dim() > 1 else 1, "guessing_logit": int(free.sum())}
         densities = {
             name: density.expand(torch.Size([number_of.get(name, len(free)), *density.batch_shape[1:]]))
             for name, density in one.densities.items()
         }
         nothing = torch.zeros_like(given)
         fixed = ItemTensors(nothing[:, None], nothing, given)
-        shared = (
-            None if one.shared is None else SharedParameters.common_slope(stack.items, rasch=one.shared.unit_slopes)
-        )
+        shared = None if one.shared is None else SharedParameters.common_slope(present, rasch=one.shared.unit_slopes)
         entries = {name: where.expand(len(free), -1) for name, where in one.entries.items()}
         if "guessing_logit" in entries:
             entries["guessing_logit"] = entries["guessing_logit"] & free[:, None]
-        prior = replace(one, densities=densities, entries=entries, fixed=fixed, shared=shared)
-        return replace(self, prior=prior, stack=stack)
+        return replace(one, densities=densities, entries=entries, fixed=fixed, shared=shared)
+
+    def of_scale(self, k: int, responses: ResponseMatrix) -> Problem:
+        """The problem of one scale, of these responses."""
+        own = slice(k * self.stack.width, k * self.stack.width + responses.n_items)
+        present = torch.ones_like(self.stack.items[k, : responses.n_items])
+        prior = self.prior_of(present, self.guessing_free[own], self.prior.fixed.guessing[own])
+        return Problem(self.model, encode_responses(responses, present.device), self.nodes, prior)
 
     @property
     def n_scales(self) -> int:
