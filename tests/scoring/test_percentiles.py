@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -198,9 +199,7 @@ def test_without_a_sample_only_the_normal_norm_is_known() -> None:
     np.testing.assert_allclose(percentiles(abilities, None).percentile, [50, 84.134], atol=1e-3)
     with pytest.raises(InputError, match="norm must be one of normal, empirical, smoothed but got rank"):
         percentiles(abilities, None, norm="rank")  # type: ignore[arg-type]
-
-
-def test_an_unknown_theta_has_an_unknown_percentile() -> None:
+    # an unknown theta has an unknown percentile
     sample = Norms(np.array([-1.0, 0.0, 1.0]))
     for norm in ("normal", "empirical", "smoothed"):
         assert np.isnan(percentiles(abilities_at(np.nan), sample, norm=norm).percentile[0])
@@ -226,31 +225,21 @@ def test_percentiles_rise_with_theta_from_0_to_100(sample: list[float], theta: l
 
 
 @pytest.mark.parametrize(
-    ("theta", "weights", "message"),
+    ("given", "message"),
     [
-        ([], None, "at least one finite number"),
-        ([0.0, np.nan], None, "at least one finite number"),
-        ([0.0, 1.0], [1.0], "1 weights for 2 respondents"),
-        ([0.0, 1.0], [1.0, 0.0], "weights must be positive"),
-        ([0.0, 1.0], [1.0, np.inf], "weights must be positive"),
+        (([],), "at least one finite number"),
+        (([0.0, np.nan],), "at least one finite number"),
+        (([0.0, 1.0], [1.0]), "1 weights for 2 respondents"),
+        (([0.0, 1.0], [1.0, 0.0]), "weights must be positive"),
+        (([0.0, 1.0], [1.0, np.inf]), "weights must be positive"),
+        (([0.0, 1.0], None, [0.1]), "1 standard errors for 2 respondents"),
+        (([0.0, 1.0], None, [0.1, -0.1]), "standard errors must be finite and not negative"),
+        (([0.0, 1.0], None, None, {"sex": ("f",)}), "column sex has 1 values for 2 respondents"),
     ],
 )
-def test_bad_norms_are_refused(theta: list[float], weights: list[float] | None, message: str) -> None:
+def test_bad_norms_are_refused(given: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Norms(np.array(theta), None if weights is None else np.array(weights))
-
-
-@pytest.mark.parametrize(
-    ("error", "groups", "message"),
-    [
-        ([0.1], {}, "1 standard errors for 2 respondents"),
-        ([0.1, -0.1], {}, "standard errors must be finite and not negative"),
-        ([0.1, 0.1], {"sex": ("f",)}, "column sex has 1 values for 2 respondents"),
-    ],
-)
-def test_bad_details_of_norms_are_refused(error: list[float], groups: dict[str, tuple[str, ...]], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Norms(np.array([0.0, 1.0]), None, np.array(error), groups)
+        Norms(*(np.array(one) if isinstance(one, list) else one for one in given))
 
 
 def test_a_norm_sample_from_a_table(tmp_path: Path) -> None:
