@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 import sys
@@ -26,6 +27,9 @@ _END_OF_CLAUSE = re.compile(r"[\])}>'\"`,;:.]+$")
 CONTAINERS = ("abfs", "abfss", "az")  # schemes whose container is where others have the user
 SHORTEST_PASSWORD, SHORTEST_USER = 4, 8  # letters of what is taken out of a text even where no address is around it
 _TOKEN = re.compile(r"(?i)[^=]*(?:sig|tok|key|secret|cred|pass|auth)[^=]*(?:=(.*))?|[^=]*=?(.{20,})")  # of a query
+
+SEAL = 32  # bytes of the hash before what is kept
+log = logging.getLogger(__name__)
 
 _given: dict[str, str] = {}  # addresses without their credentials, and as they were given to a command of this process
 _secrets: dict[str, str] = {}  # parts of the addresses that were opened, and what is shown in their place
@@ -160,6 +164,32 @@ def lock_on(place: Path, flags: int = os.O_RDONLY) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
+
+
+def keep(file: Path, key: str, content: bytes | memoryview) -> None:
+    """Keep the result of a step behind a hash of it and of a key: all that it depends on."""
+    write_whole(file, _seal(key, content), content, sure=False)
+
+
+def kept_in(file: Path, key: str) -> memoryview | None:
+    """What is kept under this key; None where there is nothing, or, with a warning, something else."""
+    try:
+        found = memoryview(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError:
+        found = memoryview(b"")
+    if found[:SEAL] == _seal(key, found[SEAL:]):
+        return found[SEAL:]
+    file.unlink(missing_ok=True)
+    log.warning("%s: is not what was written; computed anew", file)
+    return None
+
+
+def _seal(key: str, content: bytes | memoryview) -> bytes:
+    digest = hashlib.sha256(f"{key} ".encode())
+    digest.update(content)
+    return digest.digest()
 
 
 def write_sealed(file: Path, record: Any, key: str = "") -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import logging
 import os
 import shutil
 import time
@@ -40,13 +39,11 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from irtbench.data.input_error import InputError
+from irtbench.data.place import keep, kept_in
 from irtbench.data.stored_responses import StoredResponses
 from irtbench.models.pyro_model.rows import StoredRows, span_ends
 
 FOLDER = "passes"
-SEAL = 32  # bytes of the hash before the sums of a file
-
-log = logging.getLogger(__name__)
 
 
 class KeptPasses:
@@ -76,33 +73,19 @@ class KeptPasses:
 
     def get(self, name: str) -> NDArray[np.float64] | None:
         """The sums of that name; None where there are none, or the file is damaged."""
-        try:
-            content = (self.folder / f"{name}.sums").read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError:
-            content = b""
-        if content[:SEAL] != _seal(name, content[SEAL:]):
-            log.warning("cache %s: the sums %s are not what was written; summed anew", self.folder.parent, name)
-            return None
-        found: NDArray[np.float64] = np.load(io.BytesIO(content[SEAL:]), allow_pickle=False)
-        return found
+        content = kept_in(self.folder / f"{name}.sums", name)
+        return None if content is None else np.load(io.BytesIO(content), allow_pickle=False)
 
     def put(self, name: str, sums: NDArray[np.float64]) -> None:
         """Keep sums, in one step of the file system."""
         self.folder.mkdir(exist_ok=True)
-        content, part = io.BytesIO(), self.folder / f"{name}.part"
+        content = io.BytesIO()
         np.save(content, sums, allow_pickle=False)
-        part.write_bytes(_seal(name, content.getvalue()) + content.getvalue())
-        os.replace(part, self.folder / f"{name}.sums")
+        keep(self.folder / f"{name}.sums", name, content.getvalue())
 
     def remove(self) -> None:
         """Remove them all."""
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _seal(name: str, content: bytes) -> bytes:
-    return hashlib.sha256(name.encode() + content).digest()
 
 
 PAUSE = 0.02  # seconds between two looks of four processes; of more in proportion to the root of their number

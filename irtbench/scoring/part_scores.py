@@ -5,9 +5,7 @@ Scores are written by one process, or made by several of which each takes the ne
 
 from __future__ import annotations
 
-import hashlib
 import json
-import logging
 import os
 import re
 from collections import deque
@@ -32,7 +30,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.data import response_blocks
 from irtbench.data.harmless_text import guarded_table
 from irtbench.data.input_error import InputError
-from irtbench.data.place import write_whole
+from irtbench.data.place import keep, kept_in
 from irtbench.data.readers.cells import without_guards
 from irtbench.data.response_blocks import Blocks, SeenNames, Unmade
 from irtbench.data.responses import ResponseMatrix
@@ -46,8 +44,6 @@ Finish = Callable[[pd.DataFrame, ResponseMatrix], pd.DataFrame]
 
 IDENTITY = "identity.json"
 _BLOCK = re.compile(r"part-\d{7}-\d{5}\.arrow")
-SEAL = 32  # bytes before the scores: a hash of them, their place and the identity
-log = logging.getLogger(__name__)
 
 
 class Processes(Protocol):
@@ -182,8 +178,7 @@ class KeptScores:
 
     def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
         self.folder = folder
-        wanted = json.dumps({**identity, "version": version("irtbench")}, sort_keys=True)
-        self.sealed = hashlib.sha256(wanted.encode())
+        self.identity = wanted = json.dumps({**identity, "version": version("irtbench")}, sort_keys=True)
         folder.mkdir(parents=True, exist_ok=True)
         try:
             same = (folder / IDENTITY).read_text(encoding="utf-8") == wanted
@@ -200,21 +195,12 @@ class KeptScores:
         """
         written = pa.BufferOutputStream()
         pyarrow.feather.write_feather(scores, written, compression="lz4")
-        content = memoryview(written.getvalue())
-        write_whole(self._file(piece, number), self._seal(piece, number, content), content, sure=False)
+        keep(self._file(piece, number), f"{self.identity} {piece} {number}", memoryview(written.getvalue()))
 
     def get(self, piece: int, number: int) -> pa.Table | None:
         """The scores of a block; None if they are not there, or, with a warning, damaged."""
-        file = self._file(piece, number)
-        if not file.exists():
-            return None
-        found = memoryview(file.read_bytes())
-        seal, content = found[:SEAL], found[SEAL:]
-        if seal == self._seal(piece, number, content):
-            return pyarrow.feather.read_table(pa.BufferReader(content), memory_map=False)
-        file.unlink(missing_ok=True)
-        log.warning("scores kept in %s are not what was written; scored anew", file)
-        return None
+        content = kept_in(self._file(piece, number), f"{self.identity} {piece} {number}")
+        return None if content is None else pyarrow.feather.read_table(pa.BufferReader(content), memory_map=False)
 
     def remove(self) -> None:
         """Remove all of them."""
@@ -224,12 +210,6 @@ class KeptScores:
 
     def _file(self, piece: int, number: int) -> Path:
         return self.folder / f"part-{piece:07d}-{number:05d}.arrow"
-
-    def _seal(self, piece: int, number: int, content: bytes | memoryview | pa.Buffer) -> bytes:
-        sealed = self.sealed.copy()
-        sealed.update(f"{piece} {number} ".encode())
-        sealed.update(content)
-        return sealed.digest()
 
 
 class ScoresFile(ExitStack):

@@ -12,11 +12,12 @@ from builders.answered_banks import make_scale, wide_responses
 from irtbench.bank.bank import ItemBank
 from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
+from irtbench.data.place import SEAL
 from irtbench.data.readers import large_table
 from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring import part_scores
 from irtbench.scoring.bulk import score_file
-from irtbench.scoring.part_scores import IDENTITY, SEAL, KeptScores
+from irtbench.scoring.part_scores import IDENTITY, KeptScores
 from irtbench.scoring.scores import ScoringSettings, score_responses
 
 BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
