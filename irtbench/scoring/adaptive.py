@@ -330,14 +330,13 @@ class Adaptive(Shown):
             raise InputError(f"adaptive: item {item}: its slope is not positive; expected an item that is asked")
         unanswered = response is None or response != response
         known = scores_of(self._curves.items, place)
-        *others, highest = map(str, known[::-1] if known == (0, 1) else known)
-        others_said = ", ".join(others)
+        *lower, highest = map(str, known[::-1] if known == (0, 1) else known)
+        others = ", ".join(lower)
         if not unanswered and response not in known:
-            raise InputError(f"adaptive: item {item}: expected {others_said}, {highest} or None but got {response!r}")
+            raise InputError(f"adaptive: item {item}: expected {others}, {highest} or None but got {response!r}")
         if unanswered and self.settings.missing == "error":
             raise InputError(
-                f"adaptive: item {item}: not answered; expected {others_said} or {highest}, or missing='skip' or "
-                "'wrong'"
+                f"adaptive: item {item}: not answered; expected {others} or {highest}, or missing='skip' or 'wrong'"
             )
         self._free[place] = False
         self._asked.append(place)

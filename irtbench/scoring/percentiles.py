@@ -195,20 +195,18 @@ def mid_rank(theta: Array, norms: Norms) -> Array:
     return np.where(np.isnan(theta), np.nan, share)
 
 
-def joined_words(words: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.object_]:
-    """For each respondent the words that apply, parted by semicolons."""
-    code = sum(applies.astype(np.int64) << k for k, applies in enumerate(words.values()))
-    texts = [";".join(word for k, word in enumerate(words) if number >> k & 1) for number in range(2 ** len(words))]
-    return np.array(texts, dtype=object)[code]
-
-
 def reliability(standard_error: Array, deviation: float = 1.0) -> Array:
     """Share of the population's variance of ability that answers take away, 1 - se^2 / sd^2; at least 0."""
     return np.asarray(np.maximum(1 - (standard_error / deviation) ** 2, 0.0))
 
 
-def percentile_flags(abilities: Abilities, lz_star: Array, deviation: float = 1.0) -> NDArray[np.object_]:
-    """Why no percentile is given, words parted by semicolons; empty where it is.
+OF_PATTERN, OF_PERCENTILE = ("all_correct", "all_wrong"), ("little_information",)  # words of one column alone
+
+
+def flags_of(abilities: Abilities, lz_star: Array, deviation: float = 1.0) -> dict[str, NDArray[np.object_]]:
+    """Columns `flags` and `percentile_flags` of scores.csv, see `score_responses`: words parted by semicolons.
+
+    Why no percentile is given, and empty where it is:
 
     - ``no_items``, ``few_items``: none, or fewer than ``FEW_ITEMS`` items answered;
     - ``little_information``: reliability of theta below ``LEAST_RELIABILITY``: too few of the items, or items too
@@ -216,18 +214,23 @@ def percentile_flags(abilities: Abilities, lz_star: Array, deviation: float = 1.
     - ``at_bound``: theta is at the end of its range;
     - ``unlikely_pattern``: lz* below ``UNLIKELY_PATTERN``, which 5% of people are.
     """
-    answered = abilities.n_items > 0
-    enough = abilities.n_items >= FEW_ITEMS
-    informative = reliability(abilities.standard_error, deviation) >= LEAST_RELIABILITY
-    return joined_words(
-        {
-            "no_items": ~answered,
-            "few_items": answered & ~enough,
-            "little_information": enough & ~informative,
-            "at_bound": abilities.at_bound,
-            "unlikely_pattern": lz_star < UNLIKELY_PATTERN,
-        }
-    )
+    answered, enough = abilities.n_items > 0, abilities.n_items >= FEW_ITEMS
+    words = {
+        "no_items": ~answered,
+        "few_items": answered & ~enough,
+        "all_correct": answered & (abilities.n_correct == abilities.n_responses),
+        "all_wrong": answered & (abilities.n_correct == 0),
+        "little_information": enough & ~(reliability(abilities.standard_error, deviation) >= LEAST_RELIABILITY),
+        "at_bound": abilities.at_bound,
+        "unlikely_pattern": lz_star < UNLIKELY_PATTERN,
+    }
+    found = {}
+    for column, others in (("flags", OF_PERCENTILE), ("percentile_flags", OF_PATTERN)):
+        own = {word: applies for word, applies in words.items() if word not in others}
+        code = sum(applies.astype(np.int64) << k for k, applies in enumerate(own.values()))
+        texts = [";".join(word for k, word in enumerate(own) if number >> k & 1) for number in range(2 ** len(own))]
+        found[column] = np.array(texts, dtype=object)[code]
+    return found
 
 
 def as_given(scores: pd.DataFrame) -> pd.DataFrame:

@@ -28,7 +28,7 @@ FEATURES_VARIANCE = 3.0  # that they give the logit of an item's share right, a 
 LEVEL_SD = 2.5  # of the logit common to all items, a priori: nearly nothing is known
 SAME = 1e-9  # deviations that are none
 NEWTON_STEPS, LONGEST_STEP, NEWTON_END = 50, 2.0, 1e-8
-OUTLIER = 3.0  # standard errors between what a system's answers say and what is expected, from which it stands alone
+OUTLIER = 3.0  # standard errors between what a system's answers say and what is expected, from which it counts alone
 CHANCE = 2.0  # standard deviations of the responses seen, by which a system beyond those known is at least
 OWN_ERROR = 0.5  # share of e^2 that is a system's own at least; of the rest, the form's, all have alike
 FARTHEST = 0.75  # standard errors by which systems are drawn together at most
@@ -56,7 +56,7 @@ class PredictedAccuracy(
     accuracy
         Expected share right of all items.
     standard_error
-        Of the regression across the system's own items, which the interval stands on; that of ``accuracy`` is smaller
+        Of the regression across the system's own items, which the interval rests on; that of ``accuracy`` is smaller
         where the system is like those known.
     lower, upper
         Ends of the interval.
@@ -238,7 +238,7 @@ def predict_accuracy(
     if not 0 < level < 1:
         raise InputError(f"prediction: level must be between 0 and 1 but got {level:g}")
     if len(set(ids)) < len(ids):
-        raise InputError("prediction: an item stands in two scales; expected each in one")
+        raise InputError("prediction: an item is in two scales; expected each in one")
     members = set(ids)
     seen = responses.select_items([item for item in responses.item_ids if item in members])
     n_trials, weights = _trials_a_response(pool, seen), _weights(pool)
@@ -441,8 +441,8 @@ def _across_items(
         share[rows] = (unseen * p).sum(axis=1)
         chance = (unseen**2 * p * (1 - p) / counted).sum(axis=1) / n_trials[rows]
         derivative = (unseen * p * (1 - p)) @ design
-        told = np.linalg.solve(curvature, derivative[..., None])[..., 0]
-        sd[rows] = np.sqrt((derivative * told).sum(axis=1) + chance)
+        spread = np.linalg.solve(curvature, derivative[..., None])[..., 0]
+        sd[rows] = np.sqrt((derivative * spread).sum(axis=1) + chance)
     whole = (responses.n_items_by_respondent == len(design)).nonzero()[0]
     share[whole], sd[whole] = 0.5, 0.0
     return share, sd

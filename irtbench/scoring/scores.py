@@ -27,11 +27,9 @@ from irtbench.scoring.ability import Abilities, CompletePatterns, Method, estima
 from irtbench.scoring.item_error import ItemError, automatic_item_error, with_item_error, with_line_error
 from irtbench.scoring.percentiles import (
     FEW_ITEMS,
-    UNLIKELY_PATTERN,
     Norm,
-    joined_words,
+    flags_of,
     mid_rank,
-    percentile_flags,
     percentiles,
 )
 
@@ -145,7 +143,7 @@ def score_responses(
           people of that ability are.
 
         ``percentile_flags`` say why the percentile is not to be reported as a place among people; they are empty
-        where it may, see `percentile_flags`.
+        where it may, see `flags_of`.
 
     Raises
     ------
@@ -364,25 +362,13 @@ def score_table(
     table.insert(1, "scale", scale.name)
     method = table.pop("method")
     trials = {} if abilities.n_trials is None else {"n_trials": table.pop("n_trials")}
-    n_items, n_correct = abilities.n_items, abilities.n_correct
-    answered = n_items > 0
-    words = {
-        "no_items": ~answered,
-        "few_items": answered & (n_items < FEW_ITEMS),
-        "all_correct": answered & (n_correct == abilities.n_responses),
-        "all_wrong": answered & (n_correct == 0),
-        "at_bound": abilities.at_bound,
-        "unlikely_pattern": lz_star < UNLIKELY_PATTERN,
-    }
+    deviation = 1.0 if scale.population is None else scale.population.deviation
     return table.assign(
         **place.table(),
         percentile_empirical=np.nan if norms is None else 100 * mid_rank(abilities.theta, norms),
         person_fit=lz_star,
         method=method,
-        flags=joined_words(words),
-        percentile_flags=percentile_flags(
-            abilities, lz_star, 1.0 if scale.population is None else scale.population.deviation
-        ),
+        **flags_of(abilities, lz_star, deviation),
         **trials,
     )
 

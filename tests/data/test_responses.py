@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix, resolve_duplicates
+from irtbench.data.responses import ResponseMatrix
 
 
 def matrix(values):
@@ -110,18 +110,6 @@ def test_duplicates_are_refused_naming_five_pairs_or_resolved_as_asked():
         ResponseMatrix.from_long(table)
     assert ResponseMatrix.from_long(table, duplicates="first").values.tolist() == [[1.0] * 7]
     assert ResponseMatrix.from_long(table, duplicates="last").values.tolist() == [[0.0] * 7]
-
-
-def test_duplicates_of_answers_follow_the_same_rule():
-    table = pd.DataFrame(
-        {"respondent_id": ["a", "b", "a"], "item_id": ["x", "x", "x"], "answer": ["yes", "no", "perhaps"]}
-    )
-    with pytest.raises(InputError, match=re.escape("(a, x); expected one each")):
-        resolve_duplicates(table)
-    assert list(resolve_duplicates(table, duplicates="first")["answer"]) == ["yes", "no"]
-    assert list(resolve_duplicates(table, duplicates="last")["answer"]) == ["no", "perhaps"]
-    # the same respondent on another item, and another respondent on the same item, are no duplicates
-    assert len(resolve_duplicates(table[:2])) == 2
 
 
 @st.composite

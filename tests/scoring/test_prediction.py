@@ -239,7 +239,7 @@ def test_bad_input_is_refused() -> None:
     correction = learn_correction(scale, responses, form)
     with pytest.raises(InputError, match="form of 5 items; missing: s4"):
         predict_accuracy(scale, responses.select_items(form[:4]), correction=correction)
-    with pytest.raises(InputError, match="an item stands in two scales"):
+    with pytest.raises(InputError, match="an item is in two scales"):
         predict_accuracy((scale, replace(scale, name="again")), responses)
     with pytest.raises(InputError, match="level must be between 0 and 1 but got 95"):
         predict_accuracy(scale, responses, level=95)

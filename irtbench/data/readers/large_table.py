@@ -157,11 +157,6 @@ class LargeTable(Shown):
         return sum(sum(file.group_rows) for file in self.files)
 
     @property
-    def n_parts(self) -> int:
-        """Number of parts that are read one by one."""
-        return len(self.parts)
-
-    @property
     def n_fields(self) -> int:
         """Rows times columns."""
         return self.n_rows * len(self.names)

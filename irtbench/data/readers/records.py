@@ -183,7 +183,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
             except UnicodeDecodeError as error:
                 raise InputError(f"file {path}, line {number}: expected UTF-8 text ({error.reason})") from None
             except ValueError as error:
-                raise InputError(f"file {path}, line {number}: expected a JSON value but {_said(error)}") from None
+                raise InputError(f"file {path}, line {number}: expected a JSON value but {_reason(error)}") from None
 
 
 def entries_in(path: Path, *opened: str) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -262,7 +262,7 @@ class JsonText:
                 unfinished = error.pos > len(self._text) - LONGEST_WORD or error.msg.startswith("Unterminated")
                 if unfinished and self._more():
                     continue
-                raise InputError(f"file {self._path}: no JSON, or damaged: {_said(error)}") from None
+                raise InputError(f"file {self._path}: no JSON, or damaged: {_reason(error)}") from None
             except RecursionError:
                 raise InputError(f"file {self._path}: no JSON that can be read: {TOO_DEEP}") from None
             except ValueError as error:  # a number of thousands of digits
@@ -308,7 +308,7 @@ class JsonText:
         return not self._ended
 
 
-def _said(error: ValueError) -> str:
+def _reason(error: ValueError) -> str:
     if not isinstance(error, json.JSONDecodeError):
         return str(error)
     return f"{error.msg[:1].lower()}{error.msg[1:]} (character {error.pos + 1})"

@@ -348,9 +348,8 @@ def _refuse_repeated(file: LongFile, cells: NDArray[np.int64], trial: NDArray[np
         )
 
 
-def wide_blocks(table: LargeTable, respondent: str, items: Sequence[str], grader: Grader | None = None) -> Blocks:
+def wide_blocks(table: LargeTable, respondent: str, items: Sequence[str], grader: Grader) -> Blocks:
     """The respondents of a wide table; groups of rows of Parquet files are pieces."""
-    grader = grader or Grader()
 
     def piece(number: int) -> Iterator[Unmade]:
         parts = table.rows([respondent, *items], rows=response_blocks.ROWS, coded=items, part=number)
@@ -360,7 +359,7 @@ def wide_blocks(table: LargeTable, respondent: str, items: Sequence[str], grader
                 grader.demand_meant(part.batch.column(item).slice(0, few) for item in items)
             yield partial(_wide_block, part, respondent, tuple(items), grader)
 
-    pieces: list[Callable[[], Iterator[Unmade]]] = [partial(piece, number) for number in range(table.n_parts)]
+    pieces: list[Callable[[], Iterator[Unmade]]] = [partial(piece, number) for number in range(len(table.parts))]
     return Blocks(pieces, table.n_rows or None, distinct=False)
 
 
