@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.bank.bank import ItemBank, item_ids_of, scales_of
+from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.data.checked_settings import shows_fields, with_keywords
 from irtbench.data.given import ResponsesLike, as_responses
@@ -29,9 +29,9 @@ from irtbench.scoring.percentiles import percentiles
 from irtbench.scoring.scores import (
     ScoringKeywords,
     ScoringSettings,
-    check_known,
     in_order_of_respondents,
     item_error_on,
+    known_responses,
     own_responses,
     score_abilities,
 )
@@ -101,11 +101,9 @@ def percentiles_by_group(
     0            r1    de         2        78.0
     1            r1    fr         2        24.0
     """
-    responses = as_responses(responses, item_ids=item_ids_of(bank))
+    responses, scales = known_responses(bank, responses, unknown_items)
     settings = replace(with_keywords(settings or ScoringSettings(), keywords), norm_group=None)
     norm = "smoothed" if settings.norm == "normal" else settings.norm
-    scales = scales_of(bank)
-    check_known(responses.item_ids, scales, unknown_items)
     tables = [pd.DataFrame(columns=COLUMNS)]
     for scale in scales:
         if scale.norms is None:
@@ -300,9 +298,8 @@ def explain_all(bank: ItemBank, responses: ResponsesLike, *, unknown_items: Unkn
     >>> irtbench.explain_all(irtbench.ItemBank((scale,)), [[0, 0, 1, 1, 1, 1]])
     <Explanation: 6 responses, 2 of them surprising>
     """
-    responses = as_responses(responses, item_ids=item_ids_of(bank))
-    check_known(responses.item_ids, bank.scales, unknown_items)
-    return Explanation.together(explain(scale, responses) for scale in bank.scales)
+    responses, scales = known_responses(bank, responses, unknown_items)
+    return Explanation.together(explain(scale, responses) for scale in scales)
 
 
 def explain(scale: Scale, responses: ResponsesLike, *, surprising_below: float = 0.1, n_levels: int = 5) -> Explanation:

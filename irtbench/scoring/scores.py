@@ -165,14 +165,22 @@ def score_responses(
     0            r1        6          4   0.49  0.58       68.75
     1            r2        5          1  -0.83  0.64       20.34
     """
+    responses, scales = known_responses(bank, responses, unknown_items)
+    settings = with_keywords(settings or ScoringSettings(), keywords)
+    return in_order_of_respondents([_score_scale(scale, responses, settings) for scale in scales])
+
+
+def known_responses(
+    bank: ItemBank | Scale, responses: ResponsesLike, unknown_items: UnknownItems
+) -> tuple[ResponseMatrix, tuple[Scale, ...]]:
+    """Responses for a bank, whose unknown items are refused or ignored, and its scales."""
+    scales = scales_of(bank)
     if in_categories(bank) and isinstance(responses, pd.DataFrame):
-        check_known(map(str, responses.columns), scales_of(bank), unknown_items)
+        check_known(map(str, responses.columns), scales, unknown_items)
         responses = category_responses(bank, responses)
     responses = as_responses(responses, item_ids=item_ids_of(bank))
-    settings = with_keywords(settings or ScoringSettings(), keywords)
-    scales = scales_of(bank)
     check_known(responses.item_ids, scales, unknown_items)
-    return in_order_of_respondents([_score_scale(scale, responses, settings) for scale in scales])
+    return responses, scales
 
 
 def in_categories(bank: ItemBank | Scale) -> bool:
