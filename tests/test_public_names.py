@@ -76,7 +76,7 @@ INNER_FILES = {
     "pyro_model.rows "
     "pyro_model.sites",
     "estimation": "doubts item_quantiles anchors scale_fit status threads",
-    "diagnostics": "checks moments quadratic_form",
+    "diagnostics": "moments quadratic_form",
     "analysis": "item_differences linked_groups meta_regression robust_linking shift_likelihood",
     "bank": "schema",
     "building": "binary_program form_program",

@@ -13,10 +13,8 @@ from scipy.stats import betabinom
 
 from irtbench.data.checked_settings import seeded
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
-from irtbench.data.input_error import InputError
 from irtbench.data.shown import Drawn, counted
-from irtbench.diagnostics.checks import check_respondents_agree
-from irtbench.diagnostics.internal_consistency import classical_statistics
+from irtbench.diagnostics.internal_consistency import answers_by_item, classical_statistics
 from irtbench.models.curves import log_icc
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature
@@ -170,36 +168,30 @@ def wrong_keys(
     1   item7   a        c          0.0
     """
     answers, responses, items = as_answers(answers), as_responses(responses), as_parameters(items)
-    if without := [item for item in responses.item_ids if item not in keys]:
-        raise InputError(f"keys: item {without[0]} has no key; expected one for every item")
     rng = seeded(seed)
     fitted = [item for item in responses.item_ids if item in set(items.item_ids)]
     known, place = items.select(fitted), {item: k for k, item in enumerate(fitted)}
     right, wrong = log_icc(population.nodes, known)
     whole = log_likelihood(responses.select_items(fitted).values, population.nodes, known)
     values = responses.values
-    given = answers[answers["answer"].fillna("") != ""]
-    check_respondents_agree(given, responses)
-    row_of = pd.Series(np.arange(responses.n_respondents), index=list(responses.respondent_ids))
     ablest, options, counts = [], [], []
-    groups = dict(tuple(given.groupby("item_id", sort=False)))
-    for k, item in enumerate(responses.item_ids):
-        chosen = groups[item].drop_duplicates("respondent_id") if item in groups else given[:0]
-        names = options_of(chosen["answer"], keys[item])
+    for k, (item, rows, texts) in enumerate(answers_by_item(answers, keys, responses)):
+        names = options_of(texts, keys[item])
+        codes = codes_of(texts, names)
         options.append(names)
-        counts.append(np.bincount(codes_of(chosen["answer"], names), minlength=len(names)))
+        counts.append(np.bincount(codes, minlength=len(names)))
         if len(names) < 2:
             ablest.append(np.ones(1))
             continue
-        if len(chosen) > MOST_RESPONDENTS:
-            chosen = chosen.iloc[rng.choice(len(chosen), MOST_RESPONDENTS, replace=False)]
-        rows = row_of[chosen["respondent_id"]].to_numpy()
+        if len(rows) > MOST_RESPONDENTS:
+            some = rng.choice(len(rows), MOST_RESPONDENTS, replace=False)
+            rows, codes = rows[some], codes[some]
         rest = whole[rows]
         if item in place:
             x, own = values[rows, k][:, None], place[item]
             rest = rest - np.where(np.isnan(x), 0.0, np.where(x == 1, right[:, own], wrong[:, own]))
         mass, _ = node_posterior(rest, population)
-        slopes = fit_options(codes_of(chosen["answer"], names), population.nodes, mass, len(names))
+        slopes = fit_options(codes, population.nodes, mass, len(names))
         ablest.append(steepest(*slopes, n_draws=N_DRAWS, rng=rng))
     posteriors, share = _weigh(ablest, counts)
     best = [int(p[1:].argmax()) + 1 if p.size > 1 else 0 for p in posteriors]

@@ -15,7 +15,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import share_correct
 from irtbench.data.shown import Drawn, Shown, counted
-from irtbench.diagnostics.checks import check_items_agree, check_theta
+from irtbench.diagnostics.person_fit import check_items_agree, check_theta
 from irtbench.models.curves import icc
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 

@@ -15,9 +15,9 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Figures
-from irtbench.diagnostics.checks import check_items_agree
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.moments import FEWEST_TOGETHER, MOST_MOMENTS, CategoryMoments, Margins, Moments
+from irtbench.diagnostics.person_fit import check_items_agree
 from irtbench.diagnostics.quadratic_form import Residuals, complete_form, dense_form, fine_enough, score_forms
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,6 @@ from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_respo
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Figures, Shown, counted, spanned
-from irtbench.diagnostics.checks import check_respondents_agree
 from irtbench.diagnostics.correlation import pairwise_covariance, tetrachoric
 
 Array = NDArray[np.float64]
@@ -167,18 +166,14 @@ def covariances_with_sum(responses: ResponseMatrix) -> tuple[NDArray[np.float64]
 def filled_covariance(responses: ResponseMatrix) -> NDArray[np.float64]:
     """Covariance of every two items; pairs that fewer than two respondents answered get m_i m_j / m.
 
-    Here m_i is the mean of item i's covariances with the items it was answered with, m the mean over all such pairs:
-    what one common factor would give. Shape (n_items, n_items); all NaN off the diagonal without any pair.
+    m_i is the mean of item i's covariances that are known, m of all: as of one common factor. NaN where none is known.
     """
     covariance, _ = pairwise_covariance(responses.shares)
-    between = np.where(np.eye(responses.n_items, dtype=bool), np.nan, covariance)
-    known = np.isfinite(between)
-    if not known.any():
+    between = np.ma.masked_invalid(np.where(np.eye(responses.n_items, dtype=bool), np.nan, covariance))
+    if not between.count():
         return np.where(np.isfinite(covariance), covariance, np.nan)
-    overall = between[known].mean()
-    n_known = known.sum(axis=1)
-    by_item = np.where(known, between, 0.0).sum(axis=1) / np.maximum(n_known, 1)
-    by_item = np.where(n_known > 0, by_item, overall)
+    overall = float(between.mean())
+    by_item = np.asarray(between.mean(axis=1).filled(overall))
     guess = np.outer(by_item, by_item) / overall if overall != 0 else np.zeros_like(covariance)
     np.fill_diagonal(guess, np.nan)
     return np.where(np.isfinite(covariance), covariance, guess)
@@ -423,10 +418,6 @@ def distractor_table(
     6      i3      g   False  4        1.0         0.0                -0.66
     """
     answers, responses = as_answers(answers), as_responses(responses)
-    if without := [item for item in responses.item_ids if item not in keys]:
-        raise InputError(f"distractors: item {without[0]} has no key; expected one for every item")
-    answers = answers[answers["answer"].fillna("") != ""]
-    check_respondents_agree(answers, responses)
     seen = ~np.isnan(responses.values)
     counts = np.array([scored is None or item in scored for item in responses.item_ids])
     right = np.where(seen & counts, responses.values, 0.0)
@@ -435,18 +426,14 @@ def distractor_table(
         score = right.sum(axis=1) / n_seen
     low, high = np.nanquantile(score, [1 / 3, 2 / 3]) if n_seen.any() else (np.nan, np.nan)
     thirds = np.column_stack([score <= low, (score > low) & (score <= high), score > high])
-    row_of = pd.Series(np.arange(responses.n_respondents), index=list(responses.respondent_ids))
     rows = []
-    by_item = dict(tuple(answers.groupby("item_id", sort=False)))
-    for k, item in enumerate(responses.item_ids):
+    for k, (item, people, texts) in enumerate(answers_by_item(answers, keys, responses)):
         asked = seen[:, k]
         with np.errstate(invalid="ignore", divide="ignore"):
             n_others = n_seen - (asked & counts[k])
             rest = (right.sum(axis=1) - right[:, k]) / np.where(n_others > 0, n_others, np.nan)
         chosen = np.full(responses.n_respondents, "", dtype=object)
-        if item in by_item:
-            given = by_item[item].drop_duplicates("respondent_id")
-            chosen[row_of[given["respondent_id"]].to_numpy()] = given["answer"].to_numpy()
+        chosen[people] = texts.to_numpy()
         counted = pd.Series(chosen[asked]).value_counts()
         names = {keys[item], *(options or {}).get(item, []), *counted.index} - {""}
         rest_of_key = _point_biserial((chosen == keys[item])[asked], rest[asked])
@@ -480,6 +467,26 @@ def distractor_table(
                 }
             )
     return pd.DataFrame(rows)
+
+
+def answers_by_item(
+    answers: pd.DataFrame, keys: Collection[str], responses: ResponseMatrix
+) -> Iterator[tuple[str, NDArray[np.intp], pd.Series[str]]]:
+    """Each item, who answered it (rows of the responses), and what; the first of several answers, no empty ones."""
+    if without := [item for item in responses.item_ids if item not in keys]:
+        raise InputError(f"keys: item {without[0]} has no key; expected one for every item")
+    given = answers[answers["answer"].fillna("") != ""]
+    rows = pd.Index(responses.respondent_ids).get_indexer(pd.Index(given["respondent_id"]))
+    given, unknown = given.assign(row=rows), (rows < 0) & given["item_id"].isin(responses.item_ids)
+    if unknown.any():
+        raise InputError(
+            f"answers: respondent {given['respondent_id'][unknown].iloc[0]} has answers but no row in the "
+            "responses; expected the same respondents (an array's are named r1 ...)"
+        )
+    by_item = dict(tuple(given.groupby("item_id", sort=False)))
+    for item in responses.item_ids:
+        chosen = by_item.get(item, given[:0]).drop_duplicates("respondent_id")
+        yield item, chosen["row"].to_numpy(), chosen["answer"]
 
 
 def _share(picks: NDArray[np.bool_]) -> float:

@@ -16,8 +16,7 @@ from irtbench.data.given import ResponsesLike
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Drawn, counted, significant
-from irtbench.diagnostics.checks import check_items_agree, check_theta
-from irtbench.diagnostics.person_fit import mean_squares
+from irtbench.diagnostics.person_fit import check_items_agree, check_theta, mean_squares
 from irtbench.diagnostics.quadratic_form import Residuals, dense_form, fine_enough, score_forms
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import icc, item_curves

@@ -15,9 +15,8 @@ from irtbench.data.given import ResponsesLike
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Drawn, counted, significant
-from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.correlation import pairwise_correlation
-from irtbench.diagnostics.person_fit import residuals
+from irtbench.diagnostics.person_fit import check_items_agree, check_theta, residuals
 from irtbench.models.curves import log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items

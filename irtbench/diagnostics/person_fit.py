@@ -14,8 +14,8 @@ from scipy.special import ndtr, ndtri
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.multiple_testing import adjust
+from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Drawn, Shown, counted, spanned
-from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import icc, item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
@@ -24,6 +24,31 @@ from irtbench.models.theta_posterior import Trials, row_batches, some_rows
 
 Array = NDArray[np.float64]
 TINY = np.finfo(np.float64).tiny
+
+
+def check_items_agree(responses: ResponseMatrix, items: ItemParameters) -> None:
+    """Refuse responses and parameters that do not list the same items in the same order."""
+    if responses.n_items != items.n_items:
+        raise InputError(f"diagnostics: {responses.n_items} items in the responses but {items.n_items} parameters")
+    for k, (column, item) in enumerate(zip(responses.item_ids, items.item_ids, strict=True)):
+        if column != item:
+            raise InputError(
+                f"diagnostics: column {k + 1} is {column} in the responses but {item} in the item parameters; "
+                "expected the same items in the same order"
+            )
+
+
+def check_theta(theta: NDArray[np.float64], responses: ResponseMatrix) -> NDArray[np.float64]:
+    """Return abilities as float64, shape (n_respondents,), after refusing any other shape and any not finite."""
+    theta = np.asarray(theta, dtype=np.float64)
+    if theta.shape != (responses.n_respondents,):
+        raise InputError(f"diagnostics: theta has shape {theta.shape} for {responses.n_respondents} respondents")
+    if not np.isfinite(theta).all():
+        first = int(np.flatnonzero(~np.isfinite(theta))[0])
+        raise InputError(
+            f"diagnostics: theta of respondent {responses.respondent_ids[first]} must be finite but is {theta[first]}"
+        )
+    return theta
 
 
 def residuals(values: NDArray[np.float64], theta: NDArray[np.float64], items: ItemParameters) -> NDArray[np.float64]:
