@@ -72,7 +72,7 @@ INNER_FILES = {
     "readers.lm_eval readers.measurement_db readers.mturk readers.observations "
     "readers.openai_evals readers.packed readers.potato readers.prodigy "
     "readers.sources readers.trials",
-    "models": "category_table coded_scores item_models.graded item_models.logistic pyro_model.categories "
+    "models": "category_table coded_scores item_models.graded item_models.logistic "
     "pyro_model.rows "
     "pyro_model.sites",
     "estimation": "doubts item_quantiles anchors scale_fit status threads",

@@ -1,4 +1,4 @@
-"""LD-X2, LD-G2, Cramér's V and Q3 against R mirt, hand calculation, a planted twin and the wrong way to do it."""
+"""Local dependence: R mirt's figures, tables by hand, level and power; pairs of items in categories."""
 
 from pathlib import Path
 
@@ -8,7 +8,17 @@ import pytest
 
 from builders.mirt_figures import lsat6, papers_scale
 from builders.simulated import simulated
-from irtbench import ItemParameters, ResponseMatrix, icc, local_dependence, simulate_responses
+from irtbench import (
+    CategoryParameters,
+    ItemParameters,
+    ResponseMatrix,
+    fit_categories,
+    icc,
+    local_dependence,
+    simulate_responses,
+)
+from irtbench.analysis.dependence_bootstrap import with_bootstrap
+from irtbench.diagnostics.quadratic_form import Residuals
 from irtbench.models.quadrature import Quadrature, normal_grid
 
 COLUMNS = ["item_1", "item_2", "x2", "df", "p", "p_adjusted", "cramers_v", "g2", "q3", "n_respondents"]
@@ -149,3 +159,43 @@ def test_cells_the_model_leaves_empty() -> None:
     somebody = local_dependence(ResponseMatrix(np.stack([even, even], axis=1), ids, items.item_ids), items)
     assert np.isinf([somebody.x2[0], somebody.g2[0]]).all()
     assert somebody.p[0] == 0
+
+
+def test_two_categories_have_the_scores_of_right_and_wrong() -> None:
+    rng, items = np.random.default_rng(1), ItemParameters.from_difficulty([0.8, 1.2, 1.7, 1.0], [-1, 0, 0.5, 1])
+    values = (rng.random((200, 4)) < 0.6).astype(float)
+    values[rng.random(values.shape) < 0.2] = np.nan
+    responses = ResponseMatrix(values, tuple(f"r{i}" for i in range(200)), items.item_ids)
+    both = (items, CategoryParameters.of_right_or_wrong(items).as_items())
+    binary, graded = (Residuals.of_items(responses, each, normal_grid()) for each in both)
+    np.testing.assert_allclose(graded.pairs(), binary.pairs(), atol=1e-9)
+    np.testing.assert_allclose(graded.mass, binary.mass, atol=1e-12)
+
+
+def test_every_category_is_in_every_sample_and_a_dependent_pair_is_found() -> None:
+    rng = np.random.default_rng(2)
+    theta, b = rng.normal(size=(250, 1, 1)), np.array([-1.0, 0.2, 1.2]) + rng.normal(0, 0.3, (9, 1))
+    codes = (1.5 * (theta - b) + rng.logistic(size=(250, 9, 1)) > 0).sum(axis=2).astype(float)
+    codes[:, 8] = np.where(rng.random(250) < 0.5, codes[:, 7], codes[:, 8])
+    codes[rng.random(codes.shape) < 0.2] = np.nan
+    codes[0, 0], codes[codes[:, 1] == 3, 1] = 4.0, 2.0
+    fitted = fit_categories(codes, "grm", prior="weak")
+    items, responses = fitted.items.as_items(), fitted.items.matrix(codes)
+    samples = []
+
+    def refit(sample: ResponseMatrix) -> ItemParameters:
+        samples.append(sample.correct)
+        return fit_categories(sample.correct, "grm", prior="weak", standard_errors=False).items.as_items()
+
+    pairs = local_dependence(responses, items)
+    found = with_bootstrap(pairs, responses, items, refit, rng=rng, n_samples=19)
+    assert found.p_bootstrap is not None
+    assert found.p_bootstrap_adjusted is not None
+    assert found.p_bootstrap_adjusted[-1] == 1 / 20
+    assert (found.p_bootstrap_adjusted[:-1] > 0.05).sum() >= 33
+    assert len(samples) == 19
+    for sample in samples:
+        assert np.array_equal(np.isnan(sample), np.isnan(codes))
+        assert [set(column[~np.isnan(column)]) for column in sample.T] == [
+            set(range(len(own))) for own in fitted.items.categories
+        ]

@@ -1,4 +1,4 @@
-"""Tetrachoric and polychoric correlations of small tables: empty cells, and matrices that are no correlations."""
+"""Correlations of items: tetrachoric and polychoric ones against R and by hand, and of columns with gaps."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy.stats import multivariate_normal, norm
 
 from irtbench import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.correlation import nearest_positive_definite, polychoric, tetrachoric
+from irtbench.diagnostics.correlation import nearest_positive_definite, pairwise_correlation, polychoric, tetrachoric
 
 
 def of_counts(counts: list[tuple[tuple[int, ...], int]]) -> ResponseMatrix:
@@ -83,3 +83,22 @@ def test_of_two_categories_polychoric_is_tetrachoric_and_of_very_many_neighbours
     np.testing.assert_allclose(polychoric(points).correlations, 0.5 + 0.5 * np.eye(3), atol=0.05)
     with pytest.raises(InputError, match="item item2 has no two categories"):
         polychoric(np.column_stack([points[:, 0], np.ones(3000)]))
+
+
+@pytest.mark.parametrize("n_rows", [5_000, 20_000, 80_000])
+def test_a_column_that_does_not_vary_where_both_are_observed_has_no_correlation(n_rows: int) -> None:
+    # column 0 is 1 wherever column 1 is observed; of sums of thousands of (1 - mean)^2 rounding leaves a relative
+    # 1e-13 or so, to either side
+    for seed in range(8):
+        values = (np.random.default_rng(seed).random((n_rows, 2)) < 0.37).astype(np.float64)
+        values[values[:, 0] == 0, 1] = np.nan
+        assert np.isnan(pairwise_correlation(values)[0, 1]), seed
+
+
+def test_little_variation_is_variation() -> None:
+    # one row of 20,000 differs, in both columns: correlation 1, and -1 where it differs to the other side
+    values = np.zeros((20_000, 3))
+    values[0] = 1, 1, -1
+    correlation = pairwise_correlation(values)
+    assert correlation[0, 1] == pytest.approx(1.0)
+    assert correlation[0, 2] == pytest.approx(-1.0)
