@@ -165,17 +165,20 @@ def bias(
         raise InputError(f"{of_bank[0]}: goes with --bank alone")
     if between.groups is None:
         raise InputError("bias: expected --groups G, or --bank BANK for a few systems against a bank's people")
-    from irtbench.study.biased_items import Compared, compare_items, compared_groups, ids_of
-    from irtbench.study.fitted_scale import demand_varied_items
 
     how = tests_of(test, model)
     given = reading.scores(responses, how.levels or ()) if model.of_grades else reading.matrix(responses)
-    group_of, respondent_ids = irtbench.read_groups(between.groups), ids_of(given).respondents
-    names = compared_groups(group_of, respondent_ids, between.reference, between.focal, any_number=how.by_score)
-    of = Compared.of(given, group_of, names, how.levels)
-    demand_varied_items(of.item_ids, responses)
+    group_of, respondent_ids = (
+        irtbench.read_groups(between.groups),
+        irtbench.study.biased_items.ids_of(given).respondents,
+    )
+    names = irtbench.study.biased_items.compared_groups(
+        group_of, respondent_ids, between.reference, between.focal, any_number=how.by_score
+    )
+    of = irtbench.study.biased_items.Compared.of(given, group_of, names, how.levels)
+    irtbench.study.fitted_scale.demand_varied_items(of.item_ids, responses)
     run.progress(f"{len(of.item_ids)} items, {names[0]} is the reference: {of.sizes()}")
-    found = compare_items(of, how, seed=run.seed, progress=run.progress)
+    found = irtbench.study.biased_items.compare_items(of, how, seed=run.seed, progress=run.progress)
 
     def curves(*, apart: bool = False) -> list[Block]:
         effect = found.effect
@@ -197,8 +200,6 @@ def bias(
 
 def tests_of(test: ItemTest, model: GroupModel) -> HowTested:
     """How items are tested; refuses what does not go together."""
-    from irtbench.study.biased_items import HowTested
-
     if model.levels is not None and not model.of_grades:
         raise InputError("--levels: goes with grades: --model grm or gpcm")
     if model.of_grades and test.method == "mantel-haenszel":
@@ -216,7 +217,7 @@ def tests_of(test: ItemTest, model: GroupModel) -> HowTested:
         kind="3pl" if model.model == "3pl" else "2pl", prior=model.prior, guessing=model.guessing,
         n_options=model.options, device=model.device,
     )  # fmt: skip
-    return HowTested(
+    return irtbench.study.biased_items.HowTested(
         test.method, by_score, test.purify, test.continuity, test.alpha, test.adjustment, settings,
         model.model if model.of_grades else None, levels_of(model.levels) or None,
     )  # fmt: skip
@@ -267,16 +268,16 @@ def effect_in_words(effect: BiasEffect) -> Words:
 
 def of_systems(responses: Path, systems: Systems, test: ItemTest, reading: Reading, run: Run) -> Outcome:
     """Systems against the people of a bank."""
-    from irtbench.study.biased_items import PeopleInTheirPlace, shifted_items
-
     bank = systems.bank
     assert bank is not None
     items = chosen_scale(irtbench.read_bank(bank), systems.scale, bank).items
     people = None
     if systems.control is not None:
-        people = PeopleInTheirPlace(reading.matrix(systems.control), systems.permutations, test.alpha)
+        people = irtbench.study.biased_items.PeopleInTheirPlace(
+            reading.matrix(systems.control), systems.permutations, test.alpha
+        )
     family_of = None if systems.families is None else irtbench.read_groups(systems.families)
-    found = shifted_items(
+    found = irtbench.study.biased_items.shifted_items(
         reading.matrix(responses), items, family_of, people, adjustment=test.adjustment,
         rng=run.rng, progress=run.progress,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 import typer
 
-import irtbench
+import irtbench.report
 from irtbench.cli.build_study import StudyToBuild
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.form import numbered
@@ -126,23 +126,21 @@ def settings_of(
 
 def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("NEW.csv")) -> Outcome:
     """What a study has found; the last line scores `new_system` with its bank."""
-    from irtbench.report.html import study_page
-    from irtbench.report.item_details import items_table, pruning_table, summary
-    from irtbench.report.page import render_page
-    from irtbench.report.prose import methods_text
-    from irtbench.study.results import RECORD, save_study
-
     settings = asked.settings
     unfinished = run.ending.enter_context(until_written(target))
     own = partial(same_study, settings)
     folder = run.opened(target, output_folder(target, files=OF_STUDY, inputs=settings.files, same_study=own))
     study = asked.carry_out(folder, unfinished, run.progress)
     run.progress("writing the report")
-    found, page, effect = summary(study), study_page(study), study.screening_effect
+    found, page, effect = (
+        irtbench.report.summary(study),
+        irtbench.report.study_page(study),
+        study.screening_effect,
+    )
     results: dict[str, Any] = {
         "bank.json": None if study.bank is None else partial(irtbench.save_bank, study.bank),
-        "items.csv": items_table(study.scales),
-        "pruning.csv": pruning_table(study.scales),
+        "items.csv": irtbench.report.items_table(study.scales),
+        "pruning.csv": irtbench.report.pruning_table(study.scales),
         "screening_effect.csv": None if effect is None else effect.scales,
         "items_effect.csv": None if effect is None else effect.items,
         "group_percentiles.csv": study.group_percentiles,
@@ -150,9 +148,9 @@ def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("
         "rounds_pairs.csv": of_scales(study.scales, irtbench.building.Pruning.rounds_pairs),
         "checks.json": checks(study.dimensions, study.scales) if settings.pruning.compare_factors else None,
         "summary.json": found,
-        RECORD: partial(save_study, study),
-        "report.html": render_page(page),
-        "methods.md": methods_text(study),
+        irtbench.study.results.RECORD: partial(irtbench.study.results.save_study, study),
+        "report.html": irtbench.report.render_page(page),
+        "methods.md": irtbench.report.methods_text(study),
     }
     doubts = [f"screening: {words}" for words in study.exclusions_by_ability]
     doubts += [f"scale {scale.name}: {doubt}" for scale in study.scales for doubt in scale.doubts]
@@ -182,9 +180,7 @@ def until_written(target: Path) -> Iterator[Path | None]:
 
 def same_study(settings: irtbench.StudyFile, record: Path) -> bool:
     """Whether a record is that of an earlier build of this study: of its title, or of answers of that name."""
-    from irtbench.study.results import title_and_answers_of
-
-    title, answers = title_and_answers_of(record)
+    title, answers = irtbench.study.results.title_and_answers_of(record)
     return title == settings.study.title or answers == settings.data.answers.name
 
 
@@ -311,15 +307,11 @@ def report(
     All that the page says is in study.json, so that neither the answers nor a fit is needed; with the version that
     wrote it the page is the same to the last byte.
     """
-    from irtbench.report.html import study_page
-    from irtbench.report.page import render_page
-    from irtbench.study.results import RECORD, load_study
-
     target = output or study / "report.html"
-    found = load_study(study)
-    file = run.opened(target, output_file(target, inputs=[study / RECORD], of_study=True))
-    page = study_page(found)
-    file.write_text(render_page(page), encoding="utf-8")
+    found = irtbench.study.results.load_study(study)
+    file = run.opened(target, output_file(target, inputs=[study / irtbench.study.results.RECORD], of_study=True))
+    page = irtbench.report.study_page(found)
+    file.write_text(irtbench.report.render_page(page), encoding="utf-8")
     return Outcome(
         json={"title": found.settings.study.title, "report": target, "n_scales": len(found.scales)},
         words=[f"written to {target}"], figures=lambda: list(page.all_blocks()),

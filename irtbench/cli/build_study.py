@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import irtbench
+import irtbench.report
 from irtbench.cli.large import demand_shared, encoded, hash_of, large_table, ranks_of_run, say_cache_unused
 from irtbench.cli.options import Reading
 from irtbench.cli.output import plain, write_table
@@ -72,11 +72,10 @@ class StudyToBuild:
         """
         table, ranks = None, ranks_of_run.get()
         if settings.data.content == "responses":
-            from irtbench.study.study_data import needs_memory
-
             table = large_table(
-                settings.data.answers, Reading.of(settings.data.how_to_read()), in_memory=needs_memory(settings),
-                whatever_size=ranks is not None, of_study=True, allow_address=allow_address,
+                settings.data.answers, Reading.of(settings.data.how_to_read()),
+                in_memory=irtbench.study.study_data.needs_memory(settings), whatever_size=ranks is not None,
+                of_study=True, allow_address=allow_address,
             )  # fmt: skip
         if ranks is not None:
             words = "build a study of graded responses in a Parquet table, wide or long, with settings that need no"
@@ -96,20 +95,18 @@ class StudyToBuild:
         progress
             Called with a line now and then.
         """
-        from irtbench.study.study_data import read_data
-
         settings, table = self.settings, self.table
         if table is None:
             say_cache_unused(settings.data.answers, self.cache)
             progress(f"reading {settings.data.answers}")
-            yield replace(read_data(settings), sample=self.sample)
+            yield replace(irtbench.study.study_data.read_data(settings), sample=self.sample)
             return
         own_cache = None if self.cache is not None or unfinished is None else unfinished / ENCODED
         named = None if settings.data.answers.exists() else {table.place: hash_of(table)}
         reading = Reading.of(settings.data.how_to_read())
         try:
             with encoded(table, reading, own_cache or self.cache, progress, is_cache=own_cache is None) as stored:
-                data = read_data(settings, stored, table, named=named)
+                data = irtbench.study.study_data.read_data(settings, stored, table, named=named)
                 yield replace(data, sample=self.sample or enough_to_prune(stored))
                 self._tell(END, stored)
         except InputError:  # the run will not go on as it is
@@ -121,9 +118,6 @@ class StudyToBuild:
         self, folder: Path | None, unfinished: Path | None, progress: Callable[[str], None], *, control: bool = False
     ) -> irtbench.Study:
         """The study; respondents.csv and scores.csv, with a row for everybody, go into a folder if there is one."""
-        from irtbench.scoring.part_scores import ScoresFile
-        from irtbench.study.run import carry_out
-
         began = time.perf_counter()
 
         def write(screening: irtbench.data.Screening) -> None:
@@ -133,9 +127,9 @@ class StudyToBuild:
 
         with (
             self.data(unfinished, progress) as data,
-            ScoresFile((folder or Path()) / "respondents.csv") as people,
+            irtbench.scoring.part_scores.ScoresFile((folder or Path()) / "respondents.csv") as people,
         ):
-            study, kept = carry_out(
+            study, kept = irtbench.study.run.carry_out(
                 self.settings, data, control=control, checkpoints=unfinished,
                 each=write if data.responses.on_disk and folder is not None else lambda screening: None,
                 fit=None if self.ranks is None else self._fit, progress=progress,
@@ -148,8 +142,6 @@ class StudyToBuild:
         self, study: irtbench.Study, kept: Responses, folder: Path, progress: Callable[[str], None]
     ) -> None:
         """Write scores.csv, and respondents.csv where that was not done on the way."""
-        from irtbench.report.item_details import scores_table
-
         file, scoring = folder / "scores.csv", self.settings.score.scoring(seed=self.settings.study.seed)
         scores = study.respondent_scores
         if not isinstance(kept, irtbench.StoredResponses):
@@ -157,11 +149,11 @@ class StudyToBuild:
             if study.bank is not None and study.sample is not None:
                 scores = irtbench.score_responses(study.bank, kept.to_matrix(), scoring, unknown_items="ignore")
         if study.bank is None or not isinstance(kept, irtbench.StoredResponses):
-            write_table(scores_table(study.system_scores, scores), file)
+            write_table(irtbench.report.scores_table(study.system_scores, scores), file)
             return
         on_a_scale = {item for scale in study.bank.scales for item in scale.items.item_ids}
         scored = kept.select_items([item for item in kept.item_ids if item in on_a_scale])
-        systems = None if study.system_scores is None else scores_table(study.system_scores, None)
+        systems = None if study.system_scores is None else irtbench.report.scores_table(study.system_scores, None)
         self._score(study.bank, scored, file, "respondent", before=systems, progress=progress)
 
     def follow(self) -> None:
@@ -221,15 +213,13 @@ class StudyToBuild:
         progress: Callable[[str], None] = lambda message: None,
     ) -> None:
         """Score these responses, with all processes, into a file of its own."""
-        from irtbench.scoring.bulk import score_matrix
-
         tells = self.ranks is not None and self.ranks.is_first
         if tells:
             irtbench.save_bank(bank, data.folder / BANK)
             columns = None if before is None else list(before.columns)
             self._tell(SCORE, data, file=Path(file).name, role=role, columns=columns)
         scoring = self.settings.score.scoring(seed=self.settings.study.seed)
-        score_matrix(
+        irtbench.scoring.bulk.score_matrix(
             bank, data, file, scoring, before=before, columns=columns, role=role, together=self.ranks,
             progress=progress,
         )  # fmt: skip

@@ -182,9 +182,7 @@ def sample(
     Without --annotations all items are taken. Writes items.csv (for build, screen and agree), sample.json; with
     --sheets booklets.csv and the files to upload.
     """
-    from irtbench.data.item_sampling import corpus_sample
-
-    chosen, table = corpus_sample(
+    chosen, table = irtbench.data.item_sampling.corpus_sample(
         items, columns=named("--item-column", which.item_column), where=named("--where", which.where),
         annotations=which.annotations, agreement=which.agreement, per_label=which.per_label, labels=which.label,
         text=which.text, checks=which.checks, rng=run.rng,
@@ -247,9 +245,7 @@ class CrowdChecks:
     @property
     def asked(self) -> AfterTheRules:
         """What is asked for besides the rules."""
-        from irtbench.study.screening_effect import AfterTheRules
-
-        return AfterTheRules(self.rapid, self.similar, self.effect)
+        return irtbench.study.screening_effect.AfterTheRules(self.rapid, self.similar, self.effect)
 
     def demand_seconds(self, given: pd.DataFrame, answers: Path) -> None:
         """Refuse to leave rapid guesses out where no times are known."""
@@ -332,15 +328,15 @@ def screened_answers(
     answers: Path, rules: irtbench.ScreeningSettings, also: CrowdChecks, items: ItemsFile, reading: Reading, run: Run
 ) -> tuple[ScreenedCrowd, pd.DataFrame]:
     """Who of those who gave answers with keys is kept, and the answers."""
-    from irtbench.study.screening_effect import screen_crowd
-
     known = items.read()
     if known is None:
         raise InputError("--items: missing; expected the items with their keys, or of grades --model grm")
     given = items.kept(reading.answers(answers).frame, known)
     also.demand_seconds(given, answers)
     approval = None if rules.min_approval is None else also.approval_rates(given, answers)
-    return screen_crowd(given, known, rules, also.asked, approval, seed=run.seed, progress=run.progress), given
+    return irtbench.study.screening_effect.screen_crowd(
+        given, known, rules, also.asked, approval, seed=run.seed, progress=run.progress
+    ), given
 
 
 def screened_grades(
@@ -349,20 +345,18 @@ def screened_grades(
     """Who of those who gave or got grades is kept, by the rules and fits that `build` has, and the grades."""
     from irtbench.cli.build import settings_of
     from irtbench.cli.data_files import data_keys
-    from irtbench.study.screening_effect import screen_grades
-    from irtbench.study.study_data import read_data
 
     keys = data_keys(reading, named("--item-column", items.item_column), answers.parent)
     keys |= {"items": items.items and str(items.items.resolve()), "where": named("--where", items.where)}
     keys |= {} if also.respondents is None else {"respondents": str(also.respondents.resolve())}
     settings = replace(settings_of(answers, also.model, also.levels, keys), screening=rules)
     settings = replace(settings, study=replace(settings.study, seed=run.seed))
-    data = read_data(settings)
+    data = irtbench.study.study_data.read_data(settings)
     assert data.given is not None
     given = data.given[~data.given["item_id"].isin(data.items.attention_items)]
     also.demand_seconds(given, answers)
     names = ["respondent_id", "item_id", "answer", *(["seconds"] if "seconds" in given else [])]
-    found = screen_grades(settings, replace(data, rows=given), also.asked, run.progress)
+    found = irtbench.study.screening_effect.screen_grades(settings, replace(data, rows=given), also.asked, run.progress)
     return found, given[names].rename(columns={"answer": "score"})
 
 
@@ -381,11 +375,11 @@ def keys(
 
     Writes keys.csv, the most suspicious item first, and distractors.csv, an option a row.
     """
-    from irtbench.study.item_analysis import suspected_keys
-
     known = items.known()
     given = items.kept(reading.answers(answers).frame, known)
-    found, options, fitted = suspected_keys(given, known, items.items, prior, seed=run.seed, progress=run.progress)
+    found, options, fitted = irtbench.study.item_analysis.suspected_keys(
+        given, known, items.items, prior, seed=run.seed, progress=run.progress
+    )
     ranked = found.table()
 
     return Outcome(
@@ -594,9 +588,11 @@ def shown_ordered(near: irtbench.evaluation.OrderedAgreement) -> pd.DataFrame:
 
 def in_one_vocabulary(given: pd.DataFrame, known: irtbench.ItemTable | None, meant: dict[str, str]) -> pd.Series[str]:
     """The answers by the names that are mapped to and the keys; refused where they cannot be meant for the keys."""
-    from irtbench.data.grading import GradingSettings, as_compared, as_meant, normalised_keys, to_vocabulary
-
-    settings = GradingSettings(map=meant, unknown="stray")
-    keys = {} if known is None else normalised_keys(known, settings)
-    own = to_vocabulary(given["answer"], settings, keys.values()) if meant else as_compared(given["answer"], settings)
-    return as_meant(own, keys, settings, given["respondent_id"]) if keys else own
+    settings = irtbench.GradingSettings(map=meant, unknown="stray")
+    keys = {} if known is None else irtbench.data.grading.normalised_keys(known, settings)
+    own = (
+        irtbench.data.grading.to_vocabulary(given["answer"], settings, keys.values())
+        if meant
+        else irtbench.data.grading.as_compared(given["answer"], settings)
+    )
+    return irtbench.data.grading.as_meant(own, keys, settings, given["respondent_id"]) if keys else own

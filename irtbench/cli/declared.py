@@ -17,6 +17,7 @@ import numpy as np
 import typer
 from typer.models import ParameterInfo
 
+from irtbench import report
 from irtbench.cli.large import ranks_of_run
 from irtbench.cli.options import (
     BESIDE_RESULTS,
@@ -245,9 +246,7 @@ class Declared:
             if draw is not None and found.figures is not None:
                 draw(found.figures())
             if page is not None and found.page is not None:
-                from irtbench.report.page import render_page
-
-                page.write_text(render_page(found.page()), encoding="utf-8")
+                page.write_text(report.render_page(found.page()), encoding="utf-8")
         if options["json"]:
             print(to_json(found.json))
         elif not options["quiet"]:
@@ -325,16 +324,15 @@ def figures_in(
         yield None
         return
     # matplotlib takes half a second to import, and a run without figures needs none of it
-    from irtbench.report.page import write_figures, written_before
 
     own = None if target == BESIDE_RESULTS else target
-    with nullcontext() if own is None else output_folder(own, files=written_before(own)) as folder:
+    with nullcontext() if own is None else output_folder(own, files=report.written_before(own)) as folder:
 
         def draw(blocks: Sequence[Block]) -> None:
             if results is not None:
-                write_figures(blocks, results, formats=(ending,), width=width)
+                report.write_figures(blocks, results, formats=(ending,), width=width)
             if folder is not None:
-                write_figures(blocks, folder, width=width)
+                report.write_figures(blocks, folder, width=width)
 
         yield draw
 

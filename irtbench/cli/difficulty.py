@@ -102,18 +102,18 @@ def difficulty(
     RESPONSES and --horizon also horizon.csv: the length at which each system solves half (80%) of the tasks; that
     column then is a feature by its logarithm.
     """
-    from irtbench.study.item_analysis import explained_bank, holds_items
-
     graded = how.model not in ("rasch", "2pl")
     if levels is not None and not graded:
         raise InputError("--levels: of grades; expected --model grm, gpcm, pcm or rsm with them")
     if graded and table.horizon is not None:
         raise InputError(f"--horizon: of tasks that are solved or not; expected no --model {how.model} with it")
-    if holds_items(source):
+    if irtbench.study.item_analysis.holds_items(source):
         if table.horizon is not None:
             raise InputError(f"--horizon: {source} has items and no systems; expected graded RESPONSES")
         own, known = chosen_scale(irtbench.read_bank(source, categories=True), scale, source), table.read()
-        explained = explained_bank(own, source, known, table.features, how.shrinkage, run.rng, curved=how.curved)
+        explained = irtbench.study.item_analysis.explained_bank(
+            own, source, known, table.features, how.shrinkage, run.rng, curved=how.curved
+        )
     elif graded:
         explained = explained_grades(source, levels, table, how, reading, run)
     else:
@@ -148,26 +148,23 @@ def explained_responses(
     responses: irtbench.ResponseMatrix, source: Path, table: FeatureTable, how: Regression, run: Run
 ) -> Explained:
     """The difficulties that the responses show by the items' features, and the horizons."""
-    from irtbench.analysis.explained_responses import explain_responses
-    from irtbench.building.prune_rules import without_constant
-    from irtbench.study.fitted_scale import demand_varied_items
-    from irtbench.study.item_analysis import Explained, Lengths, with_features
-
     known, lengths = table.read(), None
     if table.horizon is not None:
-        lengths, known = Lengths.among(known, table.horizon, table.shares(), table.features)
+        lengths, known = irtbench.study.item_analysis.Lengths.among(
+            known, table.horizon, table.shares(), table.features
+        )
     answered = [item for item, n in zip(responses.item_ids, responses.n_by_item, strict=True) if n]
-    there, without = with_features(answered, known, source, table.features)
+    there, without = irtbench.study.item_analysis.with_features(answered, known, source, table.features)
     data = responses.select_items(there).answered()
-    varied = without_constant(data)
-    demand_varied_items(varied.item_ids, source)
+    varied = irtbench.building.prune_rules.without_constant(data)
+    irtbench.study.fitted_scale.demand_varied_items(varied.item_ids, source)
     run.progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-    found = explain_responses(data, known, **vars(how), rng=run.rng, progress=run.progress)
+    found = irtbench.analysis.explain_responses(data, known, **vars(how), rng=run.rng, progress=run.progress)
     test = irtbench.linear_logistic_test(varied, known) if how.model == "rasch" else None
     horizons = (
         None if lengths is None else lengths.horizons(data, "rasch" if how.model == "rasch" else "2pl", run.progress)
     )
-    return Explained(found, test, horizons, without)
+    return irtbench.study.item_analysis.Explained(found, test, horizons, without)
 
 
 def explained_grades(
@@ -175,9 +172,10 @@ def explained_grades(
 ) -> Explained:
     """The mean steps of grades by the items' features."""
     from irtbench.study import item_analysis
-    from irtbench.study.fitted_scale import InCategories
 
-    of_model = InCategories(model=how.model, models=how.model, levels=levels_of(levels), seed=run.seed)
+    of_model = irtbench.study.fitted_scale.InCategories(
+        model=how.model, models=how.model, levels=levels_of(levels), seed=run.seed
+    )
     return item_analysis.explained_grades(
         reading.scores(source, of_model.levels), of_model, table.read(), source, table.features,
         **vars(how), rng=run.rng, progress=run.progress,
@@ -204,12 +202,12 @@ def effects_in_words(
 
 def horizons_in_words(found: irtbench.analysis.TimeHorizon) -> Words:
     """The horizons, and what they rest on."""
-    from irtbench.analysis.horizons import in_words
-
+    in_words = irtbench.analysis.horizons.in_words
+    shortest, longest = (in_words(length, found.unit) for length in (found.shortest, found.longest))
     beyond = sum("beyond_longest" in str(words) for words in found.flags.flat)
     return [
         Shown(found.table(), f"length of tasks solved so often, in {found.unit}", "horizon.csv"),
-        f"tasks are of {in_words(found.shortest, found.unit)} to {in_words(found.longest, found.unit)}; one twice as "
+        f"tasks are of {shortest} to {longest}; one twice as "
         f"long is {found.effect * np.log(2):.2f} harder, those of the same length have a standard deviation of "
         f"{found.residual_sd:.2f}",
         beyond > 0 and f"{beyond} of {found.flags.size} horizons lie beyond the longest task and are extrapolated",

@@ -503,12 +503,10 @@ class Difference:
 
     def check(self) -> None:
         """Refuse a level that is none, and sets that are too large."""
-        from irtbench.evaluation.power import LARGEST_SIZE
-
         if not 0 < self.alpha < 1:
             raise InputError(f"--alpha {self.alpha:g}: expected a level between 0 and 1")
-        if max(self.sizes) > LARGEST_SIZE:
-            raise InputError(f"--items {max(self.sizes)}: expected at most {LARGEST_SIZE}")
+        if max(self.sizes) > irtbench.evaluation.power.LARGEST_SIZE:
+            raise InputError(f"--items {max(self.sizes)}: expected at most {irtbench.evaluation.power.LARGEST_SIZE}")
 
     def shown(self, run: Run) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The power of each set, and the size needed, by share hurt; none without an effect."""
@@ -621,10 +619,12 @@ def power(wanted: Difference, chance: Guessers, more: MoreTrials, run: Run) -> O
     too) by items and trials, and what one more of either buys; with --against what sets of such items, right and wrong
     or graded, show of the difference of two systems in the share of the points.
     """
-    from irtbench.evaluation.power import EFFECTS
-
     wanted.check()
-    effects = EFFECTS if wanted.effect is None else tuple(sorted({*EFFECTS, wanted.effect}))
+    effects = (
+        irtbench.evaluation.power.EFFECTS
+        if wanted.effect is None
+        else tuple(sorted({*irtbench.evaluation.power.EFFECTS, wanted.effect}))
+    )
     table = irtbench.evaluation.expected_p_table(effects=effects, hurt=wanted.hurt, sizes=wanted.sizes)
     reached, needed = wanted.shown(run)
     luck, apart = chance.luck(wanted.sizes), more.apart(wanted)

@@ -171,11 +171,9 @@ class MoreThanOneAbility:
 
     def abilities(self, responses: Path, reading: Reading) -> SeveralAbilities | Testlets | None:
         """What is to be fitted of several abilities; None of one."""
-        from irtbench.study.fitted_scale import SeveralAbilities, Testlets
-
         if self.testlets is not None:
-            return Testlets(self.testlet_of(responses, reading), self.specific_slopes)
-        return SeveralAbilities(self.factors, self.pattern) if self.several else None
+            return irtbench.study.fitted_scale.Testlets(self.testlet_of(responses, reading), self.specific_slopes)
+        return irtbench.study.fitted_scale.SeveralAbilities(self.factors, self.pattern) if self.several else None
 
     def testlet_of(self, responses: Path, reading: Reading) -> dict[str, str]:
         """The testlets by the table of items, or by the responses."""
@@ -211,14 +209,11 @@ class Kept:
 
 def covariates_of(file: Path, data: Any) -> pd.DataFrame:
     """What a file says of the respondents; what says nothing of them is refused before they are fitted."""
-    from irtbench.analysis.latent_regression import design_of, read_covariates
-    from irtbench.study.fitted_scale import ONE_IN_MEMORY
-
     if not isinstance(data, irtbench.ResponseMatrix | pd.DataFrame):
-        raise InputError(ONE_IN_MEMORY)
-    covariates = read_covariates(file)
+        raise InputError(irtbench.study.fitted_scale.ONE_IN_MEMORY)
+    covariates = irtbench.analysis.latent_regression.read_covariates(file)
     respondents = data.index if isinstance(data, pd.DataFrame) else data.respondent_ids
-    design_of(covariates, tuple(map(str, respondents)))
+    irtbench.analysis.latent_regression.design_of(covariates, tuple(map(str, respondents)))
     return covariates
 
 
@@ -275,23 +270,22 @@ def fit(
     on disk at a byte a response and read from there in every pass; memory does not grow with it.
     """
     from irtbench.config import read_card
-    from irtbench.study.fitted_scale import RightOrWrong
 
     ranks, table = ranks_of_run.get(), None
     kind: Any = Asked(which, settings, single, people, more, kept).kind(responses, reading, run.seed)
     card = None if kept.card is None else read_card(kept.card)
-    if ranks is None or isinstance(kind, RightOrWrong):
+    if ranks is None or isinstance(kind, irtbench.study.fitted_scale.RightOrWrong):
         table = large_table(
             responses, reading, in_memory=kind.needs_memory, whatever_size=ranks is not None,
             allow_address=disk.allow_address,
         )  # fmt: skip
-    levels = None if isinstance(kind, RightOrWrong) else kind.levels
+    levels = None if isinstance(kind, irtbench.study.fitted_scale.RightOrWrong) else kind.levels
     file = None if kept.scores_as == "none" or run.place is None else run.place / f"scores.{kept.scores_as}"
     with given_responses(responses, table, reading, disk, run.progress, levels=levels) as given:
         item_ids = [*(given.item_ids if levels is None or table is not None else given.columns)]
         if unknown := sorted(set(kind.items_named) - set(item_ids)):
             raise InputError(f"{single.by_item or which.model}: no responses to item {name_first(unknown)}")
-        if isinstance(kind, RightOrWrong) and single.prior_items is not None:
+        if isinstance(kind, irtbench.study.fitted_scale.RightOrWrong) and single.prior_items is not None:
             known = item_priors(single.prior_items, item_ids)
             kind = replace(kind, settings=replace(kind.settings, prior_items=known))
         data, left_out, idle = kind.estimable(given, responses)
@@ -352,10 +346,7 @@ class Asked:
 
     def in_categories(self, responses: Path, reading: Reading, common: dict[str, Any]) -> InCategories:
         """The fit of items in their categories, two or more."""
-        from irtbench.models.parameter_table import read_constraints, read_model_names
-        from irtbench.study.fitted_scale import InCategories
-
-        which, usual = self.which, FitSettings()
+        which, usual, table = self.which, FitSettings(), irtbench.models.parameter_table
         both = {name: self.settings.keywords[name] for name in OF_BOTH}
         others = {name: value for name, value in self.settings.keywords.items() if name not in both}
         of_items = [name for name, value in others.items() if value != getattr(usual, name)]
@@ -364,32 +355,33 @@ class Asked:
             raise InputError(f"{wrong[0]}: goes with models of right and wrong, without --constraints")
         plain = all(value == getattr(usual, name) for name, value in both.items() if name != "device")
         self.demand_one(changed=not plain or which.prior not in ("auto", "none") or which.constraints is not None)
-        return InCategories(
+        return irtbench.study.fitted_scale.InCategories(
             model=which.model, levels=levels_of(which.levels), prior=which.prior, settings=both,
-            models=which.model if which.model in model_names() else read_model_names(which.model),
-            equal=() if which.constraints is None else read_constraints(which.constraints),
+            models=which.model if which.model in model_names() else table.read_model_names(which.model),
+            equal=() if which.constraints is None else table.read_constraints(which.constraints),
             anchors=self.people.scale(categories=True), more=self.more.abilities(responses, reading), **common,
         )  # fmt: skip
 
     def right_or_wrong(self, responses: Path, reading: Reading, common: dict[str, Any]) -> RightOrWrong:
         """The fit of items that are right or wrong."""
-        from irtbench.models.parameter_table import read_models
-        from irtbench.study.fitted_scale import RightOrWrong, ScatteredTrials
-
         chosen = None if self.which.prior == "auto" else self.which.prior
-        by_item = {} if self.single.by_item is None else read_models(self.single.by_item)
+        by_item = (
+            {} if self.single.by_item is None else irtbench.models.parameter_table.read_models(self.single.by_item)
+        )
         own = self.settings(kind=self.which.model, prior=chosen, by_item=by_item)
         of_several = own.kind if own.has_common_slope and self.more.dispersion is None else "2pl"
         self.demand_one(changed=own != FitSettings(kind=of_several, device=own.device))
         common |= {"settings": own, "anchors": self.people.scale(categories=False)}
         if self.more.dispersion is not None:
-            return ScatteredTrials(**common, dispersion=self.more.dispersion)
+            return irtbench.study.fitted_scale.ScatteredTrials(**common, dispersion=self.more.dispersion)
         if (abilities := self.more.abilities(responses, reading)) is not None:
-            return RightOrWrong(**common, more=abilities)
+            return irtbench.study.fitted_scale.RightOrWrong(**common, more=abilities)
         priors = own.prior_slope, own.prior_intercept, own.prior_guessing, self.single.prior_items
         plain = own.kind in ("2pl", "3pl") and own.population == "normal"
         unlinked = self.people.anchors is None and self.people.groups is None
-        return RightOrWrong(**common, chooses_prior=chosen is None and plain and unlinked and not any(priors))
+        return irtbench.study.fitted_scale.RightOrWrong(
+            **common, chooses_prior=chosen is None and plain and unlinked and not any(priors)
+        )
 
     def demand_one(self, *, changed: bool) -> None:
         """Refuse two of several abilities, testlets, dispersion and groups, and options that these do not know.

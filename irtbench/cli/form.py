@@ -129,15 +129,13 @@ def assemble(
     Writes form.csv, form.json, bank.json (the form, which score takes), and the ids of its items for evaluation
     harnesses. Several forms: bank_1.json, bank_2.json and so on.
     """
-    from irtbench.building.binary_program import TimeOut
-
     given = contents.of(read_bank(bank), bank)
     columns = None if contents.items is None else read_table(contents.items, ["item_id"])
     run.progress("choosing the items")
     known = None if purpose.learn_from is None else known_responses(given, purpose.learn_from)
     try:
         found = irtbench.assemble_forms(given, contents.added_to(wishes, purpose), columns=columns, known=known)
-    except TimeOut as error:
+    except irtbench.building.binary_program.TimeOut as error:
         return Outcome(json=None, stopped=f"{error}; expected more --seconds or fewer wishes")
     ids: dict[str, str] = {}
     banks: dict[str, Any] = {}
@@ -343,11 +341,13 @@ def scale_and_column(
     path: Path, name: str | None, by: str | None, items: Path | None
 ) -> tuple[irtbench.Scale, dict[str, str] | None]:
     """The scale to test on, and the column that shares are of."""
-    from irtbench.building.form_wishes import make_pool
-
     given = read_bank(path)
     scales: tuple[irtbench.Scale, ...]
-    scales = given.scales if isinstance(given, irtbench.ItemBank) else make_pool(given, None).scales
+    scales = (
+        given.scales
+        if isinstance(given, irtbench.ItemBank)
+        else irtbench.building.form_wishes.make_pool(given, None).scales
+    )
     names = [scale.name for scale in scales]
     if name is None and len(scales) > 1:
         raise InputError(f"bank {path}: has several scales; expected --scale, one of {', '.join(names)}")
@@ -357,7 +357,7 @@ def scale_and_column(
     if by is None:
         return own, None
     source: Any = given if isinstance(given, pd.DataFrame) else own
-    pool = make_pool(source, None if items is None else read_table(items, ["item_id"]))
+    pool = irtbench.building.form_wishes.make_pool(source, None if items is None else read_table(items, ["item_id"]))
     return own, dict(zip(pool.item_ids, pool.column(by), strict=True))
 
 
@@ -365,14 +365,14 @@ def ask_here(
     scale: irtbench.Scale, settings: irtbench.AdaptiveSettings, columns: dict[str, str] | None, seed: int
 ) -> irtbench.scoring.AdaptivePaths:
     """Ask at the prompt, item by item; answers are graded by the bank's key where it has one."""
-    from irtbench.scoring.adaptive import Adaptive, scores_of
-
-    test = Adaptive(scale, settings, columns=columns, rng=np.random.default_rng(seed))
+    test = irtbench.Adaptive(scale, settings, columns=columns, rng=np.random.default_rng(seed))
     details = dict(zip(scale.details.item_ids, zip(scale.details.text, scale.details.key, strict=True), strict=True))
     places = {item: k for k, item in enumerate(scale.items.item_ids)}
     while (item := test.next_item()) is not None:
         text, key = details[item]
-        scores = None if scale.items.categories is None else scores_of(scale.items, places[item])
+        scores = (
+            None if scale.items.categories is None else irtbench.scoring.adaptive.scores_of(scale.items, places[item])
+        )
         expected = "the answer" if key is not None else "1 right, 0 wrong"
         if scores is not None:
             expected, key = " or ".join(map(str, scores)), None

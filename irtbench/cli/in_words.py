@@ -42,8 +42,6 @@ def with_errors(shown: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
 
 def fit_in_words(results: FittedScale, most_trials: int, run: Run, why_prior: str = "") -> Words:
     """The items, how well the model fits, what is to be known of the estimates, and what comes next."""
-    from irtbench.estimation.doubts import named_items
-
     found, items, idle = results.found, results.items, results.found["respondents_left_out"]
     own = items.drop(columns=[*items.filter(regex="^se_|^population_|^categories$|_(lower|median|upper)$"), "model"])
     carried = found.get("item_error") in ("integrate", "delta")
@@ -56,7 +54,10 @@ def fit_in_words(results: FittedScale, most_trials: int, run: Run, why_prior: st
         *population_in_words(found),
         *results.words,
         carried and carried_in_words(found["item_error"], found["item_error_share"]),
-        *(f"{words}: {name_first(concerned)}" for words, concerned in named_items(found).items()),
+        *(
+            f"{words}: {name_first(concerned)}"
+            for words, concerned in irtbench.estimation.doubts.named_items(found).items()
+        ),
         most_trials > 1
         and f"up to {most_trials} trials of an item: k right of n, independent given ability; --trials "
         "takes one response each instead",
@@ -110,9 +111,7 @@ def link_in_words(scale: irtbench.Scale) -> str | None:
 
 def item_error_in_words(scale: irtbench.Scale, settings: irtbench.ScoringSettings) -> str | None:
     """That the items' own error is in the scores unasked, since few respondents answered them; None where not."""
-    from irtbench.scoring.scores import item_error_on
-
-    how = item_error_on(scale, settings)
+    how = irtbench.scoring.scores.item_error_on(scale, settings)
     if settings.item_error != "auto" or how == "none":
         return None
     return carried_in_words(how, irtbench.scoring.item_error_share(scale.items, scale.population), scale.name)
@@ -144,8 +143,6 @@ def weights_in_words(scale: irtbench.Scale, margins: Path) -> str:
 
 def whole_in_words(bank: irtbench.ItemBank, responses: irtbench.ResponseMatrix, level: float) -> list[str]:
     """What accuracy on all items of the bank is expected of those who answered a part of them, a line each."""
-    from irtbench.scoring.percentiles import FEW_ITEMS
-
     ids = [item for scale in bank.scales for item in scale.items.item_ids]
     if any(scale.items.upper_asymptote is not None for scale in bank.scales) or not set(responses.item_ids) & set(ids):
         return []
@@ -157,7 +154,7 @@ def whole_in_words(bank: irtbench.ItemBank, responses: irtbench.ResponseMatrix, 
         f"{who}: {100 * middle:.1f}% right of all {found.n_items} items of the bank is expected "
         f"[{100 * low:.1f}, {100 * high:.1f}] (irtbench predict)"
         for who, n_seen, middle, low, high in shares
-        if FEW_ITEMS <= n_seen < found.n_items
+        if irtbench.scoring.percentiles.FEW_ITEMS <= n_seen < found.n_items
     ]
 
 

@@ -93,8 +93,6 @@ def show(
     score_table.csv, for every raw score on all items the ability (EAP of the sum score), its standard error and
     percentile, a table to print; and test_information.csv.
     """
-    from irtbench.scoring.percentiles import MOST_ITEMS
-
     if export is not None and run.output is None:
         raise InputError("--export: expected a folder for them, -o DIR")
     known = with_texts(irtbench.read_bank(bank, categories=True), texts, named("--item-column", item_column))
@@ -102,7 +100,9 @@ def show(
         raise InputError(f"--norm {norm}: scale {without[0]} has no norm sample; expected --norm normal")
     scales = {scale.name: scale for scale in known.scales}
     maps = {name: irtbench.item_map(scale) for name, scale in scales.items()}
-    few = {name: scale for name, scale in scales.items() if scale.items.n_items <= MOST_ITEMS}
+    few = {
+        name: scale for name, scale in scales.items() if scale.items.n_items <= irtbench.scoring.percentiles.MOST_ITEMS
+    }
     sums = {name: irtbench.sum_score_table(scale, norm=norm) for name, scale in few.items()}
     about = {name: scale.population or STANDARD_NORMAL for name, scale in scales.items()}
     precision = {name: irtbench.measurement_precision(scales[name].items, population=about[name]) for name in scales}
@@ -282,14 +282,16 @@ def diagnose(
 
     A statistic that cannot be computed is named, with the reason, also in not_available.json; the others stand.
     """
-    from irtbench.models.parameter_table import read_population
-    from irtbench.study.diagnosis import diagnose as diagnosis_of
-
     parameters = irtbench.read_parameters(items, upper_asymptotes=True, categories=True)
     given, drawn = from_disk.read(responses, parameters, reading, run)
     data = given.select_items(parameters.item_ids).answered()
-    found = diagnosis_of(
-        data, parameters, read_population(items), n_samples=bootstrap, seed=run.seed, progress=run.progress
+    found = irtbench.study.diagnosis.diagnose(
+        data,
+        parameters,
+        irtbench.models.parameter_table.read_population(items),
+        n_samples=bootstrap,
+        seed=run.seed,
+        progress=run.progress,
     )
     whole = found.figures["global_fit.json"] | ({} if drawn is None else drawn.stated)
     single = found.figures | {"global_fit.json": whole, "not_available.json": found.reasons}
@@ -417,24 +419,25 @@ def varied(
     file: Path, reading: Reading, item_ids: Sequence[str] | None, model: str, levels: str | None
 ) -> tuple[irtbench.ResponseMatrix | CodedScores, dict[str, str]]:
     """Responses or grades of a file to these items that differ between people, and why others are left out."""
-    from irtbench.models.coded_scores import CodedScores
-    from irtbench.study.fitted_scale import InCategories, RightOrWrong
-
     data: Any
     if model == "2pl":
         if levels is not None:
             raise InputError("--levels: of grades; expected --model grm or gpcm with them")
         given = reading.matrix(file)
         given = given if item_ids is None else given.select_items(item_ids)
-        data, left_out, _ = RightOrWrong(settings=irtbench.FitSettings()).estimable(given, file)
+        data, left_out, _ = irtbench.study.fitted_scale.RightOrWrong(settings=irtbench.FitSettings()).estimable(
+            given, file
+        )
     else:
         labels = levels_of(levels)
         scores = reading.scores(file, labels)
         if lacking := sorted(set(item_ids or ()) - set(scores.columns)):
             raise InputError(f"{file}: no responses to item {name_first(lacking)}")
         scores = scores if item_ids is None else scores[list(item_ids)]
-        scores, left_out, _ = InCategories(model=model, models="grm", levels=labels).estimable(scores, file)
-        data = CodedScores.of(scores, levels=labels or None)
+        scores, left_out, _ = irtbench.study.fitted_scale.InCategories(
+            model=model, models="grm", levels=labels
+        ).estimable(scores, file)
+        data = irtbench.models.coded_scores.CodedScores.of(scores, levels=labels or None)
     return data, {one["item_id"]: one["reason"] for one in left_out}
 
 

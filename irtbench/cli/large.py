@@ -141,15 +141,12 @@ def demand_memory(table: irtbench.data.LargeTable, needs: str, *, long: bool) ->
     InputError
         Saying what asks for it, and how much it takes.
     """
-    from irtbench.data.readers import table as whole
-    from irtbench.study.examination import BYTES_PER_CELL
-
     names = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
     if not set(names) <= os.sysconf_names.keys():
         return
     there = math.prod(map(os.sysconf, names))
-    wanted = BYTES_PER_CELL * (table.n_rows if long else table.n_fields)
-    if wanted > there and table.n_fields > whole.MOST_FIELDS:
+    wanted = irtbench.study.examination.BYTES_PER_CELL * (table.n_rows if long else table.n_fields)
+    if wanted > there and table.n_fields > irtbench.data.readers.table.MOST_FIELDS:
         raise InputError(
             f"{table.place}: {needs} needs all responses in memory, about {wanted / 1e9:.0f} GB of the "
             f"{there / 1e9:.0f} there are; expected fewer responses, or the run without it"
@@ -179,8 +176,6 @@ def cache_folder(cache: Path | None, table: irtbench.data.LargeTable, *, remove:
     InputError
         If the cache is no folder, or another run uses it for this table.
     """
-    from irtbench.data.response_store import locked
-
     if cache is None:
         with removed_at_the_end(Path(tempfile.mkdtemp(prefix="irtbench-"))) as temporary:
             yield temporary
@@ -189,7 +184,7 @@ def cache_folder(cache: Path | None, table: irtbench.data.LargeTable, *, remove:
         raise InputError(f"cache {cache}: is not a folder")
     place = table.place if "://" in table.place else str(Path(table.place).resolve())
     folder = cache / hashlib.sha256(place.encode()).hexdigest()[:16]
-    with locked(folder, RUNNING, remove=remove):
+    with irtbench.data.response_store.locked(folder, RUNNING, remove=remove):
         yield folder
 
 
@@ -219,8 +214,6 @@ def encoded(
     levels
         As of `given_responses`; of scores there are `StoredScores`.
     """
-    from irtbench.data.response_store import unchanged
-
     with (
         nullcontext(folder)
         if not is_cache and folder is not None
@@ -231,7 +224,7 @@ def encoded(
                 stored = irtbench.data.encode_table(table, own, choice_of(reading), progress=progress)
             else:
                 stored = irtbench.data.encode_scores(table, own, levels or None, choice_of(reading), progress=progress)
-        with unchanged(stored):
+        with irtbench.data.response_store.unchanged(stored):
             yield stored
 
 
@@ -290,8 +283,6 @@ def given_responses(
     levels
         Labels of scores in categories, none of them where these are numbers; None for right and wrong.
     """
-    from irtbench.data.response_store import ResponseStore
-
     ranks = ranks_of_run.get()
     if ranks is not None:
         if table is None:
@@ -315,7 +306,7 @@ def given_responses(
             return
         folder = ranks.text_from_first(str(stored.folder.resolve()) if ranks.is_first else "")
         if not ranks.is_first:
-            stored = ResponseStore.of_this_run(Path(folder))
+            stored = irtbench.data.response_store.ResponseStore.of_this_run(Path(folder))
         if disk.cache is not None:
             ranks.keep_passes(stored)
         yield stored
@@ -368,10 +359,9 @@ def processes_of_run(asked: Sequence[str]) -> Iterator[None]:
     if STARTED not in os.environ:
         yield
         return
-    from irtbench.estimation.ranks import joined
 
     signal.signal(signal.SIGTERM, end_quietly)
-    with joined() as ranks:
+    with irtbench.estimation.ranks.joined() as ranks:
         if asked and asked[0] not in KNOWN_TO:
             raise InputError(
                 f"{asked[0]}: is run by one process; torchrun goes with {', '.join(KNOWN_TO)} of a large table"

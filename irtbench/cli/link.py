@@ -70,8 +70,6 @@ class NewItems:
         InputError
             If the bank has items of several models and none is given.
         """
-        from irtbench.study.fitted_scale import InCategories, RightOrWrong
-
         known = old.items.categories
         models = dict.fromkeys([self.model] if self.model else old.items.model if known else ["2pl"])
         if len(models) > 1:
@@ -79,11 +77,13 @@ class NewItems:
         (model,) = models
         if known is None and model in ("2pl", "3pl"):
             kind: Any = model
-            return RightOrWrong(
+            return irtbench.study.fitted_scale.RightOrWrong(
                 settings=irtbench.FitSettings(kind=kind, prior=self.prior, prior_slope=slope), seed=seed
             )
         levels = () if known is None else tuple(labels_of([known]))
-        return InCategories(model=model, models=model, levels=levels, prior=self.prior or prior, seed=seed)
+        return irtbench.study.fitted_scale.InCategories(
+            model=model, models=model, levels=levels, prior=self.prior or prior, seed=seed
+        )
 
 
 @dataclass(frozen=True)
@@ -188,8 +188,6 @@ def linked(
     old: OldScale, source: Any, common: CommonItems, new: NewItems, method: Method, reading: Reading | None, run: Run
 ) -> Outcome:
     """The new calibration, of responses read or of items already fitted, on the old scale."""
-    from irtbench.building.extending import ancestry_of
-
     fitted: Mapping[str, Any] = {"converged": True}
     if reading is None:
         own = chosen_scale(irtbench.read_bank(source, categories=True), common.scale, source)
@@ -216,7 +214,7 @@ def linked(
         **{f"group_{name}": value for name, value in found.population(*people).items()},
         "errors": "joint" if found.joint else "independent",
         "covariance_of_scores": None if made.line is None else made.line.upper(),
-        "ancestry": ancestry_of(made.provenance),
+        "ancestry": irtbench.building.extending.ancestry_of(made.provenance),
     }
 
     alone = "standard errors unknown, for the covariances of the items are; a bank.json has them, items.csv has not"
@@ -287,9 +285,7 @@ def extended(
 
 def given(kind: Any, responses: Path, reading: Reading) -> Any:
     """The responses of a file: right and wrong, or scores in categories."""
-    from irtbench.study.fitted_scale import RightOrWrong
-
-    if isinstance(kind, RightOrWrong):
+    if isinstance(kind, irtbench.study.fitted_scale.RightOrWrong):
         return reading.response_matrix(responses)
     return reading.scores(responses, kind.levels)
 

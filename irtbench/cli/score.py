@@ -12,6 +12,7 @@ import pandas as pd
 import typer
 
 import irtbench
+from irtbench import report
 from irtbench.cli.declared import Fields, Outcome, Run, command
 from irtbench.cli.in_words import (
     interval_texts,
@@ -36,7 +37,6 @@ from irtbench.scoring.scores import ScoringSettings, grading_of, in_categories, 
 
 if TYPE_CHECKING:
     from irtbench.bank.bank import LeftOut
-    from irtbench.report.page import Block, Page
 
 LARGE_FILE = 100_000  # respondents of a wide Parquet file, from which on it is scored part by part
 LARGE_LONG_FILE = 1_000_000  # rows of a long one
@@ -298,18 +298,10 @@ def written(file: Path) -> pd.DataFrame:
 
 def drawn(bank: irtbench.ItemBank, settings: ScoringSettings, scores: Callable[[], pd.DataFrame]) -> dict[str, Any]:
     """The figures of scores, and their page."""
-
-    def figures() -> list[Block]:
-        from irtbench.report.scoring_figures import score_figures
-
-        return score_figures(bank.scales, scores(), level=settings.level)
-
-    def page() -> Page:
-        from irtbench.report.result_pages import score_page
-
-        return score_page(bank, scores(), settings)
-
-    return {"figures": figures, "page": page}
+    return {
+        "figures": lambda: report.score_figures(bank.scales, scores(), level=settings.level),
+        "page": lambda: report.score_page(bank, scores(), settings),
+    }
 
 
 def goes_by_parts(file: Path, output: Path | None, reading: Reading, in_memory: str) -> bool:

@@ -106,11 +106,11 @@ def compare(
 
 def without_bank(responses: Path, levels: str | None, reading: Reading) -> irtbench.ResponseMatrix | SharesOfPoints:
     """Right and wrong, or with levels shares of the points."""
-    from irtbench.study.systems import SharesOfPoints, scores_named
-
     if levels is not None:
         named = levels_of(levels)
-        return SharesOfPoints.of(reading.scores(responses, scores_named(named)), named, responses)
+        return irtbench.study.systems.SharesOfPoints.of(
+            reading.scores(responses, irtbench.study.systems.scores_named(named)), named, responses
+        )
     if not reading.holds_responses(responses):
         raise InputError(f"file {responses}: holds answers; expected responses 1 / 0, or --bank BANK with the key")
     return reading.matrix(responses)
@@ -130,18 +130,16 @@ def on_scale(
     scale: irtbench.Scale, graded: irtbench.ResponseMatrix, how: PairTests, run: Run
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Pairs of systems on a scale, and their ranking."""
-    from irtbench.data.multiple_testing import adjust
-    from irtbench.scoring.ability_comparison import N_ITEM_DRAWS
-    from irtbench.scoring.scores import own_responses
-
-    own = own_responses(scale, graded)
+    own = irtbench.scoring.scores.own_responses(scale, graded)
     rows = by_accuracy(own, how, run)
-    n_item_draws = N_ITEM_DRAWS if how.item_error == "draw" else 0
+    n_item_draws = irtbench.scoring.ability_comparison.N_ITEM_DRAWS if how.item_error == "draw" else 0
     found = irtbench.compare_abilities(
         scale, own, rng=run.rng, norm=how.norm, n_item_draws=n_item_draws, level=how.level
     )
     abilities = found.pairs()
-    abilities.insert(6, "theta_p_adjusted", adjust(abilities["theta_p"].to_numpy(), how.adjustment))
+    abilities.insert(
+        6, "theta_p_adjusted", irtbench.data.multiple_testing.adjust(abilities["theta_p"].to_numpy(), how.adjustment)
+    )
     rows = rows.merge(abilities, on=["first", "second"], validate="one_to_one")
     ranking = found.ranking(abilities["theta_p_adjusted"].to_numpy(), significance=1 - how.level)
     rows.insert(0, "scale", scale.name)

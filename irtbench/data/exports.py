@@ -27,14 +27,16 @@ def homes_of(stub: Path) -> dict[str, str]:
 
 
 def exported(file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of the package of this ``__init__.py``."""
+    """``__getattr__``, ``__dir__`` and ``__all__`` of the package of this ``__init__.py``; its files are loaded too."""
     path = Path(file)
     homes = homes_of(path.with_suffix(".pyi"))
 
     def load(name: str) -> object:
-        if name not in homes:
-            raise AttributeError(f"module 'irtbench.{path.parent.name}' has no attribute {name!r}")
-        return getattr(import_module(homes[name]), name)
+        if name in homes:
+            return getattr(import_module(homes[name]), name)
+        if path.with_name(f"{name}.py").is_file():
+            return import_module(f"irtbench.{path.parent.name}.{name}")
+        raise AttributeError(f"module 'irtbench.{path.parent.name}' has no attribute {name!r}")
 
     return load, lambda: sorted(homes), list(homes)
 

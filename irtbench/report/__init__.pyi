@@ -29,3 +29,14 @@ from irtbench.report.result_pages import forms_page as forms_page
 from irtbench.report.result_pages import comparison_page as comparison_page
 from irtbench.report.crowd_figures import facet_figures as facet_figures
 from irtbench.report.crowd_figures import rater_page as rater_page
+from irtbench.report.html import study_page as study_page
+from irtbench.report.item_details import items_table as items_table
+from irtbench.report.item_details import pruning_table as pruning_table
+from irtbench.report.item_details import scores_table as scores_table
+from irtbench.report.item_details import summary as summary
+from irtbench.report.page import render_page as render_page
+from irtbench.report.page import write_figures as write_figures
+from irtbench.report.page import written_before as written_before
+from irtbench.report.prose import methods_text as methods_text
+from irtbench.report.result_pages import score_page as score_page
+from irtbench.report.scoring_figures import score_figures as score_figures
