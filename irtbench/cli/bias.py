@@ -26,7 +26,6 @@ from irtbench.models.item_models.named import IN_CATEGORIES
 
 if TYPE_CHECKING:
     from irtbench.report.page import Block
-    from irtbench.study.biased_items import BiasEffect, ComparedItems, HowTested, ShiftedItems
 
 SHOWN = (
     *("item_id", "delta", "size", "odds_ratio", "ets_class", "rms_difference", "r2_change", "r2_class", "chi2", "x2"),
@@ -198,7 +197,7 @@ def bias(
     )  # fmt: skip
 
 
-def tests_of(test: ItemTest, model: GroupModel) -> HowTested:
+def tests_of(test: ItemTest, model: GroupModel) -> irtbench.study.biased_items.HowTested:
     """How items are tested; refuses what does not go together."""
     if model.levels is not None and not model.of_grades:
         raise InputError("--levels: goes with grades: --model grm or gpcm")
@@ -223,7 +222,7 @@ def tests_of(test: ItemTest, model: GroupModel) -> HowTested:
     )  # fmt: skip
 
 
-def differences_in_words(found: ComparedItems) -> Words:
+def differences_in_words(found: irtbench.study.biased_items.ComparedItems) -> Words:
     """The items that differ most, what that does to the test, and what could not be compared."""
     (first, *others), about = found.names, found.about
     worst = found.items.sort_values("p", kind="stable").head(MOST_SHOWN)
@@ -247,7 +246,7 @@ def differences_in_words(found: ComparedItems) -> Words:
     ]
 
 
-def effect_in_words(effect: BiasEffect) -> Words:
+def effect_in_words(effect: irtbench.study.biased_items.BiasEffect) -> Words:
     """What the items that differ do to the test."""
     if not effect.grouped.converged:
         yield f"the fit with the items that differ free did not converge: {effect.grouped.status}"
@@ -304,7 +303,7 @@ def of_systems(responses: Path, systems: Systems, test: ItemTest, reading: Readi
     )  # fmt: skip
 
 
-def shifts_in_words(shifted: ShiftedItems, flagged: list[str]) -> Words:
+def shifts_in_words(shifted: irtbench.study.biased_items.ShiftedItems, flagged: list[str]) -> Words:
     """How far items shift for systems, and for people in their place."""
     found, control = shifted.shifts, shifted.control
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -34,9 +34,6 @@ from irtbench.cli.output import Shown, Words, next_command
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.evaluation.gold_labels import GoldMethod
-
-if TYPE_CHECKING:
-    from irtbench.study.screening_effect import AfterTheRules, ScreenedCrowd
 
 PLANNED = {
     "n_respondents": "respondents whose answers count",
@@ -243,7 +240,7 @@ class CrowdChecks:
     levels: Levels = None
 
     @property
-    def asked(self) -> AfterTheRules:
+    def asked(self) -> irtbench.study.screening_effect.AfterTheRules:
         """What is asked for besides the rules."""
         return irtbench.study.screening_effect.AfterTheRules(self.rapid, self.similar, self.effect)
 
@@ -326,7 +323,7 @@ def screen(
 
 def screened_answers(
     answers: Path, rules: irtbench.ScreeningSettings, also: CrowdChecks, items: ItemsFile, reading: Reading, run: Run
-) -> tuple[ScreenedCrowd, pd.DataFrame]:
+) -> tuple[irtbench.study.screening_effect.ScreenedCrowd, pd.DataFrame]:
     """Who of those who gave answers with keys is kept, and the answers."""
     known = items.read()
     if known is None:
@@ -341,7 +338,7 @@ def screened_answers(
 
 def screened_grades(
     answers: Path, rules: irtbench.ScreeningSettings, also: CrowdChecks, items: ItemsFile, reading: Reading, run: Run
-) -> tuple[ScreenedCrowd, pd.DataFrame]:
+) -> tuple[irtbench.study.screening_effect.ScreenedCrowd, pd.DataFrame]:
     """Who of those who gave or got grades is kept, by the rules and fits that `build` has, and the grades."""
     from irtbench.cli.build import settings_of
     from irtbench.cli.data_files import data_keys

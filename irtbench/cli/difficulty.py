@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
@@ -16,9 +16,6 @@ from irtbench.cli.options import FiguresOrBeside, Levels, Reading, chosen_scale,
 from irtbench.cli.output import Shown, Words
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import counted
-
-if TYPE_CHECKING:
-    from irtbench.study.item_analysis import Explained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +143,7 @@ def difficulty(
 
 def explained_responses(
     responses: irtbench.ResponseMatrix, source: Path, table: FeatureTable, how: Regression, run: Run
-) -> Explained:
+) -> irtbench.study.item_analysis.Explained:
     """The difficulties that the responses show by the items' features, and the horizons."""
     known, lengths = table.read(), None
     if table.horizon is not None:
@@ -169,7 +166,7 @@ def explained_responses(
 
 def explained_grades(
     source: Path, levels: str | None, table: FeatureTable, how: Regression, reading: Reading, run: Run
-) -> Explained:
+) -> irtbench.study.item_analysis.Explained:
     """The mean steps of grades by the items' features."""
     from irtbench.study import item_analysis
 

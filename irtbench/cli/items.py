@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -35,11 +35,6 @@ from irtbench.data.response_blocks import MOST_RESPONDENTS, some_respondents
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 from irtbench.models.theta_posterior import STANDARD_NORMAL
-
-if TYPE_CHECKING:
-    from irtbench.data.response_blocks import Sampled
-    from irtbench.models.coded_scores import CodedScores
-    from irtbench.study.diagnosis import Diagnosis
 
 MOST_ROWS, MOST_LETTERS = 31, 60  # of a score table, and of a text, on the screen
 MOST_SCALES = 30  # whose maps an earlier run may have left
@@ -230,7 +225,7 @@ class FromDisk:
 
     def read(
         self, file: Path, items: irtbench.ItemParameters, reading: Reading, run: Run
-    ) -> tuple[irtbench.ResponseMatrix, Sampled | None]:
+    ) -> tuple[irtbench.ResponseMatrix, irtbench.data.response_blocks.Sampled | None]:
         """All responses of a file or, of a table that is encoded on disk, those of some respondents drawn at random."""
         if items.categories is not None:
             say_cache_unused(file, self.cache)
@@ -309,7 +304,12 @@ def diagnose(
     )  # fmt: skip
 
 
-def diagnosis_in_words(found: Diagnosis, whole: Mapping[str, Any], drawn: Sampled | None, run: Run) -> Words:
+def diagnosis_in_words(
+    found: irtbench.study.diagnosis.Diagnosis,
+    whole: Mapping[str, Any],
+    drawn: irtbench.data.response_blocks.Sampled | None,
+    run: Run,
+) -> Words:
     """The statistics of items, pairs and the whole, and which are not available."""
     yield drawn is not None and f"analysed: {drawn}"
     yield from worst_items(found.tables["classical.csv"], "item_rest", "Items as answered", run.folder)
@@ -417,7 +417,7 @@ def dimensions(
 
 def varied(
     file: Path, reading: Reading, item_ids: Sequence[str] | None, model: str, levels: str | None
-) -> tuple[irtbench.ResponseMatrix | CodedScores, dict[str, str]]:
+) -> tuple[irtbench.ResponseMatrix | irtbench.models.coded_scores.CodedScores, dict[str, str]]:
     """Responses or grades of a file to these items that differ between people, and why others are left out."""
     data: Any
     if model == "2pl":
