@@ -82,7 +82,7 @@ INNER_FILES = {
     "building": "binary_program form_program",
     "scoring": "part_scores",
     "evaluation": "",
-    "study": "biased_items diagnosis fitted_scale study_data study_template systems",
+    "study": "biased_items fitted_scale study_data study_template systems",
 }
 
 

@@ -25,6 +25,7 @@ from irtbench.data.responses import name_first
 from irtbench.models.item_models.named import IN_CATEGORIES
 
 if TYPE_CHECKING:
+    import irtbench.study.biased_items
     from irtbench.report.page import Block
 
 SHOWN = (
@@ -167,16 +168,11 @@ def bias(
 
     how = tests_of(test, model)
     given = reading.scores(responses, how.levels or ()) if model.of_grades else reading.matrix(responses)
-    group_of, respondent_ids = (
-        irtbench.read_groups(between.groups),
-        irtbench.study.biased_items.ids_of(given).respondents,
+    of = irtbench.study.biased_items.Compared.of(
+        given, irtbench.read_groups(between.groups), (between.reference, between.focal), how
     )
-    names = irtbench.study.biased_items.compared_groups(
-        group_of, respondent_ids, between.reference, between.focal, any_number=how.by_score
-    )
-    of = irtbench.study.biased_items.Compared.of(given, group_of, names, how.levels)
     irtbench.study.fitted_scale.demand_varied_items(of.item_ids, responses)
-    run.progress(f"{len(of.item_ids)} items, {names[0]} is the reference: {of.sizes()}")
+    run.progress(f"{len(of.item_ids)} items, {of.names[0]} is the reference: {of.sizes()}")
     found = irtbench.study.biased_items.compare_items(of, how, seed=run.seed, progress=run.progress)
 
     def curves(*, apart: bool = False) -> list[Block]:

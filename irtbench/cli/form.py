@@ -16,14 +16,12 @@ import irtbench
 from irtbench import report
 from irtbench.bank.bank import BankLike, scales_of
 from irtbench.cli.declared import Fields, Outcome, Run, command
-from irtbench.cli.options import Reading, read_graded
+from irtbench.cli.options import Reading, chosen_scale, named, read_graded
 from irtbench.cli.output import Shown, Words, next_command
-from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.irt_programs import recognises
 from irtbench.data.readers.records import look_at
 from irtbench.data.readers.table import read_table
-from irtbench.scoring.scores import in_categories
 
 PAIR = ["item_1", "item_2"]  # columns of a table of pairs, such as local_dependence.csv
 _END = re.compile(r"(\d+(?:\.\d+)?)(%?)")
@@ -132,7 +130,7 @@ def assemble(
     given = contents.of(read_bank(bank), bank)
     columns = None if contents.items is None else read_table(contents.items, ["item_id"])
     run.progress("choosing the items")
-    known = None if purpose.learn_from is None else known_responses(given, purpose.learn_from)
+    known = None if purpose.learn_from is None else responses_to(given, purpose.learn_from, Reading())
     try:
         found = irtbench.assemble_forms(given, contents.added_to(wishes, purpose), columns=columns, known=known)
     except irtbench.building.binary_program.TimeOut as error:
@@ -165,12 +163,9 @@ def read_bank(path: Path) -> BankLike:
     return own.assign(**{name: table[name].to_numpy() for name in others})
 
 
-def known_responses(bank: BankLike, path: Path) -> ResponsesLike:
+def responses_to(bank: BankLike, path: Path, reading: Reading) -> irtbench.ResponseMatrix:
     """What systems gave to the items of a bank: right or wrong, or scores."""
-    whole = irtbench.ItemBank(scales_of(bank))
-    if not in_categories(whole):
-        return irtbench.read_responses(path)
-    return read_graded(whole, path, Reading(), unknown_items="ignore")[0]
+    return read_graded(irtbench.ItemBank(scales_of(bank)), path, reading, unknown_items="ignore")[0]
 
 
 def read_form(path: Path) -> tuple[str, ...]:
@@ -291,13 +286,13 @@ def adapt(
     if who.replay is not None and who.simulate is not None:
         raise InputError("--replay and --simulate: expected one of them, or neither for a prompt")
     settings = replace(settings, se=se or None, shares=shares_of(on.share))
-    own, columns = scale_and_column(bank, on.scale, on.by if on.share else None, on.items)
+    own, columns = scale_and_column(bank, on)
     run.progress("choosing items")
     if who.replay is not None:
-        given = responses_to(own, who.replay, reading)
         found = irtbench.replay_adaptive(
-            own, given, settings, columns=columns, ask_unanswered=who.ask_unanswered, seed=run.seed
-        )
+            own, responses_to(own, who.replay, reading), settings, columns=columns, ask_unanswered=who.ask_unanswered,
+            seed=run.seed,
+        )  # fmt: skip
     elif who.simulate is not None:
         drawn = run.rng.normal(size=who.simulate)
         abilities = drawn if who.theta is None else np.full(who.simulate, who.theta)
@@ -316,49 +311,27 @@ def adapt(
     )  # fmt: skip
 
 
-def responses_to(scale: irtbench.Scale, path: Path, reading: Reading) -> irtbench.ResponseMatrix:
-    """Responses, or scores where the scale's items are in categories."""
-    if scale.items.categories is None:
-        return reading.matrix(path)
-    return read_graded(irtbench.ItemBank((scale,)), path, reading, unknown_items="ignore")[0]
-
-
 def shares_of(given: list[str]) -> dict[str, float]:
     """Read ``VALUE=SHARE`` arguments, .2 or 20%."""
-    found = {}
-    for text in given:
-        value, equals, number = text.rpartition("=")
-        try:
-            found[value] = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
-        except ValueError:
-            equals = ""
-        if not (equals and value):
-            raise InputError(f"--share {text}: expected VALUE=SHARE, such as neutral=30%")
-    return found
+    try:
+        return {
+            value: float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+            for value, number in named("--share", given).items()
+        }
+    except ValueError:
+        raise InputError(f"--share {', '.join(given)}: expected VALUE=SHARE, such as neutral=30%") from None
 
 
-def scale_and_column(
-    path: Path, name: str | None, by: str | None, items: Path | None
-) -> tuple[irtbench.Scale, dict[str, str] | None]:
+def scale_and_column(path: Path, on: TestedOn) -> tuple[irtbench.Scale, dict[str, str] | None]:
     """The scale to test on, and the column that shares are of."""
     given = read_bank(path)
-    scales: tuple[irtbench.Scale, ...]
-    scales = (
-        given.scales
-        if isinstance(given, irtbench.ItemBank)
-        else irtbench.building.form_wishes.make_pool(given, None).scales
-    )
-    names = [scale.name for scale in scales]
-    if name is None and len(scales) > 1:
-        raise InputError(f"bank {path}: has several scales; expected --scale, one of {', '.join(names)}")
-    if name is not None and name not in names:
-        raise InputError(f"--scale {name}: the bank has no such scale; it has: {', '.join(names)}")
-    own = scales[0 if name is None else names.index(name)]
-    if by is None:
+    own = chosen_scale(irtbench.ItemBank(scales_of(given)), on.scale, path)
+    if not on.share:
         return own, None
     source: Any = given if isinstance(given, pd.DataFrame) else own
-    pool = irtbench.building.form_wishes.make_pool(source, None if items is None else read_table(items, ["item_id"]))
-    return own, dict(zip(pool.item_ids, pool.column(by), strict=True))
+    columns = None if on.items is None else read_table(on.items, ["item_id"])
+    pool = irtbench.building.form_wishes.make_pool(source, columns)
+    return own, dict(zip(pool.item_ids, pool.column(on.by), strict=True))
 
 
 def ask_here(

@@ -280,7 +280,7 @@ def diagnose(
     parameters = irtbench.read_parameters(items, upper_asymptotes=True, categories=True)
     given, drawn = from_disk.read(responses, parameters, reading, run)
     data = given.select_items(parameters.item_ids).answered()
-    found = irtbench.study.diagnosis.diagnose(
+    found = irtbench.study.item_analysis.diagnose(
         data,
         parameters,
         irtbench.models.parameter_table.read_population(items),
@@ -305,7 +305,7 @@ def diagnose(
 
 
 def diagnosis_in_words(
-    found: irtbench.study.diagnosis.Diagnosis,
+    found: irtbench.study.item_analysis.Diagnosis,
     whole: Mapping[str, Any],
     drawn: irtbench.data.response_blocks.Sampled | None,
     run: Run,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -83,20 +83,6 @@ class ComparedItems:
     not_said: str
 
 
-class Ids(NamedTuple):
-    """Of responses, or of a table of grades."""
-
-    respondents: tuple[str, ...]
-    items: tuple[str, ...]
-
-
-def ids_of(given: ResponseMatrix | pd.DataFrame) -> Ids:
-    """The respondents and the items."""
-    if isinstance(given, pd.DataFrame):
-        return Ids(tuple(given.index), tuple(given.columns))
-    return Ids(given.respondent_ids, given.item_ids)
-
-
 @dataclass(frozen=True, eq=False)
 class Compared:
     """Responses, or grades, of the groups compared to the items that can be, and the items that cannot."""
@@ -104,6 +90,7 @@ class Compared:
     names: tuple[str, ...]
     data: ResponseMatrix | pd.DataFrame
     groups: list[str]
+    item_ids: list[str]
     left_out: list[str]
 
     @classmethod
@@ -111,29 +98,26 @@ class Compared:
         cls,
         given: ResponseMatrix | pd.DataFrame,
         group_of: Mapping[str, str],
-        names: tuple[str, ...],
-        levels: tuple[str, ...] | None = None,
+        named: tuple[str | None, str | None],
+        how: HowTested,
     ) -> Compared:
-        """The respondents of these groups, the reference first; levels are of grades that are labels."""
-        ids = ids_of(given)
-        there = np.array([group_of.get(r) in names for r in ids.respondents])
-        groups = [group_of[r] for r in ids.respondents if group_of.get(r) in names]
+        """The respondents of the groups that are compared, of which the reference and the focal one may be named."""
+        respondents = tuple(given.index if isinstance(given, pd.DataFrame) else given.respondent_ids)
+        items = given.columns if isinstance(given, pd.DataFrame) else given.item_ids
+        names = compared_groups(group_of, respondents, *named, any_number=how.by_score)
+        there = np.array([group_of.get(r) in names for r in respondents])
+        groups = [group_of[r] for r in respondents if group_of.get(r) in names]
         members = [np.array(groups, dtype=object) == name for name in names]
         data: ResponseMatrix | pd.DataFrame
         if isinstance(given, pd.DataFrame):
-            kept = [*comparable_in_categories(given[there], members, levels)]
+            kept = [*comparable_in_categories(given[there], members, how.levels)]
             data = given.loc[there, kept]
         else:
             some = given.select_respondents(there)
             in_all = [set(comparable_items(some, own)) for own in members[1:]]
             kept = [item for item in some.item_ids if all(item in comparable for comparable in in_all)]
             data = some.select_items(kept)
-        return cls(names, data, groups, sorted(set(ids.items) - set(kept)))
-
-    @property
-    def item_ids(self) -> tuple[str, ...]:
-        """The items that are compared."""
-        return ids_of(self.data).items
+        return cls(names, data, groups, kept, sorted(set(items) - set(kept)))
 
     def sizes(self) -> str:
         """How many respondents of each group."""
@@ -205,7 +189,7 @@ def about_scores(result: MantelHaenszel | ScoreRegression, method: str) -> dict[
 
 def compared_groups(
     group_of: Mapping[str, str],
-    respondent_ids: tuple[str, ...],
+    respondent_ids: Iterable[str],
     reference: str | None,
     focal: str | None,
     *,

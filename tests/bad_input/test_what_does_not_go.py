@@ -105,7 +105,7 @@ REFUSED = [
     ("form adapt bank.json --replay wide.csv --simulate 3", "expected one of them"),
     ("form adapt bank.json --simulate 3 --share x", "--share x: expected VALUE=SHARE"),
     ("form adapt bank.json --simulate 3 --share w=.5 --by key", "share of w: no item has it; there is: no, yes"),
-    ("form adapt bank.json --simulate 3 --scale verbs", "the bank has no such scale; it has: all"),
+    ("form adapt bank.json --simulate 3 --scale verbs", "no scale verbs; expected --scale with one of all"),
     ("form adapt bank.json --simulate 3 --share x=.5 --by topic", "no column topic of the items"),
     ("simulate --categories 3", "--categories: goes with --model grm"),
     ("simulate --model grm --guessing 0.2", "--guessing: goes with --model 2pl"),

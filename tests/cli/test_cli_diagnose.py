@@ -116,8 +116,8 @@ def test_a_statistic_that_cannot_be_had_is_named_and_the_others_stand(
     def failing(*arguments: object, **options: object) -> None:
         raise ArithmeticError("the refit failed in 10 of 10 bootstrap samples")
 
-    monkeypatch.setattr("irtbench.study.diagnosis.item_fit", singular)
-    monkeypatch.setattr("irtbench.study.diagnosis.with_bootstrap", failing)
+    monkeypatch.setattr("irtbench.study.item_analysis.item_fit", singular)
+    monkeypatch.setattr("irtbench.study.item_analysis.with_bootstrap", failing)
     monkeypatch.setattr("irtbench.diagnostics.global_fit.dense_form", singular)
     said = run(f"items diagnose {study}/responses.csv --items {study}/fit/items.csv -o {tmp_path}/d").out
     assert json.loads((tmp_path / "d" / "not_available.json").read_text()) == {
