@@ -56,22 +56,6 @@ from irtbench.report.page import (
     render_page,
     table,
 )
-from irtbench.report.paper_tables import (
-    fit_extremes,
-    item_status_table,
-    remaining_parameters,
-    removed_parameters,
-    verdict,
-)
-from irtbench.report.prose import cautions, converged, on_sample, screened, unit_of_ability, where_people_are
-from irtbench.report.scale_figures import (
-    ABILITIES,
-    draw_curves,
-    draw_information,
-    draw_parameters,
-    numbered,
-    probability_axes,
-)
 from irtbench.report.scoring_figures import percentile_figures, places
 from irtbench.scoring.ability import eap
 from irtbench.scoring.optional_columns import Explanation
@@ -119,7 +103,7 @@ def scale_numbers(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
         if scale.scale is not None:
             b = scale.scale.items.difficulty
             row["difficulty_span"] = interval(float(b.min()), float(b.max()))
-        rows.append(row | {"verdict": verdict(scale)})
+        rows.append(row | {"verdict": paper_tables.verdict(scale)})
     return pd.DataFrame(rows)
 
 
@@ -127,9 +111,9 @@ def removed(study: Study) -> list[Sentence]:
     """Who and what was removed and why, in three lines: respondents, items, scales; and a line on a sample."""
     removals = [removal for scale in study.scales for removal in scale.pruning.removals]
     given = sum(scale.responses.n_items for scale in study.scales)
-    found = [(screened(study.outcomes),), _items_removed(removals, given), _scales_rejected(study.scales)]
+    found = [(prose.screened(study.outcomes),), _items_removed(removals, given), _scales_rejected(study.scales)]
     if study.sample is not None and not study.sample.drawn.is_all:
-        found.append((on_sample(study.sample.drawn),))
+        found.append((prose.on_sample(study.sample.drawn),))
     return found
 
 
@@ -159,9 +143,9 @@ def _scales_rejected(scales: Sequence[ScaleStudy]) -> Sentence:
 
 def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]:
     """What to know before using the numbers, with the items concerned."""
-    found: list[Sentence] = [(caution,) for caution in cautions(scales)]
+    found: list[Sentence] = [(caution,) for caution in prose.cautions(scales)]
     if not all(fitted.converged for scale in scales for fitted in scale.fits.values()):
-        found.insert(0, (converged(scales),))
+        found.insert(0, (prose.converged(scales),))
     for scale in scales:
         found += [(f"Scale {scale.name}: {doubt}.",) for doubt in scale.doubts]
         about = _items_to_read(scale, model)
@@ -246,12 +230,12 @@ def opening_blocks(study: Study) -> list[Block]:
         scoring = study.settings.score.scoring(seed=study.settings.study.seed)
         blocks += percentile_figures(scores, scoring, study.bank.respondents)
     blocks += figure(
-        scale_figures.position_panels(retained, scores, unit_of_ability(scales)),
+        scale_figures.position_panels(retained, scores, prose.unit_of_ability(scales)),
         words("abilities_of_respondents", n_systems=n_systems, most=scale_figures.MOST_POSITIONS),
     )
     blocks += table(
         scale_numbers(scales),
-        words("table_scale_numbers", people=where_people_are(scales)),
+        words("table_scale_numbers", people=prose.where_people_are(scales)),
     )
     return blocks
 
@@ -262,13 +246,13 @@ def draw_curve_example(ax: Axes) -> Axes:
     middle, slope = float(icc(0.0, item)[0, 0]), 0.1875  # of the tangent at b: P' = a (1 - c) / 4
     dotted, tangent = {"color": GREY, "linestyle": ":"}, {"color": ORANGE, "linestyle": "-"}
     lines = [
-        Series("", ABILITIES, icc(ABILITIES, item)[:, 0], look={"color": BLUE}),
+        Series("", scale_figures.ABILITIES, icc(scale_figures.ABILITIES, item)[:, 0], look={"color": BLUE}),
         Series("", [0, 0, -4], [0, middle, middle], look=dotted),
         Series("", [-4, 4], [0.25, 0.25], look=DASHED),
         Series("", [-1.4, 1.4], [middle - 1.4 * slope, middle + 1.4 * slope], look=tangent),
         Series("", [0], [middle], look={"color": ORANGE, "marker": "o", "markersize": 6}),
     ]
-    probability_axes(curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct"))
+    scale_figures.probability_axes(curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct"))
     for text, tip, place in (
         ("discrimination a = 1:\nsteepness here", (0.1, middle - 0.01), (0.75, 0.45)),
         ("difficulty b = 0", (0, 0), (0.75, 0.06)),
@@ -282,7 +266,7 @@ def fit_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
     """Estimated against actual curves of the worst and the best fitting item in the first fits."""
     by_name = {scale.name: scale for scale in scales}
     panels = []
-    for which, row in fit_extremes(scales).iterrows():
+    for which, row in paper_tables.fit_extremes(scales).iterrows():
         scale, item = by_name[row["scale"]], row["item_id"]
         fitted = scale.pruning.rounds[0].fitted
         data = scale.responses.select_items(fitted.items.item_ids).answered()
@@ -294,7 +278,7 @@ def fit_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
         description = f"Estimated and actual curve of item {item} of {scale.name}."
         draw = partial(draw_fit, curve=empirical_curve(data, fitted.items, item, theta))
         panels.append(
-            on_axes(f"{which}_fit", draw, heading=heading, description=description, unit=unit_of_ability(scales))
+            on_axes(f"{which}_fit", draw, heading=heading, description=description, unit=prose.unit_of_ability(scales))
         )
     return panels
 
@@ -309,15 +293,16 @@ def curve_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
     fitted = [scale for scale in scales if scale.pruning.rounds]
     panels = []
     for k, scale in enumerate(fitted):
-        kept, others, word = remaining_parameters(scale), removed_parameters(scale.pruning), "removed"
+        kept, others = paper_tables.remaining_parameters(scale), paper_tables.removed_parameters(scale.pruning)
+        word = "removed"
         if scale.pruning.rejected is not None:
             kept, others, word = kept.select([]), (*others, kept), "scale rejected"
         description = f"Item characteristic curves of {scale.name}: {plural(kept.n_items, 'item')} kept."
-        draw = partial(draw_curves, kept=kept, others=others, others_are=word)
+        draw = partial(scale_figures.draw_curves, kept=kept, others=others, others_are=word)
         panels.append(
             on_axes(
-                numbered("curves", k, len(fitted)), draw, heading=scale.name, description=description,
-                unit=unit_of_ability(scales), vectors=_vectors(scales),
+                scale_figures.numbered("curves", k, len(fitted)), draw, heading=scale.name, description=description,
+                unit=prose.unit_of_ability(scales), vectors=_vectors(scales),
             )
         )  # fmt: skip
     return panels
@@ -325,12 +310,13 @@ def curve_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
 
 def parameter_panels(scales: Sequence[ScaleStudy], items: ItemTable) -> list[Drawing]:
     """Discrimination against difficulty of each scale on which anything was fitted."""
-    status = item_status_table(scales, items)
+    status = paper_tables.item_status_table(scales, items)
+    draw = partial(scale_figures.draw_parameters, axes_for=status)
     fitted = [scale.name for scale in scales if scale.pruning.rounds]
     return [
         on_axes(
-            numbered("parameters", k, len(fitted)),
-            partial(draw_parameters, status=status[status["scale"] == name], axes_for=status), heading=name,
+            scale_figures.numbered("parameters", k, len(fitted)),
+            partial(draw, status=status[status["scale"] == name]), heading=name,
             description=f"Difficulty and discrimination of the items of {name}.", vectors=_vectors(scales),
         )
         for k, name in enumerate(fitted)
@@ -341,9 +327,9 @@ def information_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
     """Test information of all scales retained, in one panel; none if no scale is."""
     retained = {scale.name: scale.scale.items for scale in scales if scale.scale is not None}
     drawing = on_axes(
-        "test_information", partial(draw_information, scales=retained),
+        "test_information", partial(scale_figures.draw_information, scales=retained),
         description=f"Test information of {', '.join(retained)} along ability.",
-        height=HEIGHT + 0.2 * (len(retained) // 2), unit=unit_of_ability(scales),
+        height=HEIGHT + 0.2 * (len(retained) // 2), unit=prose.unit_of_ability(scales),
     )  # fmt: skip
     return [drawing] if retained else []
 

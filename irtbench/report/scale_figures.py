@@ -382,11 +382,9 @@ def position_panels(scales: Sequence[Scale], system_scores: pd.DataFrame | None,
 
 
 def some_systems(scores: pd.DataFrame, *, by: str = "theta", most: int = MOST_POSITIONS) -> pd.DataFrame:
-    """The systems on a scale, or where they are many, so many at even ranks, the most able first."""
-    if len(scores) <= most:
-        return scores
-    ordered = scores.sort_values(by, ascending=False, kind="stable")
-    return ordered.iloc[np.linspace(0, len(scores) - 1, most).round().astype(int)]
+    """The systems on a scale, the most able first; where they are many, so many at even ranks."""
+    places = np.linspace(0, len(scores) - 1, min(len(scores), most)).round().astype(int)
+    return scores.sort_values(by, ascending=False, kind="stable").iloc[places]
 
 
 def fit_figures(scale: Scale | None, items: pd.DataFrame) -> list[Block]:

@@ -50,8 +50,7 @@ AMONG = {
 def draw_percentiles(ax: Axes, scores: pd.DataFrame, *, label: str) -> Axes:
     """Percentile of each system on each scale with its interval, a row a system, the highest on top."""
     values = ["percentile", "percentile_lower", "percentile_upper"]
-    mean = scores.groupby("respondent_id")["percentile"].mean().to_frame()
-    order = some_systems(mean.sort_values("percentile", ascending=False, kind="stable"), by="percentile").index
+    order = some_systems(scores.groupby("respondent_id")["percentile"].mean().to_frame(), by="percentile").index
     every = scores.pivot_table(index="respondent_id", columns="scale", values=values).reindex(order)
     scales = scores["scale"].unique()
     sets = [
