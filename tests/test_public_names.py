@@ -53,7 +53,6 @@ INNER_FUNCTIONS = {
     "estimation.item_quantiles": "quantile_columns weighted_quantiles normal_points",
     "models.parameter_table": "read_pattern",
     "models.quadrature": "factor_quadrature refine",
-    "models.pyro_model.tensors": "log_probabilities",
     "models.theta_posterior": "node_posterior ability_posterior",
     "estimation.multiple_groups": "group_problem",
     "models.pyro_model.model": "by_slope_and_intercept difficulty_of",
