@@ -30,6 +30,7 @@ from torch import Tensor
 from irtbench.analysis.explained_difficulty import Design, ExplainedDifficulty, Shrinkage, explained, features_of
 from irtbench.analysis.meta_regression import Estimates, meta_regression
 from irtbench.data.given import ResponsesLike, as_responses
+from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.driver import alternate, fenced
@@ -68,6 +69,7 @@ GradedKind = Literal["grm", "gpcm", "pcm", "rsm"]
 Array = NDArray[np.float64]
 Progress = Callable[[str], None]
 
+FEWEST_RESPONDENTS = 3
 ENOUGH_GRADES = 100  # of an item, for one that nobody was given to be none of its scale's
 LEAST_RESIDUAL = 0.25  # of the prior under which items are looked at, whatever s is
 LEAST_KNOWN = 0.05  # of an item by its responses, as a share of its prior's precision: about that of one answer
@@ -102,7 +104,7 @@ def explain_responses(
     responses
         Graded responses.
     features
-        Of at least the items of the responses; items beyond are new ones, whose difficulty is predicted.
+        Of at least the items with a response; the others are new ones, whose difficulty is predicted.
     model
         ``2pl`` or ``rasch``.
     shrinkage, curved, level, rng
@@ -115,7 +117,8 @@ def explain_responses(
     Raises
     ------
     InputError
-        As `explain_difficulty`, but for the standard errors.
+        As `explain_difficulty`, but for the standard errors; and of fewer than three respondents, or responses that are
+        all the same.
 
     Examples
     --------
@@ -132,7 +135,7 @@ def explain_responses(
     0  intercept    -0.3  0.1
     1     length     1.0  0.1
     """
-    data = as_responses(responses)
+    data = with_responses(responses)
     given = features_of(features, data.item_ids, shrinkage, level)
     design = Design.of(given, data.item_ids, shrinkage, curved=curved)
     with threads_for(data.n_respondents * data.n_items), fenced(int(rng.integers(2**31))), torch.no_grad():
@@ -162,7 +165,7 @@ def explain_grades(
     grades
         A row a respondent and a column an item, NaN or None where missing.
     features
-        Of at least these items; items beyond are new ones, whose difficulty is predicted.
+        Of at least the items with a grade; the others are new ones, whose difficulty is predicted.
     model
         ``grm``, ``gpcm``, or ``pcm``, whose slopes are one and whose difficulties are in logits; ``rsm`` as ``pcm``.
     levels
@@ -188,6 +191,8 @@ def explain_grades(
     0  intercept     0.1  0.2
     1     length     0.7  0.1
     """
+    grades = grades.dropna(axis=1, how="all").dropna(how="all")
+    demand_different(len(grades), grades.stack().nunique() > 1)
     if not isinstance(levels, Mapping):
         levels = {str(item): own for item, own in categories_of(grades, levels).items()}
     scores = CodedScores.of(grades, levels=levels)
@@ -195,6 +200,22 @@ def explain_grades(
     design = Design.of(given, scores.item_ids, shrinkage, curved=curved)
     with threads_for(scores.n_respondents * scores.n_items), fenced(0), torch.no_grad():
         return ExplanatoryFit.of_grades(scores, model).explained_by(design, level, rng, progress)
+
+
+def with_responses(given: ResponsesLike) -> ResponseMatrix:
+    """Those of items and respondents that have any."""
+    data = as_responses(given)
+    data = data.select_items([item for item, n in zip(data.item_ids, data.n_by_item, strict=True) if n]).answered()
+    demand_different(data.n_respondents, int(data.n_correct_by_item.sum()) not in (0, int(data.n_by_item.sum())))
+    return data
+
+
+def demand_different(n_respondents: int, different: bool) -> None:
+    """Refuse responses that are all the same, or of fewer people than have a mean and a deviation of abilities."""
+    if n_respondents < FEWEST_RESPONDENTS:
+        raise InputError(f"difficulty: {n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}")
+    if not different:
+        raise InputError("difficulty: all responses are the same; expected better and worse ones")
 
 
 def categories_of(grades: pd.DataFrame, levels: Sequence[Any] | None) -> dict[Any, list[Any]]:
@@ -247,7 +268,7 @@ def fit_explanatory_items(
 
     Slopes are positive: an item that the able get wrong has a slope near 0, and its difficulty that of its features.
     """
-    given = as_responses(responses)
+    given = with_responses(responses)
     with threads_for(given.n_respondents * given.n_items), fenced(seed), torch.no_grad():
         return ExplanatoryFit.of_responses(given, kind, device).settled(columns, shrink, progress).found()
 

@@ -18,9 +18,15 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import norm, t
 
-from irtbench.analysis.explained_responses import ExplanatoryItems, Kind, fit_explanatory_items, without_prior
+from irtbench.analysis.explained_responses import (
+    ExplanatoryItems,
+    Kind,
+    fit_explanatory_items,
+    with_responses,
+    without_prior,
+)
 from irtbench.analysis.meta_regression import MetaRegression, meta_regression
-from irtbench.data.given import ResponsesLike, as_responses
+from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Drawn, counted
@@ -217,9 +223,7 @@ def time_horizon(
     """
     for name, value in [("level", level), *(("share", share) for share in shares)]:
         demand_share(f"time horizon: {name}", value)
-    data = as_responses(responses)
-    data = data.select_items([task for task, n in zip(data.item_ids, data.n_by_item, strict=True) if n])
-    data = data.select_respondents(data.n_by_respondent > 0)
+    data = with_responses(responses)
     log_t = log_lengths(lengths, data.item_ids)
     columns = (log_t - log_t.mean())[:, None]
     fit = fit_explanatory_items(data, columns, kind=model, device=device, progress=progress)

@@ -528,8 +528,8 @@ class ResponseMatrix(Responses):
         Raises
         ------
         InputError
-            On a duplicate pair (by default), a missing name, an item outside ``item_ids``, a value that is none of
-            those expected, or an empty table.
+            On a column missing, a duplicate pair (by default), a missing name, an item outside ``item_ids``, a value
+            that is none of those expected, or an empty table.
         """
         from irtbench.data.sparse_responses import SparseResponses
 

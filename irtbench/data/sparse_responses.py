@@ -165,11 +165,14 @@ class SparseResponses(Responses):
         Raises
         ------
         InputError
-            On a duplicate pair (by default), a missing name, an item outside ``item_ids``, a response that is none of
-            1, 0 and missing, or an empty table.
+            On a column missing, a duplicate pair (by default), a missing name, an item outside ``item_ids``, a response
+            that is none of 1, 0 and missing, or an empty table.
         """
         if table.empty:
             raise InputError("responses: the table is empty; expected at least one response")
+        result = "n_correct" if {"n_correct", "n_trials"} <= {*table} else "response"
+        if lacking := [name for name in ("respondent_id", "item_id", result) if name not in table]:
+            raise InputError(f"responses: column {lacking[0]} missing; it has: {name_first(list(table), most=12)}")
         counts = trial_counts(table)
         table = resolve_duplicates(table if counts is None else counts, duplicates=duplicates)
         rows, respondents = pd.factorize(table["respondent_id"])
@@ -225,7 +228,6 @@ def responses_from_long(table: pd.DataFrame) -> Responses:
     >>> irtbench.responses_from_long(table)
     <ResponseMatrix: 2 respondents x 2 items, 75% observed, 67% correct>
     """
-    n_cells = table["respondent_id"].nunique() * table["item_id"].nunique()
-    if n_cells > MOST_DENSE_CELLS and len(table) < SPARSE_BELOW * n_cells:
-        return SparseResponses.from_long(table)
-    return ResponseMatrix.from_long(table)
+    found = SparseResponses.from_long(table)
+    n_cells = found.n_respondents * found.n_items
+    return found if n_cells > MOST_DENSE_CELLS and len(table) < SPARSE_BELOW * n_cells else found.to_matrix()

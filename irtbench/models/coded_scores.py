@@ -200,7 +200,7 @@ def coded_item(
     own = tuple(value for value in expected if every is not None or value in present)
     if len(own) > MOST_CATEGORIES:
         raise InputError(f"responses: item {item}: {len(own)} categories; expected at most {MOST_CATEGORIES}")
-    if values.dtype.kind in "fiu" and all(isinstance(value, int | float) for value in own):
+    if own and values.dtype.kind in "fiu" and all(isinstance(value, int | float) for value in own):
         order = np.argsort(np.array(own, dtype=np.float64))  # a good deal quicker than by labels
         codes = order[np.searchsorted(np.array(own, dtype=np.float64)[order], values).clip(max=len(own) - 1)]
         return np.where(values.isna(), MISSING, codes).astype(np.int8), own

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from irtbench import InputError, ItemFeatures, ItemParameters, ResponseMatrix, explain_difficulty, fit_model
 from irtbench.analysis.explained_responses import (
     Kind,
+    explain_grades,
     explain_responses,
     fit_explanatory_items,
     without_prior,
@@ -168,3 +169,29 @@ def test_few_respondents_of_another_mean_converge_under_rasch() -> None:
     assert found.learning.settled
     assert found.learning.updates < 40
     assert np.corrcoef(found.estimates.values, items.difficulty)[0, 1] > 0.7
+
+
+def test_items_and_people_without_a_response_change_nothing() -> None:
+    """Such an item is a new one, which its features predict."""
+    data, features, _ = study(40, 30, seed=3)
+    table = pd.DataFrame(data.values, data.respondent_ids, data.item_ids)
+    holes = table.assign(new=np.nan)
+    holes.loc["nobody"] = np.nan
+    more = ItemFeatures((*features.item_ids, "new"), features.names, np.vstack([features.values, [1.0, 1.0]]))
+    for explain in (explain_responses, explain_grades):
+        one, other = (explain(of, more, rng=np.random.default_rng(1)) for of in (table, holes))
+        pd.testing.assert_frame_equal(one.table(), other.table())
+        assert other.new_item_ids == ("new",)
+
+
+@pytest.mark.parametrize(
+    ("rows", "value", "words"),
+    [(2, None, "2 respondents; expected at least 3"), (40, 1.0, "all responses are the same")],
+)
+def test_nothing_is_explained_of_nothing(rows: int, value: float | None, words: str) -> None:
+    data, features, _ = study(40, 30, seed=3)
+    table = pd.DataFrame(data.values, columns=data.item_ids)[:rows]
+    table = table if value is None else table.notna() * value
+    for explain in (explain_responses, explain_grades):
+        with pytest.raises(InputError, match=words):
+            explain(table, features, rng=np.random.default_rng(1))

@@ -204,3 +204,10 @@ def test_a_number_of_trials_has_a_bound(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"respondent_id,item_id,n_correct,n_trials\na,i1,1,{'9' * 38}\n")
     with pytest.raises(InputError, match=r"a whole number of trials, at most 1,000,000, but got 1 of 1e\+38"):
         read_responses(tmp_path / "a.csv")
+
+
+def test_a_column_that_a_long_table_lacks_is_named() -> None:
+    table = both(n=20)[0].to_long()
+    for build in (responses_from_long, ResponseMatrix.from_long):
+        with pytest.raises(InputError, match="column item_id missing; it has: respondent_id, item, response"):
+            build(table.rename(columns={"item_id": "item"}))

@@ -335,3 +335,9 @@ def test_scores_are_of_the_items_by_name_and_of_known_categories() -> None:
     assert found.loc["y", "se"] == pytest.approx(1, abs=1e-4)
     with pytest.raises(InputError, match="item item2: 7"):
         fitted.items.scores(whole.replace({"item2": {3: 7}}))
+
+
+def test_an_item_without_a_response_is_named() -> None:
+    table = pd.DataFrame(np.random.default_rng(1).integers(0, 3, (50, 6)), columns=list("abcdef")).assign(c=np.nan)
+    with pytest.raises(InputError, match="item c: all responses are the same, or none"):
+        fit_categories(table)
