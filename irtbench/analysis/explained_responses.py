@@ -192,7 +192,7 @@ def explain_grades(
     1     length     0.7  0.1
     """
     grades = grades.dropna(axis=1, how="all").dropna(how="all")
-    demand_different(len(grades), grades.stack().nunique() > 1)
+    demand_different(len(grades), bool(grades.stack().nunique() > 1))
     if not isinstance(levels, Mapping):
         levels = {str(item): own for item, own in categories_of(grades, levels).items()}
     scores = CodedScores.of(grades, levels=levels)
