@@ -71,9 +71,7 @@ INNER_FILES = {
     "readers.lm_eval readers.measurement_db readers.mturk readers.observations "
     "readers.openai_evals readers.packed readers.potato readers.prodigy "
     "readers.sources readers.trials",
-    "models": "category_table coded_scores item_models.graded item_models.logistic "
-    "pyro_model.rows "
-    "pyro_model.sites",
+    "models": "category_table coded_scores item_models.graded item_models.logistic pyro_model.rows pyro_model.sites",
     "estimation": "doubts item_quantiles anchors scale_fit status threads",
     "diagnostics": "moments quadratic_form",
     "analysis": "item_differences linked_groups meta_regression robust_linking shift_likelihood",

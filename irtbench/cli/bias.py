@@ -12,7 +12,7 @@ import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command, options_given
 from irtbench.cli.options import (
-    FiguresOrBeside,
+    FiguresOrAmong,
     Levels,
     Reading,
     Responses,
@@ -131,7 +131,7 @@ class GroupModel:
 @command(
     "bias.csv", "bias.json", "test_bias.csv", "test_curves.csv", "ability_change.csv", "item_curves.svg",
     "test_curves.svg", "item_differences.svg", "systems.csv", "control.csv",
-    figures=FiguresOrBeside, html=True, trials="count",
+    figures=FiguresOrAmong, html=True, trials="count",
 )  # fmt: skip
 def bias(
     responses: Responses,
@@ -228,7 +228,7 @@ def differences_in_words(found: irtbench.study.biased_items.ComparedItems) -> Wo
         Shown(worst[shown], title, "bias.csv"),
         f"{len(about['flagged'])} of {len(found.items)} items differ",
         *([] if found.effect is None else effect_in_words(found.effect)),
-        bool(found.not_said) and f"what this does to the test: {found.not_said}",
+        "test_not_available" in about and f"what this does to the test: {about['test_not_available']}",
         "focal_mean" in about
         and f"ability of {others[0]}: mean {about['focal_mean']:.2f}, "
         f"standard deviation {about['focal_sd']:.2f} where {first} have 0 and 1",

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 ENCODED = "encoded"  # folder of the responses among the finished steps
 PLACES, BANK = "places.npy", "bank.json"  # in the folder of the responses, for other processes to read
-FIT, SCORE, END = "fit", "score", "end"  # what the first process tells them to do
+FIT, SCORE, END = "fit", "score", "end"  # what the first process asks them to do
 
 
 @dataclass(frozen=True)
 class StudyToBuild:
-    """A study and how its responses are held.
+    """A study and where its responses are.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class StudyToBuild:
             with encoded(table, reading, own_cache or self.cache, progress, is_cache=own_cache is None) as stored:
                 data = irtbench.study.study_data.read_data(settings, stored, table, named=named)
                 yield replace(data, sample=self.sample or enough_to_prune(stored))
-                self._tell(END, stored)
+                self._send(END, stored)
         except InputError:  # the run will not go on as it is
             if own_cache is not None:
                 shutil.rmtree(own_cache, ignore_errors=True)
@@ -173,17 +173,17 @@ class StudyToBuild:
                 )
         self.ranks.wait_for_all()
 
-    def _tell(self, what: str, data: irtbench.StoredResponses, **more: object) -> None:
-        """Tell the other processes, if there are any, what is done next."""
+    def _send(self, what: str, data: irtbench.StoredResponses, **more: object) -> None:
+        """Send the other processes, if there are any, what is done next."""
         if self.ranks is None or not self.ranks.is_first:
             return
         if what == END:
             (data.folder / PLACES).unlink(missing_ok=True)
         elif data.places is not None:
             np.save(data.folder / PLACES, data.places)
-        said = {one.name: getattr(data, one.name) for one in fields(data)} | {"places": data.places is not None}
-        said["folder"] = data.folder.resolve()
-        self.ranks.text_from_first(json.dumps({"what": what, "data": plain(said), **more}))
+        message = {one.name: getattr(data, one.name) for one in fields(data)} | {"places": data.places is not None}
+        message["folder"] = data.folder.resolve()
+        self.ranks.text_from_first(json.dumps({"what": what, "data": plain(message), **more}))
         if what == END:
             self.ranks.wait_for_all()
 
@@ -191,7 +191,7 @@ class StudyToBuild:
         """Fit these responses, with all processes."""
         ranks = self.ranks
         assert ranks is not None
-        self._tell(FIT, data)
+        self._send(FIT, data)
         if self.cache is not None:
             ranks.keep_passes(data)
         fitted = irtbench.fit_model(data, self.settings.model, seed=self.settings.study.seed, ranks=ranks)
@@ -213,17 +213,17 @@ class StudyToBuild:
         progress: Callable[[str], None] = lambda message: None,
     ) -> None:
         """Score these responses, with all processes, into a file of its own."""
-        tells = self.ranks is not None and self.ranks.is_first
-        if tells:
+        is_first = self.ranks is not None and self.ranks.is_first
+        if is_first:
             irtbench.save_bank(bank, data.folder / BANK)
             columns = None if before is None else list(before.columns)
-            self._tell(SCORE, data, file=Path(file).name, role=role, columns=columns)
+            self._send(SCORE, data, file=Path(file).name, role=role, columns=columns)
         scoring = self.settings.score.scoring(seed=self.settings.study.seed)
         irtbench.scoring.bulk.score_matrix(
             bank, data, file, scoring, before=before, columns=columns, role=role, together=self.ranks,
             progress=progress,
         )  # fmt: skip
-        if tells:
+        if is_first:
             (data.folder / BANK).unlink()
 
 

@@ -17,7 +17,7 @@ from irtbench.cli.declared import Fields, Outcome, Run, command
 from irtbench.cli.options import (
     Answers,
     Columns,
-    FiguresOrBeside,
+    FiguresOrAmong,
     ItemsFile,
     KnownItems,
     Level,
@@ -435,7 +435,7 @@ class FacetModel:
 
 @command(
     "raters.csv", "items.csv", "scores.csv", "precision.csv", "interactions.csv", "raters.json", "severities.svg",
-    "fair_scores.svg", figures=FiguresOrBeside, html=True, fits=True,
+    "fair_scores.svg", figures=FiguresOrAmong, html=True, fits=True,
 )  # fmt: skip
 def raters(
     ratings: Annotated[

@@ -36,7 +36,7 @@ from irtbench.data.readers.records import look_at
 from irtbench.data.readers.respondents import is_prolific
 from irtbench.data.readers.table import read_table
 from irtbench.study.examination import items_from_keys
-from irtbench.study.study_template import NORMALISE, Preset, Template, items_from_columns, propose, study_text
+from irtbench.study.study_template import NORMALISE, Preset, Template, items_from_columns, study_text
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 FOR_PAPERS = (".tex", ".html", ".md")
@@ -327,7 +327,7 @@ def written_study(
             systems=[relative(system, folder) for system in study.systems],
             respondents="models" if reading.holds_models(file) else "",
         )
-        text = study_text(propose(template, examined, known), output=Path("results") / output.stem)
+        text = study_text(template, examined, known, output=Path("results") / output.stem)
         tables = tomllib.loads(text)
         if own is not None:
             tables["data"]["items"] = str((unfinished / own_items.name).absolute())

@@ -20,15 +20,15 @@ from typer.models import ParameterInfo
 from irtbench import report
 from irtbench.cli.large import ranks_of_run
 from irtbench.cli.options import (
-    BESIDE_RESULTS,
+    AMONG_RESULTS,
     Figures,
-    FiguresOrBeside,
+    FiguresOrAmong,
     Folder,
     Html,
     Seed,
     numbers,
 )
-from irtbench.cli.output import Words, demand_table_name, reporting, tell, to_json, write_json, write_table
+from irtbench.cli.output import Words, demand_table_name, reporting, show_words, to_json, write_json, write_table
 from irtbench.cli.result_files import output_file, output_folder
 from irtbench.data.checked_settings import meanings
 from irtbench.data.harmless_text import printable
@@ -227,7 +227,7 @@ class Declared:
             place = stack.enter_context(opened)
             draw = stack.enter_context(
                 figures_in(
-                    options.get("figures"), among=place if self.figures is FiguresOrBeside else None,
+                    options.get("figures"), among=place if self.figures is FiguresOrAmong else None,
                     unasked=place if self.draws else None, ending=self.draws or "svg",
                     width=inches(options.get("figure_width")),
                 )
@@ -250,7 +250,7 @@ class Declared:
         if options["json"]:
             print(to_json(found.json))
         elif not options["quiet"]:
-            tell(found.words, run.output)
+            show_words(found.words, run.output)
         for doubt in found.doubts:
             print(f"irtbench: warning: {printable(doubt)}", file=sys.stderr)
         if found.unconverged:
@@ -315,8 +315,8 @@ def figures_in(
     InputError
         As `output_folder`; or if there is a width and there are no figures.
     """
-    results = among if target == BESIDE_RESULTS else unasked
-    if target == BESIDE_RESULTS and results is None:
+    results = among if target == AMONG_RESULTS else unasked
+    if target == AMONG_RESULTS and results is None:
         raise InputError("--figures: expected a folder for them, --figures DIR or -o DIR")
     if target is None and results is None:
         if width is not None:
@@ -325,7 +325,7 @@ def figures_in(
         return
     # matplotlib takes half a second to import, and a run without figures needs none of it
 
-    own = None if target == BESIDE_RESULTS else target
+    own = None if target == AMONG_RESULTS else target
     with nullcontext() if own is None else output_folder(own, files=report.written_before(own)) as folder:
 
         def draw(blocks: Sequence[Block]) -> None:
@@ -401,8 +401,8 @@ def expanded(function: Callable[..., Any], **usual: Any) -> Callable[..., None]:
             if not (free := with_free_names(option, taken)):
                 continue
             alone = place if place not in own and all(place not in known for _, known in groups.values()) else ""
-            unless_said = usual.get(place, free.default) if name == "reading" else free.default
-            free = free.replace(name=alone or f"{name}_{place}", default=unless_said)
+            otherwise = usual.get(place, free.default) if name == "reading" else free.default
+            free = free.replace(name=alone or f"{name}_{place}", default=otherwise)
             groups[name][1][free.name] = place, commas
             taken |= set(names_of(free.annotation))
             shown[name].append(free)

@@ -12,7 +12,7 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.options import FiguresOrBeside, Levels, Reading, chosen_scale, levels_of, numbers
+from irtbench.cli.options import FiguresOrAmong, Levels, Reading, chosen_scale, levels_of, numbers
 from irtbench.cli.output import Shown, Words
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import counted
@@ -73,7 +73,7 @@ class Regression:
 
 @command(
     "effects.csv", "difficulty.json", "predictions.csv", "prior_items.csv", "lltm.csv", "predicted_difficulty.svg",
-    "effects.svg", "horizon.csv", "time_horizon.svg", figures=FiguresOrBeside, trials="count", fits=True,
+    "effects.svg", "horizon.csv", "time_horizon.svg", figures=FiguresOrAmong, trials="count", fits=True,
 )  # fmt: skip
 def difficulty(
     source: Annotated[

@@ -18,7 +18,7 @@ from irtbench.cli.large import encoded, large_table, say_cache_unused
 from irtbench.cli.options import (
     AllowAddress,
     Cache,
-    FiguresOrBeside,
+    FiguresOrAmong,
     ItemColumns,
     ItemsFile,
     Levels,
@@ -56,7 +56,7 @@ ENDS = {
     "items.csv", "score_table.csv", "categories.csv", "test_information.csv", "items_mirt.csv", "items_catr.csv",
     "test_information.svg", "wright_map.svg", "categories.svg",
     *(f"{name}_{k}.svg" for name in ("wright_map", "categories") for k in range(1, 1 + MOST_SCALES)),
-    output=MaybeFolder, figures=FiguresOrBeside,
+    output=MaybeFolder, figures=FiguresOrAmong,
 )  # fmt: skip
 def show(
     bank: Annotated[
@@ -83,7 +83,7 @@ def show(
 ) -> Outcome:
     """Show the data card, the items at either end by difficulty, discrimination and information, ability by raw score.
 
-    Writes items.csv, the most difficult first, with what each expects of the population and tells of it;
+    Writes items.csv, the most difficult first, with what is expected of the population on each and its information;
     categories.csv of items in categories, where each is the most likely and whether its step is in order;
     score_table.csv, for every raw score on all items the ability (EAP of the sum score), its standard error and
     percentile, a table to print; and test_information.csv.
@@ -275,7 +275,7 @@ def diagnose(
     Of a table that `fit` reads from disk, Parquet of more than ten million fields, a random sample of the respondents
     is analysed (--sample, --seed); the output says so, and global_fit.json has sampled_from and sample_seed.
 
-    A statistic that cannot be computed is named, with the reason, also in not_available.json; the others stand.
+    A statistic that cannot be computed is named, with the reason, also in not_available.json; the others are computed.
     """
     parameters = irtbench.read_parameters(items, upper_asymptotes=True, categories=True)
     given, drawn = from_disk.read(responses, parameters, reading, run)
@@ -345,7 +345,7 @@ def worst_items(table: pd.DataFrame, by: str, title: str, folder: Path) -> Words
 def in_words(reliability: dict[str, Any]) -> str:
     """Return reliability and the length for a good one, in a line."""
     omega = f"{reliability['omega']:.3f}" if np.isfinite(reliability["omega"]) else "not available"
-    said = (
+    text = (
         f"Reliability: alpha {reliability['alpha']:.3f} [{reliability['alpha_lower']:.3f}, "
         f"{reliability['alpha_upper']:.3f}], omega {omega}, marginal {reliability['marginal']:.3f}, "
         f"empirical {reliability['empirical']:.3f}"
@@ -359,8 +359,8 @@ def in_words(reliability: dict[str, Any]) -> str:
         if np.isfinite(number)
     ]
     if wanted:
-        said += f"; items like these for {reliability['wanted']:g}: {', '.join(wanted)}"
-    return f"{said} ({reliability['reason']})" if reliability["reason"] else said
+        text += f"; items like these for {reliability['wanted']:g}: {', '.join(wanted)}"
+    return f"{text} ({reliability['reason']})" if reliability["reason"] else text
 
 
 EIGENVALUES_SHOWN = 10

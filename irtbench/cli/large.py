@@ -254,7 +254,7 @@ class OnDisk:
             "--cache",
             metavar="DIR",
             help="Where a table too large for memory is encoded, and kept for the next run; a temporary folder if not "
-            "said.",
+            "given.",
         ),
     ] = None
     remove_cache: Annotated[
@@ -299,8 +299,8 @@ def given_responses(
         return
     with ExitStack() as stack:
         if ranks is None or ranks.is_first:
-            held = encoded(table, reading, disk.cache, progress, remove=disk.remove_cache, levels=levels)
-            stored = stack.enter_context(held)
+            opened = encoded(table, reading, disk.cache, progress, remove=disk.remove_cache, levels=levels)
+            stored = stack.enter_context(opened)
         if ranks is None:
             yield stored
             return
@@ -377,6 +377,6 @@ def processes_of_run(asked: Sequence[str]) -> Iterator[None]:
 
 
 def end_quietly(number: int, frame: FrameType | None) -> NoReturn:
-    """End as torchrun asks its processes to when one of them has failed, which has said why."""
+    """End as torchrun asks its processes to when one of them has failed, which has printed why."""
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)

@@ -186,7 +186,7 @@ def command_in(words: Sequence[str]) -> str:
 
 
 def of_today(words: Sequence[str]) -> tuple[list[str], str]:
-    """The words with the name that their command has today, and what is said of the one that it had."""
+    """The words with the name that their command has today, and a line on the one that it had."""
     first, *rest = words or [""]
     today = RENAMED.get(first, "")
     if first == "items" and rest and f"items {rest[0]}" not in COMMANDS and rest[0] not in ("-h", "--help"):
@@ -275,7 +275,7 @@ def callback(
         bool, typer.Option("--version", help="Show the version.", callback=show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Take the options that stand before the command."""
+    """Take the options before the command."""
 
 
 def main() -> None:
@@ -388,7 +388,7 @@ def end_in_time() -> None:
             pass
         time.sleep(MOST_SECONDS)
         remove_unfinished()
-        if signal.getsignal(number) is not signal.SIG_IGN:  # `stop` has not said so yet
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `stop` has not printed it yet
             print(f"irtbench: stopped by {signal.Signals(number).name}", file=sys.stderr, flush=True)
         os._exit(128 + number)
 

@@ -39,14 +39,14 @@ Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Fol
 MaybeFolder = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results; none if not given.")
 ]
-BESIDE_RESULTS = Path("-o")  # what --figures without a folder means
+AMONG_RESULTS = Path("-o")  # what --figures without a folder means
 MAYBE_FOLDER = "[DIR]"
 Figures = Annotated[
     Path | None,
     typer.Option("--figures", metavar="DIR", help="Draw the figures into this folder, each as SVG, PNG and PDF."),
 ]
 #: The same where the option was there before without a folder.
-FiguresOrBeside = Annotated[
+FiguresOrAmong = Annotated[
     Path | None,
     typer.Option(
         "--figures",
@@ -122,7 +122,7 @@ class ItemsFile:
         Raises
         ------
         InputError
-            If the table is wrong, or there is none of which something is said.
+            If the table is wrong, or there is none and an option is about it.
         """
         if self.items is not None:
             columns, where = named("--item-column", self.item_column), named("--where", self.where)
@@ -132,7 +132,7 @@ class ItemsFile:
         return None
 
     def kept(self, table: pd.DataFrame, known: irtbench.ItemTable | None) -> pd.DataFrame:
-        """The rows of a long table that are of the items which `--where` keeps; all, if nothing is said there."""
+        """The rows of a long table that are of the items which `--where` keeps; all without it."""
         if known is None or not self.where:
             return table
         return table[table["item_id"].isin(known.item_ids)].reset_index(drop=True)
@@ -229,7 +229,7 @@ def chosen_scale(bank: irtbench.ItemBank, name: str | None, file: Path) -> irtbe
 
 
 class Command(TyperCommand):
-    """A command whose options that may stand without their folder (metavar ``[DIR]``) take the results' own then.
+    """A command whose options that may come without their folder (metavar ``[DIR]``) take the results' own then.
 
     Such an option has no folder where it is the last word, where another option follows, and where what follows is a
     file: what the command reads.
@@ -260,7 +260,7 @@ class Command(TyperCommand):
         for place, word in enumerate(args):
             following = args[place + 1] if place + 1 < len(args) else "-"
             if word in alone and (following.startswith("-") or Path(following).is_file()):
-                word = f"{word}={BESIDE_RESULTS}"
+                word = f"{word}={AMONG_RESULTS}"
             words.append(word)
         return super().parse_args(ctx, words)
 

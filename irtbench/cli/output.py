@@ -231,7 +231,7 @@ class Shown:
 Words = Iterable[str | Shown | bool | None]
 
 
-def tell(words: Words, output: Path | None) -> None:
+def show_words(words: Words, output: Path | None) -> None:
     """Print words on standard output; names in them cannot drive the terminal, rows left out are in the output."""
     for part in words:
         if isinstance(part, str) and part:
@@ -453,7 +453,7 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 class Steps:
     """The step at hand, and how far work has come whose steps are counted.
 
-    A message such as ``12000 of 90000 rows read`` tells it. Other words before the numbers, or another total, are
+    A message such as ``12000 of 90000 rows read`` has both. Other words before the numbers, or another total, are
     other work, whose time is measured anew.
     """
 

@@ -269,7 +269,7 @@ def _publish(hidden: Path, target: Path, files: Sequence[str]) -> None:
 
 
 def _mask() -> int:
-    """The permissions that new files and folders are not given (umask), which the system tells only when it is set."""
+    """The permissions that new files are not given (umask), which the system returns only when it is set."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

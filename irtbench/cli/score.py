@@ -94,7 +94,7 @@ class People:
         Raises
         ------
         InputError
-            If a scale has no norm sample to weight, the norm leaves it aside, or the shares cannot be had (`rake`).
+            If a scale has no norm sample to weight, the norm leaves it aside, or the shares cannot be reached (`rake`).
         """
         known = bank if self.norms is None else irtbench.with_norms(bank, self.norms)
         return known if self.margins is None else weighted_to(known, self.margins, self.norm)

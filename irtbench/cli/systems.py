@@ -209,21 +209,16 @@ def ranking_in_words(ranking: pd.DataFrame, file: Path) -> Words:
             "scale": ranking["scale"],
             "rank": [f"{r} [{a}-{b}]" for r, a, b in ranking[["rank", "rank_lower", "rank_upper"]].to_numpy()],
             "system": ranking["respondent_id"],
-            "ability": [f"{t:.2f} [{a:.2f}, {b:.2f}]"
-                        for t, a, b in ranking[["theta", "theta_lower", "theta_upper"]].to_numpy()],
+            "ability": interval_texts(ranking, "theta", "theta_lower", "theta_upper", ".2f"),
             "best with probability": [f"{p:.2f}" for p in ranking["probability_best"]],
-            "indistinguishable from": [named_first(names) for names in ranking["indistinguishable_from"]],
+            "indistinguishable from": [
+                name_first(names.split(";") if names else [], most=MOST_NAMES)
+                for names in ranking["indistinguishable_from"]
+            ],
         }
     )  # fmt: skip
     some = f"{len(view)} of {n_systems:,} rows, the top and the bottom of each scale; all are in {file}"
     return [Shown(view, "Ranking", file.name), len(view) < n_systems and some]
-
-
-def named_first(names: str) -> str:
-    """Names parted by semicolons as people read them, of many the first and how many more."""
-    each = names.split(";") if names else []
-    more = f" and {len(each) - MOST_NAMES} more" if len(each) > MOST_NAMES else ""
-    return ", ".join(each[:MOST_NAMES]) + more
 
 
 def bracketed(comparison: pd.DataFrame, what: str, digits: str) -> list[str]:

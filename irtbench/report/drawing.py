@@ -102,7 +102,7 @@ class Series:
 
 
 def found_or_not(every: Series, found: ArrayLike, words: tuple[str, str]) -> list[Series]:
-    """Estimates of an interval plot in two series: what was found filled and standing out, the others open."""
+    """Estimates of an interval plot in two series: what was found filled, the others open."""
     out = np.asarray(found, dtype=np.bool_)
     filled, empty = {"color": ORANGE, "marker": "o"}, {"color": BLUE, "marker": "o", "markerfacecolor": "white"}
     both = every.at(out, words[0], filled), every.at(~out, words[1], empty)
@@ -412,7 +412,7 @@ def laid_out_once(figure: Figure) -> None:
 def svg_of(figure: Figure, *, title: str = "", description: str = "", transparent: bool = False) -> str:
     """The figure as SVG: without a date, which would make every file differ, and without control characters.
 
-    Title and description are its own (``<title>`` and ``<desc>``), which viewers and screen readers tell.
+    Title and description are its own (``<title>`` and ``<desc>``), which viewers show and screen readers read.
     """
     laid_out_once(figure)
     image = io.BytesIO()

@@ -376,7 +376,7 @@ def parts_of_scales(study: Study, linked: Set[str]) -> dict[tuple[str, str], lis
             *table(item_details.reliability_table(scales), words("table_reliability")),
             *figure(scale_figures.map_panels([item_map(scale) for scale in retained]), words("wright_maps")),
             *figure(scale_figures.raw_score_panels(retained), words("raw_scores")),
-            *paragraphs(item_details.said_of_options(scales)),
+            *paragraphs(item_details.options_in_words(scales)),
             *table(item_details.options_table(scales), words("table_options")),
         ],
         ("dimensions", "Number of abilities and guessing"): [

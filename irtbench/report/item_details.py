@@ -202,7 +202,7 @@ def options_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     return found.rename(columns={"n": "n_answers", "flags": "remark"})
 
 
-def said_of_options(scales: Sequence[ScaleStudy]) -> str:
+def options_in_words(scales: Sequence[ScaleStudy]) -> str:
     """How many items have an option that is flagged; empty without raw answers."""
     options = options_of(scales)
     if options.empty:

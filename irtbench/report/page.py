@@ -187,7 +187,7 @@ LIST = "figures.json"  # of the figures in a folder, with their captions
 def write_drawing(
     drawing: Drawing, folder: Path, formats: Iterable[str] = FORMATS, *, caption: str = "", width: float | None = None
 ) -> None:
-    """Write a drawing in these formats, with its title, its caption and what it shows; it is laid out once for all."""
+    """Write a drawing in these formats, with its title, its caption and what it shows, from one layout."""
     title = printable(drawing.heading or title_of(caption))
     description = printable(" ".join(filter(None, [caption, drawing.description])))
     with figure_of(drawing, headed=True, width=width) as figure:
@@ -209,7 +209,7 @@ def title_of(caption: str) -> str:
 
     Examples
     --------
-    >>> title_of("Test information: high where the items tell much.")
+    >>> title_of("Test information: high where abilities are known well.")
     'Test information'
     """
     return min((caption.partition(mark)[0] for mark in (": ", ". ")), key=len).removesuffix(".")

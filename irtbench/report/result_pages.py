@@ -129,8 +129,9 @@ def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[B
         words="item, size …",
     )  # fmt: skip
     reading = how_to_read(
-        f"An item differs where it is harder, or tells less, for one group than for the other at the same ability or "
-        f"the same score: its p, adjusted for the number of items, is below {alpha:g}. That is no proof of unfairness: "
+        "An item differs where it is harder, or discriminates less, for one group than for the other at the same "
+        f"ability or the same score: its p, adjusted for the number of items, is below {alpha:g}. That is no proof of "
+        "unfairness: "
         "somebody has to read the item.",
         "Delta is on the scale of the Educational Testing Service: below 0 harder for the focal group. Sizes: A "
         "negligible, below 1; B moderate; C large, from 1.5 on.",
@@ -342,8 +343,8 @@ def comparison_page(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, l
     blocks += how_to_read(
         f"p is two-sided and adjusted for the number of pairs by {how}. Intervals are not adjusted: one that leaves 0 "
         "out is no proof where there are many pairs.",
-        "Accuracy compares the systems on the same items, item by item. Ability weighs each item by what it tells, and "
-        "its error includes that of the items." if ranking is not None
+        "Accuracy compares the systems on the same items, item by item. Ability weighs each item by its information, "
+        "and its error includes that of the items." if ranking is not None
         else "Accuracy compares the systems on the same items, item by item.",
     )  # fmt: skip
     return result_page("compare", "Comparison of systems", lead, results, blocks)

@@ -80,7 +80,6 @@ class ComparedItems:
     items: pd.DataFrame
     about: dict[str, Any]
     effect: BiasEffect | None
-    not_said: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,11 +128,11 @@ def compare_items(of: Compared, how: HowTested, *, seed: int, progress: Callable
     items, about = tested_items(of, how, progress)
     flagged = list(items["item_id"][items["p_adjusted"] < how.alpha])
     worst_first = [item for item in items.sort_values("p", kind="stable")["item_id"] if item in set(flagged)]
-    effect, not_said = effect_or_reason(of, worst_first, how.settings, seed)
+    effect, why_not = effect_or_reason(of, worst_first, how.settings, seed)
     about |= {"flagged": flagged, "items_left_out": of.left_out}
     about |= {} if effect is None else effect.about()
-    about |= {"test_not_available": not_said} if not_said else {}
-    return ComparedItems(of.names, items, about, effect, not_said)
+    about |= {"test_not_available": why_not} if why_not else {}
+    return ComparedItems(of.names, items, about, effect)
 
 
 def tested_items(of: Compared, how: HowTested, progress: Callable[[str], None]) -> tuple[pd.DataFrame, dict[str, Any]]:

@@ -276,7 +276,8 @@ def repeated_pairs(frame: pd.DataFrame) -> list[Finding]:
             "to count one response each: --trials first, last, majority, any or mean",
         )  # fmt: skip
     return found(
-        "error", "duplicates", names, "pairs of respondent and item come more than once, and no trial tells them apart",
+        "error", "duplicates", names,
+        "pairs of respondent and item come more than once, with no trial to distinguish them",
         "remove the copies, or --trials first or last",
     )  # fmt: skip
 

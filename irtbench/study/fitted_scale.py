@@ -359,7 +359,7 @@ class InCategories(Fit):
             {"item_id": item, "reason": "no_response" if n[item] == 0 else "one_category"} for item in n.index[~enough]
         ]
         if not enough.any():
-            raise InputError(f"file {place}: no item has two different scores; expected some, which alone tell")
+            raise InputError(f"file {place}: no item has two different scores; expected some, to estimate items from")
         if isinstance(given, StoredScores):
             some = given.select_items([*n.index[enough]])
             return some.answered(), left_out, sorted(some.idle_ids())
@@ -430,7 +430,7 @@ class InCategories(Fit):
 
         models, levels = self._models_of(data), None if isinstance(data, StoredScores) else self.levels or None
         if self.anchors is not None and not isinstance(data, StoredScores):
-            models, levels = self._beside(self.anchors.items, models, data)
+            models, levels = self._with_anchors(self.anchors.items, models, data)
         return fit_categories(
             data, models, levels=levels, equal=self.equal, anchors=self.anchors, groups=labels,
             reference=self.reference, seed=self.seed, **{"prior": self.prior, **self.settings},
@@ -443,7 +443,7 @@ class InCategories(Fit):
         known = data.item_ids if isinstance(data, StoredScores) else data.columns
         return {item: name for item, name in self.models.items() if item in known}
 
-    def _beside(self, known: ItemParameters, models: Models, data: pd.DataFrame) -> Any:
+    def _with_anchors(self, known: ItemParameters, models: Models, data: pd.DataFrame) -> Any:
         """The model and the categories of each item: the known items' own, whichever were given."""
         own = known.categories
         if models == "rsm":

@@ -393,12 +393,12 @@ def bank_of(scales: Sequence[ScaleStudy], items: ItemTable, settings: StudyFile)
     """The scales retained, which say what items of the study are on none; None if none is."""
     rejected = {scale.name: scale.responses.item_ids for scale in scales if scale.scale is None}
     others = {NOT_ON_A_SCALE: on_no_scale(items, rejected)}
-    standing = tuple(
+    retained = tuple(
         replace(scale.scale, provenance={**scale.scale.provenance, **others})
         for scale in scales
         if scale.scale is not None
     )
-    return ItemBank(standing, settings.card) if standing else None
+    return ItemBank(retained, settings.card) if retained else None
 
 
 def study_dimensions(

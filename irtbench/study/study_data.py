@@ -137,7 +137,7 @@ def in_words(places: pd.Series[float], levels: Sequence[str]) -> pd.Series[str]:
 
 
 def grades_of(table: pd.DataFrame, items: ItemTable | None, levels: Sequence[str]) -> tuple[ResponseMatrix, Categories]:
-    """Responses of a long table of grades, as k right of m, and what the categories stand for."""
+    """Responses of a long table of grades, as k right of m, and what the categories are called."""
     wide = pd.DataFrame(table.pivot(index="respondent_id", columns="item_id", values="response"))
     wide = wide.reindex(index=pd.unique(table["respondent_id"]), columns=pd.unique(table["item_id"]))
     if items is not None:

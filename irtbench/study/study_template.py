@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -27,50 +27,57 @@ Preset = Literal["standard", "lalor2016", "none"]
 NORMALISE: tuple[NormalisationRule, ...] = ("strip", "casefold")
 
 MOST_OPTIONS = 10  # distinct keys, up to which they are options that can be guessed at
+#: Findings with which no study can be built.
+STOPPING = ("few_respondents", "duplicates", "finer_scores", "vocabulary", "unknown_items", "no_keys", "no_key")
 FEWEST_TO_JUDGE = 20  # answers of a respondent, below which hardly anybody is surely better than by guessing
 
 
 @dataclass(frozen=True)
 class Template:
-    """What goes into a study file; what is None or empty is left out."""
+    """What is known of a study before its data are looked at; what is None or empty is left out of its file."""
 
     title: str
     answers: str
     content: Literal["answers", "responses"]
     items: str | None = None
     data: Mapping[str, object] = field(default_factory=dict)
-    attention: bool = False
-    n_options: int | None = None
-    by_label: bool = False
     answers_mapped: Mapping[str, str] = field(default_factory=dict)
-    kind: str = "2pl"
-    prior: str | None = None
     preset: Preset = "standard"
     systems: Sequence[str] = ()
     respondents: str = ""
 
 
-def study_text(template: Template, *, output: Path) -> str:
-    """The study file as TOML; results go to the folder `output` next to it."""
+def study_text(template: Template, found: Examination, items: ItemTable | None, *, output: Path) -> str:
+    """The study file as TOML, with what the data say: screening, scales, prior, trials; results go to `output`.
+
+    A scale for each label if each has enough items; attention checks are all to be right; the prior that suits the
+    number of respondents; of several trials of raw answers the first. No rule that depends on ability is set; with few
+    options, and enough answers each, that of chance is there as a comment.
+    """
+    for code in STOPPING:
+        stop = found.finding(code)
+        if stop is not None and not (code == "finer_scores" and template.data.get("threshold") is not None):
+            raise InputError(f"{template.answers}: no study can be built from this yet: {stop.text}")
     of_answers = template.content == "answers"
-    data = {
-        "answers": template.answers,
-        "items": template.items,
-        "content": None if of_answers else "responses",
-        **template.data,
-    }
+    given = {"answers": template.answers, "items": template.items, "content": None if of_answers else "responses"}
+    data: dict[str, object] = {**given, **template.data}
+    if of_answers and found.finding("trials") is not None and data.get("trials", "error") == "error":
+        data["trials"] = "first"
+    grades = found.finding("grades") is not None or bool(data.get("levels"))
+    checks = items is not None and bool(items.attention_items)
     tables: list[tuple[str, str, Mapping[str, object]]] = [
         ("study", "", {"title": template.title, "seed": 1}),
         ("data", "", {key: value for key, value in data.items() if value not in ("", (), [], {}, "error")}),
-        ("screening", "who is left out", {"attention_share": 1.0 if template.attention else None}),
+        ("screening", "who is left out", {"attention_share": 1.0 if checks else None}),
     ]
     if of_answers:
         grading = {"normalise": list(NORMALISE), "empty": "wrong", "map": template.answers_mapped or None}
         tables.append(("grading", "how answers are compared with the key", grading))
-    by = {"by": "label" if template.by_label else "none"}
+    by = "label" if items is not None and _has_scales(items) else "none"
+    prior = None if grades or found.prior == "none" else found.prior  # of grades `build` chooses
     tables += [
-        ("scales", "label: one scale a label of the items; none: one for all", by),
-        ("model", "", {"kind": template.kind, "prior": template.prior}),
+        ("scales", "label: one scale a label of the items; none: one for all", {"by": by}),
+        ("model", "", {"kind": "grm" if grades else "2pl", "prior": prior}),
         ("pruning", "standard, lalor2016 or none; single rules next to it", {"preset": template.preset}),
         ("score", "systems to score at the end", {"systems": list(template.systems)}),
         ("output", "", {"directory": output.as_posix()}),
@@ -81,11 +88,17 @@ def study_text(template: Template, *, output: Path) -> str:
     for name, comment, table in tables:
         lines += ["", f"[{name}]" + (f"  # {comment}" if comment else "")]
         lines += [f"{key} = {toml_value(value)}" for key, value in table.items() if value is not None]
-        if name == "screening" and template.n_options is not None and of_answers:
-            lines.append(
-                f"# chance_level = {1 / template.n_options:.4f}  # leaves out who may guess, and honest weak people too"
-            )
+        if name == "screening" and of_answers and (n := _options_to_guess_at(found, items)):
+            lines.append(f"# chance_level = {1 / n:.4f}  # leaves out who may guess, and honest weak people too")
     return "\n".join(lines) + "\n"
+
+
+def _options_to_guess_at(found: Examination, items: ItemTable | None) -> int:
+    """How many options there are where respondents may guess, and answered enough to be judged; else 0."""
+    known = () if items is None else zip(items.item_ids, items.key, strict=True)
+    keys = {item: key for item, key in known if key is not None}
+    n_options, each = len(set(keys.values())), found.summary.n_responses / max(1, found.summary.n_respondents)
+    return n_options if is_closed(keys) and 2 <= n_options <= MOST_OPTIONS and each >= FEWEST_TO_JUDGE else 0
 
 
 def toml_value(value: object) -> str:
@@ -109,41 +122,6 @@ def toml_value(value: object) -> str:
 def toml_text(text: str) -> str:
     """A text as a TOML basic string, whose escapes are those of JSON but for DEL, which JSON leaves as it is."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def propose(template: Template, examination: Examination, items: ItemTable | None) -> Template:
-    """Fill in what the data say: screening, scales, prior, trials.
-
-    A scale for each label if each has enough items; attention checks are all to be right; the prior that suits the
-    number of respondents; of several trials of raw answers the first. No rule that depends on ability is set; with few
-    options, and enough answers each, that of chance is there as a comment.
-    """
-    for code in ("few_respondents", "duplicates", "finer_scores", "vocabulary", "unknown_items", "no_keys", "no_key"):
-        if code == "finer_scores" and template.data.get("threshold") is not None:
-            continue
-        stop = examination.finding(code)
-        if stop is not None:
-            raise InputError(f"{template.answers}: no study can be built from this yet: {stop.text}")
-    keys = (
-        {} if items is None else {i: key for i, key in zip(items.item_ids, items.key, strict=True) if key is not None}
-    )
-    n_options = len(set(keys.values()))
-    each = examination.summary.n_responses / max(1, examination.summary.n_respondents)
-    guessed = is_closed(keys) and 2 <= n_options <= MOST_OPTIONS and each >= FEWEST_TO_JUDGE
-    data = dict(template.data)
-    grades = examination.finding("grades") is not None or bool(data.get("levels"))
-    several = examination.finding("trials") is not None and template.content == "answers"
-    if several and data.get("trials", "error") == "error":
-        data["trials"] = "first"
-    return replace(
-        template,
-        data=data,
-        attention=items is not None and bool(items.attention_items),
-        n_options=n_options if guessed else None,
-        by_label=items is not None and _has_scales(items),
-        kind="grm" if grades else "2pl",
-        prior=None if grades or examination.prior == "none" else examination.prior,  # of grades `build` chooses
-    )
 
 
 def items_from_columns(table: LongTable, columns: Mapping[str, str]) -> pd.DataFrame:

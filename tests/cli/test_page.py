@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from builders.terminal import run_on_terminal
 from irtbench.cli import output
 from irtbench.cli.large import loading
-from irtbench.cli.output import CUT, Shown, Steps, reporting, screenful, tell, write_table
+from irtbench.cli.output import CUT, Shown, Steps, reporting, screenful, show_words, write_table
 
 # --- page
 
@@ -150,13 +150,13 @@ def test_many_rows_are_written_as_few_are(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_of_a_long_table_the_ends_are_shown_and_where_the_rest_is(capsys: pytest.CaptureFixture[str]) -> None:
     table = pd.DataFrame({"name": [f"row{k}" for k in range(1_500)]})
-    tell([Shown(table)], Path("t.csv"))
+    show_words([Shown(table)], Path("t.csv"))
     said = capsys.readouterr().out
     assert len(said.splitlines()) < 50
     assert all(name in said for name in ("row0 ", "row26 ", "row1487 ", "row1499 "))
     assert "row27 " not in said
     assert "the first 27 and the last 13 of 1,500 rows; all are in t.csv" in said
-    tell([Shown(table.head(40))], None)
+    show_words([Shown(table.head(40))], None)
     assert "all are in" not in capsys.readouterr().out
 
 

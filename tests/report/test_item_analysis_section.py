@@ -71,7 +71,7 @@ def test_an_option_that_draws_the_able_stands_below_its_key(study: irtbench.Stud
     assert mine["option"].tolist() == ["a", "b"]
     assert mine["is_key"].tolist() == [True, False]
     assert "able" in mine["remark"].iloc[1]
-    assert "an option is flagged" in item_details.said_of_options(study.scales)
+    assert "an option is flagged" in item_details.options_in_words(study.scales)
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_without_raw_answers_there_are_no_options(tmp_path: Path) -> None:
     study = study_of(tmp_path, misleads=False, graded=True)
     assert study.scales[0].analysis is not None
     assert item_details.options_table(study.scales).empty
-    assert item_details.said_of_options(study.scales) == ""
+    assert item_details.options_in_words(study.scales) == ""
     assert "Upper third" not in render_report(study)
 
 

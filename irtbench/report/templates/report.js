@@ -266,10 +266,10 @@
       drawing.querySelector(".dots").append(shape("circle", { cx: x(theta / 100), cy: y(share / 1000), r: 3 }));
     }
     drawing.querySelector(".whiskers").setAttribute("d", whiskers);
-    const said = `Share right of ${found.groups.length} groups of respondents from low to high ability, with 95% `
+    const caption = `Share right of ${found.groups.length} groups of respondents from low to high ability, with 95% `
       + "intervals, about the curve of the model.";
-    drawing.setAttribute("aria-label", `${item.text("item_id")}: ${item.text("observed_shares")}. ${said}`);
-    return make("figure", {}, drawing, make("figcaption", {}, said));
+    drawing.setAttribute("aria-label", `${item.text("item_id")}: ${item.text("observed_shares")}. ${caption}`);
+    return make("figure", {}, drawing, make("figcaption", {}, caption));
   }
 
   function optionsOf(found) {
