@@ -202,7 +202,7 @@ def fit_bifactor(
     models: Models = "2pl",
     levels: Levels = None,
     specific_slopes: SpecificSlopes = "free",
-    tolerance: float = 1e-4,
+    tolerance: float = 1e-5,
     max_steps: int = 1000,
     standard_errors: bool = True,
     seed: int = 0,
@@ -286,7 +286,7 @@ def fit_bifactor(
         intercepts=natural[:, 2:],
         log_likelihood=found.mode.log_likelihood,
         status=with_names(found.mode.status, answers.given),
-        covariance=None if found.covariance is None else found.covariance.cpu().numpy(),
+        covariance=None if found.mode.covariance is None else found.mode.covariance.cpu().numpy(),
         nodes=found.nodes,
         integration_error=found.integration_error,
         alike=tuple(name for name in dict.fromkeys(names) if name and (equal or names.count(name) == 2)),
@@ -355,19 +355,10 @@ def bifactor_scores(fitted: BifactorModel, responses: ResponsesOrScores, *, devi
     1            r2        8          3      0.38   0.16  0.45
     """
     answers = fitted.answers(responses)
-    mean, deviation = general_abilities(fitted, answers, choose_device(device))
+    with torch.no_grad():
+        problem = bifactor_problem(answers, numbered_groups(fitted.testlets), device=choose_device(device)).own
+        items = fitted.tensors(problem, np.arange(2), np.arange(len(fitted.item_ids)))
+        grid = grid_for(problem.scale, items, problem.testlets, room=ROOM)
+        found = replace(problem, nodes=grid).posteriors(items)
+        mean, deviation = moments((part.general for part in found), grid.general)
     return scores_table(answers.matrix, {"theta": mean, "se": deviation})
-
-
-@torch.no_grad()
-def general_abilities(
-    fitted: BifactorModel, answers: Answers, device: torch.device
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Posterior means and standard deviations of the general ability, each of shape (n_respondents,)."""
-    together = numbered_groups(fitted.testlets)
-    abilities = bifactor_problem(answers, together, device=device)
-    items = fitted.tensors(abilities.own, np.arange(2), np.arange(len(fitted.item_ids)))
-    problem = abilities.own
-    grid = grid_for(problem.scale, items, problem.testlets, room=ROOM)
-    found = replace(problem, nodes=grid).posteriors(items)
-    return moments((part.general for part in found), grid.general)

@@ -184,12 +184,11 @@ class SeveralAbilities(InformationCriteria):
 
         NaN where they are not known or axes may turn, and where a parameter is fixed.
         """
-        unknown = np.full(len(self.item_ids), np.nan)
-        if self.covariance is None:
-            return dict.fromkeys(("discrimination", "difficulty", "guessing", "intercept", *self.slope_names), unknown)
-        variances = np.diagonal(self.covariance, axis1=1, axis2=2)
-        errors = np.sqrt(np.where(variances > 0, variances, np.nan))
-        n_slopes = self.slopes.shape[1]
+        unknown, n_slopes = np.full(len(self.item_ids), np.nan), self.slopes.shape[1]
+        errors = np.full((len(unknown), n_slopes + self.intercepts.shape[1]), np.nan)
+        if self.covariance is not None:
+            variances = np.diagonal(self.covariance, axis1=1, axis2=2)
+            errors = np.sqrt(np.where(variances > 0, variances, np.nan))
         own = np.where(self.determined, errors[:, :n_slopes], np.nan)
         table = self._parameters.reindex(columns=["se_discrimination", "se_difficulty"])
         found = {str(name).removeprefix("se_"): table[name].to_numpy() for name in table}
@@ -451,8 +450,8 @@ def fit_factors(
             if part.mode.status.converged and answers.linear and problem.rows.most_trials is None:
                 too_many = more_than_patterns(n_free, torch.tensor(len(block.items)))
                 status = part.mode.status.unless_loose([bool(too_many)] * len(block.items))
-                covariance = None if bool(too_many) else part.covariance
-                part = replace(part, mode=replace(part.mode, status=status), covariance=covariance)
+                covariance = None if bool(too_many) else part.mode.covariance
+                part = replace(part, mode=replace(part.mode, status=status, covariance=covariance))
             own_items = problem.item_parameters(part.mode.items)
             natural = abilities.scale.natural(own_items.matrix[:, : abilities.scale.width])
             found.append((natural.cpu().numpy(), part))
@@ -466,28 +465,24 @@ def find_one_ability(abilities: Factors, *, tolerance: float, max_steps: int, st
     on_line, mode = find_mode_on_right_nodes(
         problem, problem.starting_values(), tolerance=min(tolerance, ONE_ABILITY_TOLERANCE), max_steps=max_steps
     )
-    covariance, error, items, width = None, float("nan"), mode.items, abilities.scale.width
+    error, items, width = float("nan"), mode.items, abilities.scale.width
     if mode.status.converged:
         assert mode.counts is not None
         error = integration_error(on_line, items, mode.counts, find_posteriors(on_line, items))
-        blocks, loose = covariance_of_items(on_line, items)
+        if isinstance(problem, DesignedProblem):
+            joint, loose = joint_sampling_covariance(on_line, items)
+            blocks = blocks_of(joint)
+        else:
+            blocks, loose = sampling_covariance(on_line, items)
         mode = replace(mode, status=mode.status.unless_loose(loose.tolist()))
         if mode.status.converged and standard_errors:
-            covariance = torch.from_numpy(blocks[:, :width, :width]).to(problem.rows.device)
+            mode = replace(mode, covariance=torch.from_numpy(blocks[:, :width, :width]).to(problem.rows.device))
     if float(problem.slopes(items).sum()) < 0:
         mode = replace(mode, items=problem.turned(items))
-        if covariance is not None:
-            sign = covariance.new_tensor([-1.0] + [1.0] * (width - 1))
-            covariance = covariance * sign[:, None] * sign
-    return AbilitiesMode(mode, covariance, describe_nodes(on_line.nodes), error)
-
-
-def covariance_of_items(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], Tensor]:
-    """Covariance of each item's parameters as they are read, and which items are not determined."""
-    if not isinstance(problem, DesignedProblem):
-        return sampling_covariance(problem, items)
-    joint, loose = joint_sampling_covariance(problem, items)
-    return blocks_of(joint), loose
+        if mode.covariance is not None:
+            sign = mode.covariance.new_tensor([-1.0] + [1.0] * (width - 1))
+            mode = replace(mode, covariance=mode.covariance * sign[:, None] * sign)
+    return AbilitiesMode(mode, describe_nodes(on_line.nodes), error)
 
 
 def check_one_slope(answers: Answers, n_factors: int, zero_loadings: NDArray[np.bool_] | None, n_blocks: int) -> None:
@@ -532,8 +527,8 @@ def combined(
     for block, (natural, part) in zip(blocks, found, strict=True):
         places = np.append(block.factors, n_factors + np.arange(natural.shape[1] - len(block.factors)))
         parameters[np.ix_(block.items, places)] = natural
-        if part.covariance is not None:
-            covariance[np.ix_(block.items, places, places)] = part.covariance.cpu().numpy()
+        if part.mode.covariance is not None:
+            covariance[np.ix_(block.items, places, places)] = part.mode.covariance.cpu().numpy()
     n_responses = [int(answers.given.n_by_item[block.items].sum()) for block in blocks]
     errors = [part.integration_error * n for part, n in zip(modes, n_responses, strict=True)]
     nodes = dict.fromkeys(part.nodes for part in modes)
@@ -544,7 +539,7 @@ def combined(
         zero_loadings=zero_loadings,
         log_likelihood=sum(part.mode.log_likelihood for part in modes),
         status=with_names(combined_status(blocks, [part.mode.status for part in modes]), answers.given),
-        covariance=covariance if all(part.covariance is not None for part in modes) else None,
+        covariance=covariance if all(part.mode.covariance is not None for part in modes) else None,
         nodes="; ".join(nodes) if len(found) == 1 else f"{len(found)} blocks: " + "; ".join(nodes),
         integration_error=sum(errors) / sum(n_responses),
     )

@@ -123,9 +123,9 @@ class Abilities:
         """On these nodes, in the precision of those that it had."""
         return replace(self, problem=replace(self.problem, nodes=replace(nodes, dtype=self.problem.nodes.dtype)))
 
-    def nearer(self, items: ItemTensors, tolerance: float) -> tuple[ItemTensors, int]:
-        """Items to take the steps from, and the number of steps that led there."""
-        return items, 0
+    def inverse_information(self, items: ItemTensors) -> Tensor | None:
+        """The covariance by which Newton steps are taken, see `FisherScoring`; None for steps at expected counts."""
+        return None
 
     def named(self, items: ItemTensors) -> ItemTensors:
         """The solution that is reported, of those that are the same but for axes."""
@@ -182,9 +182,7 @@ class AbilitiesMode:
     Parameters
     ----------
     mode
-        The estimate; exploratory slopes are on principal axes.
-    covariance
-        Of each item's parameters as they are read, shape (n_items, width, width); None if not computed.
+        The estimate; exploratory slopes are on principal axes, and the covariance is of what is read.
     nodes
         The nodes in words.
     integration_error
@@ -192,7 +190,6 @@ class AbilitiesMode:
     """
 
     mode: Estimate
-    covariance: Tensor | None
     nodes: str
     integration_error: float
 
@@ -221,16 +218,16 @@ def find_mode_of_abilities(
     for _ in range(1 + MOST_PLACINGS + MOST_SADDLES):
         abilities = abilities.placed(start, room=room)
         rough = room == COARSE_ROOM and abilities.bounded
-        start, newton_steps = abilities.nearer(start, tolerance)
         enough = max(COARSE_TOLERANCE, tolerance) if rough else tolerance
-        mode = find_mode(abilities.problem, start=start, tolerance=enough, max_steps=max_steps)
-        steps += mode.status.steps + newton_steps
+        covariance = abilities.inverse_information(start)
+        mode = find_mode(abilities.problem, start=start, tolerance=enough, max_steps=max_steps, covariance=covariance)
+        steps += mode.status.steps
         start, mode = mode.items, replace(mode, status=replace(mode.status, steps=steps))
         if rough:
             room = ROOM
             continue
         if not mode.status.converged:
-            return AbilitiesMode(replace(mode, items=abilities.named(start)), None, abilities.words, error)
+            return AbilitiesMode(replace(mode, items=abilities.named(start)), abilities.words, error)
         others = abilities.others(start, room=room)
         error = change_of_likelihood(abilities.problem, start, mode.log_likelihood, others)
         if abilities.bounded and not error < MOST_ERROR:
@@ -244,10 +241,11 @@ def find_mode_of_abilities(
         if found is not None and not found.definite:
             loose = abilities.items_moved(found.loose.to(torch.float64))
             mode, found = replace(mode, status=mode.status.unless_loose(loose.tolist())), None
-        covariance = abilities.covariance(start, found) if found is not None and standard_errors else None
-        return AbilitiesMode(mode, covariance, abilities.words, error)
+        if found is not None and standard_errors:
+            mode = replace(mode, covariance=abilities.covariance(start, found))
+        return AbilitiesMode(mode, abilities.words, error)
     mode = replace(mode, items=abilities.named(start), status=replace(mode.status, stop=Stop.NODES_NOT_RIGHT))
-    return AbilitiesMode(mode, None, abilities.words, error)
+    return AbilitiesMode(mode, abilities.words, error)
 
 
 def off_the_saddle(abilities: Abilities, items: ItemTensors, found: Curvature) -> ItemTensors:

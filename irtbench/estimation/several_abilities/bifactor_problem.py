@@ -14,8 +14,7 @@ and only items of one testlet ask for sums over the grid of both abilities.
 
 Where all slopes on a specific ability are 0 the likelihood has no gradient by them, whatever the data; so the steps
 start from slopes of one sign and from those that the correlations of a testlet's residuals ask for. A testlet of few
-items says little of its ability, so that EM is slow at the end; once the observed information is positive definite
-Newton steps go first.
+items says little of its ability, so that EM is slow at the end; so Newton steps are taken from there.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.category_problem import CategoryProblem, complete_information
 from irtbench.estimation.marginal.e_step import Counts
-from irtbench.estimation.marginal.m_step import LARGEST_STEP, item_derivatives, moved
 from irtbench.estimation.marginal.nodes import STEEPEST
 from irtbench.estimation.marginal.observed_information import invert, observed_information
 from irtbench.estimation.marginal.problem import Problem
@@ -48,6 +46,7 @@ from irtbench.estimation.several_abilities.factor_problem import (
     loadings_of,
     slopes_of,
 )
+from irtbench.estimation.several_abilities.rotation_freedom import with_positive_sums
 from irtbench.estimation.several_abilities.score_products import MOST_CELLS as MOST_PRODUCTS
 from irtbench.estimation.several_abilities.score_products import ScoreParts, numbers_of
 from irtbench.models.priors import Priors
@@ -72,7 +71,6 @@ COARSEST = 0.5  # spacing of nodes
 MOST_NODES = 301  # on an axis
 START_SLOPE = 0.5  # on a specific ability
 N_LOOKED_AT = 121  # abilities at which an item may tell most
-MOST_NEWTON_STEPS, MOST_HALVINGS = 20, 6
 
 
 @dataclass(frozen=True)
@@ -223,31 +221,20 @@ class Testlets(Abilities):
         """Every ability turned so that the sum of the slopes on it is positive."""
         whole = self.problem.item_parameters(items)
         slopes = whole.matrix[:, : SPECIFIC + 1].clone()
-        slopes[:, GENERAL] *= sign_of_sum(slopes[:, GENERAL])
+        slopes[:, GENERAL] = with_positive_sums(slopes[:, GENERAL])
         for members in self.testlets.members:
-            slopes[members, SPECIFIC] *= sign_of_sum(slopes[members, SPECIFIC])
+            slopes[members, SPECIFIC] = with_positive_sums(slopes[members, SPECIFIC])
         return self.free_of(with_slopes(whole, slopes))
 
-    def nearer(self, items: ItemTensors, tolerance: float) -> tuple[ItemTensors, int]:
-        """Go uphill by Newton steps as long as the observed information is positive definite; and how many these are.
-
-        A step is halved until the likelihood rises by it.
-        """
+    def inverse_information(self, items: ItemTensors) -> Tensor | None:
+        """Where it is positive definite: a testlet of few items says little of its ability, so that EM is slow."""
         problem = self.problem.in_float64()
-        here = problem.evaluate(items)
-        for number in range(MOST_NEWTON_STEPS):
-            gradient = item_derivatives(problem, items, here.counts).gradient[problem.free]
-            inverse, loose = invert(observed_information(problem, items), most=math.inf)
-            if bool(loose.any()) or float(gradient @ inverse @ gradient) < tolerance**2:
-                return items, number
-            step = self.along(inverse @ gradient)
-            step /= (step.abs().max() / LARGEST_STEP).clamp(min=1.0)
-            tried = (problem.evaluate(moved(items, step / 2**halvings)) for halvings in range(MOST_HALVINGS))
-            there = next((found for found in tried if found.log_posterior > here.log_posterior), None)
-            if there is None:
-                return items, number
-            items, here = there.items, there
-        return items, MOST_NEWTON_STEPS
+        inverse, loose = invert(observed_information(problem, items), most=math.inf)
+        if bool(loose.any()):
+            return None
+        free, shape = problem.free.flatten(), problem.free.shape
+        found = inverse.new_zeros(len(free), len(free)).masked_scatter(torch.outer(free, free), inverse)
+        return found.view(*shape, *shape)
 
 
 def sums_by_item(batch: Batch, items: Tensor, values: Tensor) -> Tensor:
@@ -312,7 +299,6 @@ def largest_information(scale: CategoryItems, x: Tensor, axis: int) -> Tensor:
 def bifactor_problem(
     answers: Answers,
     testlets: ItemGroups,
-    nodes: BifactorNodes | None = None,
     *,
     equal: bool = False,
     device: torch.device = CPU,
@@ -324,22 +310,18 @@ def bifactor_problem(
     ----------
     answers, testlets
         The data.
-    nodes
-        None for some to begin with.
     equal
         Whether the items of each testlet have one specific slope; those of a testlet of two always have, and all where
         they have one slope on the general ability.
     device, dtype
-        Where to compute, and the precision of the sums; nodes that are given are there.
+        Where to compute, and the precision of the sums.
     """
     testlets, scale = testlets.to(device), answers.scale(2, device)
     slopes_free = torch.ones(len(scale), 2, dtype=torch.bool, device=device)
     slopes_free[testlets.alone, SPECIFIC] = False
-    if nodes is None:
-        usual = torch.zeros(scale.free.shape, dtype=torch.float64, device=device)
-        usual[:, : SPECIFIC + 1] = slopes_free.to(usual)
-        start = grid_for(scale, ItemTensors.from_matrix(usual), testlets, room=COARSE_ROOM)
-        nodes = replace(start, dtype=dtype)
+    usual = torch.zeros(scale.free.shape, dtype=torch.float64, device=device)
+    usual[:, : SPECIFIC + 1] = slopes_free.to(usual)
+    nodes = replace(grid_for(scale, ItemTensors.from_matrix(usual), testlets, room=COARSE_ROOM), dtype=dtype)
     model = partial(
         category_model, items=scale, priors=Priors.named("none"), known=known_slopes(scale, slopes_free),
         row=partial(CollapsedBifactor, testlets=testlets),
@@ -354,11 +336,6 @@ def bifactor_problem(
             alike[members] = True
             sets.append((members * scale.width + SPECIFIC).tolist())
     return Testlets(answers.designed(problem, scale, sets), scale, testlets=testlets, alike=alike)
-
-
-def sign_of_sum(slopes: Tensor) -> float:
-    """-1 where slopes have a negative sum, else 1."""
-    return -1.0 if float(slopes.sum()) < 0 else 1.0
 
 
 @observed_information.register

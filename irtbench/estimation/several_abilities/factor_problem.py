@@ -11,7 +11,6 @@ probabilities of their categories (`CategoryProblem`).
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
@@ -28,10 +27,11 @@ from irtbench.estimation.several_abilities.abilities_mode import Abilities, Curv
 from irtbench.estimation.several_abilities.answers import Answers
 from irtbench.estimation.several_abilities.lattice import RADIUS, lattice, where_there_is_mass
 from irtbench.estimation.several_abilities.rotation_freedom import (
-    positive_sign,
+    in_planes,
     principal_axes,
     towards_pattern,
     turns,
+    with_positive_sums,
 )
 from irtbench.estimation.several_abilities.score_products import information_by_nodes
 from irtbench.models.priors import Priors
@@ -119,9 +119,9 @@ class Factors(Abilities):
     def named(self, items: ItemTensors) -> ItemTensors:
         """On principal axes, or with abilities on which the sum of slopes is positive."""
         whole = self.problem.item_parameters(items)
-        slopes = whole.matrix[:, : self.n_factors].cpu().numpy()
-        slopes = principal_axes(slopes) if self.free_slopes is None else slopes * positive_sign(slopes)
-        return self.free_of(with_slopes(whole, torch.from_numpy(slopes).to(items.matrix.device)))
+        slopes = whole.matrix[:, : self.n_factors]
+        slopes = principal_axes(slopes) if self.free_slopes is None else slopes
+        return self.free_of(with_slopes(whole, with_positive_sums(slopes)))
 
     def of_slopes(self, directions: Tensor) -> Tensor:
         """Directions of slopes, shape (n, n_items, n_factors), in the free parameters, shape (n, n_free)."""
@@ -140,12 +140,7 @@ class Factors(Abilities):
         """Those that keep slopes on principal axes; where a pattern lets axes turn they are fixed."""
         if self.free_slopes is not None:
             return self.determined(items)
-        slopes, constraints = items.matrix[:, : self.n_factors], []
-        for k, m in itertools.combinations(range(self.n_factors), 2):
-            gradient = torch.zeros_like(slopes)
-            gradient[:, k], gradient[:, m] = slopes[:, m], slopes[:, k]
-            constraints.append(gradient)
-        return complement(self.of_slopes(torch.stack(constraints)))
+        return complement(self.of_slopes(in_planes(items.matrix[:, : self.n_factors], 1.0)))
 
     def information(self, items: ItemTensors) -> Tensor:
         """By sums at every node; of complete responses, right or wrong, by the few functions that span their scores."""

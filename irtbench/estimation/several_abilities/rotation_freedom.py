@@ -39,25 +39,21 @@ def turns(slope: Tensor, free: Tensor) -> Tensor:
     Tensor
         Orthonormal, shape (n_turns, n_items, n_factors).
     """
-    n_items, n_factors = slope.shape
-    directions = []
-    for k, m in itertools.combinations(range(n_factors), 2):
-        direction = torch.zeros_like(slope)
-        direction[:, k], direction[:, m] = -slope[:, m], slope[:, k]
-        directions.append(direction.flatten())
-    if not directions:
-        return slope.new_zeros(0, n_items, n_factors)
-    every = torch.stack(directions)
-    outside = every[:, ~free.flatten()]
+    every = in_planes(slope, -1.0).flatten(1)
     size = float(every.norm())
-    if outside.shape[1]:
-        left, sizes, _ = torch.linalg.svd(outside, full_matrices=True)
-        rank = int((sizes > NO_TURN * size).sum())
-        every = left[:, rank:].T @ every
-    if not len(every):
-        return slope.new_zeros(0, n_items, n_factors)
+    left, sizes, _ = torch.linalg.svd(every[:, ~free.flatten()], full_matrices=True)
+    every = left[:, int((sizes > NO_TURN * size).sum()) :].T @ every
     _, sizes, right = torch.linalg.svd(every, full_matrices=False)
-    return right[sizes > NO_TURN * size].reshape(-1, n_items, n_factors)
+    return right[sizes > NO_TURN * size].reshape(-1, *slope.shape)
+
+
+def in_planes(slope: Tensor, sign: float) -> Tensor:
+    """The slopes on each two axes k < m exchanged, those on k times a sign, shape (n_planes, n_items, n_factors)."""
+    planes = list(itertools.combinations(range(slope.shape[1]), 2))
+    found = slope.new_zeros(len(planes), *slope.shape)
+    for each, (k, m) in zip(found, planes, strict=True):
+        each[:, k], each[:, m] = sign * slope[:, m], slope[:, k]
+    return found
 
 
 def number_of_turns(free: NDArray[np.bool_]) -> int:
@@ -66,16 +62,14 @@ def number_of_turns(free: NDArray[np.bool_]) -> int:
     return len(turns(torch.from_numpy(any_slopes), torch.from_numpy(free)))
 
 
-def principal_axes(slopes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn slopes so that the first axis carries most of their sum of squares, the next most of the rest."""
-    _, _, axes = np.linalg.svd(slopes, full_matrices=False)
-    turned = slopes @ axes.T
-    return turned * positive_sign(turned)
+def principal_axes(slopes: Tensor) -> Tensor:
+    """Slopes turned so that the first axis carries most of their sum of squares, the next most of the rest."""
+    return slopes @ torch.linalg.svd(slopes, full_matrices=False).Vh.T
 
 
-def positive_sign(slopes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sign of each column that makes its sum positive."""
-    return np.where(slopes.sum(axis=0) < 0, -1.0, 1.0)
+def with_positive_sums(slopes: Tensor) -> Tensor:
+    """The slopes with each column's sign such that its sum is positive."""
+    return torch.where(slopes.sum(dim=0) < 0, -slopes, slopes)
 
 
 def towards_pattern(loadings: Tensor, free: Tensor, *, seed: int = 0, n_starts: int = 10) -> Tensor:
