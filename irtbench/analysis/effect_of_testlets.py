@@ -91,14 +91,14 @@ class EffectOfTestlets(Shown):
             choice = f"{choice}, of those that converged" if converged.any() else "none, for none has converged"
         with_testlets, without = self.mean_error
         ratio = f"likelihood ratio {test.statistic:.1f}, p = {test.p:.3g} by a mixture of chi-squares"
-        said = [
+        sentences = [
             f"model preferred: {choice}",
             f"any effect of testlets (equal slopes against none): {test.note or ratio}",
         ]
         if not model.converged:
-            return said
+            return sentences
         return [
-            *said,
+            *sentences,
             f"explained common variance {model.explained_common_variance:.3f} (share of the general ability), "
             f"omega {model.omega:.3f}, omega_h {model.omega_hierarchical:.3f}",
             f"standard error of theta: {with_testlets:.3f} with testlets, {without:.3f} as if there were none "

@@ -208,7 +208,10 @@ def maximised(likelihoods: Array, nodes: Array, q: Array) -> tuple[Array, Array,
         gradient = np.append(q.T @ residual / sigma**2, (squares / sigma**2 - 1).sum())
         return -float(total.sum()), -gradient
 
-    start = estimate_start(likelihoods, nodes, q)
+    top = nodes[likelihoods.argmax(axis=1)]
+    inside = np.clip(top, *np.quantile(top, [0.1, 0.9]))  # all right and all wrong are at the ends
+    effects = q.T @ inside / len(q)
+    start = np.append(effects, np.log(max(float((inside - q @ effects).std()), 0.3)))
     found = minimize(minus, start, jac=True, method="BFGS", options={"gtol": 1e-6 * len(q)})
     at = found.x
     hessian = np.array([(minus(at + h)[1] - minus(at - h)[1]) / (2 * STEP) for h in STEP * np.eye(at.size)])
@@ -216,14 +219,6 @@ def maximised(likelihoods: Array, nodes: Array, q: Array) -> tuple[Array, Array,
     if not np.isfinite(hessian).all() or np.linalg.eigvalsh(hessian).min() <= 0:
         raise InputError("ability regression: the responses do not determine the effects; expected more of them")
     return at, np.linalg.inv(hessian), -float(found.fun)
-
-
-def estimate_start(likelihoods: Array, nodes: Array, q: Array) -> Array:
-    """Where the steps begin: the regression of the most likely abilities, and what it leaves."""
-    top = nodes[likelihoods.argmax(axis=1)]
-    inside = np.clip(top, *np.quantile(top, [0.1, 0.9]))  # all right and all wrong are at the ends
-    effects = q.T @ inside / len(q)
-    return np.append(effects, np.log(max(float((inside - q @ effects).std()), 0.3)))
 
 
 def log_prior(parameters: Array, x: Array, nodes: Array) -> Array:

@@ -30,7 +30,7 @@ from irtbench.building.form_program import (
     length_constraints,
     most_informative,
     precision_constraints,
-    reliabilities_had,
+    reliabilities_reached,
     shortest,
     solve_with_cuts,
     targets_of,
@@ -224,7 +224,7 @@ class AssembledForms(Shown):
 
     @property
     def optimal(self) -> bool:
-        """Whether nothing better than what was asked for with ``gap`` can be had."""
+        """Whether nothing better than what was asked for with ``gap`` exists."""
         return self.gap <= max(self.wishes.gap, 1e-6)
 
     def table(self) -> pd.DataFrame:
@@ -292,7 +292,7 @@ def assemble_forms(
     Raises
     ------
     InputError
-        If a wish is not understood, or no form meets all: it names those that have to give way, and what can be had.
+        If a wish is not understood, or no form meets all: it names those that have to give way, and what is possible.
     TimeOut
         If no form was found in the time allowed.
 
@@ -378,7 +378,7 @@ def _why(n_items: int, wishes: FormWishes, constraints: Sequence[Constraint], er
         shortest(n_items, wishes, [at_least_one, *constraints]),
         list(dict.fromkeys(names)),
         solver,
-        partial(reliabilities_had, errors, wishes.forms),
+        partial(reliabilities_reached, errors, wishes.forms),
         seconds=SECONDS_TO_EXPLAIN,
     )
 
@@ -411,10 +411,10 @@ def _precision(pool: ItemPool, forms: Sequence[tuple[str, ...]], wishes: FormWis
             found = measurement_precision(
                 scale.items.select(own), population=scale.population or STANDARD_NORMAL, theta=wishes.theta
             )
-            table = found.table()[["theta", "information", "se"]]
-            table.insert(0, "form", number)
-            table.insert(1, "scale", scale.name)
-            parts.append(table.assign(reliability=found.marginal_reliability))
+            parts.append(pd.DataFrame({
+                "form": number, "scale": scale.name, "theta": found.theta, "information": found.information,
+                "se": found.standard_error, "reliability": found.marginal_reliability,
+            }))  # fmt: skip
     return pd.concat(parts, ignore_index=True)
 
 
@@ -422,17 +422,11 @@ def _details(pool: ItemPool, forms: Sequence[tuple[str, ...]]) -> pd.DataFrame:
     """A row an item of each form: what is known of it, and its parameters, on the first scale that has it."""
     columns = ["item_id", "model", "discrimination", "difficulty", "guessing", "intercept"]
     tables = [table[[name for name in table if name in columns]] for table in (s.items.table() for s in pool.scales)]
-    parameters = pd.concat(tables).drop_duplicates("item_id").set_index("item_id", drop=False)
-    parts = []
-    for number, form in enumerate(forms, start=1):
-        table = parameters.loc[list(form)].reset_index(drop=True)
-        table.insert(0, "form", number)
-        table.insert(1, "position", np.arange(1, len(form) + 1))
-        known = pool.columns.loc[list(form)].reset_index(drop=True)
-        known = known[[name for name in known if name not in table]]
-        table.insert(3, "scale", known.pop("scale"))
-        parts.append(pd.concat([table, known], axis=1))
-    return pd.concat(parts, ignore_index=True)
+    parameters = pd.concat(tables).drop_duplicates("item_id").set_index("item_id")
+    places = [(number, k, item) for number, form in enumerate(forms, start=1) for k, item in enumerate(form, start=1)]
+    table = pd.DataFrame(places, columns=["form", "position", "item_id"]).join(pool.columns["scale"], on="item_id")
+    table = table.join(parameters, on="item_id")
+    return table.join(pool.columns[[name for name in pool.columns if name not in table]], on="item_id")
 
 
 def form_bank(bank: BankLike, form: Sequence[str], *, seed: int = 0) -> ItemBank:

@@ -27,7 +27,7 @@ INFEASIBLE = 2  # status of SciPy's solvers
 NO_WISH = ("an item", "equal lengths", "information", "information alike", "shared")
 ENOUGH_SECONDS = 20.0  # for one wish
 #: What a solution has in place of the reliability wished for, of the wishes of these names.
-ReliabilityHad = Callable[[NDArray[np.float64], frozenset[str]], list[str]]
+Reached = Callable[[NDArray[np.float64], frozenset[str]], list[str]]
 
 
 class TimeOut(RuntimeError):
@@ -182,7 +182,7 @@ Solver = Callable[[BinaryProgram, float, frozenset[str]], Solution | None]
 
 
 def what_gives_way(
-    program: BinaryProgram, names: Sequence[str], solver: Solver, had: ReliabilityHad, *, seconds: float
+    program: BinaryProgram, names: Sequence[str], solver: Solver, reached: Reached, *, seconds: float
 ) -> str:
     """Say which wish has to give way, and how far.
 
@@ -192,18 +192,18 @@ def what_gives_way(
     until = time.monotonic() + seconds
     singly = []
     for name in names:
-        given_way = _given_way(program, frozenset([name]), solver, had, until)
+        given_way = _given_way(program, frozenset([name]), solver, reached, until)
         singly += [" and ".join(given_way)] if given_way else []
     if singly:
         return f"{'one of these' if len(singly) > 1 else 'this'} has to give way: {'; '.join(singly)}"
-    together = _given_way(program, frozenset(names), solver, had, time.monotonic() + ENOUGH_SECONDS)
+    together = _given_way(program, frozenset(names), solver, reached, time.monotonic() + ENOUGH_SECONDS)
     if not together:
         return "which of them has to give way was not found in the time allowed"
     return f"several have to give way together: {'; '.join(together)}"
 
 
 def _given_way(
-    program: BinaryProgram, names: frozenset[str], solver: Solver, had: ReliabilityHad, until: float
+    program: BinaryProgram, names: frozenset[str], solver: Solver, reached: Reached, until: float
 ) -> list[str]:
     """What these wishes come to where they may be missed; empty if that does not suffice or time is out."""
     if time.monotonic() > until:
@@ -212,7 +212,7 @@ def _given_way(
         found = solver(program, min(until, time.monotonic() + ENOUGH_SECONDS), names)
     except TimeOut:
         return []
-    return [] if found is None else [*missed(program, found.x, names), *had(found.x, names)]
+    return [] if found is None else [*missed(program, found.x, names), *reached(found.x, names)]
 
 
 def with_slack(program: BinaryProgram, elastic: frozenset[str]) -> BinaryProgram:
@@ -256,11 +256,11 @@ def missed(program: BinaryProgram, x: NDArray[np.float64], names: frozenset[str]
         if rows and constraint.unit == "information":
             worst = min(rows, key=lambda row: float(has[row]))
             least = f"{has[worst] ** -0.5:.4g}" if has[worst] > 0 else "infinity"
-            found.append(f"{constraint.name} at {constraint.what[worst]} ({least} can be had)")
+            found.append(f"{constraint.name} at {constraint.what[worst]} ({least} is possible)")
         elif rows and constraint.what:
             found.append(f"{constraint.name}: {name_first([constraint.what[row] for row in rows])}")
         elif rows and constraint.unit == "share":
             found.append(f"{constraint.name} (missed by {short[rows[0]]:.3g} items)")
         elif rows:
-            found.append(f"{constraint.name} ({has[rows[0]]:.4g} can be had)")
+            found.append(f"{constraint.name} ({has[rows[0]]:.4g} is possible)")
     return found

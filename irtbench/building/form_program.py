@@ -122,10 +122,10 @@ def most_informative(
     found = []
     for form in range(forms):
         own = of_form(each, form, forms)
-        found.append(_bounded("information", _beside(own, z, -relative), 0.0, np.inf))
+        found.append(_bounded("information", _followed_by(own, z, -relative), 0.0, np.inf))
         if forms > 1:
-            found.append(_bounded("information alike", _beside(own, z + 2, -one), -np.inf, 0.0))
-            found.append(_bounded("information alike", _beside(own, z + 2 + n_targets, -one), 0.0, np.inf))
+            found.append(_bounded("information alike", _followed_by(own, z + 2, -one), -np.inf, 0.0))
+            found.append(_bounded("information alike", _followed_by(own, z + 2 + n_targets, -one), 0.0, np.inf))
     if forms > 1:
         apart = sparse.hstack([sparse.csr_array((n_targets, z + 1)), -relative, one, -one])
         found.append(_bounded("information alike", apart, -np.inf, 0.0))
@@ -208,13 +208,13 @@ def _shared_items(n: int, wishes: FormWishes) -> list[Constraint]:
     name = f"at most {wishes.most_overlap} items in two forms"
     for k, (first, second) in enumerate(combinations(range(forms), 2)):
         both, start = of_form(one, first, forms) + of_form(one, second, forms), n * (forms + k)
-        found.append(_bounded("shared", _beside(both, start, -one), -np.inf, 1.0))
-        total = _beside(sparse.csr_array((1, start)), start, np.ones((1, n)))
+        found.append(_bounded("shared", _followed_by(both, start, -one), -np.inf, 1.0))
+        total = _followed_by(sparse.csr_array((1, start)), start, np.ones((1, n)))
         found.append(_bounded(name, total, -np.inf, float(wishes.most_overlap or 0)))
     return found
 
 
-def _beside(rows: sparse.csr_array, at: int, more: Array | sparse.csr_array) -> sparse.csr_array:
+def _followed_by(rows: sparse.csr_array, at: int, more: Array | sparse.csr_array) -> sparse.csr_array:
     """Rows with coefficients of further variables, which begin at this column."""
     return sparse.hstack([rows, sparse.csr_array((rows.shape[0], at - rows.shape[1])), more])
 
@@ -357,7 +357,7 @@ def _tangents(
     return found
 
 
-def reliabilities_had(errors: Sequence[ErrorVariance], n_forms: int, x: Array, names: frozenset[str]) -> list[str]:
+def reliabilities_reached(errors: Sequence[ErrorVariance], n_forms: int, x: Array, names: frozenset[str]) -> list[str]:
     """What reliability a solution has on the scales of these wishes, where it is less than wanted."""
     sentences = []
     for error in errors:
@@ -365,5 +365,5 @@ def reliabilities_had(errors: Sequence[ErrorVariance], n_forms: int, x: Array, n
         has = max(error.of(x[form * n_items : (form + 1) * n_items]) for form in range(n_forms))
         if error.wish in names and has > error.most + TOLERANCE * error.variance:
             wanted, most = 1 - error.most / error.variance, 1 - has / error.variance
-            sentences.append(f"reliability {wanted:g} on {error.scale} ({most:.4g} can be had)")
+            sentences.append(f"reliability {wanted:g} on {error.scale} ({most:.4g} is possible)")
     return sentences

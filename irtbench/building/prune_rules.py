@@ -305,15 +305,15 @@ class Removable:
 
 
 def flat_or_reversed(
-    items: ItemParameters, removable: Removable, *, sd: float = 1.0, beside_guessing: ItemParameters | None = None
+    items: ItemParameters, removable: Removable, *, sd: float = 1.0, with_guessing: ItemParameters | None = None
 ) -> list[Removal]:
     """Items with a negative slope or a communality under the limit, see `communalities`, the worst first.
 
-    ``sd`` is the population's standard deviation; with ``beside_guessing``, the items of a 3PL, the communality is
+    ``sd`` is the population's standard deviation; with ``with_guessing``, the items of a 3PL, the communality is
     theirs.
     """
     removals, rules = [], removable.rules
-    slopes, by = dict(zip(items.item_ids, items.discrimination.tolist(), strict=True)), beside_guessing or items
+    slopes, by = dict(zip(items.item_ids, items.discrimination.tolist(), strict=True)), with_guessing or items
     shares = dict(zip(by.item_ids, communalities(by, sd).tolist(), strict=True))
     for item, a in sorted(slopes.items(), key=lambda entry: entry[1]):
         h2 = shares[item]

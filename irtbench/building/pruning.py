@@ -238,7 +238,7 @@ class UnderWay:
                 flat = any(removal.reason == "low_communality" for removal in found)
                 if flat and testable and (third := refit_with_guessing(data, fitted, guessing)) is not None:
                     removable = Removable(number, items.item_ids, rules, self.groups)
-                    by_third = flat_or_reversed(items, removable, beside_guessing=third[0], sd=sd)
+                    by_third = flat_or_reversed(items, removable, with_guessing=third[0], sd=sd)
                     if [removal.item_id for removal in by_third] != [removal.item_id for removal in found]:
                         found, guessing = by_third, third[1]  # reported only where it keeps an item
                         progress(f"round {number}: guessing of about {guessing:g}; slopes are judged by a 3PL")

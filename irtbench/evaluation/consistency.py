@@ -82,28 +82,16 @@ class SwitchProtocol(Drawn):
 
     def table(self, *, level: float = 0.95) -> pd.DataFrame:
         """One row for each system and measure, with Wilson's interval; NaN where there is no response."""
-        rows = []
-        for measure in self.measures:
-            n = (~np.isnan(measure.values)).sum(axis=1)
-            count = np.nansum(measure.values, axis=1).astype(np.int64)
-            lower, upper = wilson_interval(count, n, level=level)
-            share = np.divide(count, n, out=np.full(n.shape, np.nan), where=n > 0)
-            rows.append(
-                pd.DataFrame(
-                    {
-                        "respondent_id": self.system_ids,
-                        "measure": measure.name,
-                        "n_items": n,
-                        "count": count,
-                        "share": share,
-                        "lower": lower,
-                        "upper": upper,
-                    }
-                )
-            )
-        table = pd.concat(rows, ignore_index=True)
-        systems = pd.Categorical(table["respondent_id"], categories=self.system_ids, ordered=True)
-        return table.iloc[np.argsort(systems.codes, kind="stable")].reset_index(drop=True)
+        n = np.array([(~np.isnan(measure.values)).sum(axis=1) for measure in self.measures]).T
+        count = np.array([np.nansum(measure.values, axis=1) for measure in self.measures]).T.astype(np.int64)
+        lower, upper = wilson_interval(count, n, level=level)
+        share = np.divide(count, n, out=np.full(n.shape, np.nan), where=n > 0)
+        names = [measure.name for measure in self.measures]
+        system, measure = (part.ravel() for part in np.meshgrid(self.system_ids, names, indexing="ij"))
+        figures = {"n_items": n, "count": count, "share": share, "lower": lower, "upper": upper}
+        return pd.DataFrame(
+            {"respondent_id": system, "measure": measure} | {name: each.ravel() for name, each in figures.items()}
+        )
 
     def in_short(self) -> str:
         """The systems and the measures."""

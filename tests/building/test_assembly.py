@@ -179,25 +179,25 @@ def test_overlap_and_uses_are_kept() -> None:
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
-        ({"length": 50}, "this has to give way: length 50 (12 can be had)"),
+        ({"length": 50}, "this has to give way: length 50 (12 is possible)"),
         ({"se": 0.01}, "this has to give way: se 0.01 at theta "),
         ({"reliability": 0.999}, "this has to give way: reliability 0.999 on all (0."),
         (
             {"length": 2, "required": ("item1", "item2", "item3")},
-            "one of these has to give way: length 2 (3 can be had); required items: item",
+            "one of these has to give way: length 2 (3 is possible); required items: item",
         ),
         (
             {"length": 6, "limits": (Limit("kind", "a", at_most=1), Limit("kind", "b", at_most=2))},
-            "length 6 (3 can be had); at most 1 of kind=a (4 can be had); at most 2 of kind=b (5 can be had)",
+            "length 6 (3 is possible); at most 1 of kind=a (4 is possible); at most 2 of kind=b (5 is possible)",
         ),
-        ({"length": 11, "enemies_by": "kind"}, "one of these has to give way: length 11 (2 can be had); enemies: (i"),
+        ({"length": 11, "enemies_by": "kind"}, "one of these has to give way: length 11 (2 is possible); enemies: (i"),
         ({"length": 10, "limits": (Limit("kind", "a", most_share=0.2),)},
-         "length 10 (7 can be had); at most 20% of kind=a (missed by 2 items)"),
+         "length 10 (7 is possible); at most 20% of kind=a (missed by 2 items)"),
         ({"length": 5, "limits": tuple(Limit("kind", k, *ends) for k in "ab" for ends in ((4,), (None, 2)))},
          "several have to give way together: "),
         ({"length": 7, "forms": 2}, "length 7 (form 1)"),
         ({"length": 9, "other_forms": (tuple(f"item{k}" for k in range(1, 9)),), "most_overlap": 3},
-         "length 9 (7 can be had); at most 3 items of other form 1 (5 can be had)"),
+         "length 9 (7 is possible); at most 3 items of other form 1 (5 is possible)"),
     ],
 )  # fmt: skip
 def test_a_wish_that_cannot_be_met_is_named_with_what_can_be_had(wish, said) -> None:
@@ -210,11 +210,11 @@ def test_a_wish_that_cannot_be_met_is_named_with_what_can_be_had(wish, said) -> 
 
 def test_what_is_said_to_be_had_can_be_had() -> None:
     items = drawn_items(6, 20)
-    with pytest.raises(InputError, match=r"se 0.1 at theta (?P<t>[-\d.]+) \((?P<se>[\d.]+) can be had\)") as error:
+    with pytest.raises(InputError, match=r"se 0.1 at theta (?P<t>[-\d.]+) \((?P<se>[\d.]+) is possible\)") as error:
         assemble_forms(items, se=0.1)
     said = float(str(error.value).split("(")[1].split()[0])
     assert assemble_forms(items, se=said * 1.001).precision["se"].max() <= said * 1.001
-    with pytest.raises(InputError, match="can be had") as error:
+    with pytest.raises(InputError, match="is possible") as error:
         assemble_forms(items, reliability=0.99)
     said = float(str(error.value).split("(")[1].split()[0])
     assert len(assemble_forms(items, reliability=said - 1e-4).forms[0]) <= 20

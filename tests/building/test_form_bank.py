@@ -197,7 +197,7 @@ def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(tmp_path: Path) 
     command = ["form", "assemble", tmp_path / "bank.json", "-o", tmp_path / "out"]
     for more, said in (
         ([], "expected one of length, se, reliability but got none"),
-        (["--length", 20], "this has to give way: length 20 (12 can be had)"),
+        (["--length", 20], "this has to give way: length 20 (12 is possible)"),
         (["--length", 3, "--limit", "topic"], "--limit topic: expected COLUMN=VALUE:MIN..MAX"),
         (["--length", 3, "--limit", "a=b:1.5.."], "expected a whole number or a share in %"),
         (["--length", 3, "--limit", "topic=x:1"], "no column topic of the items; there is: scale"),
