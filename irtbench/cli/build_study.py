@@ -158,18 +158,17 @@ class StudyToBuild:
 
     def follow(self) -> None:
         """Do what the first process says, to the end."""
+        import pandas as pd
+
         assert self.ranks is not None
         while (message := json.loads(self.ranks.text_from_first("")))["what"] != END:
             data = shared_responses(message["data"])
             if message["what"] == FIT:
                 self._fit(data)
             else:
+                before = None if message["columns"] is None else pd.DataFrame(columns=message["columns"])
                 self._score(
-                    irtbench.load_bank(data.folder / BANK),
-                    data,
-                    message["file"],
-                    message["role"],
-                    columns=message["columns"],
+                    irtbench.load_bank(data.folder / BANK), data, message["file"], message["role"], before=before
                 )
         self.ranks.wait_for_all()
 
@@ -209,7 +208,6 @@ class StudyToBuild:
         role: str,
         *,
         before: pd.DataFrame | None = None,
-        columns: Sequence[str] | None = None,
         progress: Callable[[str], None] = lambda message: None,
     ) -> None:
         """Score these responses, with all processes, into a file of its own."""
@@ -220,7 +218,7 @@ class StudyToBuild:
             self._send(SCORE, data, file=Path(file).name, role=role, columns=columns)
         scoring = self.settings.score.scoring(seed=self.settings.study.seed)
         irtbench.scoring.bulk.score_matrix(
-            bank, data, file, scoring, before=before, columns=columns, role=role, together=self.ranks,
+            bank, data, file, scoring, before=before, role=role, together=self.ranks,
             progress=progress,
         )  # fmt: skip
         if is_first:

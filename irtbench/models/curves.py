@@ -2,7 +2,7 @@
 
 P(x = 1 | theta) = c + (u - c) s(z),   z = a theta + d,   s(z) = 1 / (1 + exp(-z))              (Barton & Lord, 1981)
 
-with a lower asymptote c and an upper one u: 1 of an item that the ablest always get right (Birnbaum, 1968). The
+with a lower asymptote c and an upper one u: 1 where the ablest are always right (Birnbaum, 1968). The
 formulas of `Curve` are for torch tensors too (`pyro_model.tensors`).
 """
 

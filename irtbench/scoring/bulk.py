@@ -266,17 +266,16 @@ def score_matrix(
     settings: ScoringSettings | None = None,
     *,
     before: pd.DataFrame | None = None,
-    columns: Sequence[str] | None = None,
     role: str = "",
     together: Processes | None = None,
     progress: Callable[[str], None] = lambda message: None,
-) -> int:
-    """Score responses, one of a respondent to an item, into a file as ``score_file`` does, and say of how many."""
-    whole, columns = ItemBank(scales_of(bank)), columns if before is None else list(before.columns)
+) -> None:
+    """Score responses, one of a respondent to an item, into a file as ``score_file`` does."""
+    whole, columns = ItemBank(scales_of(bank)), None if before is None else list(before.columns)
 
     def finish(scores: pd.DataFrame, block: ResponseMatrix) -> pd.DataFrame:
         scores = scores.assign(role=role) if role else scores
-        return scores if columns is None else scores.reindex(columns=list(columns))
+        return scores if columns is None else scores.reindex(columns=columns)
 
     blocks, unfinished = blocks_of(responses), None
     if isinstance(responses, StoredResponses) and together is not None:
@@ -286,10 +285,9 @@ def score_matrix(
     scores = BlockScores(
         whole, blocks, settings or ScoringSettings(), Path(target), finish, before, unfinished, several
     )
-    n = scores.write(progress, together)
+    scores.write(progress, together)
     if unfinished is not None and together is not None and together.is_first:
         unfinished.rmdir()
-    return n
 
 
 class PartitionScorer:
