@@ -12,7 +12,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import logsumexp, softmax
 
 from irtbench import FittedCategories, InputError, fit_categories, item_fit
 from irtbench.models.item_models.item_model import NUMPY, ItemModel, Maths, Parameters, steps_of_shares
@@ -139,23 +139,6 @@ def test_order_and_names_of_categories_are_no_matter() -> None:
     both = first.coefficients().merge(again.coefficients(), on=["item_id", "parameter"])
     np.testing.assert_allclose(both["value_x"], both["value_y"], atol=1e-4)
     np.testing.assert_allclose(again.items.scores(words)["theta"], first.items.scores(given)["theta"], atol=1e-4)
-
-
-def test_parameters_are_found_again_and_intervals_cover() -> None:
-    truth = fit_categories(grades(2000, 8, seed=3, missing=0.0))
-    z = []
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        drawn = truth.items.simulate(rng.normal(size=800), rng=rng)
-        # who did well on the first item answers more of the others: missing at random
-        asked = rng.random(drawn.shape) < expit(drawn.iloc[:, [0]].to_numpy())
-        asked[:, 0] = True
-        found = fit_categories(drawn.where(asked))
-        errors = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))  # type: ignore[arg-type]
-        z.append((found.parameters - truth.parameters) / errors)
-    assert np.abs(np.mean(z)) < 0.4  # what the mean of the abilities drawn moves all intercepts of a set by
-    assert 0.85 < np.sqrt(np.mean(np.square(z))) < 1.15
-    assert (np.abs(z) < 1.96).mean() == pytest.approx(0.95, abs=0.04)
 
 
 def test_information_is_the_expectation_of_squared_scores() -> None:

@@ -63,6 +63,9 @@ def alike(one: FittedModel | None, other: FittedModel) -> None:
     assert one.joint_error.location == pytest.approx(other.joint_error.location, rel=1e-5)
     assert one.joint_error.unit == pytest.approx(other.joint_error.unit, rel=1e-5)
     np.testing.assert_allclose(one.items.covariance, other.items.covariance, rtol=1e-4, atol=1e-9)
+    assert (one.likelihood_intervals is None) == (other.likelihood_intervals is None)
+    if one.likelihood_intervals is not None:
+        np.testing.assert_allclose(one.likelihood_intervals, other.likelihood_intervals, rtol=1e-3, atol=1e-3)
 
 
 #: Respondents and items of each scale, and the share of missing responses.

@@ -111,21 +111,6 @@ def test_few_respondents_and_unequal_numbers_of_trials(n_items: int, guessing: f
 
 
 @pytest.mark.slow
-def test_more_trials_bring_parameters_nearer() -> None:
-    errors = []
-    for trials in (1, 5):
-        _, items, theta = simulated(1000, 30, seed=10)
-        responses = simulate_responses(theta, items, rng=np.random.default_rng(10), trials=trials)
-        fitted = fit_model(responses)
-        covariance = fitted.items.covariance
-        error = fitted.items.discrimination - items.discrimination
-        errors.append(float(np.sqrt(np.mean(error**2))))
-        inside = np.abs(error) < 1.96 * np.sqrt(covariance[:, 0, 0])
-        assert inside.mean() >= 0.86  # 26 of 30; fewer have a probability of .01 at .95
-    assert errors[1] < 0.75 * errors[0]
-
-
-@pytest.mark.slow
 def test_variational_posterior_of_trials_agrees_with_the_mode() -> None:
     responses, _, _ = unequal_trials(300, 8, seed=11, most=3)
     mode = fit_model(responses)

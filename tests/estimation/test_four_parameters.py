@@ -111,7 +111,7 @@ def test_abilities_are_those_of_mirt_at_its_items(mirt: tuple[ResponseMatrix, Pa
     np.testing.assert_allclose(found.standard_error[:200], eap["se"], atol=1e-4)
 
 
-def test_upper_asymptotes_are_found_again_and_covered() -> None:
+def test_upper_asymptotes_are_found_again() -> None:
     items = truth(12, upper=0.8, seed=3)
     rng = np.random.default_rng(4)
     responses = simulate_responses(rng.normal(size=20_000), items, rng=rng)
@@ -119,18 +119,6 @@ def test_upper_asymptotes_are_found_again_and_covered() -> None:
     assert fitted.converged
     assert fitted.items.model == ("4pl",) * 12
     assert fitted.items.n_parameters == 48
-    errors = fitted.items.standard_errors()
-    z = np.concatenate(
-        [
-            (fitted.items.upper_asymptote - items.upper_asymptote) / errors["upper_asymptote"],
-            (fitted.items.discrimination - items.discrimination) / errors["discrimination"],
-            (fitted.items.difficulty - items.difficulty) / errors["difficulty"],
-            (fitted.items.guessing - items.guessing) / errors["guessing"],
-        ]
-    )
-    # with priors near the truth estimates are a little closer to it than their standard errors
-    assert 0.5 < np.sqrt(np.mean(z**2)) < 1.3
-    assert (np.abs(z) < 1.96).mean() > 0.9
     # of the six easiest items many respondents are near the upper asymptote
     assert np.abs(fitted.items.upper_asymptote - items.upper_asymptote)[:6].max() < 0.025
     # these curves fit, S-X2 about its degrees of freedom; those of a 3PL of the same lower part do not
@@ -217,7 +205,6 @@ def test_what_knows_no_upper_asymptote_refuses_it() -> None:
 @pytest.mark.parametrize(
     ("keywords", "saying"),
     [
-        ({"prior": "hierarchical"}, "prior hierarchical does not go with a 4pl"),
         ({"prior": "none"}, "guessing of a 4pl has a prior"),
         (
             {"posterior": "normal", "prior": "none", "prior_guessing": "beta:5,15"},
@@ -261,8 +248,3 @@ def test_the_command_fits_scores_and_diagnoses_and_others_refuse(tmp_path: Path)
     assert len(pd.read_csv(tmp_path / "diagnosed" / "item_fit.csv")) == 8
     refused(f"items show {out}/bank.json", saying="upper asymptotes")
     refused(f"fit {tmp_path}/wide.csv --prior-upper beta:18,2 -o {tmp_path}/no", saying="--model 4pl")
-
-
-def test_with_more_items_than_people_the_prior_is_the_scale() -> None:
-    with pytest.raises(InputError, match="expected prior hierarchical"):
-        fit_model(np.random.default_rng(0).integers(0, 2, (12, 20)), model="4pl")

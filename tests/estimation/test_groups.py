@@ -113,31 +113,6 @@ def test_the_order_of_the_other_groups_does_not_matter() -> None:
     assert other.se_mean[[0, 2, 1]] == pytest.approx(one.se_mean, rel=1e-3)
 
 
-@pytest.mark.slow
-def test_mean_and_sd_are_recovered_and_their_intervals_cover() -> None:
-    z = []
-    for seed in range(40):
-        responses, groups = drawn(seed=1000 + seed)
-        fitted = fit_groups(responses, groups, reference="g0")
-        z.append([(fitted.mean[1] + 0.6) / fitted.se_mean[1], (fitted.sd[1] - 1.3) / fitted.se_sd[1]])
-    covered = (np.abs(z) < 1.96).mean(axis=0)
-    assert (covered > 0.84).all()  # .95 less three standard errors of .034
-    assert np.abs(np.mean(z, axis=0)).max() < 0.48  # three standard errors of a mean of 40
-    assert (np.std(z, axis=0) > 0.75).all()  # nor are the intervals too wide
-
-
-@pytest.mark.slow
-def test_the_three_parameter_model_undoes_guessing() -> None:
-    responses, groups = drawn(seed=12, sizes=(3000, 3000), means=(0.0, -1.0), sds=(1.0, 1.0), n_items=25, guessing=0.25)
-    right = fit_groups(responses, groups, FitSettings(kind="3pl"), reference="g0")
-    assert right.mean[1] == pytest.approx(-1.0, abs=3.5 * right.se_mean[1])
-    fixed = fit_groups(responses, groups, FitSettings(guessing=0.25), reference="g0")
-    assert fixed.mean[1] == pytest.approx(-1.0, abs=3 * fixed.se_mean[1])
-    # negative control: the 2PL takes what is guessed for ability
-    wrong = fit_groups(responses, groups, reference="g0")
-    assert wrong.log_likelihood < fixed.log_likelihood - 50
-
-
 def test_wrong_input_is_named() -> None:
     responses, groups = drawn(seed=1, sizes=(30, 30), n_items=4)
     with pytest.raises(InputError, match="3 groups for 60 respondents"):

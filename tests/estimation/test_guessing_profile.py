@@ -10,7 +10,7 @@ import torch
 
 from builders.problem import make_problem
 from builders.simulated import simulated
-from irtbench import FittedModel, ItemParameters, ResponseMatrix, fit_many, fit_model, simulate_responses
+from irtbench import FittedModel, ItemParameters, ResponseMatrix, fit_model, simulate_responses
 from irtbench.estimation.marginal import item_likelihood
 from irtbench.estimation.marginal.guessing_profile import CUT, apart, boundary_cuts
 from irtbench.estimation.marginal.item_likelihood import ItemLikelihoods
@@ -205,14 +205,6 @@ def test_the_prior_of_guessing_is_left_out(responses: ResponseMatrix, fitted: Fi
     without, weak = fitted.table(), fit_model(responses, kind="3pl").table()
     for end in ("lower", "upper"):  # what is left of it is that the other items are elsewhere
         np.testing.assert_allclose(weak[f"guessing_{end}"], without[f"guessing_{end}"], atol=0.06)
-
-
-def test_scales_fitted_together_have_these_intervals(responses: ResponseMatrix) -> None:
-    other = simulated(400, N_ITEMS, seed=2, guessing=0.2)[0]
-    together = fit_many([responses, other], kind="3pl")
-    for one, alone in zip(together.fits, (responses, other), strict=True):
-        expected = fit_model(alone, kind="3pl").likelihood_intervals
-        np.testing.assert_allclose(one.likelihood_intervals, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.slow

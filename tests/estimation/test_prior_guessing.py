@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import optimize, special, stats
+from scipy import special, stats
 
 from builders.by_hand import assert_by_hand, counts_of
 from builders.command_line import run
@@ -35,24 +35,6 @@ def test_mirts_prior_gives_mirts_figures(real_data: Path, reference: Path) -> No
     rate = found.guessing * (1 - found.guessing)
     np.testing.assert_allclose(errors["guessing"] / rate, mirt["se_logit_c"], rtol=1e-3)
     assert set(fitted.guessing_not_identified) == set(found.item_ids)  # widths of .47 to .50, where the prior's is .5
-
-
-def maximum(values: np.ndarray, mean: float, deviation: float) -> np.ndarray:
-    """(a, d, logit c) of each item at the maximum of the posterior, on nodes of its own; written out in full."""
-    n_items = values.shape[1]
-    theta, weights = np.polynomial.hermite_e.hermegauss(40)
-    log_weights = np.log(weights / weights.sum())
-    patterns, counts = np.unique(values, axis=0, return_counts=True)
-
-    def loss(flat: np.ndarray) -> float:
-        a, d, logit = flat.reshape(3, n_items)
-        p = special.expit(logit) + special.expit(-logit) * special.expit(np.outer(theta, a) + d)
-        joint = log_weights + patterns @ np.log(p).T + (1 - patterns) @ np.log1p(-p).T
-        return -counts @ special.logsumexp(joint, axis=1) - stats.norm(mean, deviation).logpdf(logit).sum()
-
-    start = np.concatenate([np.ones(n_items), special.logit(values.mean(axis=0)), np.full(n_items, mean)])
-    found = optimize.minimize(loss, start, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-14, "gtol": 1e-7})
-    return found.x.reshape(3, n_items).T
 
 
 @pytest.fixture(scope="module")

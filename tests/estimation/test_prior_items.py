@@ -81,35 +81,6 @@ def test_an_item_that_all_got_right_is_estimated_where_its_slope_has_a_prior_too
     assert -1.2 < rasch.items.difficulty[3] < -0.1
 
 
-@pytest.mark.slow
-def test_with_true_priors_new_items_need_fewer_answers_and_intervals_cover() -> None:
-    rng = np.random.default_rng(6)
-    squares, covered = [], []
-    for _ in range(6):
-        expected = rng.normal(0, 0.8, 80)
-        b, a = expected + rng.normal(0, 0.4, 80), np.maximum(rng.normal(1.2, 0.3, 80), 0.3)
-        items = irtbench.ItemParameters.from_difficulty(a, b)
-        values = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng).values.copy()
-        values[:, 40:][rng.random((300, 40)) > 0.05] = np.nan
-        data = irtbench.as_responses(values)
-        priors = {f"item{j + 1}": (expected[j], 0.4) for j in range(40, 80)}
-        others = {item: (0.0, 0.9) for item in priors}
-        rows = []
-        for given in (priors, others):
-            fitted = irtbench.fit_model(
-                data, anchors=items.select(items.item_ids[:40]), prior_items=given, prior_slope="normal:1.2,0.3"
-            )
-            new = fitted.items.select(items.item_ids[40:])
-            error = new.difficulty - b[40:]
-            rows.append((error**2).mean())
-            covered.append((np.abs(error) < 1.96 * new.standard_errors()["difficulty"]).mean())
-        squares.append(rows)
-    with_them, without = np.mean(squares, axis=0)
-    assert with_them < 0.6 * without
-    # 240 intervals each way: standard error .014
-    assert np.mean(covered[0::2]) == pytest.approx(0.95, abs=0.04)
-
-
 @pytest.mark.parametrize(
     ("settings", "saying"),
     [

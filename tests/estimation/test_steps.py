@@ -131,25 +131,6 @@ def test_an_item_without_guessing_stays_at_no_guessing_and_one_with_it_leaves() 
     np.testing.assert_allclose(derivatives.gradient[c > 0, 2], 0.0, atol=1e-2)
 
 
-def test_a_quadratic_is_solved_once_its_directions_are_known() -> None:
-    generator = torch.Generator().manual_seed(0)
-    half = torch.rand(4, 4, generator=generator, dtype=torch.float64)
-    hessian = torch.eye(4, dtype=torch.float64) + half @ half.T
-    goal = torch.rand(4, 1, generator=generator, dtype=torch.float64)
-    rough = torch.diag(1 / torch.diagonal(hessian)) / 2  # the inverse of the curvature, badly known
-
-    def solved(accelerate: bool) -> float:
-        memory, values = StepMemory(), torch.zeros(4, 1, dtype=torch.float64)
-        for _ in range(14):
-            gradient = hessian @ (goal - values)
-            memory.add(values, gradient, rough @ gradient)
-            values = values + (memory.accelerated() if accelerate else rough @ gradient)
-        return float((values - goal).abs().max())
-
-    assert solved(accelerate=True) < 1e-5
-    assert solved(accelerate=False) > 1e-3
-
-
 def test_the_direction_satisfies_the_last_secant_equation() -> None:
     """What BFGS is: the last difference of gradients, as a gradient, leads to the last difference of values."""
     generator = torch.Generator().manual_seed(1)
