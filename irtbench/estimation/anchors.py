@@ -11,7 +11,7 @@ B = -(E'IE)^-1 E'IY, and all parameters by T dy with T = E B + Y, so that their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -19,12 +19,10 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from scipy.special import logit
 from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
-from irtbench.estimation.marginal.category_problem import NEGLIGIBLE
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.group_problem import (
@@ -50,7 +48,7 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.pyro_model.rows import MISSING, DenseRows, ResponseRows, SparseRows
-from irtbench.models.pyro_model.tensors import ItemTensors, KnownLinear
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 #: How the anchors' own error enters standard errors: by their joint covariance, by that of each, or not at all.
 AnchorError = Literal["joint", "by item", "taken as known"]
@@ -312,43 +310,18 @@ def error_of(
     return (None if covariance is None or not covariance.any() else covariance), joint
 
 
-def known_linear(
-    item_ids: Sequence[str], settings: FitSettings, anchors: KnownItems | None, device: torch.device
-) -> KnownLinear | None:
-    """Slopes and intercepts that are known: the anchors', and slopes of 1 of the others; None without anchors."""
-    if anchors is None:
-        return None
-    values, free = np.zeros((len(item_ids), 2)), np.ones((len(item_ids), 2), dtype=np.bool_)
-    if settings.kind == "rasch":
-        values[:, 0], free[:, 0] = 1.0, False
-    places = list(anchors.places)
-    values[places], free[places] = np.stack([anchors.items.discrimination, anchors.items.intercept], axis=1), False
-    return KnownLinear(torch.from_numpy(values).to(device), torch.from_numpy(free).to(device))
-
-
-def known_asymptotes(item_ids: Sequence[str], settings: FitSettings, anchors: KnownItems | None) -> NDArray[np.float64]:
-    """What is known of the parameters of 4PL items, asymptotes as logits, NaN where estimated, shape (n_items, 4)."""
-    known = np.full((len(item_ids), 4), np.nan)
-    for place, item in enumerate(item_ids):
-        choice = settings.by_item.get(item)
-        if choice is not None:
-            known[place, 3] = 1.0
-            known[place, 2] = {"2pl": 0.0, "3pl": np.nan}[choice] if isinstance(choice, str) else choice
+def known_parameters(item_ids: Sequence[str], settings: FitSettings, anchors: KnownItems | None) -> NDArray[np.float64]:
+    """What is known of a, d, c and u of each item, NaN where it is estimated, shape (n_items, 4)."""
+    known, named = np.full((len(item_ids), 4), np.nan), np.isin(item_ids, [*settings.by_item])
+    free, fixed = settings.guessing_of(item_ids)
+    own_asymptotes = free | (~named & settings.has_upper_asymptotes)
+    known[:, 2], known[named, 3] = np.where(own_asymptotes, np.nan, fixed), 1.0
     if anchors is not None:
         own = anchors.items
+        if priors := [item for item in own.item_ids if item in settings.prior_items]:
+            raise InputError(f"fit: prior_items: {name_first(priors)} is an anchor, which stays as it is; leave it out")
+        if settings.kind == "rasch":
+            known[:, 0] = 1.0
         upper = np.ones(own.n_items) if own.upper_asymptote is None else own.upper_asymptote
         known[list(anchors.places)] = np.stack([own.discrimination, own.intercept, own.guessing, upper], axis=1)
-    known[:, 2:] = logit(known[:, 2:].clip(NEGLIGIBLE, 1 - NEGLIGIBLE))
     return known
-
-
-def demand_new_items(prior_items: Mapping[str, tuple[float, float]], anchors: KnownItems) -> None:
-    """Refuse priors of items whose parameters are known and stay."""
-    if known := [item for item in anchors.items.item_ids if item in prior_items]:
-        raise InputError(f"fit: prior_items: {name_first(known)} is an anchor, which stays as it is; leave it out")
-
-
-def at_anchors(free: NDArray[np.bool_], fixed: NDArray[np.float64], anchors: KnownItems) -> None:
-    """Fix guessing of the anchors at what is known of them."""
-    places = list(anchors.places)
-    free[places], fixed[places] = False, anchors.items.guessing

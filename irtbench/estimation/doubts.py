@@ -152,12 +152,7 @@ def correlation_with_score(problem: Problem, items: ItemTensors) -> float:
     (sum x - sum p) / sqrt(sum p (1 - p)) over the items answered, p the items' proportions correct: with missing
     responses people answer items of different difficulty. 1 where nothing varies.
     """
-    n_right = problem.of_columns(problem.rows.n_correct)
-    n_observed = torch.zeros_like(n_right)
-    for batch in problem.batches(dtype=torch.float64):
-        n_observed += batch.observed_by_item_sums(n_observed.new_ones(len(batch)))
-    (n_observed,) = total(problem.rows, n_observed)
-    p = n_right / n_observed
+    p = problem.of_columns(problem.rows.n_correct) / problem.n_by_item
     moments = p.new_zeros(5)
     for batch, posterior in posteriors(problem, items, 0):
         mean = posterior @ problem.nodes.theta[:, 0]

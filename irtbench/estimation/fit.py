@@ -23,16 +23,13 @@ from irtbench.estimation.anchors import (
     AnchorsLike,
     KnownItems,
     anchors_among,
-    at_anchors,
-    demand_new_items,
-    known_asymptotes,
-    known_linear,
+    known_parameters,
 )
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.few_respondents.empirical_bayes import joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
-from irtbench.estimation.marginal.category_problem import CategoryProblem
+from irtbench.estimation.marginal.category_problem import NEGLIGIBLE, CategoryProblem
 from irtbench.estimation.marginal.designed_problem import common_slope
 from irtbench.estimation.marginal.guessing_profile import guessing_intervals
 from irtbench.estimation.marginal.nodes import describe_nodes
@@ -57,7 +54,7 @@ from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.model import DifficultyPrior, logistic_model
 from irtbench.models.pyro_model.rows import StoredRows, encode_responses
-from irtbench.models.pyro_model.tensors import NodeTensors, SharedParameters
+from irtbench.models.pyro_model.tensors import KnownLinear, NodeTensors, SharedParameters
 from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 
 logger = logging.getLogger(__name__)
@@ -314,23 +311,8 @@ def problem_of(
 ) -> Problem:
     """The Pyro model that these settings stand for, with the responses (of this process) on their device."""
     device = choose_device(settings.device) if ranks is None else ranks.device(settings.device)
-    free, fixed = settings.guessing_of(responses.item_ids)
-    shared = None
-    if settings.has_common_slope and anchors is None:
-        present = torch.ones(responses.n_items, dtype=torch.float64, device=device)
-        shared = SharedParameters.common_slope(present, rasch=settings.kind == "rasch")
-    if anchors is not None:
-        demand_new_items(settings.prior_items, anchors)
-        at_anchors(free, fixed, anchors)
-    model = partial(
-        logistic_model,
-        priors=settings.priors,
-        guessing_free=torch.from_numpy(free).to(device),
-        guessing_fixed=torch.from_numpy(fixed).to(device),
-        shared=shared,
-        known=known_linear(responses.item_ids, settings, anchors, device),
-        difficulty=DifficultyPrior.of_items(responses.item_ids, settings.prior_items, device),
-    )
+    known = torch.from_numpy(known_parameters(responses.item_ids, settings, anchors)).to(device)
+    difficulty = DifficultyPrior.of_items(responses.item_ids, settings.prior_items, device)
     nodes = NodeTensors.from_quadrature(quadrature, dtype=precision(responses, settings), device=device)
     rows = encode_responses(responses, device)
     if ranks is not None:
@@ -339,12 +321,18 @@ def problem_of(
     if settings.priors.upper is not None:
         each = [Logistic(lower=True, upper=True)] * responses.n_items
         items = CategoryItems(each, [2] * responses.n_items, 1, device)
-        known = torch.from_numpy(known_asymptotes(responses.item_ids, settings, anchors)).to(device)
-        with_known = partial(
-            category_model, items=items, priors=settings.priors, known=known,
-            difficulty=DifficultyPrior.of_items(responses.item_ids, settings.prior_items, device),
-        )  # fmt: skip
-        return CategoryProblem.of(with_known, rows, nodes)
+        known[:, 2:] = torch.logit(known[:, 2:].clamp(NEGLIGIBLE, 1 - NEGLIGIBLE))
+        model = partial(category_model, items=items, priors=settings.priors, known=known, difficulty=difficulty)
+        return CategoryProblem.of(model, rows, nodes)
+    shared = linear = None
+    if anchors is not None:
+        linear = KnownLinear(known[:, :2].nan_to_num(), known[:, :2].isnan())
+    elif settings.has_common_slope:
+        shared = SharedParameters.common_slope(torch.ones_like(known[:, 0]), rasch=settings.kind == "rasch")
+    model = partial(
+        logistic_model, priors=settings.priors, guessing_free=known[:, 2].isnan(),
+        guessing_fixed=known[:, 2].nan_to_num(), shared=shared, known=linear, difficulty=difficulty,
+    )  # fmt: skip
     return Problem.of(model, rows, nodes)
 
 

@@ -22,8 +22,7 @@ from irtbench.estimation.marginal.e_step import Counts, expected_counts
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
 from irtbench.estimation.marginal.missing_information import score_covariances
 from irtbench.estimation.marginal.observed_information import natural_by_steps, observed_information, own_information
-from irtbench.estimation.marginal.problem import LEAST_SLOPE, Problem
-from irtbench.estimation.threads import total
+from irtbench.estimation.marginal.problem import Problem, slope_of_correlation
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
 from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, as_rows
@@ -69,6 +68,11 @@ class CategoryProblem(Problem):
         """With sums over respondents in single precision, where they are dense and many."""
         many = isinstance(self.rows, DenseRows) and self.rows.values.numel() > MANY_RESPONSES
         return replace(self, nodes=replace(self.nodes, dtype=torch.float32)) if many else self
+
+    @property
+    def item_of_column(self) -> Tensor:
+        """Item of each column, shape (n_columns,)."""
+        return self.scale.item_of_column
 
     @property
     def column_scores(self) -> Tensor:
@@ -158,31 +162,9 @@ class CategoryProblem(Problem):
         return self._latest[0][1]
 
     def starting_values(self) -> ItemTensors:
-        """By each category's share and each item's correlation with the mean score of all others."""
-        scale, rows = self.scale, self.rows
-        number = torch.tensor(scale.n_categories, dtype=torch.float64, device=rows.device)
-        score = scale.category_of_column / (number - 1)[scale.item_of_column]
-        of_item = torch.zeros(len(scale), len(score), dtype=torch.float64, device=rows.device)
-        of_item[scale.item_of_column, torch.arange(len(score), device=rows.device)] = score
-        n, of_scores, scores = torch.zeros_like(number), number.new_zeros(2), []
-        for batch in self.batches(dtype=torch.float64):
-            n += batch.observed_by_item_sums(n.new_ones(len(batch)))
-            scores.append((batch.correct @ score) / batch.observed_sums(torch.ones_like(number)))
-            of_scores += torch.stack([scores[-1].sum(), scores[-1].square().sum()])
-        n, of_scores = total(rows, n, of_scores)
-        centre = of_scores[0] / rows.n_respondents
-        spread = (of_scores[1] / rows.n_respondents - centre.square()).clamp(min=1e-24).sqrt()
-        across, square = torch.zeros_like(n), of_item.square() @ rows.n_correct
-        mean = of_item @ rows.n_correct / n
-        for batch, own in zip(self.batches(dtype=torch.float64), scores, strict=True):
-            standard = (own - centre) / spread
-            across += of_item @ (batch.correct_by_item @ standard) - mean * batch.observed_by_item_sums(standard)
-        (across,) = total(rows, across)
-        deviation = (square / n - mean.square()).clamp(min=1e-6).sqrt()
-        correlation = (across / n / deviation).clamp(-0.9, 0.9)
-        slope = 1.7 * correlation / (1 - correlation.square()).sqrt()
-        if self.prior.difficulty_drawn is not None:
-            slope = torch.where(self.prior.difficulty_drawn, slope.clamp(min=LEAST_SLOPE), slope)
+        """By each category's share and each item's correlation with the score."""
+        scale, rows, n = self.scale, self.rows, self.n_by_item
+        slope = slope_of_correlation(self.score_correlations()[1], self.prior.difficulty_drawn)
         matrix = torch.zeros(self.free.shape, dtype=torch.float64, device=rows.device)
         for part in scale.parts:
             later = rows.n_correct[part.columns]

@@ -198,6 +198,11 @@ class Problem:
         return torch.eye(self.free.shape[1], dtype=torch.float64, device=self.free.device)
 
     @property
+    def item_of_column(self) -> Tensor:
+        """Item of each column of numbers right, shape (n_columns,)."""
+        return torch.arange(len(self.rows.n_correct), device=self.rows.device)
+
+    @property
     def column_scores(self) -> Tensor:
         """What a response in each column of numbers right adds to the number right of its item, shape (n_columns,)."""
         return torch.ones_like(self.rows.n_correct)
@@ -312,35 +317,44 @@ class Problem:
             found[rows] = torch.logaddexp(found[rows], torch.logsumexp(joint, dim=1).to(found))
         return float(total(self.rows, found.sum())[0])
 
+    @cached_property
+    def n_by_item(self) -> Tensor:
+        """Number of responses to each item, shape (n_items,)."""
+        n = self.rows.n_correct.new_zeros(self.rows.n_items)
+        for batch in self.batches(dtype=torch.float64):
+            n += batch.observed_by_item_sums(n.new_ones(len(batch)))
+        return total(self.rows, n)[0]
+
+    def score_correlations(self) -> tuple[Tensor, Tensor]:
+        """The mean score of each item, and its correlation with the standardised score of all, shape (n_items,) each.
+
+        A respondent's is the sum over observed items of (x - mean) / deviation, over the root of their number.
+        """
+        rows, n = self.rows, self.n_by_item
+        mean = (self.of_columns(rows.n_correct) + 0.5) / (n + 1)
+        square = (self.of_columns(self.column_scores * rows.n_correct) + 0.5) / (n + 1)
+        deviation = (square - mean.square()).clamp(min=1e-6).sqrt()
+        weight, scores, sums = self.column_scores / deviation[self.item_of_column], [], n.new_zeros(2)
+        for batch in self.batches(dtype=torch.float64):
+            number = batch.observed_sums(torch.ones_like(n)).clamp(min=1)
+            scores.append((batch.correct @ weight - batch.observed_sums(mean / deviation)) / number.sqrt())
+            sums += torch.stack([scores[-1].sum(), scores[-1].square().sum()])
+        centre, square = total(rows, sums)[0] / rows.n_respondents
+        spread = ((square - centre.square()) * rows.n_respondents / (rows.n_respondents - 1)).clamp(min=1e-24).sqrt()
+        covariance = torch.zeros_like(n)
+        for batch, own in zip(self.batches(dtype=torch.float64), scores, strict=True):
+            standard = (own - centre) / spread
+            covariance += self.of_columns(batch.correct_by_item @ standard)
+            covariance -= mean * batch.observed_by_item_sums(standard)
+        return mean, total(rows, covariance)[0] / n / deviation
+
     def starting_values(self) -> ItemTensors:
         """Slopes from the correlation of each item with the standardised score, intercepts from its proportion correct.
 
         With several abilities these are the slopes on the first; the others are zero. Where difficulty has a prior
         slopes are positive, for between slopes of either sign there is no way of finite difficulties.
         """
-        n_observed = torch.zeros_like(self.rows.n_correct)
-        for batch in self.batches(dtype=torch.float64):
-            n_observed += batch.observed_by_item_sums(n_observed.new_ones(len(batch)))
-        (n_observed,) = total(self.rows, n_observed)
-        p = (self.rows.n_correct + 0.5) / (n_observed + 1)
-        deviation_of_item = (p * (1 - p)).sqrt()
-        # the sum over observed items of (x - p) / sd, over the root of their number
-        scores, of_scores = [], p.new_zeros(2)
-        for batch in self.batches(dtype=torch.float64):
-            number = batch.observed_sums(torch.ones_like(p)).clamp(min=1)
-            excess = batch.correct @ (1 / deviation_of_item) - batch.observed_sums(p / deviation_of_item)
-            scores.append(excess / number.sqrt())
-            of_scores += torch.stack([scores[-1].sum(), scores[-1].square().sum()])
-        (of_scores,) = total(self.rows, of_scores)
-        n = self.rows.n_respondents
-        mean = of_scores[0] / n
-        deviation = ((of_scores[1] - n * mean.square()) / (n - 1)).clamp(min=1e-24).sqrt()
-        covariance = torch.zeros_like(p)
-        for batch, part in zip(self.batches(dtype=torch.float64), scores, strict=True):
-            standard = (part - mean) / deviation
-            covariance += batch.correct_by_item @ standard - p * batch.observed_by_item_sums(standard)
-        (covariance,) = total(self.rows, covariance)
-        correlation = covariance / n_observed / deviation_of_item
+        p, correlation = self.score_correlations()
         c = torch.where(self.guessing_free, START_GUESSING, self.prior.fixed.guessing)
         return items_of_correlations(p, correlation, c, self.n_factors, drawn=self.prior.difficulty_drawn)
 
@@ -370,13 +384,17 @@ def items_of_correlations(
 
     Where difficulty has a prior (`drawn`), slopes are not near 0 at first.
     """
-    correlation = correlation.clamp(-0.9, 0.9)
-    slope = 1.7 * correlation / (1 - correlation**2).sqrt()
-    if drawn is not None:
-        slope = torch.where(drawn, slope.clamp(min=LEAST_SLOPE), slope)
+    slope = slope_of_correlation(correlation, drawn)
     above_guessing = ((p - c) / (1 - c)).clamp(0.05, 0.999)
     p_start = torch.where(c > 0, above_guessing, p)
     intercept = torch.logit(p_start) * (1 + slope**2 / 2.89).sqrt()
     slopes = torch.zeros(len(p), n_factors, dtype=torch.float64, device=p.device)
     slopes[:, 0] = slope
     return ItemTensors(slopes, intercept, c)
+
+
+def slope_of_correlation(correlation: Tensor, drawn: Tensor | None) -> Tensor:
+    """The slope of an item with this correlation with ability, not near 0 where difficulty is `drawn`."""
+    correlation = correlation.clamp(-0.9, 0.9)
+    slope = 1.7 * correlation / (1 - correlation**2).sqrt()
+    return slope if drawn is None else torch.where(drawn, slope.clamp(min=LEAST_SLOPE), slope)

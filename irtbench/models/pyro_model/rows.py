@@ -163,9 +163,7 @@ class DenseRows:
     @property
     def right(self) -> Tensor:
         """Number of correct responses, 0 where missing, shape (n_respondents, n_items)."""
-        if self.categories is not None:
-            return in_columns(self.values, self.categories)
-        return self.values == 1 if self.trials is None else self.values.clamp(min=0)
+        return right_in(self.values, self.trials, self.categories)
 
     @property
     def asked(self) -> Tensor:
@@ -243,6 +241,13 @@ def in_columns(rows: Tensor, categories: tuple[Tensor, Tensor]) -> Tensor:
     return (by_item.index_select(0, item) == category.to(rows.dtype)[:, None]).T
 
 
+def right_in(rows: Tensor, trials: Tensor | None, categories: tuple[Tensor, Tensor] | None) -> Tensor:
+    """Numbers right in rows of 1, 0 and -1 (or numbers right, with trials; or categories), 0 where missing."""
+    if categories is not None:
+        return in_columns(rows, categories)
+    return rows == 1 if trials is None else rows.clamp(min=0)
+
+
 def unpacked(
     rows: Tensor,
     trials: Tensor | None,
@@ -252,24 +257,15 @@ def unpacked(
     complete: bool,
     categories: tuple[Tensor, Tensor] | None = None,
 ) -> Batch:
-    """Rows of 1, 0 and -1 (or numbers right, with trials; or categories) as matrices in scratch memory."""
+    """Such rows as matrices in scratch memory."""
+    right = rows if complete and categories is None else right_in(rows, trials, categories)
     like = rows.new_empty(0, dtype=dtype)
-    n, n_items = rows.shape
-    right = rows if categories is None else in_columns(rows, categories)
-    correct = scratch.matrix("correct", n, right.shape[1], like)
+    correct = scratch.matrix("correct", len(right), right.shape[1], like).copy_(right)
     if complete:
-        correct.copy_(right)
         return Batch(correct, correct.T, None, None)
-    observed = scratch.matrix("observed", n, n_items, like)
-    if categories is not None:
-        correct.copy_(right)
-        observed.copy_(rows != MISSING)
-    elif trials is None:
-        correct.copy_(rows == 1)
-        observed.copy_(rows != MISSING)
-    else:
-        correct.copy_(rows.clamp(min=0))
-        observed.copy_(trials)
+    observed = scratch.matrix("observed", len(rows), rows.shape[1], like).copy_(
+        rows != MISSING if trials is None else trials
+    )
     return Batch(correct, correct.T, observed, observed.T)
 
 
