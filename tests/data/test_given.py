@@ -74,7 +74,7 @@ def test_wide_and_long_tables_of_a_matrix_read_back(values) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "saying"),
     [
         (np.array([[1, 0], [2, 1]]), r"^responses\[1, 0\]: expected 1, 0 or missing but got 2$"),
         (np.array([[1, -1]]), r"^responses\[0, 1\]: expected 1, 0 or missing but got -1$"),
@@ -102,8 +102,8 @@ def test_wide_and_long_tables_of_a_matrix_read_back(values) -> None:
         (None, r"but got NoneType$"),
     ],
 )
-def test_an_error_says_where_and_what_was_expected(bad, said) -> None:
-    with pytest.raises(InputError, match=said) as raised:
+def test_an_error_says_where_and_what_was_expected(bad, saying) -> None:
+    with pytest.raises(InputError, match=saying) as raised:
         as_responses(bad)
     assert "\n" not in str(raised.value)
 

@@ -231,7 +231,7 @@ def test_a_stray_answer_is_wrong_and_named(caplog: pytest.LogCaptureFixture) -> 
     assert "1 answers are no item's key and count as wrong: do not know" in caplog.text
 
 
-def test_a_label_of_no_item_that_people_give_beside_all_others_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_label_of_no_item_that_people_give_among_others_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
     keys = {f"i{k}": LABELS[k % 3] for k in range(30)}
     skipped = ["skip" if k < 6 else key for k, key in enumerate(keys.values())]
     assert right({"s": skipped, "t": list(keys.values())}, keys=keys) == pytest.approx(54 / 60)

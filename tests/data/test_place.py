@@ -45,9 +45,9 @@ def test_what_is_secret_in_an_address_that_was_opened_goes_wherever_a_library_re
     note_credentials(
         "s3://AKIAKEYID:pass%2Fword@bucket/x?X-Amz-Signature=abcdef0123&region=eu&endpoint_override=host:9000"
     )
-    said = "key AKIAKEYID (pass/word, pass%2Fword) for /AKIAKEYID:pass%2Fword@bucket/x: abcdef0123 at host:9000 in eu"
-    assert without_credentials(said) == "key *** (***, ***) for /bucket/x: *** at host:9000 in eu"
-    note_credentials("https://me:ab@host/x?q=1&page=results")  # too short to be told from other words
+    saying = "key AKIAKEYID (pass/word, pass%2Fword) for /AKIAKEYID:pass%2Fword@bucket/x: abcdef0123 at host:9000 in eu"
+    assert without_credentials(saying) == "key *** (***, ***) for /bucket/x: *** at host:9000 in eu"
+    note_credentials("https://me:ab@host/x?q=1&page=results")  # too short to be distinguished from other words
     assert without_credentials("me, ab, 1, results, home@host") == "me, ab, 1, results, home@host"
 
 

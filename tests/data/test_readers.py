@@ -34,7 +34,7 @@ def rows_of(table):
 # --- any table
 
 
-def test_text_survives_as_it_stands(write):
+def test_text_survives_as_it_is(write):
     frame = read_table(write('id,x,y\n01,NA,\n1,1.0," a, b"\n'))
     assert frame.to_dict("list") == {"id": ["01", "1"], "x": ["NA", "1.0"], "y": ["", " a, b"]}
 
@@ -47,7 +47,7 @@ def test_separator_line_ends_and_byte_order_mark_are_no_part_of_the_text(write, 
     assert read_table(write(mark + text.encode())).to_dict("list") == {"a": ["1", "3"], "b": ["2", "4"]}
 
 
-def test_kind_is_told_by_content_not_by_name(write, tmp_path):
+def test_kind_is_known_by_content_not_by_name(write, tmp_path):
     frame = pd.DataFrame({"id": ["01", "NA"], "x": ["", "é"]})
     plain = frame.to_csv(index=False).encode()
     frame.to_parquet(tmp_path / "misnamed.csv")
@@ -149,7 +149,7 @@ def test_answer_and_response_of_one_file_are_not_confused(write):
     assert list(read_answers(path).frame["answer"]) == ["yes"]
 
 
-def test_what_is_wanted_but_only_the_other_is_there_is_said(write):
+def test_what_is_wanted_but_only_the_other_is_there_is_named(write):
     answers = write("respondent_id,item_id,label\nr,a,yes\n", "answers.csv")
     with pytest.raises(InputError, match=r"responses were wanted but it holds answers \(column 'label'\): grade them"):
         read_responses(answers)
@@ -165,7 +165,7 @@ def test_columns_named_by_the_caller_win_over_recognised_ones(write):
     columns = {"respondent_id": "who", "item_id": "what", "response": "score"}
     table = read_responses(path, columns=columns)
     assert table.columns == {**columns, "seconds": "rt"}
-    # item_id is one of our names but was not chosen: it must not stand beside the chosen one
+    # item_id is one of our names but was not chosen: it must not be there with the chosen one
     assert list(table.frame) == ["respondent_id", "item_id", "response", "seconds", "resp", "cov_age"]
     assert rows_of(table) == [("x", "q", 1.0, 2.5, "0", "30")]
 
@@ -276,7 +276,7 @@ def test_neither_long_nor_wide_is_refused(write):
         ("who,q1\nann,\n", False),
     ],
 )
-def test_responses_are_told_from_answers(write, text, expected):
+def test_responses_are_distinguished_from_answers(write, text, expected):
     assert holds_responses(write(text)) is expected
 
 

@@ -78,7 +78,7 @@ def test_respondents_are_selected_in_their_order():
 # --- the long form
 
 
-def test_rows_and_columns_stand_in_order_of_appearance_or_as_asked():
+def test_rows_and_columns_are_in_order_of_appearance_or_as_asked():
     table = long(("b", "y", 1), ("a", "x", 0), ("b", "x", np.nan))
     responses = ResponseMatrix.from_long(table)
     assert (responses.respondent_ids, responses.item_ids) == (("b", "a"), ("y", "x"))
@@ -172,7 +172,7 @@ def test_selected_items_keep_all_that_is_known_of_them():
 # --- at a byte a response
 
 
-def test_responses_are_held_at_a_byte_each() -> None:
+def test_responses_take_a_byte_each() -> None:
     found = matrix([[1, np.nan], [0, 1]])
     assert found.coded_responses.dtype == np.int8
     assert found.coded_responses.tolist() == [[1, -1], [0, 1]]
@@ -183,7 +183,7 @@ def test_responses_are_held_at_a_byte_each() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.bool_, np.int64])
-def test_whole_numbers_are_never_held_at_more_than_they_take(kind: type) -> None:
+def test_whole_numbers_never_take_more_than_they_need(kind: type) -> None:
     values: NDArray[Any] = (np.random.default_rng(0).random((5_000, 200)) < 0.5).astype(kind)
     names = tuple(f"r{i}" for i in range(5_000)), tuple(f"i{j}" for j in range(200))
     tracemalloc.start()

@@ -142,7 +142,7 @@ def test_nobody_left_is_an_error_that_says_why():
         screen(*study([[NAN, NAN], [0, 0], [1, 1]]), ScreeningSettings(chance_level=0.5))
 
 
-def test_newer_rules_stand_in_the_order_stated():
+def test_newer_rules_apply_in_the_order_stated():
     """Each respondent breaks one rule more than the next; the first that applies is the reason."""
     letters = ["ab" * 4] * 5 + ["abcdefgh"] * 2
     responses, items = study(np.ones((7, 8)))

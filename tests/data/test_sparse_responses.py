@@ -25,7 +25,7 @@ def both(*, n: int = 400, n_items: int = 30, missing: float = 0.7) -> tuple[Resp
     rng = np.random.default_rng(4)
     items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(size=n_items))
     drawn = simulate_responses(rng.normal(size=n), items, rng=rng, missing=missing)
-    table = drawn.to_long().sample(frac=1, random_state=1)  # rows of one respondent need not stand together
+    table = drawn.to_long().sample(frac=1, random_state=1)  # rows of one respondent need not be adjacent
     return ResponseMatrix.from_long(table), SparseResponses.from_long(table)
 
 
@@ -148,7 +148,7 @@ CELLS = st.lists(
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CELLS)
-def test_rows_told_apart_by_a_trial_are_counted(cells: list[tuple[str, str, float]]) -> None:
+def test_rows_that_a_trial_distinguishes_are_counted(cells: list[tuple[str, str, float]]) -> None:
     table = pd.DataFrame(cells, columns=["respondent_id", "item_id", "response"])
     table["trial"] = table.groupby(["respondent_id", "item_id"]).cumcount()
     found = ResponseMatrix.from_long(table)

@@ -218,8 +218,8 @@ def test_intervals_cover_as_often_as_they_promise() -> None:
     items = varied_items(20)
     theta = rng.normal(size=2000)
     abilities = eap(simulate_responses(theta, items, rng=rng), items, level=0.8)
-    held = ((abilities.lower < theta) & (theta < abilities.upper)).mean()
-    assert held == pytest.approx(0.8, abs=0.03)
+    covered = ((abilities.lower < theta) & (theta < abilities.upper)).mean()
+    assert covered == pytest.approx(0.8, abs=0.03)
     assert (theta < abilities.lower).mean() == pytest.approx(0.1, abs=0.025)
 
 

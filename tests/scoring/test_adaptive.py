@@ -138,7 +138,7 @@ def test_a_missing_answer_is_what_the_policy_says() -> None:
     assert refuses.n_items == 0
 
 
-def test_it_ends_for_the_reason_said() -> None:
+def test_it_ends_for_the_reason_reported() -> None:
     def ended(**wish) -> tuple[str, int]:
         test = Adaptive(ITEMS, **wish)
         while (item := test.next_item()) is not None:
@@ -193,7 +193,7 @@ def test_items_with_reversed_keys_are_never_asked() -> None:
         Adaptive(items.select(["item3"]))
 
 
-def test_only_what_was_answered_is_asked_in_a_replay_unless_said() -> None:
+def test_only_what_was_answered_is_asked_in_a_replay_by_default() -> None:
     responses = np.array([[1.0, np.nan, 0.0, 1.0, np.nan, 1.0, 0.0, 0.0, 1.0]])
     found = replay_adaptive(ITEMS, responses, se=None)
     assert found.n_items.tolist() == [7]
@@ -206,7 +206,7 @@ def test_only_what_was_answered_is_asked_in_a_replay_unless_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("wish", "saying"),
     [
         ({"rule": "best"}, "rule: expected 'information', 'posterior', "),
         ({"se": 0}, "se: expected a number"),
@@ -217,10 +217,10 @@ def test_only_what_was_answered_is_asked_in_a_replay_unless_said() -> None:
         ({"unavailable": ["item0"]}, "item item0 is not in the bank"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(wish, said) -> None:
+def test_what_is_wrong_is_named_in_a_line(wish, saying) -> None:
     with pytest.raises(InputError) as error:
         Adaptive(ITEMS, **wish)
-    assert said in str(error.value)
+    assert saying in str(error.value)
 
 
 @pytest.fixture

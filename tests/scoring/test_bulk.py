@@ -121,9 +121,9 @@ def test_the_long_form_gives_the_scores_of_the_wide_one(
     responses = responses_to(bank, 300, missing=missing)
     score_file(bank, write(responses, tmp_path / "wide.parquet"), tmp_path / "wide_scores.parquet")
     source = long_file(responses, tmp_path / "long.parquet", shuffled=shuffled)
-    said: list[str] = []
-    assert score_file(bank, source, tmp_path / "long_scores.parquet", progress=said.append) == 300
-    assert any("are not adjacent" in line for line in said) == shuffled
+    lines: list[str] = []
+    assert score_file(bank, source, tmp_path / "long_scores.parquet", progress=lines.append) == 300
+    assert any("are not adjacent" in line for line in lines) == shuffled
     wanted, found = pd.read_parquet(tmp_path / "wide_scores.parquet"), pd.read_parquet(tmp_path / "long_scores.parquet")
     if shuffled:
         order = pd.unique(pd.read_parquet(source)["respondent_id"])

@@ -1,4 +1,4 @@
-"""A percentile is told as a place among people only where answers are like a person's, and enough."""
+"""A percentile is reported as a place among people only where answers are like a person's, and enough."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -53,20 +53,20 @@ def test_the_command_refuses_the_sentence_and_says_why(tmp_path: Path) -> None:
         "easy": np.where(np.arange(40) < 8, 1.0, np.nan),
         "person": (np.arange(40) < 22).astype(float),
     }
-    said = {}
+    saying = {}
     for name, values in rows.items():
         frame = pd.DataFrame([values], columns=list(ITEMS.item_ids), index=pd.Index([name], name="respondent_id"))
         frame.to_csv(tmp_path / "r.csv")
         done = run(f"score {tmp_path}/bank.json {tmp_path}/r.csv -o {tmp_path}/s.csv")
-        said[name] = " ".join(done.out.split())
+        saying[name] = " ".join(done.out.split())
         assert np.isfinite(pd.read_csv(tmp_path / "s.csv")["percentile"]).all()
-    assert "person on all: better than" in said["person"]
-    assert all("on all: better than" not in said[name] for name in ("clicker", "short", "easy"))
-    assert "clicker on all: no percentile is given: the answers are unlike those of people" in said["clicker"]
-    assert ", below -1.645)" in said["clicker"]
-    assert "given: 3 items answered are fewer than 5" in said["short"]
-    assert "given: the 8 items answered say too little about this ability" in said["easy"]
-    assert all("%" not in said[name].split("In brackets")[0] for name in ("clicker", "short", "easy"))  # nor the table
+    assert "person on all: better than" in saying["person"]
+    assert all("on all: better than" not in saying[name] for name in ("clicker", "short", "easy"))
+    assert "clicker on all: no percentile is given: the answers are unlike those of people" in saying["clicker"]
+    assert ", below -1.645)" in saying["clicker"]
+    assert "given: 3 items answered are fewer than 5" in saying["short"]
+    assert "given: the 8 items answered say too little about this ability" in saying["easy"]
+    assert all("%" not in saying[name].split("In brackets")[0] for name in ("clicker", "short", "easy"))
 
 
 def test_a_links_error_can_be_the_reason() -> None:

@@ -33,13 +33,13 @@ def test_draws_of_items_have_the_covariance_of_the_estimates_and_steps_that_rise
     models = dict(zip(truth.item_ids, truth.models, strict=True))
     known = fit_categories(truth.simulate(rng.normal(size=250), rng=rng), models).items
     drawn = draw_items(known.as_items(), 800, rng=rng)
-    told = np.stack([each.categories.parameters for each in drawn])
-    np.testing.assert_allclose(told.mean(axis=0), known.parameters, atol=0.06)
+    values = np.stack([each.categories.parameters for each in drawn])
+    np.testing.assert_allclose(values.mean(axis=0), known.parameters, atol=0.06)
     assert known.covariance is not None
     for j in range(6):
         n = len(known.names[j])
-        np.testing.assert_allclose(np.cov(told[:, j, :n].T), known.covariance[j, :n, :n], atol=0.02, rtol=0.25)
-    assert (np.diff(told[:, 0, 1:4], axis=1) < 0).all()
+        np.testing.assert_allclose(np.cov(values[:, j, :n].T), known.covariance[j, :n, :n], atol=0.02, rtol=0.25)
+    assert (np.diff(values[:, 0, 1:4], axis=1) < 0).all()
 
 
 @pytest.mark.parametrize(("n", "least"), [(1, 0.85), pytest.param(8, 0.9, marks=pytest.mark.slow)])

@@ -74,7 +74,7 @@ def test_of_patterns_that_the_sum_does_not_tell_there_is_no_table() -> None:
 
 
 def test_a_score_does_not_depend_on_who_else_is_scored() -> None:
-    """Patterns with gaps beside complete ones, in any order and alone."""
+    """Patterns with gaps among complete ones, in any order and alone."""
     items = drawn_items(20)
     scale = Scale("all", items, ItemTable.plain(items.item_ids))
     rng = np.random.default_rng(4)

@@ -46,8 +46,8 @@ def test_theta_is_the_adaptive_tests_and_the_log_says_so() -> None:
         asyncio.run(stop.complete_sample(k, 1, score(value)))
         test.record(f"arc/{k}", value in ("C", 1, True))
     assert (stop.theta, stop.standard_error) == (test.theta, test.standard_error)
-    said = asyncio.run(stop.complete_task())
-    assert said == {
+    saying = asyncio.run(stop.complete_task())
+    assert saying == {
         "scale": "all", "theta": test.theta, "se": test.standard_error, "n_scored": 7, "n_skipped": 0,
         "n_not_binary": 0, "stopped": "",
     }  # fmt: skip

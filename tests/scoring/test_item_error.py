@@ -158,8 +158,8 @@ def test_with_items_from_few_people_new_people_are_scored_right_only_if_curves_a
     for how in ("none", "delta", "integrate"):
         found = with_item_error(known, responses, items, item_error=how)  # type: ignore[arg-type]
         slope[how] = np.polyfit(theta, found.theta, 1)[0]
-        held = np.mean((found.lower < theta) & (theta < found.upper))
-        assert (held > 0.9) == (how == "integrate"), how
+        covered = np.mean((found.lower < theta) & (theta < found.upper))
+        assert (covered > 0.9) == (how == "integrate"), how
     assert slope["none"] < 0.95
     assert slope["integrate"] == pytest.approx(1, abs=0.02)
 

@@ -35,10 +35,10 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stop_after(n: int) -> object:
-    said = iter(range(1, 100))
+    saying = iter(range(1, 100))
 
     def progress(message: str) -> None:
-        if next(said) == n:
+        if next(saying) == n:
             raise KeyboardInterrupt
 
     return progress

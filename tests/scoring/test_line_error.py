@@ -67,18 +67,18 @@ def test_a_file_scored_by_parts_and_a_comparison_have_it(tmp_path: Path) -> None
     assert difference[1].var() - difference[0].var() == pytest.approx(left, rel=0.4)
 
 
-def test_it_is_said_in_a_line(tmp_path: Path) -> None:
+def test_it_is_printed_in_a_line(tmp_path: Path) -> None:
     ANSWERS.table().to_csv(tmp_path / "answers.csv", index=False)
     for name, scale in (("plain", PLAIN), ("linked", LINKED), ("unknown", replace(PLAIN, provenance={"link": {}}))):
         irtbench.save_bank(irtbench.ItemBank((scale,)), tmp_path / f"{name}.json")
-    said = {name: run(f"score {tmp_path}/{name}.json {tmp_path}/answers.csv").out
+    saying = {name: run(f"score {tmp_path}/{name}.json {tmp_path}/answers.csv").out
             for name in ("plain", "linked", "unknown")}  # fmt: skip
-    assert "link" not in said["plain"]
+    assert "link" not in saying["plain"]
     assert (
         "all lies on its base scale by a link, whose error is in these intervals: standard error 0.300 at ability 0.50"
-        in " ".join(said["linked"].split())
+        in " ".join(saying["linked"].split())
     )
-    assert "the link's error is not in these intervals" in " ".join(said["unknown"].split())
+    assert "the link's error is not in these intervals" in " ".join(saying["unknown"].split())
 
 
 @pytest.mark.slow

@@ -96,7 +96,7 @@ def test_percentiles_within_groups_are_those_of_the_groups_alone(study, folder: 
             tuple(alone.loc[0, ["percentile", "percentile_lower", "percentile_upper"]])
         )
     other, able = found["percentile"]
-    assert other - able > 15  # the same answers stand higher among less able people; planted difference of 1
+    assert other - able > 15  # the same answers rank higher among less able people; planted difference of 1
 
 
 def test_the_report_shows_groups_and_the_settings(study) -> None:
@@ -129,7 +129,7 @@ def test_the_report_shows_groups_and_the_settings(study) -> None:
         (WORKERS.replace("respondent_id", "id"), 'norm_groups = ["group"]', "unknown name id; expected respondent_id"),
     ],
 )
-def test_what_does_not_fit_is_said_before_anything_is_fitted(
+def test_what_does_not_fit_is_refused_before_anything_is_fitted(
     folder: Path, data: str, score: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("irtbench.study.run.study_scale", lambda *_: pytest.fail("fitted"))

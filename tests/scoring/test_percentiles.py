@@ -54,7 +54,7 @@ def abilities_at(*theta: float, half_width: float = 0.5) -> Abilities:
 )
 def test_table_5_of_the_paper(theta: float, published: float, exact: float) -> None:
     # Rounding theta to three digits moves 100 Phi by .02 at most, rounding the percentage by .05. Three of the five
-    # (44.8, 66.3, 96.3) are off by .08 to .09, so the paper did not compute them from the theta printed beside them.
+    # (44.8, 66.3, 96.3) are off by .08 to .09, so the paper did not compute them from the theta printed with them.
     # Hence two checks: the exact value, and the paper's within .1.
     percentile = normal_percentile(abilities_at(theta)).percentile[0]
     assert percentile == pytest.approx(exact, abs=5e-4)
@@ -79,7 +79,7 @@ def test_weights_count_as_so_many_respondents() -> None:
 
 
 def test_a_member_of_the_norm_sample_ties_with_itself() -> None:
-    # the norm sample is kept to four decimals; unrounded, a theta would fall beside its own entry
+    # the norm sample is kept to four decimals; unrounded, a theta would miss its own entry
     theta = np.random.default_rng(0).normal(size=101)
     found = ranked(abilities_at(*theta), Norms(theta))
     expected = 100 * (np.argsort(np.argsort(theta)) + 0.5) / 101
@@ -88,7 +88,7 @@ def test_a_member_of_the_norm_sample_ties_with_itself() -> None:
 
 def test_all_percentiles_agree_where_the_norm_sample_is_normal() -> None:
     # 4,001 quantiles of the standard normal as the norm sample; a rank then differs by at most half a step of 1/4001,
-    # and the norm sample's error is small beside theta's
+    # and the norm sample's error is small next to theta's
     sample = Norms(ndtri((np.arange(4001) + 0.5) / 4001))
     abilities = abilities_at(-2.0, -0.3, 0.0, 1.1)
     normal = normal_percentile(abilities)

@@ -91,19 +91,19 @@ def test_systems_stronger_than_those_known_are_covered_and_no_worse_than_by_thei
     items = fit_model(known, prior="hierarchical", standard_errors=False).items
     scale = Scale("all", items, ItemTable.plain(items.item_ids))
     truth = new.mean(axis=1)
-    held, error, plain, told = [], [], [], []
+    covered, error, plain, flagged = [], [], [], []
     for _ in range(8):
         form = rng.choice(200, 40, replace=False)
         seen = np.full(new.shape, np.nan)
         seen[:, form] = new[:, form]
         found = predict_accuracy(scale, seen)
-        held.append(((found.lower <= truth) & (truth <= found.upper)).mean())
+        covered.append(((found.lower <= truth) & (truth <= found.upper)).mean())
         error.append(np.abs(found.accuracy - truth).mean())
         plain.append(np.abs(new[:, form].mean(axis=1) - truth).mean())
-        told.append(np.mean([word != "no" for word in found.beyond_known]))
-    assert 0.9 < np.mean(held) < 0.99
+        flagged.append(np.mean([word != "no" for word in found.beyond_known]))
+    assert 0.9 < np.mean(covered) < 0.99
     assert np.mean(error) < 0.95 * np.mean(plain)
-    assert np.mean(told) > 0.1
+    assert np.mean(flagged) > 0.1
 
 
 def test_systems_beyond_that_are_much_alike_are_known_better_together_than_alone() -> None:
@@ -176,7 +176,7 @@ def test_errors_are_as_large_as_they_were_for_known_systems_by_hand() -> None:
     assert unsure.excess == pytest.approx((0.13 / 0.08) ** 2 / 2 * (1 - 2 / 10) - 1)
 
 
-def test_a_system_beyond_the_others_is_told_and_moves_no_interval() -> None:
+def test_a_system_beyond_the_others_is_flagged_and_moves_no_interval() -> None:
     # nineteen systems of a population for whom the items are hard, and one that gets four of five right
     scale = make_scale("s", 120)
     hard = ItemParameters.from_difficulty(
@@ -208,9 +208,9 @@ def test_a_correction_mends_a_wrong_model() -> None:
     model = predict_accuracy(scale, new.select_items(form))
     correction = learn_correction(scale, known, form)
     corrected = predict_accuracy(scale, new.select_items(form), correction=correction)
-    held = [((found.lower <= truth) & (truth <= found.upper)).mean() for found in (model, corrected)]
-    assert held[0] < 0.8
-    assert held[1] == pytest.approx(0.95, abs=0.035)
+    covered = [((found.lower <= truth) & (truth <= found.upper)).mean() for found in (model, corrected)]
+    assert covered[0] < 0.8
+    assert covered[1] == pytest.approx(0.95, abs=0.035)
     error = [np.abs(found.accuracy - truth).mean() for found in (model, corrected)]
     assert error[1] < error[0]
     assert correction.weight > 0.8

@@ -54,10 +54,10 @@ def test_a_run_that_was_stopped_goes_on_in_the_file_it_was_in(frame: pd.DataFram
     folder = write_parts(frame, tmp_path / "parts", n_files=4, rows_of_group=37)
     unfinished = tmp_path / "unfinished"
     score_file(BANK, folder, tmp_path / "whole.parquet")
-    said = iter(range(1, 100))
+    saying = iter(range(1, 100))
 
     def stop(message: str) -> None:
-        if next(said) == 5:
+        if next(saying) == 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -177,7 +177,7 @@ def test_a_table_scored_part_by_part(tmp_path: Path, counted: bool, monkeypatch:
     expected = score_responses(bank(), responses)
     for name in ("n_items", "n_correct", "accuracy", "theta", "se", "person_fit", "n_trials"):
         np.testing.assert_allclose(found[name], expected[name].astype(float), atol=1e-6, err_msg=name)
-    # the same trial twice is refused; rows need not stand together
+    # the same trial twice is refused; rows need not be adjacent
     twice = pd.concat([table, table.iloc[-1:]])
     twice.to_csv(tmp_path / "twice.csv", index=False)
     with pytest.raises(InputError, match="come twice"):

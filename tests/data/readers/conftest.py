@@ -37,7 +37,7 @@ def write_lines(tmp_path):
 
 @pytest.fixture
 def write_text(tmp_path):
-    """Write text as it stands."""
+    """Write text as it is."""
 
     def write(name, text):
         path = tmp_path / name

@@ -107,12 +107,12 @@ def test_what_is_no_address_is_a_path(tmp_path: Path) -> None:
 
 def test_the_second_run_reads_nothing_until_the_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = write_parts(wide_frame(drawn(60, 4)), tmp_path / "in")
-    said: list[str] = []
+    lines: list[str] = []
     first = encode_table(LargeTable.open(place), tmp_path / "cache")
     with monkeypatch.context() as patch:
         patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("read again"))
-        again = encode_table(LargeTable.open(place), tmp_path / "cache", progress=said.append)
-    assert said == ["the responses are encoded already"]
+        again = encode_table(LargeTable.open(place), tmp_path / "cache", progress=lines.append)
+    assert lines == ["the responses are encoded already"]
     np.testing.assert_array_equal(first.rows(0, 60), again.rows(0, 60))
     write_parts(wide_frame(drawn(70, 4)), tmp_path / "more", n_files=1)
     (tmp_path / "more" / "part-0.parquet").rename(place / "part-1.parquet")
@@ -125,7 +125,7 @@ def test_the_second_run_reads_nothing_until_the_source_changes(tmp_path: Path, m
 
 @pytest.mark.parametrize("layout", ["wide", "long"])
 @pytest.mark.parametrize("later", [0, 1, 365 * 86_400])
-def test_a_table_of_the_same_size_and_time_is_told_by_what_it_holds(layout: str, later: int, tmp_path: Path) -> None:
+def test_a_table_of_the_same_size_and_time_is_known_by_its_content(layout: str, later: int, tmp_path: Path) -> None:
     """Responses to an item are turned over and the file given the times of the other, as `cp -p` does; or later ones.
 
     A file that holds the same is the same, whatever its time: in the past, or the future.
@@ -144,9 +144,9 @@ def test_a_table_of_the_same_size_and_time_is_told_by_what_it_holds(layout: str,
     os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns + later * 10**9))
     assert_same(encoded(place, tmp_path / "cache"), turned)
     os.utime(place, ns=(0, before.st_mtime_ns + 10**9))
-    said: list[str] = []
-    encode_table(LargeTable.open(place), tmp_path / "cache", progress=said.append)
-    assert said == ["the responses are encoded already"]
+    lines: list[str] = []
+    encode_table(LargeTable.open(place), tmp_path / "cache", progress=lines.append)
+    assert lines == ["the responses are encoded already"]
 
 
 def test_a_table_that_is_changed_while_it_is_read_is_refused_whatever_its_time(
@@ -161,7 +161,7 @@ def test_a_table_that_is_changed_while_it_is_read_is_refused_whatever_its_time(
         os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     monkeypatch.setattr(ResponseStore, "add", changing)
-    encoded(place, tmp_path / "cache")  # written anew with what it held
+    encoded(place, tmp_path / "cache")  # written anew with what was in it
     content[-20] ^= 1
     place.write_bytes(bytes(content[:-20]) + place.read_bytes()[-20:])
     with pytest.raises(InputError, match="was changed or removed while it was read"):
@@ -226,15 +226,15 @@ def test_other_columns_in_one_file(tmp_path: Path) -> None:
     assert_same(encoded(place, tmp_path / "cache"), drawn(30, 4))
 
 
-@pytest.mark.parametrize(("value", "said"), [(2, "got 2"), (-2, "got -2"), (0.5, "got 0.5")])
-def test_what_is_no_response_is_named_by_its_place(value: float, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("value", "got"), [(2, "got 2"), (-2, "got -2"), (0.5, "got 0.5")])
+def test_what_is_no_response_is_named_by_its_place(value: float, got: str, tmp_path: Path) -> None:
     frame = wide_frame(drawn(90, 4)).astype({"item3": "float64"})
     frame.loc[71, "item3"] = value
-    with pytest.raises(InputError, match=rf"part-2.parquet, row 12, column item3: expected 1, 0 or missing but {said}"):
+    with pytest.raises(InputError, match=rf"part-2.parquet, row 12, column item3: expected 1, 0 or missing but {got}"):
         encoded(write_parts(frame, tmp_path / "in"), tmp_path / "cache")
     long = long_frame(drawn(90, 4)).astype({"response": "float64"})
     long.loc[200, "response"] = value
-    with pytest.raises(InputError, match=rf"part-1.parquet, row 81, column response: .* but {said}"):
+    with pytest.raises(InputError, match=rf"part-1.parquet, row 81, column response: .* but {got}"):
         encoded(write_parts(long, tmp_path / "long"), tmp_path / "other")
 
 

@@ -336,7 +336,7 @@ def test_two_formats_in_a_folder_need_a_choice(write_lines, tmp_path):
         read_responses(tmp_path, format="xlsx")
 
 
-def test_a_table_that_is_named_beside_a_log_is_another_format(write_lines, write_text):
+def test_a_table_that_is_named_with_a_log_is_another_format(write_lines, write_text):
     log = write_lines("a.jsonl", [{"subject_id": "m1", "responses": {"q1": 1}}])
     table = write_text("b.csv", "respondent_id,item_id,response\na,q1,1\n")
     with pytest.raises(InputError, match=r"several formats: py-irt: .*a\.jsonl; table: .*b\.csv; expected one"):

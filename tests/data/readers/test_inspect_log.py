@@ -252,7 +252,7 @@ def test_invalidated_samples_are_left_out(log, tmp_path):
     assert list(table.frame["item_id"]) == ["t/a"]
 
 
-def test_without_zstandard_the_error_says_what_to_install(log, monkeypatch):
+def test_without_zstandard_the_error_names_what_to_install(log, monkeypatch):
     path = log([sample("a")])
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(InputError, match=r"compressed with zstandard; install it: pip install 'irtbench\[inspect\]'"):

@@ -88,7 +88,7 @@ def test_without_results_the_folder_names_the_model(run):
     assert set(read_responses(run([line(0)], model=None)).frame["respondent_id"]) == {"org__model"}
 
 
-def test_results_of_several_models_beside_are_refused(run, write_json):
+def test_results_of_several_models_in_the_folder_are_refused(run, write_json):
     path = run([line(0)], model=None)
     for k, name in enumerate(("a", "b")):
         write_json(f"org__model/results_2026-01-0{k + 1}.json", {"results": {}, "configs": {}, "model_name": name})

@@ -48,7 +48,7 @@ def test_files_of_one_name_are_not_merged_without_a_word(runs: Path, caplog: pyt
         (r"agent(\d)", {"0", "1", "2", "3"}),
     ],
 )
-def test_they_are_told_apart_as_the_user_says(
+def test_they_are_kept_apart_as_the_user_asks(
     runs: Path, by: str, names: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):

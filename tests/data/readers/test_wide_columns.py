@@ -1,4 +1,4 @@
-"""Wide tables of survey tools: what they write beside the answers is never an item."""
+"""Wide tables of survey tools: what they write next to the answers is never an item."""
 
 import logging
 import warnings
@@ -21,7 +21,7 @@ METADATA = [
 
 
 def qualtrics(n_items=93, n_people=4, labels=False, cell="1"):
-    """An export of a survey with as many items: 9 columns beside them, of which Status and Finished hold 0 and 1."""
+    """An export of a survey with as many items: 9 columns next to them, of which Status and Finished hold 0 and 1."""
     names = [*METADATA, *(f"Q{k}" for k in range(1, n_items + 1))]
     rows = []
     if labels:
@@ -84,7 +84,7 @@ def test_a_slip_in_an_item_is_an_error_and_not_a_lost_item(write_text):
         read_responses(write_text("t.csv", "who,q1,q2\nann,1,0\nbob,1,7\ncid,0,1\n"), items="q*")
 
 
-def test_what_is_said_of_respondents_is_no_item(write_text):
+def test_columns_about_respondents_are_no_items(write_text):
     names = [f"q{k}" for k in range(1, 7)]
     rows = "\n".join(f"r{i},{','.join(str((i + k) % 2) for k in range(6))},{i % 2},1,{i % 2}" for i in range(4))
     path = write_text("t.csv", f"who,{','.join(names)},Native_Speaker,cov_student,left_handed\n{rows}\n")
@@ -101,7 +101,7 @@ def test_what_is_said_of_respondents_is_no_item(write_text):
         assert list(read_answers(answers).frame["item_id"].unique()) == ["q1", "q2"]
 
 
-def test_what_was_taken_is_said_as_options(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_was_taken_is_printed_as_options(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "raw.csv"
     file.write_text("WorkerId,HITId,Answer.label,text\nann,h1,yes,a\nbob,h1,no,a\n")
     with caplog.at_level(logging.WARNING):
