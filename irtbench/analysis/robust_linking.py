@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import chdtri
 
 from irtbench.analysis.item_differences import most_alike
+from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_parameters import ItemParameters
 
 FEWEST_TO_LINK = 50  # respondents of a group from which its items are estimated alone
@@ -27,7 +28,7 @@ def agreeing_items(
 ) -> NDArray[np.bool_]:
     """Items with the same curve in both groups as far as one can see, shape (n_items,).
 
-    The items are estimated in each group alone and linked, see `linked_by_agreement`. All items where a group is too
+    The items are estimated in each group alone and linked, see `TwoScales.agreeing`. All items where a group is too
     small for that, or a fit fails.
     """
     everything = np.ones(observed.shape[1], dtype=np.bool_)
@@ -35,83 +36,7 @@ def agreeing_items(
     if any(part.sum() < max(FEWEST_TO_LINK, observed.shape[1]) for part in parts):
         return everything
     reference, other = (estimated(part) for part in parts)
-    return everything if reference is None or other is None else linked_by_agreement(reference, other)
-
-
-def linked_by_agreement(reference: ItemParameters, focal: ItemParameters) -> NDArray[np.bool_]:
-    """Items whose parameters agree once the focal group's scale is turned into the reference group's.
-
-    theta_reference = A theta_focal + B turns slope and intercept into a / A and d - a B / A. An item's difference from
-    the reference is judged by Lord's (1980) chi-square W with two degrees of freedom, or as many as an item in
-    categories has slopes and intercepts. A and B are those for which the
-    sum of W is least over half of the items, those of the smallest W (least trimmed squares, Rousseeuw, 1984, by his
-    concentration steps): a minority of items biased one way has no part in them. Then all items with W below its 95%
-    point take part, over again, until they stay (Candell & Drasgow, 1988).
-    """
-    place = starting_place(reference, focal)
-    half = int(np.ceil(SHARE_TRUSTED * reference.n_items))
-    largest = chdtri(degrees_of_freedom(reference), LEVEL)
-    agree = np.zeros(reference.n_items, dtype=np.bool_)
-    for trusted in (True, False):
-        for _ in range(MOST_STEPS):
-            w = disagreement(reference, focal, place)
-            best = np.isin(np.arange(len(w)), np.argsort(w / largest, kind="stable")[:half])
-            following = best if trusted else most_alike(w / largest, w > largest)
-            if (following == agree).all():
-                break
-            agree = following
-            place = nearest(reference, focal, agree, place)
-    return agree
-
-
-def starting_place(reference: ItemParameters, focal: ItemParameters) -> NDArray[np.float64]:
-    """Median log A and B over the items with positive slopes in both groups; (0, 0) if there is none."""
-    usable = (reference.discrimination > 0) & (focal.discrimination > 0)
-    if not usable.any():
-        return np.zeros(2)
-    log_scale = float(np.median(np.log(focal.discrimination[usable] / reference.discrimination[usable])))
-    shift = np.median(reference.difficulty[usable] - np.exp(log_scale) * focal.difficulty[usable])
-    return np.array([log_scale, float(shift)])
-
-
-def disagreement(reference: ItemParameters, focal: ItemParameters, place: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Lord's chi-square of each item for the linking (log A, B), shape (n_items,)."""
-    return squared(*differences(reference, focal, place))
-
-
-def disagreement_with_others(
-    reference: ItemParameters, focal: ItemParameters, place: NDArray[np.float64], items: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """Lord's chi-square of each item for the line by the others of these items, the line's error included.
-
-    With X the derivatives of an item's difference by (log A, B), C its covariance and V that of the line of the least
-    sum of W over the items, a difference has the variance C + X V X' where the item took no part in the line, and
-    C - X V X' where it did, for that drew the line to itself: so weighted it is that from the line without the item.
-    """
-    difference, covariance = differences(reference, focal, place)
-    at = PlacedItems.of(focal)
-    by_scale = np.einsum(
-        "jab,jb->ja", at.slopes[:, :, None] * np.eye(at.values.shape[1]) + place[1] * at.loads, at.values
-    )
-    by_shift = -np.einsum("jab,jb->ja", at.loads, at.values)
-    by_place = np.stack([by_scale, by_shift], axis=2) / np.exp(place[0])
-    weight = np.einsum("jka,jkb->jab", by_place, np.linalg.solve(covariance, by_place))
-    line = by_place @ np.linalg.inv(weight[items].sum(axis=0)) @ by_place.transpose(0, 2, 1)
-    return squared(difference, np.where(items[:, None, None], covariance - line, covariance + line))
-
-
-def differences(
-    reference: ItemParameters, focal: ItemParameters, place: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Slope and intercepts of each item less those of the focal group's, turned, (n_items, 2), and their covariance.
-
-    Of items in categories all parameters but asymptotes; what is behind an item's last differs by 0.
-    """
-    of_reference, of_focal = PlacedItems.of(reference), PlacedItems.of(focal)
-    turn = of_focal.turn(place)
-    covariance = of_reference.covariance + turn @ of_focal.covariance @ turn.transpose(0, 2, 1)
-    covariance += np.eye(turn.shape[1]) * ~of_focal.own[:, :, None]
-    return of_reference.values - np.einsum("jab,jb->ja", turn, of_focal.values), covariance
+    return everything if reference is None or other is None else TwoScales.of(reference, other).agreeing()
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +46,7 @@ class PlacedItems:
     Parameters
     ----------
     values, covariance
-        Slope and intercept, or all of an item in categories but asymptotes, shape (n_items, width), and their
-        covariance; 0 where an item has none.
+        All parameters but asymptotes, shape (n_items, width), and their covariance; 0 where an item has none.
     own
         Which an item has.
     slopes, loads
@@ -137,14 +61,8 @@ class PlacedItems:
 
     @classmethod
     def of(cls, items: ItemParameters) -> PlacedItems:
-        """Of items whose covariances are known."""
-        known, n = items.categories, items.n_items
-        if known is None:
-            assert items.covariance is not None
-            values = np.stack([items.discrimination, items.intercept], axis=1)
-            loads = np.broadcast_to(np.array([[0.0, 0.0], [-1.0, 0.0]]), (n, 2, 2))
-            slopes = np.broadcast_to(np.array([1.0, 0.0]), (n, 2))
-            return cls(values, items.covariance[:, :2, :2], np.ones((n, 2), dtype=np.bool_), slopes, loads)
+        """Of items whose covariances are known; right and wrong are two categories."""
+        known = CategoryParameters.of_right_or_wrong(items) if items.categories is None else items.categories
         assert known.covariance is not None
         slopes, loads = known.moves
         own = np.zeros(slopes.shape, dtype=np.bool_)
@@ -160,19 +78,91 @@ class PlacedItems:
         return np.asarray(turned + each * (1 - self.slopes[:, :, None]))
 
 
-def degrees_of_freedom(items: ItemParameters) -> NDArray[np.int64]:
-    """Of an item's difference, shape (n_items,): the number of its parameters but asymptotes."""
-    return PlacedItems.of(items).own.sum(axis=1)
+@dataclass(frozen=True, eq=False)
+class TwoScales:
+    """The same items on the scales of two groups: theta_reference = A theta_focal + B, at the place (log A, B)."""
+
+    reference: PlacedItems
+    focal: PlacedItems
+    start: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, reference: ItemParameters, focal: ItemParameters) -> TwoScales:
+        """Of items with covariances; in categories both or neither."""
+        return cls(PlacedItems.of(reference), PlacedItems.of(focal), starting_place(reference, focal))
+
+    @property
+    def df(self) -> NDArray[np.int64]:
+        """Degrees of freedom of an item's difference, shape (n_items,): the number of parameters but asymptotes."""
+        return self.reference.own.sum(axis=1)
+
+    def differences(self, place: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Parameters of each item less those of the focal group's, turned, (n_items, width), and their covariance.
+
+        What is behind an item's last differs by 0.
+        """
+        turn = self.focal.turn(place)
+        covariance = self.reference.covariance + turn @ self.focal.covariance @ turn.transpose(0, 2, 1)
+        covariance += np.eye(turn.shape[1]) * ~self.focal.own[:, :, None]
+        return self.reference.values - np.einsum("jab,jb->ja", turn, self.focal.values), covariance
+
+    def disagreement(self, place: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Lord's chi-square of each item, shape (n_items,)."""
+        return squared(*self.differences(place))
+
+    def disagreement_with_others(self, place: NDArray[np.float64], items: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Lord's chi-square of each item for the line by the others of these items, the line's error included.
+
+        With X the derivatives of an item's difference by (log A, B), C its covariance and V that of the line of the
+        least sum of W over the items, a difference has the variance C + X V X' where the item took no part in the line,
+        and C - X V X' where it did, for that drew the line to itself: so weighted it is that from the line without it.
+        """
+        difference, covariance = self.differences(place)
+        at, each = self.focal, np.eye(self.focal.values.shape[1])
+        by_scale = np.einsum("jab,jb->ja", at.slopes[:, :, None] * each + place[1] * at.loads, at.values)
+        by_shift = -np.einsum("jab,jb->ja", at.loads, at.values)
+        by_place = np.stack([by_scale, by_shift], axis=2) / np.exp(place[0])
+        weight = np.einsum("jka,jkb->jab", by_place, np.linalg.solve(covariance, by_place))
+        line = by_place @ np.linalg.inv(weight[items].sum(axis=0)) @ by_place.transpose(0, 2, 1)
+        return squared(difference, np.where(items[:, None, None], covariance - line, covariance + line))
+
+    def nearest(self, items: NDArray[np.bool_], start: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The log A and B of the least sum of W over some items."""
+        return np.asarray(minimize(lambda at: float(self.disagreement(at)[items].sum()), start, method="BFGS").x)
+
+    def agreeing(self) -> NDArray[np.bool_]:
+        """Items whose parameters agree once the focal group's scale is turned into the reference group's.
+
+        An item's difference is judged by Lord's (1980) chi-square W with as many degrees of freedom as it has slopes
+        and intercepts. A and B are those for which the sum of W is least over half of the items, those of the smallest
+        W (least trimmed squares, Rousseeuw, 1984, by his concentration steps): a minority of items biased one way has
+        no part in them. Then all items with W below its 95% point take part, over again, until they stay (Candell &
+        Drasgow, 1988).
+        """
+        n_items, place, largest = len(self.df), self.start, chdtri(self.df, LEVEL)
+        agree, half = np.zeros(n_items, dtype=np.bool_), int(np.ceil(SHARE_TRUSTED * n_items))
+        for trusted in (True, False):
+            for _ in range(MOST_STEPS):
+                w = self.disagreement(place)
+                best = np.isin(np.arange(n_items), np.argsort(w / largest, kind="stable")[:half])
+                following = best if trusted else most_alike(w / largest, w > largest)
+                if (following == agree).all():
+                    break
+                agree = following
+                place = self.nearest(agree, place)
+        return agree
+
+
+def starting_place(reference: ItemParameters, focal: ItemParameters) -> NDArray[np.float64]:
+    """Median log A and B over the items with positive slopes in both groups; (0, 0) if there is none."""
+    usable = (reference.discrimination > 0) & (focal.discrimination > 0)
+    if not usable.any():
+        return np.zeros(2)
+    log_scale = float(np.median(np.log(focal.discrimination[usable] / reference.discrimination[usable])))
+    shift = np.median(reference.difficulty[usable] - np.exp(log_scale) * focal.difficulty[usable])
+    return np.array([log_scale, float(shift)])
 
 
 def squared(difference: NDArray[np.float64], covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Each difference in squares of its own standard errors."""
     return np.einsum("jk,jk->j", difference, np.linalg.solve(covariance, difference[:, :, None])[:, :, 0])
-
-
-def nearest(
-    reference: ItemParameters, focal: ItemParameters, items: NDArray[np.bool_], start: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """The log A and B of the least sum of W over some items."""
-    found = minimize(lambda place: float(disagreement(reference, focal, place)[items].sum()), start, method="BFGS")
-    return np.asarray(found.x)

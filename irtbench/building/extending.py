@@ -10,14 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from irtbench.analysis.robust_linking import (
-    PlacedItems,
-    degrees_of_freedom,
-    disagreement_with_others,
-    linked_by_agreement,
-    nearest,
-    starting_place,
-)
+from irtbench.analysis.robust_linking import TwoScales, starting_place
 from irtbench.bank.scale import Scale, ScaleLike, ScaleLine, as_scale
 from irtbench.building.linking import ScaleLink, common_items, in_one_form
 from irtbench.data.input_error import InputError
@@ -348,9 +341,9 @@ def find_drift(old: ParametersLike, new: ParametersLike) -> Drift:
     place = starting_place(old, new)
     if few := len(item_ids) < FEWEST_TO_TELL:
         w = z = p_adjusted = p = unknown
-    elif errors_known(old, new):
-        place, w = link_of_those_that_stay(old, new, place)
-        p = chdtrc(degrees_of_freedom(old), w)
+    elif (scales := scales_with_errors(old, new)) is not None:
+        place, w = link_of_those_that_stay(scales)
+        p = chdtrc(scales.df, w)
         p_adjusted = adjust(p)
     else:
         w = p = p_adjusted = unknown
@@ -361,32 +354,31 @@ def find_drift(old: ParametersLike, new: ParametersLike) -> Drift:
     return Drift(item_ids, old.difficulty, moved, z, w, p, p_adjusted, released)
 
 
-def link_of_those_that_stay(
-    old: ItemParameters, new: ItemParameters, start: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def link_of_those_that_stay(scales: TwoScales) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(log A, B) of the least sum of W over the items that have not drifted, and W of all items for the others' line.
 
     At first over those that agree best, then over all whose W is no proof of drift, over again, until they stay: a line
     through the best alone would find fault with too many of the others. With few items the line's own error is much of
     an item's difference from it, so that it is part of W.
     """
-    staying = linked_by_agreement(old, new)
+    staying, place = scales.agreeing(), scales.start
     for _ in range(MOST_ROUNDS):
-        start = nearest(old, new, staying, start)
-        w = disagreement_with_others(old, new, start, staying)
-        before, staying = staying, adjust(chdtrc(degrees_of_freedom(old), w)) >= LEVEL
+        place = scales.nearest(staying, place)
+        w = scales.disagreement_with_others(place, staying)
+        before, staying = staying, adjust(chdtrc(scales.df, w)) >= LEVEL
         if (staying == before).all() or not staying.any():
             break
-    return start, w
+    return place, w
 
 
-def errors_known(old: ItemParameters, new: ItemParameters) -> bool:
-    """Whether differences of slope and intercept have a covariance that can be inverted; a fixed slope has none."""
+def scales_with_errors(old: ItemParameters, new: ItemParameters) -> TwoScales | None:
+    """The items on both scales, where their differences have a covariance to invert; a fixed slope has none."""
     if any((items if items.categories is None else items.categories).covariance is None for items in (old, new)):
-        return False
-    parts = [PlacedItems.of(items) for items in (old, new)]
-    both = parts[0].covariance + parts[1].covariance + np.eye(parts[0].own.shape[1]) * ~parts[0].own[:, :, None]
-    return bool(np.isfinite(both).all() and (np.linalg.cond(both) < MOST_CONDITION).all())
+        return None
+    scales = TwoScales.of(old, new)
+    first, second = scales.reference, scales.focal
+    both = first.covariance + second.covariance + np.eye(first.own.shape[1]) * ~first.own[:, :, None]
+    return scales if np.isfinite(both).all() and (np.linalg.cond(both) < MOST_CONDITION).all() else None
 
 
 def robust_z(difference: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from irtbench import ItemParameters, ResponseMatrix, fit_model, simulate_responses
-from irtbench.analysis.robust_linking import (
-    agreeing_items,
-    disagreement,
-    disagreement_with_others,
-    linked_by_agreement,
-    nearest,
-)
+from irtbench.analysis.robust_linking import TwoScales, agreeing_items
 
 SCALE, SHIFT = 0.8, -0.6  # theta of the reference = .8 theta of the focal group - .6
 
@@ -36,43 +30,40 @@ def two_scales(shift: np.ndarray, *, error: float, seed: int) -> tuple[ItemParam
 
 def test_the_linking_of_exact_parameters_is_exact() -> None:
     reference, focal = two_scales(np.zeros(10), error=1e-6, seed=1)
-    place = nearest(reference, focal, np.ones(10, dtype=bool), np.zeros(2))
+    place = TwoScales.of(reference, focal).nearest(np.ones(10, dtype=bool), np.zeros(2))
     np.testing.assert_allclose(place, [np.log(SCALE), SHIFT], atol=1e-4)
     # Lord's chi-square by hand for item 3, at another place: A = 1, B = 0 leaves the parameters as they are
     exact = [replace(part, covariance=np.tile(np.diag([0.04, 0.09, 0.0]), (10, 1, 1))) for part in (reference, focal)]
-    w = disagreement(exact[0], exact[1], np.zeros(2))[3]
+    w = TwoScales.of(*exact).disagreement(np.zeros(2))[3]
     by_slope = (reference.discrimination[3] - focal.discrimination[3]) ** 2 / 0.08
     assert w == pytest.approx(by_slope + (reference.intercept[3] - focal.intercept[3]) ** 2 / 0.18)
 
 
 def test_disagreement_with_others_is_what_the_sum_of_w_gains_by_the_item() -> None:
     """Refitted with the item and without it, for four items that made the line and two that did not."""
-    reference, focal = two_scales(np.zeros(6), error=0.01, seed=2)
+    scales = TwoScales.of(*two_scales(np.zeros(6), error=0.01, seed=2))
     by = np.arange(6) < 4
-    place = nearest(reference, focal, by, np.zeros(2))
-    found = disagreement_with_others(reference, focal, place, by)
+    place = scales.nearest(by, np.zeros(2))
+    found = scales.disagreement_with_others(place, by)
     for item in range(6):
         alone = np.arange(6) == item
-        least = [
-            disagreement(reference, focal, nearest(reference, focal, items, place))[items].sum()
-            for items in (by | alone, by & ~alone)
-        ]
+        least = [scales.disagreement(scales.nearest(items, place))[items].sum() for items in (by | alone, by & ~alone)]
         assert found[item] == pytest.approx(least[0] - least[1], rel=0.02, abs=0.01)
-    assert (found[by] > disagreement(reference, focal, place)[by]).all()
-    assert (found[~by] < disagreement(reference, focal, place)[~by]).all()
+    assert (found[by] > scales.disagreement(place)[by]).all()
+    assert (found[~by] < scales.disagreement(place)[~by]).all()
 
 
 def test_of_items_biased_one_way_none_is_kept_and_hardly_a_clean_one_lost() -> None:
     kept = np.zeros(20)
     for seed in range(40):
-        kept += linked_by_agreement(*two_scales(np.r_[np.ones(6), np.zeros(14)], error=0.15, seed=seed))
+        kept += TwoScales.of(*two_scales(np.r_[np.ones(6), np.zeros(14)], error=0.15, seed=seed)).agreeing()
     # a shift of 1 in b is .8 logits or more beside an error of .2, which leaves few below the limit of 2.4 of them
     assert kept[:6].sum() / 240 < 0.06
     assert kept[6:].sum() / 560 > 0.9  # 95% of the clean ones are expected below it
 
 
 def test_without_bias_items_agree_at_the_nominal_rate() -> None:
-    agree = [linked_by_agreement(*two_scales(np.zeros(20), error=0.15, seed=100 + seed)) for seed in range(40)]
+    agree = [TwoScales.of(*two_scales(np.zeros(20), error=0.15, seed=100 + seed)).agreeing() for seed in range(40)]
     # 800 items, two parameters fitted: 1 - .05 with a standard error of .008 and a little more for the limit's choice
     assert 0.91 < np.mean(agree) < 0.98
 
