@@ -27,7 +27,7 @@ def write(tmp_path: Path):
 DATA = '[data]\nanswers = "answers.csv"\n'
 
 
-def test_what_is_not_said_has_its_default(write) -> None:
+def test_what_is_not_given_has_its_default(write) -> None:
     settings = read_study(write(DATA))
     assert settings.pruning == PRESETS["standard"]
     assert settings.model.kind == "2pl"
@@ -35,7 +35,7 @@ def test_what_is_not_said_has_its_default(write) -> None:
     assert settings.output.directory is None
 
 
-def test_what_is_said_is_taken(write) -> None:
+def test_what_is_given_is_taken(write) -> None:
     settings = read_study(
         write(
             DATA + 'items = "items.csv"\n[model]\nkind = "3pl"\nn_options = 3\n'

@@ -65,7 +65,7 @@ def test_a_page_that_asks_it_would_be_seen() -> None:
 
 
 @pytest.mark.slow
-def test_references_made_from_the_code_stand_in_the_pages(built: Path) -> None:
+def test_references_made_from_the_code_are_in_the_pages(built: Path) -> None:
     study_file = (built / "study_file.html").read_text(encoding="utf-8")
     assert all(key in study_file for key in ("min_seconds", "chance_p", "normalise", "most_overlap"))
     commands = (built / "commands.html").read_text(encoding="utf-8")

@@ -63,7 +63,7 @@ def test_imports_point_left(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_torch_stands_in_estimation_and_the_pyro_model_only(path: Path) -> None:
+def test_torch_is_in_estimation_and_the_pyro_model_only(path: Path) -> None:
     if room(path) in ("estimation", "analysis") or str(path.relative_to(ROOT)).startswith(HEAVY_ALLOWED):
         return
     heavy = [name for name in imported_modules(path) if name.split(".")[0] in ("torch", "pyro")]

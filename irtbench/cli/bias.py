@@ -18,6 +18,7 @@ from irtbench.cli.options import (
     Responses,
     chosen_scale,
     levels_of,
+    refuse,
 )
 from irtbench.cli.output import Shown, Words
 from irtbench.data.input_error import InputError
@@ -195,19 +196,21 @@ def bias(
 
 def tests_of(test: ItemTest, model: GroupModel) -> irtbench.study.biased_items.HowTested:
     """How items are tested; refuses what does not go together."""
-    if model.levels is not None and not model.of_grades:
-        raise InputError("--levels: goes with grades: --model grm or gpcm")
-    if model.of_grades and test.method == "mantel-haenszel":
-        raise InputError("--method mantel-haenszel: of right and wrong; expected likelihood or logistic of grades")
-    if model.of_grades and model.guessing > 0:
-        raise InputError("--guessing: goes with right and wrong; expected none of grades")
-    by_score = test.method == "mantel-haenszel" or test.match == "score"
-    if test.method == "mantel-haenszel" and test.match == "ability":
-        raise InputError("--match ability: mantel-haenszel compares respondents of equal score; expected score")
-    if test.method.startswith("likelihood") and test.match == "score":
-        raise InputError("--match score: the likelihood ratio compares the equally able; expected ability")
-    if by_score and (model.model == "3pl" or model.guessing > 0 or model.prior is not None):
-        raise InputError("--model, --prior and --guessing: a sum score knows no model; leave them out with it")
+    by_score, grades = test.method == "mantel-haenszel" or test.match == "score", model.of_grades
+    refuse(
+        {
+            "--levels: goes with grades: --model grm or gpcm": model.levels is not None and not grades,
+            "--method mantel-haenszel: of right and wrong; expected likelihood or logistic of grades":
+            grades and test.method == "mantel-haenszel",
+            "--guessing: goes with right and wrong; expected none of grades": grades and model.guessing > 0,
+            "--match ability: mantel-haenszel compares respondents of equal score; expected score":
+            test.method == "mantel-haenszel" and test.match == "ability",
+            "--match score: the likelihood ratio compares the equally able; expected ability":
+            test.method.startswith("likelihood") and test.match == "score",
+            "--model, --prior and --guessing: a sum score knows no model; leave them out with it":
+            by_score and (model.model == "3pl" or model.guessing > 0 or model.prior is not None),
+        }
+    )  # fmt: skip
     settings = irtbench.FitSettings(
         kind="3pl" if model.model == "3pl" else "2pl", prior=model.prior, guessing=model.guessing,
         n_options=model.options, device=model.device,

@@ -29,6 +29,7 @@ from irtbench.cli.options import (
     levels_of,
     mapped,
     named,
+    refuse,
 )
 from irtbench.cli.output import Shown, Words, next_command
 from irtbench.data.input_error import InputError
@@ -292,10 +293,14 @@ def screen(
     item_times.csv; with --similar similar_pairs.csv; with --effect screening_effect.csv and items_effect.csv. Grades
     (--model grm) need no --items; in answers.csv they are a row each, in the column score.
     """
-    if also.levels is not None and also.model is None:
-        raise InputError("--levels: of grades; expected --model grm, gpcm, pcm or rsm with them")
-    if also.similar is not None and not 0 < also.similar < 1:
-        raise InputError(f"--similar {also.similar:g}: expected a level between 0 and 1")
+    refuse(
+        {
+            "--levels: of grades; expected --model grm, gpcm, pcm or rsm with them":
+            also.levels is not None and also.model is None,
+            f"--similar {also.similar or 0:g}: expected a level between 0 and 1":
+            also.similar is not None and not 0 < also.similar < 1,
+        }
+    )  # fmt: skip
     screened, given = (screened_answers if also.model is None else screened_grades)(
         answers, rules, also, items, reading, run
     )

@@ -12,7 +12,7 @@ import typer
 import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.options import FiguresOrAmong, Levels, Reading, chosen_scale, levels_of, numbers
+from irtbench.cli.options import FiguresOrAmong, Levels, Reading, chosen_scale, levels_of, numbers, refuse
 from irtbench.cli.output import Shown, Words
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import counted
@@ -100,10 +100,13 @@ def difficulty(
     column then is a feature by its logarithm.
     """
     graded = how.model not in ("rasch", "2pl")
-    if levels is not None and not graded:
-        raise InputError("--levels: of grades; expected --model grm, gpcm, pcm or rsm with them")
-    if graded and table.horizon is not None:
-        raise InputError(f"--horizon: of tasks that are solved or not; expected no --model {how.model} with it")
+    refuse(
+        {
+            "--levels: of grades; expected --model grm, gpcm, pcm or rsm with them": levels is not None and not graded,
+            f"--horizon: of tasks that are solved or not; expected no --model {how.model} with it":
+            graded and table.horizon is not None,
+        }
+    )  # fmt: skip
     if irtbench.study.item_analysis.holds_items(source):
         if table.horizon is not None:
             raise InputError(f"--horizon: {source} has items and no systems; expected graded RESPONSES")

@@ -15,7 +15,7 @@ from irtbench import report
 from irtbench.cli.declared import Fields, Outcome, Run, command, options_given
 from irtbench.cli.in_words import fit_in_words
 from irtbench.cli.large import OnDisk, given_responses, hashed, large_table, ranks_of_run
-from irtbench.cli.options import Levels, PriorItems, Reading, Responses, chosen_scale, item_priors, levels_of
+from irtbench.cli.options import Levels, PriorItems, Reading, Responses, chosen_scale, item_priors, levels_of, refuse
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.estimation.settings import FitSettings, ModelKind
@@ -334,12 +334,15 @@ class Asked:
             Naming the first option that does not go with another, or as the readers of these files.
         """
         which, people = self.which, self.people
-        if people.reference is not None and people.groups is None:
-            raise InputError("--reference: expected --groups with it")
-        if which.constraints is not None and which.model not in ("2pl", "3pl", *IN_CATEGORIES):
-            raise InputError(f"--constraints: go with 2pl, 3pl, grm, gpcm and nominal but not with {which.model}")
-        if not which.in_categories and which.levels is not None:
-            raise InputError("--levels: go with grades: --model grm, gpcm, pcm, rsm or nominal")
+        refuse(
+            {
+                "--reference: expected --groups with it": people.reference is not None and people.groups is None,
+                f"--constraints: go with 2pl, 3pl, grm, gpcm and nominal but not with {which.model}":
+                which.constraints is not None and which.model not in ("2pl", "3pl", *IN_CATEGORIES),
+                "--levels: go with grades: --model grm, gpcm, pcm, rsm or nominal":
+                not which.in_categories and which.levels is not None,
+            }
+        )  # fmt: skip
         common = {"groups": people.groups, "reference": people.reference, "seed": seed}
         make = self.in_categories if which.in_categories else self.right_or_wrong
         return make(responses, reading, common)
@@ -393,21 +396,21 @@ class Asked:
         """
         more, several, testlets = self.more, self.more.several, self.more.testlets is not None
         groups, anchors = self.people.groups is not None, self.people.anchors is not None
-        if not testlets and (more.item_table is not None or more.specific_slopes != "free"):
-            raise InputError("--item-table and --specific-slopes are of testlets: expected --testlets COLUMN")
         changed, card = changed or anchors, self.kept.card is not None
-        refused = {
-            "card: several abilities have no bank that it could go into": card and (several or testlets),
-            "factors: expected no guessing, prior, anchors or estimated population with several abilities":
-            several and changed,
-            "prior-items: go with rasch, 1pl, 2pl or 3pl, without factors or testlets":
-            self.single.prior_items is not None and (several or testlets),
-            "groups: expected neither several abilities, testlets nor anchors with it":
-            groups and (several or testlets or anchors),
-            "dispersion: goes with the 2pl without factors, groups, testlets, prior, anchors or card":
-            more.dispersion is not None and (several or changed or groups or testlets or card),
-            "testlets: expected no guessing, factors, prior, anchors or estimated population with it":
-            testlets and (several or changed),
-        }  # fmt: skip
-        if wrong := [words for words, is_so in refused.items() if is_so]:
-            raise InputError(f"--{wrong[0]}")
+        refuse(
+            {
+                "--item-table and --specific-slopes are of testlets: expected --testlets COLUMN":
+                not testlets and (more.item_table is not None or more.specific_slopes != "free"),
+                "--card: several abilities have no bank that it could go into": card and (several or testlets),
+                "--factors: expected no guessing, prior, anchors or estimated population with several abilities":
+                several and changed,
+                "--prior-items: go with rasch, 1pl, 2pl or 3pl, without factors or testlets":
+                self.single.prior_items is not None and (several or testlets),
+                "--groups: expected neither several abilities, testlets nor anchors with it":
+                groups and (several or testlets or anchors),
+                "--dispersion: goes with the 2pl without factors, groups, testlets, prior, anchors or card":
+                more.dispersion is not None and (several or changed or groups or testlets or card),
+                "--testlets: expected no guessing, factors, prior, anchors or estimated population with it":
+                testlets and (several or changed),
+            }
+        )  # fmt: skip

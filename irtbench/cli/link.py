@@ -16,7 +16,7 @@ import irtbench
 from irtbench import report
 from irtbench.cli.declared import Outcome, Run, command, options_given
 from irtbench.cli.in_words import ANCHORS_IN_WORDS
-from irtbench.cli.options import PriorItems, Reading, chosen_scale, item_priors, labels_of
+from irtbench.cli.options import PriorItems, Reading, chosen_scale, item_priors, labels_of, refuse
 from irtbench.cli.output import Shown, Words, next_command
 from irtbench.data.input_error import InputError
 from irtbench.data.place import file_hash
@@ -138,12 +138,15 @@ def link(
     Standard errors carry the anchors' own where the bank has their covariance. With --prior-items what is expected of
     new items (`items difficulty` writes it) counts in addition to their answers, so that they need fewer.
     """
-    if add and (responses is None or items is not None or method != METHOD):
-        raise InputError("--extend: expected RESPONSES, and neither --items nor --method")
-    if not add and options_given(added):
-        raise InputError("--prior-items and --prior-slope are of new items in a bank: expected --extend")
-    if (responses is None) == (items is None):
-        raise InputError("link: expected either RESPONSES or --items NEW")
+    refuse(
+        {
+            "--extend: expected RESPONSES, and neither --items nor --method":
+            add and (responses is None or items is not None or method != METHOD),
+            "--prior-items and --prior-slope are of new items in a bank: expected --extend":
+            not add and bool(options_given(added)),
+            "link: expected either RESPONSES or --items NEW": (responses is None) == (items is None),
+        }
+    )  # fmt: skip
     known = irtbench.read_bank(bank, categories=True)
     old = OldScale(bank, known, chosen_scale(known, common.scale, bank))
     if add and responses is not None:
@@ -301,12 +304,16 @@ def fittable(kind: Any, responses: Any, file: Path, run: Run) -> tuple[Any, Any]
 
 def demand_model(model: str | None, *, graded: bool, priors: bool) -> None:
     """Refuse a model of new items that is not of the bank's kind, and priors of graded ones."""
-    if graded and model in ("2pl", "3pl", "pcm"):
-        raise InputError(f"--model {model}: the bank has items in categories; expected grm, gpcm or nominal")
-    if not graded and model not in (None, "2pl", "3pl"):
-        raise InputError(f"--model {model}: items are added to a scale of right and wrong ones; expected 2pl or 3pl")
-    if graded and priors:
-        raise InputError("--prior-items, --prior-slope: of right and wrong; expected none with items in categories")
+    refuse(
+        {
+            f"--model {model}: the bank has items in categories; expected grm, gpcm or nominal":
+            graded and model in ("2pl", "3pl", "pcm"),
+            f"--model {model}: items are added to a scale of right and wrong ones; expected 2pl or 3pl":
+            not graded and model not in (None, "2pl", "3pl"),
+            "--prior-items, --prior-slope: of right and wrong; expected none with items in categories":
+            graded and priors,
+        }
+    )  # fmt: skip
 
 
 def slopes_of(items: irtbench.ItemParameters) -> str:

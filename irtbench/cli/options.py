@@ -151,6 +151,12 @@ class KnownItems(ItemsFile):
         return found
 
 
+def refuse(cases: Mapping[str, bool]) -> None:
+    """Refuse options that do not go together, in the words of the first case that is so."""
+    if wrong := [words for words, is_so in cases.items() if is_so]:
+        raise InputError(wrong[0])
+
+
 def named(option: str, given: list[str]) -> dict[str, str]:
     """Read ``NAME=VALUE`` arguments of an option.
 

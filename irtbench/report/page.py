@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -28,7 +27,6 @@ class Text:
     """A paragraph."""
 
     text: str
-    kind: Literal["text"] = "text"
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,6 @@ class Table:
 
     caption: str
     table: WrittenTable
-    kind: Literal["table"] = "table"
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,6 @@ class ItemsTable:
     noun: str = "item"
     filters: Sequence[str] = ("outcome", "scale")
     words: str = "item, text, reason …"
-    kind: Literal["items"] = "items"
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,6 @@ class FigureOfPanels:
 
     caption: str
     panels: list[Drawing]
-    kind: Literal["figure"] = "figure"
 
 
 @dataclass(frozen=True)
@@ -89,7 +84,6 @@ class Heading:
     """What the blocks below are about."""
 
     text: str
-    kind: Literal["heading"] = "heading"
 
 
 Block = Text | Table | ItemsTable | FigureOfPanels | Heading
@@ -310,6 +304,7 @@ def render_page(page: Page) -> str:
     style, script = (own_source(environment, name) for name in ("report.css", "report.js"))
     written = environment.get_template("report.html").render(
         page=page,
+        kind=lambda block: type(block).__name__,
         sections=[section for section in page.sections if section.blocks],
         style=Markup(style),  # our own files, no word of the data in them
         script=Markup(script),

@@ -137,7 +137,7 @@ def test_agree_gives_the_papers_figures(real_data: Path, tmp_path: Path) -> None
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no signal of a closed terminal here")
 @pytest.mark.parametrize("ignored", [True, False])
-def test_a_closed_terminal_stops_a_run_unless_it_was_told_to_go_on(ignored: bool) -> None:
+def test_a_closed_terminal_stops_a_run_unless_it_was_started_to_go_on(ignored: bool) -> None:
     program = (
         "import os, signal\nfrom irtbench.cli import main as command\n"
         f"signal.signal(signal.SIGHUP, signal.{'SIG_IGN' if ignored else 'SIG_DFL'})\n"

@@ -134,7 +134,7 @@ def test_no_credential_is_in_what_a_library_says(
         assert_told_nowhere(ended, tmp_path)
 
 
-def test_an_option_that_is_wrong_does_not_tell_the_address_beside_it(tmp_path: Path) -> None:
+def test_an_option_that_is_wrong_does_not_print_the_address_next_to_it(tmp_path: Path) -> None:
     for words in (("fit", "a.csv", ADDRESS.format("x")), ("fit", ADDRESS.format("x"), "-o"), (ADDRESS.format("x"),)):
         assert_told_nowhere(run(*words, status=2), tmp_path)
 
@@ -251,7 +251,7 @@ def bucket() -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_an_object_of_the_same_size_and_time_is_told_by_its_tag(bucket: str, tmp_path: Path) -> None:
+def test_an_object_of_the_same_size_and_time_is_recognised_by_its_tag(bucket: str, tmp_path: Path) -> None:
     address, frame, cache = bucket.format("x.parquet"), wide_frame(drawn(60, 4)), tmp_path / "cache"
     sizes = []
     for one in (frame, frame.assign(item1=1 - frame["item1"]), frame):

@@ -48,7 +48,7 @@ def test_bias_writes_its_files_and_finds_the_item(study: Path, tmp_path: Path, m
     assert table.loc["item5", "delta"] < -1.5
 
 
-def test_what_the_item_does_to_the_test_is_said_and_drawn(study: Path, tmp_path: Path) -> None:
+def test_what_the_item_does_to_the_test_is_printed_and_drawn(study: Path, tmp_path: Path) -> None:
     given = ("bias", study / "responses.csv", "--groups", study / "groups.csv", "--method", "mantel-haenszel")
     done = run(*given, "-o", tmp_path / "out", "--figures", "--match", "score")
     assert "on the whole test, equally able machines score -0." in done.out
@@ -197,7 +197,7 @@ def test_systems_against_the_people_of_a_bank(crowd: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_families_and_the_control_are_said(crowd: Path, tmp_path: Path) -> None:
+def test_families_and_the_control_are_reported(crowd: Path, tmp_path: Path) -> None:
     done = run(
         "items bias systems.csv --bank items.csv --families families.csv --control people.csv --permutations 3 "
         f"-o {tmp_path}/out",

@@ -70,7 +70,7 @@ def test_trials_stay_as_they_are_or_are_reduced_as_asked(match: Path, tmp_path: 
     assert pd.read_csv(out)["response"].tolist() == [1, 1]
 
 
-def test_what_was_left_out_is_counted_and_said(tmp_path: Path) -> None:
+def test_what_was_left_out_is_counted_and_printed(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     lines(folder / "a.jsonl", {"subject_id": "m1", "responses": {"q1": 1, "q2": None}})

@@ -93,7 +93,7 @@ def crowd(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_tables_by_item_and_respondent_stand_beside_the_figures(crowd: Path) -> None:
+def test_tables_by_item_and_respondent_are_written_with_the_figures(crowd: Path) -> None:
     out = crowd / "out"
     found = run(f"crowd agree {crowd}/answers.csv --items {crowd}/items.csv -o {out} --json").json
     assert json.loads((out / "agreement.json").read_text()) == found
@@ -154,7 +154,7 @@ def test_grades_agree_as_scores_and_in_a_wide_table_with_gaps(tmp_path: Path) ->
     run(f"fit {tmp_path}/wide.csv --model pcm --levels 1,2,3,4,5 -o {tmp_path}/fit")
 
 
-def test_latent_classes_say_how_hard_items_are_and_whom_to_believe(crowd: Path) -> None:
+def test_latent_classes_say_how_hard_items_and_how_accurate_people_are(crowd: Path) -> None:
     out = crowd / "out"
     run(f"crowd agree {crowd}/answers.csv --gold latent-class -o {out}")
     by_item = pd.read_csv(out / "item_agreement.csv")

@@ -72,7 +72,7 @@ def tasks(study: Path) -> Path:
     return study
 
 
-def test_horizons_of_systems_are_told_in_the_unit_of_the_column(tasks: Path, tmp_path: Path) -> None:
+def test_horizons_of_systems_are_in_the_unit_of_the_column(tasks: Path, tmp_path: Path) -> None:
     done = run(
         f"items difficulty responses.csv --features tasks.csv -o {tmp_path}/out --horizon human_minutes "
         "--feature kind --share 0.5,0.9 --model rasch --figures",
@@ -95,7 +95,7 @@ def test_horizons_of_systems_are_told_in_the_unit_of_the_column(tasks: Path, tmp
 
 
 @pytest.mark.slow
-def test_items_without_a_row_are_left_out_and_said(study: Path, tmp_path: Path) -> None:
+def test_items_without_a_row_are_left_out_and_named(study: Path, tmp_path: Path) -> None:
     table = pd.read_csv(study / "features.csv").iloc[3:]
     table.to_csv(tmp_path / "features.csv", index=False)
     done = run(f"items difficulty {study}/fit/bank.json --features {tmp_path}/features.csv -o {tmp_path}/out --json")

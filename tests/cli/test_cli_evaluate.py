@@ -186,7 +186,7 @@ def test_classes_count_one_against_the_rest(tmp_path: Path) -> None:
     assert found["brier"] == pytest.approx(2.14 / 9)
 
 
-def test_the_seed_decides_and_rows_may_stand_in_any_order(predictions: Path, tmp_path: Path) -> None:
+def test_the_seed_decides_and_rows_may_be_in_any_order(predictions: Path, tmp_path: Path) -> None:
     pd.read_csv(predictions).sample(frac=1, random_state=1).sort_values("system").to_csv(
         tmp_path / "q.csv", index=False
     )

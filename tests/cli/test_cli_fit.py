@@ -60,7 +60,7 @@ def test_rasch_from_fit_to_score(folder: Path) -> None:
         np.testing.assert_allclose(table.set_index("score")["theta"].loc[by_score.index], by_score, atol=1e-3)
 
 
-def test_diagnose_reads_the_population_beside_the_items(folder: Path) -> None:
+def test_diagnose_reads_the_population_next_to_the_items(folder: Path) -> None:
     reports = {}
     for model in ("rasch", "1pl"):
         run(f"fit responses.csv -o fit_{model} --model {model} -q", cwd=folder)
@@ -422,6 +422,6 @@ def test_the_tables_are_the_same_on_another_device(kind: str, tasks: Path, tmp_p
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_gpu_that_is_not_there_is_said(kind: str, tasks: Path, tmp_path: Path) -> None:
+def test_a_gpu_that_is_not_there_is_one_line(kind: str, tasks: Path, tmp_path: Path) -> None:
     refused(f"fit {tasks}", *KINDS[kind], "--device", "cuda", "-o", tmp_path / "out", saying="torch sees no GPU")
     assert not (tmp_path / "out").exists()

@@ -90,7 +90,7 @@ def test_a_linked_bank_is_linked_again_with_all_its_errors(years: Path, tmp_path
     assert "all lies on its base scale by 2 links, whose error is in these intervals: standard error" in lines.out
 
 
-def test_a_table_of_items_has_no_covariances_and_that_is_said(years: Path, tmp_path: Path) -> None:
+def test_a_table_of_items_has_no_covariances_and_that_is_printed(years: Path, tmp_path: Path) -> None:
     done = run(f"link old/items.csv --items new/items.csv -o {tmp_path}/out", cwd=years)
     assert "standard errors unknown" in done.err + done.out
     found = json.loads((tmp_path / "out" / "link.json").read_text())
@@ -123,36 +123,6 @@ def test_grades_of_new_people_come_to_the_old_scale_in_the_banks_words(tmp_path:
 # --- extend
 
 
-def long_table(source: Path, target: Path) -> None:
-    """A wide table without names of respondents as a long one."""
-    responses = irtbench.as_responses(pd.read_csv(source))
-    responses.to_long().astype({"response": int}).to_csv(target, index=False)
-
-
-def test_new_items_and_people_are_those_of_mirt(reference: Path, tmp_path: Path) -> None:
-    folder = reference / "next" / "05_linking"
-    old = pd.read_csv(folder / "a2pl_pars_X.csv")
-    items = irtbench.ItemParameters.from_difficulty(old["a"], old["b"], item_ids=list(old["item"]))
-    items.table().to_csv(tmp_path / "old.csv", index=False)
-    long_table(folder / "a2pl_data_Y.csv", tmp_path / "new.csv")
-    run(f"link --extend {tmp_path}/old.csv {tmp_path}/new.csv -o {tmp_path}/out -q")
-    found = json.loads((tmp_path / "out" / "extend.json").read_text())
-    (group,) = pd.read_csv(folder / "a2pl_fixed_group.csv").itertuples()
-    assert found["released"] == []
-    assert found["group_mean"] == pytest.approx(group.mean, abs=1e-3)  # mirt stops a little early
-    assert found["group_sd"] == pytest.approx(group.sd, abs=1e-3)
-    expected = pd.read_csv(folder / "a2pl_fixed_pars_Y.csv", index_col="item")
-    (scale,) = irtbench.load_bank(tmp_path / "out" / "bank.json").scales
-    assert scale.items.item_ids[:20] == items.item_ids
-    np.testing.assert_array_equal(scale.items.select(items.item_ids).discrimination, items.discrimination)
-    assert found["items"] == [item for item in expected.index if item not in items.item_ids]
-    new = scale.items.select(found["items"])
-    np.testing.assert_allclose(new.discrimination, expected.loc[found["items"], "a"], atol=2e-3)
-    np.testing.assert_allclose(new.intercept, expected.loc[found["items"], "d"], atol=2e-3)
-    assert scale.provenance["old"]["bank"]["old.csv"].startswith("sha256:")
-    assert "new.csv" in scale.provenance["new"]["data"]
-
-
 def test_an_item_that_drifted_is_no_anchor_and_stays_in_the_bank(tmp_path: Path) -> None:
     rng = np.random.default_rng(21)
     a, b = rng.uniform(1, 2, 14), rng.normal(0, 0.8, 14)
@@ -174,6 +144,8 @@ def test_an_item_that_drifted_is_no_anchor_and_stays_in_the_bank(tmp_path: Path)
     assert scale.items.select(["item3"]).difficulty[0] == pytest.approx(b[2])
     error = scale.items.select(names[10:]).difficulty - b[10:]
     assert np.abs(error).max() < 0.25
+    assert scale.provenance["old"]["bank"]["old.csv"].startswith("sha256:")
+    assert "new.csv" in scale.provenance["new"]["data"]
     refused("link --extend out/bank.json new.csv -o again", saying="extend: no item is new", cwd=tmp_path)
 
 

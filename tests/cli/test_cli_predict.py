@@ -73,7 +73,7 @@ def test_a_correction_is_learnt_from_other_systems(folder: Path) -> None:
     assert {row["method"] for row in found} == {"corrected"}
 
 
-def test_systems_beyond_the_known_are_told(folder: Path, tmp_path: Path) -> None:
+def test_systems_beyond_the_known_are_named(folder: Path, tmp_path: Path) -> None:
     # all right on the form: more than the bank expects of nearly anybody
     strong = pd.read_csv(folder / "form.csv").assign(response=1)
     strong.to_csv(tmp_path / "strong.csv", index=False)

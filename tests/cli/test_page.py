@@ -51,7 +51,7 @@ def test_a_page_fits_on_the_screen_and_keeps_its_first_and_last_line(
 
 
 @given(width=st.integers(8, 200))
-def test_every_number_and_name_stands_in_a_table_that_may_be_as_long_as_it_likes(width: int) -> None:
+def test_every_number_and_name_is_in_a_table_that_may_be_as_long_as_it_likes(width: int) -> None:
     table = pd.DataFrame(
         {
             "respondent_id": ["gpt-x", "llama"],
@@ -67,7 +67,7 @@ def test_every_number_and_name_stands_in_a_table_that_may_be_as_long_as_it_likes
         assert text in letters
 
 
-def test_where_columns_do_not_fit_beside_one_another_each_value_gets_a_line() -> None:
+def test_where_columns_do_not_fit_next_to_one_another_each_value_gets_a_line() -> None:
     table = pd.DataFrame({"who": ["a", "b"], "discrimination": [1.0, 2.0], "difficulty": [0.5, np.nan]})
     assert Shown(table).lines(20, 40) == [
         "who: a", "discrimination: 1.000", "difficulty: 0.500", "", "who: b", "discrimination: 2.000",
@@ -171,7 +171,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_time_left_is_told_of_steps_that_are_counted(clock: list[float]) -> None:
+def test_time_left_is_printed_for_steps_that_are_counted(clock: list[float]) -> None:
     steps = Steps()
     for k in range(4):
         clock[0] = 10.0 * k
@@ -207,7 +207,7 @@ def test_the_same_work_of_another_round_is_measured_anew(clock: list[float]) -> 
     assert steps.line() == "local dependence: sample 1 of at most 99"
 
 
-def test_a_long_silent_step_is_told_where_there_is_no_terminal(
+def test_a_long_silent_step_is_printed_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "SILENT_SECONDS", 0.05)

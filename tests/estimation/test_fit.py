@@ -86,7 +86,7 @@ def test_a_fit_cut_short_is_not_called_converged() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_said() -> None:
+def test_a_gpu_that_is_not_there_is_one_line() -> None:
     _, responses = simulated(50, 4, seed=1)
     with pytest.raises(InputError, match="sees no GPU"):
         fit_model(responses, FitSettings(device="cuda"))

@@ -16,7 +16,7 @@ def said(**person_fit: float) -> str:
     return likeness(scores, Explanation(pd.DataFrame(), pd.DataFrame(columns=LEVELS)), "s")
 
 
-def test_scales_stand_by_whether_the_answers_look_like_a_persons() -> None:
+def test_scales_are_grouped_by_whether_the_answers_look_like_a_persons() -> None:
     assert said(verbs=0.5) == "Its answers look like a person’s of its ability on verbs (lz* 0.50)."
     assert said(verbs=-4.0) == "Its answers do not look like a person’s of its ability on verbs (lz* −4.00)."
     both = said(verbs=0.5, nouns=-4.0, names=np.nan)

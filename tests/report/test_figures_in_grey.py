@@ -143,7 +143,7 @@ def test_the_colour_blind_tell_the_first_colours_apart(who: str) -> None:
         assert np.abs(seen[one] - seen[other]).max() > 0.08, (one, other)
 
 
-def test_every_colour_of_a_line_stands_out_from_paper() -> None:
+def test_every_colour_of_a_line_is_visible_on_paper() -> None:
     for colour in (*drawing.COLOURS, drawing.GREY):
         assert (1 + 0.05) / (luminance(colour) + 0.05) >= 3  # WCAG 2.1, 1.4.11
 

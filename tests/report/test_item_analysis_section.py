@@ -65,7 +65,7 @@ def test_its_figures_are_those_of_the_functions(study: irtbench.Study) -> None:
     assert row["n_items_spearman_brown"] == np.ceil(10 * irtbench.times_as_long(consistency.alpha, 0.9))
 
 
-def test_an_option_that_draws_the_able_stands_below_its_key(study: irtbench.Study) -> None:
+def test_an_option_that_draws_the_able_is_below_its_key(study: irtbench.Study) -> None:
     table = item_details.options_table(study.scales)
     mine = table[table["item_id"] == "i9"]
     assert mine["option"].tolist() == ["a", "b"]

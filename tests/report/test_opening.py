@@ -27,7 +27,7 @@ def words(sentence: Sentence) -> str:
     return "".join(part if isinstance(part, str) else part.text for part in sentence)
 
 
-def test_a_place_among_people_is_told_with_its_interval_and_whom_it_refers_to() -> None:
+def test_a_percentile_is_printed_with_its_interval_and_whom_it_refers_to() -> None:
     assert scoring_figures.place(ROW, ScoringSettings()) == "s on x is better than 43% [22, 66] of the people."
     by_group = ScoringSettings(norm="smoothed", norm_group=("country", "de"))
     said = scoring_figures.place(ROW, by_group)
@@ -47,7 +47,7 @@ def test_a_place_among_people_is_told_with_its_interval_and_whom_it_refers_to() 
         ("no_items", "no item was answered"),
     ],
 )
-def test_a_place_that_is_refused_is_not_told(flags: str, why: str) -> None:
+def test_a_percentile_that_is_refused_is_not_printed(flags: str, why: str) -> None:
     said = scoring_figures.place(ROW | {"percentile_flags": flags, "person_fit": -2.5}, ScoringSettings())
     assert said.startswith(f"s on x: no percentile is given: {why}")
     assert "better" not in said
@@ -79,7 +79,7 @@ def scale(name: str = "x", removals: tuple[Removal, ...] = (), **parts: Any) -> 
     return cast(ScaleStudy, SimpleNamespace(**(made | parts)))
 
 
-def test_of_many_systems_the_percentiles_are_drawn_and_those_without_one_are_told() -> None:
+def test_of_many_systems_the_percentiles_are_drawn_and_those_without_one_are_named() -> None:
     rng = np.random.default_rng(1)
     rows = [
         ROW | {"respondent_id": f"s{k}", "scale": name, "theta": theta, "percentile": 4 * theta}

@@ -130,7 +130,7 @@ def test_an_address_opens_its_item_even_when_filtered_away(shown: Browser, page:
     assert len(column(shown, "item_id")) == 20
 
 
-def test_of_many_items_some_are_laid_out_and_all_are_found(window: Browser, page: Path, tmp_path: Path) -> None:
+def test_of_many_items_some_are_in_the_page_and_all_are_found(window: Browser, page: Path, tmp_path: Path) -> None:
     source = page.read_text(encoding="utf-8")
     start = source.index("<tbody>", source.index('id="items-table"')) + len("<tbody>")
     rows = source[start : source.index("</tbody>", start)]

@@ -263,7 +263,7 @@ def test_tables_hold_the_numbers_of_the_study(study, page):
     assert removed["f9<&>"]["Statistic"] == f"discrimination a = {shown(slope, 3)}"
 
 
-def test_a_system_is_explained_beside_people_of_its_ability(study, page):
+def test_a_system_is_compared_with_people_of_its_ability(study, page):
     # right on the six easiest of nine items, wrong on the others: as people answer, and no surprise
     (score,) = study.system_scores.to_dict("records")
     fit = shown(score["person_fit"], 2)
@@ -338,7 +338,7 @@ def test_rejected_scale_shows_rounds_and_parameters(study, page):
     assert fit["Log-likelihood"] == f"{fitted.log_likelihood:,.2f}".replace("-", "−")
 
 
-def test_published_figures_stand_beside_ours(study, page):
+def test_published_figures_are_compared_with_ours(study, page):
     rows = {(row["Scale"], row["Quantity"]): row for row in page.table("This study compared with")}
     assert rows["all", "Items given"] == {
         "Scale": "all", "Quantity": "Items given", "This study": "20", "Published": "21", "Difference": "−1",
@@ -365,7 +365,7 @@ def test_study_without_a_scale_systems_or_answers_is_reported(plain_study):
 
 
 @pytest.mark.slow
-def test_respondents_stand_in_for_systems(study):
+def test_respondents_are_shown_where_there_are_no_systems(study):
     rows = Page(render_report(replace(study, system_scores=None))).table("lowest, the middle and the highest ability")
     theta = study.respondent_scores["theta"]
     assert rows[0]["Ability θ [interval]"].startswith(shown(theta.min(), 2))
@@ -437,7 +437,7 @@ def unconverged(study):
     return replace(study, scales=(replace(scale, pruning=pruning), study.scales[1]))
 
 
-def test_fit_that_did_not_converge_is_said_aloud(study, page):
+def test_fit_that_did_not_converge_is_at_the_top(study, page):
     assert "did not converge" not in page.text.split("Every fit")[0]
     broken = unconverged(study)
     why = str(broken.scales[0].pruning.fitted.status)
@@ -452,7 +452,7 @@ def test_fit_that_did_not_converge_is_said_aloud(study, page):
 
 
 @pytest.mark.slow
-def test_a_fit_to_all_that_did_not_converge_is_said_aloud_too(study):
+def test_a_fit_to_all_that_did_not_converge_is_at_the_top_too(study):
     """Where the rounds are of a sample and converged, it is the fit to all that matters."""
     scale = study.scales[0]
     stopped = unconverged(study).scales[0].pruning.fitted

@@ -73,7 +73,7 @@ def test_abilities_are_counted_and_turned_to_the_scales(study: Study) -> None:
 
 
 @pytest.mark.slow
-def test_one_ability_and_two_stand_beside_each_other_with_the_test_of_guessing(study: Study) -> None:
+def test_one_ability_and_two_are_next_to_each_other_with_the_test_of_guessing(study: Study) -> None:
     table = table_of(paper_tables.two_abilities_table, study)
     assert table["model"].tolist() == ["one ability", "two abilities"] * 2
     right = study.scales[1].pruning
@@ -162,7 +162,7 @@ def small(*, two_booklets: bool = False) -> ResponseMatrix:
 
 
 @pytest.mark.slow
-def test_abilities_are_counted_for_any_number_of_scales_or_it_is_said_why_not() -> None:
+def test_abilities_are_counted_for_any_number_of_scales_or_the_reason_is_given() -> None:
     ids, wanted = small().item_ids, StudySettings(factors=3)
     one, none_said = study_dimensions(small(), {"all": ids}, wanted, None, print)
     assert (one.analysis.n_abilities, one.rotated, none_said) == (1, None, "")

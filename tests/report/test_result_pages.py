@@ -87,7 +87,7 @@ def comparison(names: list[str]) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def test_who_is_better_is_said_with_the_interval_on_that_side() -> None:
+def test_who_is_better_is_printed_with_the_interval_on_that_side() -> None:
     page = comparison_page(comparison(["a", "b", "c"]), None, level=0.95, adjustment="holm")
     assert page.lead == "1 of 3 pairs differ significantly in accuracy (adjusted p below 0.05)."
     assert page.results == [("a is better than c: accuracy higher by 0.020 [0.015, 0.025], adjusted p .001.",)]

@@ -52,7 +52,7 @@ def codes(found: Examination) -> set[str]:
     return {finding.code for finding in found.findings}
 
 
-def test_of_clean_data_nothing_is_said() -> None:
+def test_of_clean_data_nothing_is_reported() -> None:
     assert examine(table(clean())).findings == ()
     assert examine(table(answers()), items=items()).findings == ()
     found = examine(table(clean()))
