@@ -9,6 +9,7 @@ import pytest
 
 from builders.answered_banks import make_scale
 from irtbench.bank.bank import ItemBank
+from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
@@ -22,7 +23,8 @@ from irtbench.models.curves import simulate_responses
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.quadrature import Quadrature
 from irtbench.scoring.bulk import score_file
-from irtbench.scoring.scores import ScoringSettings, score_responses
+from irtbench.scoring.optional_columns import percentiles_by_group
+from irtbench.scoring.scores import ScoringSettings, category_responses, score_responses
 
 
 @pytest.fixture
@@ -220,6 +222,11 @@ def test_scores_in_categories_and_from_a_threshold_go_part_by_part(
     assert list(found) == list(expected)
     for name in ("n_correct", "n_trials", "theta", "person_fit"):
         np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
+    people = replace(bank.scales[0], norms=Norms([-0.5, 0.0, 0.7], groups={"land": ("a", "b", "b")}))
+    of_labels, of_codes = (
+        percentiles_by_group(people, given, ["land"]) for given in (table, category_responses(bank, table))
+    )
+    pd.testing.assert_frame_equal(of_labels, of_codes)
     given.replace("poor", "bad").to_parquet(tmp_path / "w.parquet", index=False)
     with pytest.raises(InputError, match="item g1: bad is none of its categories; expected poor"):
         score_file(bank, tmp_path / "w.parquet", tmp_path / "s.csv")
