@@ -98,33 +98,25 @@ def test_the_halved_p_of_a_parameter_on_its_boundary() -> None:
             likelihood_ratio(replace(one, n_respondents=n), two)
 
 
-def test_bad_patterns_are_refused() -> None:
-    _, responses = two_abilities(50, seed=5)
-    with pytest.raises(InputError, match="expected between 1 and 9"):
-        fit_factors(responses, 10)
-    with pytest.raises(InputError, match="expected \\(10, 2\\)"):
-        fit_factors(responses, 2, zero_loadings=np.zeros((3, 2), dtype=bool))
-    with pytest.raises(InputError, match="without any slope"):
-        fit_factors(responses, 2, zero_loadings=np.ones((10, 2), dtype=bool))
+@pytest.mark.parametrize(
+    ("n_factors", "zeros", "saying"),
+    [
+        (10, None, "expected between 1 and 9"),
+        (2, np.zeros((3, 2)), "expected \\(10, 2\\)"),
+        (2, np.ones((10, 2)), "without any slope"),
+        (3, np.tile([0, 0, 1], (10, 1)), "an ability without any item"),
+    ],
+)
+def test_bad_patterns_are_refused(n_factors: int, zeros: np.ndarray | None, saying: str) -> None:
+    with pytest.raises(InputError, match=saying):
+        fit_factors(two_abilities(50, seed=5)[1], n_factors, zero_loadings=zeros)
 
 
-def test_scores_of_one_factor_are_eaps_and_of_two_find_both_abilities() -> None:
-    rng = np.random.default_rng(3)
-    theta = rng.normal(size=(1500, 2))
-    slopes = np.zeros((24, 2))
-    slopes[:12, 0], slopes[12:, 1] = 1.8, 1.8
-    p = 1 / (1 + np.exp(-(theta @ slopes.T + rng.normal(0, 0.7, 24))))
-    ids = tuple(f"item{j}" for j in range(24))
-    data = ResponseMatrix((rng.random(p.shape) < p).astype(float), tuple(map(str, range(1500))), ids)
-    two = factor_scores(fit_factors(data, 2, zero_loadings=slopes == 0), data)
-    for k in range(2):
-        assert np.corrcoef(two[f"theta_{k + 1}"], theta[:, k])[0, 1] > 0.85
-        # the posterior standard deviation is the size of the error
-        error = np.sqrt(np.mean((two[f"theta_{k + 1}"] - theta[:, k]) ** 2))
-        assert error == pytest.approx(np.sqrt(np.mean(two[f"se_{k + 1}"] ** 2)), rel=0.08)
-    first = data.select_items(ids[:12])
+def test_scores_of_one_factor_are_eaps() -> None:
+    """Of several abilities: `test_scores_of_three_steep_scales_cover_their_abilities`."""
+    first = two_abilities(600, seed=3)[1].select_items([f"i{j}" for j in range(5)])
     one = fit_factors(first, 1, tolerance=1e-5)
-    items = ItemParameters(ids[:12], one.slopes[:, 0], one.intercept, np.zeros(12), np.zeros(12, dtype=bool))
+    items = ItemParameters(first.item_ids, one.slopes[:, 0], one.intercept, np.zeros(5), np.zeros(5, dtype=bool))
     scores, abilities = factor_scores(one, first), eap(first, items)
     np.testing.assert_allclose(scores["theta_1"], abilities.theta, atol=1e-6)
     np.testing.assert_allclose(scores["se_1"], abilities.standard_error, atol=1e-6)

@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -170,14 +170,6 @@ class ItemPosterior(Shown):
         return pd.DataFrame({"item_id": self.item_ids, **self.columns()})
 
 
-class GuideKeywords(TypedDict, total=False):
-    """Draws at each step of a guide; the change with which it has converged; and the most steps."""
-
-    n_particles: int
-    tolerance: float
-    max_steps: int
-
-
 @dataclass(frozen=True)
 class GuideSteps:
     """How many steps a guide took, its last change in standard deviations, and what that had to fall below."""
@@ -208,7 +200,7 @@ def fit_posterior(
     *,
     seed: int,
     item_ids: Sequence[str] | None = None,
-    **how: Unpack[GuideKeywords],
+    **how: Any,
 ) -> ItemPosterior:
     """Fit a normal density to the posterior of the items around their mode, by stochastic variational inference.
 
@@ -219,7 +211,8 @@ def fit_posterior(
     The guide is normal in the coordinates of `item_guide`. A guide fitted by the ELBO keeps out of tails, so moments of
     (a, d, c) are those of draws weighted to the posterior (`weighted_draws`); where the weights are too uneven, as with
     hundreds of parameters, they are the guide's own, by Gauss-Hermite quadrature. The mean and covariance of a
-    hierarchy are fixed, as is an estimated population. See `check_posterior_exists` for what is refused.
+    hierarchy are fixed, as is an estimated population. See `check_posterior_exists` for what is refused, and
+    `fit_guide` for `how` steps are taken.
     """
     check_posterior_exists(problem, items, item_ids)
     n_columns = 0 if kind == "normal" else round(int(problem.free.sum()) ** 0.5)
