@@ -177,8 +177,8 @@ def test_standard_errors_carry_the_anchors_own(simulated, guesses: bool) -> None
     )
     # items with a covariance have each their own, and nothing where it is nothing
     each = np.arange(known)
-    for factor, error in ((1.0, "by item"), (0.0, "taken as known")):
-        alone = replace(anchors, covariance=factor * joint.covariance[each, :, each, :])
+    for share, error in ((1.0, "by item"), (0.0, "taken as known")):
+        alone = replace(anchors, covariance=share * joint.covariance[each, :, each, :])
         by_item = irtbench.fit_model(simulated, anchors=alone, **options)
         assert by_item.anchor_error == error
     assert by_item.population == plain.population
