@@ -25,7 +25,7 @@ from irtbench.estimation.marginal.observed_information import natural_by_steps, 
 from irtbench.estimation.marginal.problem import Problem, slope_of_correlation
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
-from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, as_rows
+from irtbench.models.pyro_model.rows import Batch, DenseRows, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import ItemModel, trace_model
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 
@@ -68,11 +68,6 @@ class CategoryProblem(Problem):
         """With sums over respondents in single precision, where they are dense and many."""
         many = isinstance(self.rows, DenseRows) and self.rows.values.numel() > MANY_RESPONSES
         return replace(self, nodes=replace(self.nodes, dtype=torch.float32)) if many else self
-
-    @property
-    def item_of_column(self) -> Tensor:
-        """Item of each column, shape (n_columns,)."""
-        return self.scale.item_of_column
 
     @property
     def column_scores(self) -> Tensor:
@@ -160,6 +155,10 @@ class CategoryProblem(Problem):
         if not self._latest or not torch.equal(self._latest[0][0], items.matrix):
             self._latest[:] = [(items.matrix, expected_counts(self.rows, self.row(items), at_nodes=True))]
         return self._latest[0][1]
+
+    def scored(self, batch: Batch, mean: Tensor, deviation: Tensor) -> Tensor:
+        """The mean score over observed items: standardised ones of the 4PL lead to lower maxima."""
+        return (batch.correct @ self.column_scores) / batch.observed_sums(torch.ones_like(mean))
 
     def starting_values(self) -> ItemTensors:
         """By each category's share and each item's correlation with the score."""

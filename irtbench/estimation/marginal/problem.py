@@ -198,11 +198,6 @@ class Problem:
         return torch.eye(self.free.shape[1], dtype=torch.float64, device=self.free.device)
 
     @property
-    def item_of_column(self) -> Tensor:
-        """Item of each column of numbers right, shape (n_columns,)."""
-        return torch.arange(len(self.rows.n_correct), device=self.rows.device)
-
-    @property
     def column_scores(self) -> Tensor:
         """What a response in each column of numbers right adds to the number right of its item, shape (n_columns,)."""
         return torch.ones_like(self.rows.n_correct)
@@ -326,18 +321,14 @@ class Problem:
         return total(self.rows, n)[0]
 
     def score_correlations(self) -> tuple[Tensor, Tensor]:
-        """The mean score of each item, and its correlation with the standardised score of all, shape (n_items,) each.
-
-        A respondent's is the sum over observed items of (x - mean) / deviation, over the root of their number.
-        """
+        """The mean score of each item, and its correlation with the respondents' `scored`, shape (n_items,) each."""
         rows, n = self.rows, self.n_by_item
         mean = (self.of_columns(rows.n_correct) + 0.5) / (n + 1)
         square = (self.of_columns(self.column_scores * rows.n_correct) + 0.5) / (n + 1)
         deviation = (square - mean.square()).clamp(min=1e-6).sqrt()
-        weight, scores, sums = self.column_scores / deviation[self.item_of_column], [], n.new_zeros(2)
+        scores, sums = [], n.new_zeros(2)
         for batch in self.batches(dtype=torch.float64):
-            number = batch.observed_sums(torch.ones_like(n)).clamp(min=1)
-            scores.append((batch.correct @ weight - batch.observed_sums(mean / deviation)) / number.sqrt())
+            scores.append(self.scored(batch, mean, deviation))
             sums += torch.stack([scores[-1].sum(), scores[-1].square().sum()])
         centre, square = total(rows, sums)[0] / rows.n_respondents
         spread = ((square - centre.square()) * rows.n_respondents / (rows.n_respondents - 1)).clamp(min=1e-24).sqrt()
@@ -347,6 +338,11 @@ class Problem:
             covariance += self.of_columns(batch.correct_by_item @ standard)
             covariance -= mean * batch.observed_by_item_sums(standard)
         return mean, total(rows, covariance)[0] / n / deviation
+
+    def scored(self, batch: Batch, mean: Tensor, deviation: Tensor) -> Tensor:
+        """The sum over observed items of (x - mean) / deviation, over the root of their number, shape (n_batch,)."""
+        number = batch.observed_sums(torch.ones_like(mean)).clamp(min=1)
+        return (batch.correct @ (1 / deviation) - batch.observed_sums(mean / deviation)) / number.sqrt()
 
     def starting_values(self) -> ItemTensors:
         """Slopes from the correlation of each item with the standardised score, intercepts from its proportion correct.
