@@ -99,14 +99,11 @@ class BlockScores:
             **self.blocks.identity(), "bank": self.bank.content_hash, "settings": repr(self.settings),
             "rows": response_blocks.ROWS, "target": "".join(self.target.suffixes), "pieces": len(self.blocks.pieces),
         }  # fmt: skip
-        if together is None:
-            return KeptScores(folder, identity)
-        if not together.is_first:
+        if together is not None and not together.is_first:
             together.wait_for_all()
         kept = KeptScores(folder, identity)
-        if together.is_first:
+        if together is not None and together.is_first:
             together.wait_for_all()
-        together.wait_for_all()
         return kept
 
     def _of(self, kept: KeptScores | None, piece: int, number: int, block: Unmade) -> pa.Table:
