@@ -227,8 +227,8 @@ def fit_categories(
         Whether all items have one slope: with ``gpcm`` the partial credit model (Masters, 1982), whose ability in
         logits is this one times the slope. Without a prior, and not with ``nominal``.
     rating_scale
-        Whether all items, with ``gpcm`` and as many categories each, have one slope and the same distances between
-        steps (Andrich, 1978): d_jk = t_k + k c_j.
+        Whether all items, with ``gpcm``, have one slope and the same distances between steps (Andrich, 1978): d_jk =
+        t_k + k c_j. Each has the categories of all, given or not.
     equal
         Sets of parameters that are the same, each an item and the name that the table has:
         ``[[("item1", "a"), ("item2", "a")]]``. Of graded items the slope and the first intercept can be. Without a
@@ -287,6 +287,8 @@ def fit_categories(
     check_categories(scores, each, None if anchors is not None else priors)
     if isinstance(scores, StoredScores):
         demand_streamed(settings)
+    elif rating_scale:
+        scores = scores.on_one_scale(levels)
     sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope)
     check_together(scores, each, settings, sets, anchors=anchors, groups=groups, rating_scale=rating_scale)
     labels = None if groups is None else np.asarray(groups, dtype=object)
@@ -374,8 +376,8 @@ def check_together(
     alike = {type(model) for model in models} == {PartialCredit} and len({len(own) for own in scores.categories}) == 1
     for wrong, why in (
         (designed and not settings.priors.is_flat, "equal parameters, one slope or a rating scale go without a prior"),
-        (rating_scale and (bool(sets) or not alike), "a rating scale is of gpcm items with as many categories each, "
-         "and nothing else equal"),
+        (rating_scale and (bool(sets) or not alike), "a rating scale is of gpcm items with the same categories, with "
+         "nothing else equal; expected pcm where items have categories of their own"),
         (anchors is not None and (groups is not None or rating_scale), "anchors go with one group, and not with a "
          "rating scale, whose distances between steps are those of all items"),
         (settings.prior == "hierarchical" and not one_group, "prior hierarchical takes all respondents for one "

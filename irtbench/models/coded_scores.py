@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -161,6 +161,24 @@ class CodedScores:
         kept = positions_of(item_ids, self.item_ids)
         categories = tuple(self.categories[j] for j in kept)
         return CodedScores(self.respondent_ids, tuple(item_ids), categories, self.codes[:, kept])
+
+    def on_one_scale(self, levels: Levels = None) -> CodedScores:
+        """The same where each item has the categories of all, in the order of these levels, or of numbers.
+
+        Of items with as many each they are the same ones, whatever they are called.
+        """
+        together: set[Any] = set().union(*self.categories)
+        order = None if levels is None or isinstance(levels, Mapping) else levels
+        as_many = len({*map(len, self.categories)}) == 1
+        if as_many or (order is None and any(isinstance(value, str) for value in together)):
+            return self
+        every = tuple(value for value in order or sorted(together) if value in together)
+        places = np.zeros((self.n_items, len(every)), dtype=np.int8)
+        for own, at in zip(self.categories, places, strict=True):
+            at[: len(own)] = positions_of(own, every)
+        of_item = np.arange(self.n_items) if self.places is None else self.places[1]
+        codes = np.where(self.codes == MISSING, np.int8(MISSING), places[of_item, self.codes])
+        return replace(self, categories=(every,) * self.n_items, codes=codes)
 
     def wide(self) -> CodedScores:
         """The same with a row a respondent; several responses of one to an item are an error."""

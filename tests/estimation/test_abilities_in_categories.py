@@ -208,9 +208,11 @@ def test_models_of_one_ability_and_repeated_grades_are_refused() -> None:
     blocks = np.repeat([[False, True], [True, False]], 4, axis=0)
     with pytest.raises(InputError, match="rsm has the same steps on all abilities"):
         fit_factors(grades, 2, models="rsm", zero_loadings=blocks)
-    grades[grades[:, 0] == 3, 0] = 2
-    with pytest.raises(InputError, match="as many categories each; expected pcm"):
-        fit_bifactor(grades, ["a"] * 4 + ["b"] * 4, models="rsm")
+    letters = pd.DataFrame(grades.astype(int)).map(lambda k: "abcd"[k])
+    named = {str(j): list("abcd"[: 3 if j == 0 else 4]) for j in range(8)}
+    letters.loc[letters[0] == "d", 0] = "c"
+    with pytest.raises(InputError, match="rsm is of items with the same categories; expected pcm"):
+        fit_bifactor(letters, ["a"] * 4 + ["b"] * 4, models="rsm", levels=named)
     twice = pd.DataFrame({"respondent_id": [*range(20)] * 4, "item_id": ["i", "j"] * 40, "response": [0, 1, 2, 0] * 20})
     with pytest.raises(InputError, match="several to an item by one respondent"):
         fit_factors(twice, 1, models="grm")

@@ -174,15 +174,21 @@ def grades_of(theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray[n
     return (a * (theta[:, None, None] - b) + rng.logistic(size=(len(theta), 8, 1)) > 0).sum(axis=2)
 
 
-def test_a_rating_scale_is_the_maximum_of_its_likelihood_written_down() -> None:
-    """P(k) proportional to exp(k a theta + t_k + k c_j), integrated over 61 nodes, by a search of SciPy's."""
+@pytest.mark.parametrize("never", [None, 1, 3])
+def test_a_rating_scale_is_the_maximum_of_its_likelihood_written_down(never: int | None) -> None:
+    """P(k) proportional to exp(k a theta + t_k + k c_j), integrated over 61 nodes, by a search of SciPy's.
+
+    A category that nobody gave an item is one of the scale's all the same.
+    """
     rng = np.random.default_rng(6)
     theta, shift = rng.normal(0, 1.3, 400), np.array([0.0, 0.6, -0.5, 0.3])
     steps = np.array([1.0, 0.4, -1.2])  # t_1, t_2, t_3
     z = np.arange(4) * (theta[:, None, None] + shift[:, None]) + np.concatenate([[0], steps])
     grades = (np.cumsum(softmax(z, axis=2), axis=2) < rng.random((400, 4, 1))).sum(axis=2)
+    grades[grades[:, 2] == never, 2] = 2
     fitted = fit_categories(grades, "gpcm", rating_scale=True)
     assert (fitted.converged, fitted.n_parameters) == (True, 7)
+    assert fitted.items.categories == ((0, 1, 2, 3),) * 4
     nodes = normal_grid(61)
 
     def minus_log_likelihood(x: NDArray[np.float64]) -> float:
@@ -197,8 +203,11 @@ def test_a_rating_scale_is_the_maximum_of_its_likelihood_written_down() -> None:
     a, d = fitted.parameters[:, 0], fitted.parameters[:, 1:]
     np.testing.assert_allclose(a, best.x[0], atol=1e-4)
     np.testing.assert_allclose(d, best.x[1:4] + np.arange(1, 4) * np.concatenate([[0], best.x[4:]])[:, None], atol=2e-4)
-    # the partial credit model has it as a special case
-    assert fit_categories(grades, "gpcm", common_slope=True).log_likelihood > fitted.log_likelihood
+    if never is None:  # the partial credit model has it as a special case
+        assert fit_categories(grades, "gpcm", common_slope=True).log_likelihood > fitted.log_likelihood
+    words = pd.DataFrame(grades).map(lambda k: "abcd"[k])
+    labelled = fit_categories(words, "gpcm", rating_scale=True, levels=list("abcd"))
+    assert labelled.log_likelihood == fitted.log_likelihood
 
 
 def test_parameters_that_are_the_same() -> None:

@@ -68,8 +68,9 @@ class Answers:
             if isinstance(model, Nominal) or (isinstance(model, Logistic) and (model.lower or model.upper)):
                 raise InputError(f"models: item {item}: {model.name} is of one ability; expected 2pl, grm or gpcm")
         check_categories(scores, each)
+        scores = scores.on_one_scale(levels) if rating_scale else scores
         if rating_scale and len({len(own) for own in scores.categories}) > 1:
-            raise InputError("models: rsm is of items with as many categories each; expected pcm")
+            raise InputError("models: rsm is of items with the same categories; expected pcm")
         return cls(scores, each, one_slope, rating_scale)
 
     @property
