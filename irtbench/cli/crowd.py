@@ -262,11 +262,10 @@ class CrowdChecks:
     def approval_rates(self, given: pd.DataFrame, answers: Path) -> pd.Series[float]:
         """Approval rates from the table of respondents, or the answers."""
         from irtbench.data.readers.respondents import APPROVAL_COLUMNS, approval_column
-        from irtbench.data.readers.table import read_table
 
-        people, file = (
-            (given, answers) if self.respondents is None else (read_table(self.respondents), self.respondents)
-        )
+        people, file = given, answers
+        if self.respondents is not None:
+            people, file = irtbench.data.readers.read_table(self.respondents), self.respondents
         column = approval_column(people.columns)
         if column is None or "respondent_id" not in people:
             raise InputError(

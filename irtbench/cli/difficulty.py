@@ -171,12 +171,10 @@ def explained_grades(
     source: Path, levels: str | None, table: FeatureTable, how: Regression, reading: Reading, run: Run
 ) -> irtbench.study.item_analysis.Explained:
     """The mean steps of grades by the items' features."""
-    from irtbench.study import item_analysis
-
     of_model = irtbench.study.fitted_scale.InCategories(
         model=how.model, models=how.model, levels=levels_of(levels), seed=run.seed
     )
-    return item_analysis.explained_grades(
+    return irtbench.study.item_analysis.explained_grades(
         reading.scores(source, of_model.levels), of_model, table.read(), source, table.features,
         **vars(how), rng=run.rng, progress=run.progress,
     )  # fmt: skip

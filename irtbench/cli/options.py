@@ -193,11 +193,9 @@ def item_priors(file: Path | None, item_ids: Sequence[str]) -> dict[str, tuple[f
     InputError
         If the file is wrong, or names none of the items.
     """
-    from irtbench.models.parameter_table import read_item_priors
-
     if file is None:
         return {}
-    given, items = read_item_priors(file), set(item_ids)
+    given, items = irtbench.models.parameter_table.read_item_priors(file), set(item_ids)
     found = {item: moments for item, moments in given.items() if item in items}
     if not found:
         raise InputError(f"{file}: none of its items is among those of the responses; expected some of them")
@@ -354,9 +352,7 @@ class Reading(HowToRead):
         Of grades with these labels their places, from 0 on.
         """
         if levels:
-            from irtbench.data.readers.recognise import read_score_table
-
-            table = read_score_table(path, levels=levels, **vars(self))
+            table = irtbench.data.readers.recognise.read_score_table(path, levels=levels, **vars(self))
             return replace(table, frame=table.frame[table.frame["response"].notna()])
         graded = content == "responses" or (content == "auto" and self.holds_responses(path))
         as_it_is = replace(self, trials="all", threshold=None) if self.trials == "error" else self
@@ -368,21 +364,15 @@ class Reading(HowToRead):
 
     def holds_responses(self, path: Path) -> bool:
         """Whether a file or folder holds graded responses, or answers alone."""
-        from irtbench.data.readers.recognise import holds_responses
-
-        return holds_responses(path, **vars(self))
+        return irtbench.data.readers.holds_responses(path, **vars(self))
 
     def holds_models(self, path: Path) -> bool:
         """Whether the respondents of a file or folder are models, by its format."""
-        from irtbench.data.readers.recognise import holds_models
-
-        return holds_models(path, **vars(self))
+        return irtbench.data.readers.recognise.holds_models(path, **vars(self))
 
     def response_matrix(self, path: Path) -> AnyResponses:
         """Graded responses as a matrix, a sparse one where it is large and mostly empty."""
-        from irtbench.data.readers.recognise import read_response_matrix
-
-        return read_response_matrix(path, **vars(self))
+        return irtbench.data.readers.recognise.read_response_matrix(path, **vars(self))
 
     def matrix(self, path: Path) -> irtbench.ResponseMatrix:
         """Graded responses as a matrix."""

@@ -34,7 +34,7 @@ def exported(file: str) -> tuple[Callable[[str], object], Callable[[], list[str]
     def load(name: str) -> object:
         if name in homes:
             return getattr(import_module(homes[name]), name)
-        if path.with_name(f"{name}.py").is_file():
+        if path.with_name(f"{name}.py").is_file() or path.with_name(name).joinpath("__init__.py").is_file():
             return import_module(f"irtbench.{path.parent.name}.{name}")
         raise AttributeError(f"module 'irtbench.{path.parent.name}' has no attribute {name!r}")
 
