@@ -103,6 +103,8 @@ def accuracy_form(pool: ItemPool, wishes: FormWishes, known: ResponseMatrix | No
     rows, own = _by_the_bank(pool) if known is None else _by_systems(pool, known)
     like_known = Systems(rows, np.maximum(own, NO_CHANCE), 0.0)
     kinds = like_known, Systems(rows, np.maximum(own, LEAST_CHANCE * _relative_to_right_or_wrong(pool)), LEVEL_VARIANCE)
+    for what, items in (("required", wishes.required), ("forbidden", wishes.forbidden)):
+        pool.demand_known(items, what)
     closed = pool.positions(wishes.forbidden)
     assert wishes.length is not None
     n_free, required = pool.n_items - len(closed), list(dict.fromkeys(pool.positions(wishes.required).tolist()))
@@ -310,18 +312,32 @@ def assemble_forms(
     began = time.monotonic()
     wishes = settings_from(FormWishes, keywords) if wishes is None else with_keywords(wishes, keywords)
     pool = make_pool(bank, columns)
+    forms: tuple[tuple[str, ...], ...]
     if wishes.objective == "accuracy":
-        for what, items in (("required", wishes.required), ("forbidden", wishes.forbidden)):
-            pool.demand_known(items, what)
-        form, left = accuracy_form(pool, wishes, None if known is None else as_responses(known, item_ids=pool.item_ids))
-        seconds = time.monotonic() - began
-        return AssembledForms(
-            (form,), wishes, _precision(pool, (form,), wishes), left, np.nan, seconds, _details(pool, (form,))
+        form, objective = accuracy_form(
+            pool, wishes, None if known is None else as_responses(known, item_ids=pool.item_ids)
         )
-    if known is not None:
+        forms, bound = (form,), np.nan
+    elif known is not None:
         raise InputError("form: known responses go with the objective accuracy; expected none for information")
-    n, until = pool.n_items, began + wishes.seconds_allowed
-    targets = targets_of(pool, wishes)
+    else:
+        forms, objective, bound = _informative_forms(pool, wishes, until=began + wishes.seconds_allowed)
+    return AssembledForms(
+        forms=forms,
+        wishes=wishes,
+        precision=_precision(pool, forms, wishes),
+        objective=objective,
+        bound=bound,
+        seconds=time.monotonic() - began,
+        details=_details(pool, forms),
+    )
+
+
+def _informative_forms(
+    pool: ItemPool, wishes: FormWishes, *, until: float
+) -> tuple[tuple[tuple[str, ...], ...], float, float]:
+    """The forms of most information, or the shortest that have enough; their objective, and the best there can be."""
+    n, targets = pool.n_items, targets_of(pool, wishes)
     errors = [] if wishes.reliability is None else error_variances(pool, wishes.reliability)
     others = [*wish_constraints(pool, wishes), *precision_constraints(targets, wishes)]
     constraints = [*length_constraints(n, wishes, wishes.length), *others]
@@ -335,22 +351,12 @@ def assemble_forms(
             f"form: no form of the bank's {n} items meets all wishes; {_why(n, wishes, constraints, errors)}"
         )
     forms = _forms_of(pool, wishes, found)
-    objective, bound = -found.cost, -found.bound
-    if wishes.length is None:
-        objective, bound = found.cost, float(np.ceil(found.bound - 1e-6))
-    if wishes.length is None and wishes.forms > 1:
+    if wishes.length is not None:
+        return forms, -found.cost, -found.bound
+    if wishes.forms > 1:
         constraints = [*length_constraints(n, wishes, len(forms[0])), *others]
-        program = most_informative(n, wishes, targets, constraints)
-        forms = _alike(pool, wishes, program, errors) or forms
-    return AssembledForms(
-        forms=forms,
-        wishes=wishes,
-        precision=_precision(pool, forms, wishes),
-        objective=objective,
-        bound=bound,
-        seconds=time.monotonic() - began,
-        details=_details(pool, forms),
-    )
+        forms = _alike(pool, wishes, most_informative(n, wishes, targets, constraints), errors) or forms
+    return forms, found.cost, float(np.ceil(found.bound - 1e-6))
 
 
 def _with_whole_shares(pool: ItemPool, wishes: FormWishes, program: BinaryProgram) -> BinaryProgram:
