@@ -28,6 +28,7 @@ from irtbench.models.pyro_model.categories import CategoryItems
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 
 FIRST_STEPS, FIRST_TOLERANCE = 30, 0.05  # on the nodes to begin with
+NEWTON_STEPS = 20  # with one information, where it is known; where slopes grow without end it leads nowhere
 COARSE_ROOM, COARSE_TOLERANCE = 1.6, 0.02  # standard deviations of the narrowest posterior that nodes are apart
 ROOM, FINER = 1.3, 0.7  # the same in earnest, and the share of it where nodes were found wrong
 MOST_SADDLES = 5
@@ -219,8 +220,16 @@ def find_mode_of_abilities(
         abilities = abilities.placed(start, room=room)
         rough = room == COARSE_ROOM and abilities.bounded
         enough = max(COARSE_TOLERANCE, tolerance) if rough else tolerance
-        covariance = abilities.inverse_information(start)
-        mode = find_mode(abilities.problem, start=start, tolerance=enough, max_steps=max_steps, covariance=covariance)
+        if (covariance := abilities.inverse_information(start)) is not None:
+            near = find_mode(
+                abilities.problem,
+                start=start,
+                tolerance=enough,
+                max_steps=min(NEWTON_STEPS, max_steps),
+                covariance=covariance,
+            )
+            start, steps = near.items, steps + near.status.steps
+        mode = find_mode(abilities.problem, start=start, tolerance=enough, max_steps=max_steps)
         steps += mode.status.steps
         start, mode = mode.items, replace(mode, status=replace(mode.status, steps=steps))
         if rough:
