@@ -68,7 +68,7 @@ class SeveralAbilities(InformationCriteria):
     item_ids
         The items.
     models, categories
-        Of each item its model, and the responses that its categories stand for; right or wrong are a 2PL of 0 and 1.
+        Of each item its model, and the responses that its categories are; right or wrong are a 2PL of 0 and 1.
     slopes
         Slopes of each item, shape (n_items, n_slopes).
     intercepts

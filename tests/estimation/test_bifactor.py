@@ -165,7 +165,7 @@ def test_pairs_have_one_slope_and_their_effect_is_found() -> None:
     assert fitted.n_parameters == 24 + 6
     np.testing.assert_array_equal(fitted.slopes[::2, 1], fitted.slopes[1::2, 1])
     errors = fitted.standard_errors()["slope_specific"]
-    # the equal slopes stand for the root of the product of the true ones
+    # the equal slopes are the root of the product of the true ones
     true = np.sqrt(slopes[::2, 1] * slopes[1::2, 1])
     assert np.abs((fitted.slopes[::2, 1] - true) / errors[::2]).max() < 3.5
     assert effect_of_testlets(responses, fitted).test.p < 1e-6
@@ -217,7 +217,7 @@ def test_an_item_alone_in_its_testlet_is_in_none() -> None:
 
 
 def test_models_without_a_maximum_are_not_compared() -> None:
-    """Few people, uneven, easy items: slopes grow without end, and neither p nor shares of variance are told."""
+    """Few people, uneven, easy items: slopes grow without end, and neither p nor shares of variance are reported."""
     rng = np.random.default_rng(3)
     z = rng.normal(size=(25, 1)) * 2 + 1.5 * rng.gamma(1.5, size=12)
     values = (rng.random(z.shape) < 1 / (1 + np.exp(-z))).astype(float)
@@ -230,7 +230,7 @@ def test_models_without_a_maximum_are_not_compared() -> None:
     assert not fitted.converged
     effect = effect_of_testlets(values, fitted)
     assert np.isnan(effect.test.p)
-    said = " ".join(effect.in_words())
-    assert "no test, for a model without a maximum has no likelihood ratio" in said
-    assert "p = " not in said
-    assert "explained common variance" not in said
+    words = " ".join(effect.in_words())
+    assert "no test, for a model without a maximum has no likelihood ratio" in words
+    assert "p = " not in words
+    assert "explained common variance" not in words

@@ -92,8 +92,8 @@ def test_items_have_dispersions_of_their_own() -> None:
 def test_from_the_command_line(tmp_path: Path) -> None:
     theta, data = drawn(np.random.default_rng(4), 300, 8, 0.25, np.array(5))
     data.to_long().to_csv(tmp_path / "runs.csv", index=False)
-    said = run(f"fit {tmp_path}/runs.csv --dispersion scale -o {tmp_path}/out").out
-    assert "dispersion 0." in said
+    out = run(f"fit {tmp_path}/runs.csv --dispersion scale -o {tmp_path}/out").out
+    assert "dispersion 0." in out
     found = json.loads((tmp_path / "out/fit.json").read_text())
     assert found["p_dispersion"] < 1e-6
     scores = pd.read_csv(tmp_path / "out/scores.csv")

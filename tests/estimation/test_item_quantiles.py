@@ -233,13 +233,13 @@ def test_endless_slopes_of_lsat6_with_the_other_items_estimated_anew(real_data: 
     problem = problem_of(responses, FitSettings(), normal_grid())
     with torch.no_grad():
         items = find_mode(problem).items
-        held = -change_with_others_fixed(problem, items).flatten(1).amax(dim=1)
+        fixed = -change_with_others_fixed(problem, items).flatten(1).amax(dim=1)
         drop = drop_at_endless_slopes(problem, items)
-    # with the other items fixed none is near 10; estimated anew beside a step, item 3 falls by 6.3 on nodes .05 apart
-    assert float(held.min()) == pytest.approx(26.0, abs=0.1)
+    # with the other items fixed none is near 10; estimated anew next to a step, item 3 falls by 6.3 on nodes .05 apart
+    assert float(fixed.min()) == pytest.approx(26.0, abs=0.1)
     assert int(drop.argmin()) == 2
     assert float(drop[2]) == pytest.approx(6.3, abs=0.5)
-    assert (drop <= held + 1e-6).all()
+    assert (drop <= fixed + 1e-6).all()
     with pytest.raises(InputError, match=f"item {responses.item_ids[2]}: without a prior of its slope"):
         fit_model(responses, FitSettings(posterior="normal"))
 

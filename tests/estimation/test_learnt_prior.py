@@ -32,8 +32,8 @@ def simulated(n: int, n_items: int, *, seed: int) -> tuple[ItemParameters, np.nd
     return items, theta, simulate_responses(theta, items, rng=rng)
 
 
-def test_slopes_of_sixty_items_and_forty_respondents_are_held() -> None:
-    held, learnt = [], []
+def test_slopes_of_sixty_items_and_forty_respondents_are_covered() -> None:
+    covered, learnt = [], []
     for seed in range(3):
         items, theta, responses = simulated(40, 60, seed=seed)
         fitted = fit_model(responses, HIERARCHICAL)
@@ -41,11 +41,11 @@ def test_slopes_of_sixty_items_and_forty_respondents_are_held() -> None:
         assert fitted.kind == "mean"
         assert "items and abilities integrated out" in fitted.estimator
         error = fitted.items.discrimination - items.discrimination * theta.std()
-        held.append(np.abs(error) < 1.96 * fitted.items.standard_errors()["discrimination"])
+        covered.append(np.abs(error) < 1.96 * fitted.items.standard_errors()["discrimination"])
         learnt.append(fitted.priors.hierarchy.deviation[0])
         assert "uncertain by a factor of" in fitted.priors.describe()
-    # 180 slopes: a standard error of .016 were they independent; information as if theta were seen held .74
-    assert 0.89 < np.mean(held) < 0.99
+    # 180 slopes: a standard error of .016 were they independent; information as if theta were seen covers .74
+    assert 0.89 < np.mean(covered) < 0.99
     assert np.mean(learnt) == pytest.approx(0.3, abs=0.08)
 
 

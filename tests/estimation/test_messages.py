@@ -208,8 +208,8 @@ def test_a_dozen_respondents_and_a_thousand_items() -> None:
             ("discrimination", fitted.items.discrimination, a),
             ("intercept", fitted.items.intercept, -a * b),
         ):
-            held = np.mean(np.abs(estimate - true) < 1.96 * errors[name])
-            assert 0.92 < held < 0.985, name
+            inside = np.mean(np.abs(estimate - true) < 1.96 * errors[name])
+            assert 0.92 < inside < 0.985, name
     # 40 free errors: their mean square lies between .45 and 1.8 with probability .998
     assert 0.45 < float(np.sum(np.square(standardised_errors))) / 40 < 1.8
 
@@ -222,11 +222,11 @@ def test_a_long_easy_tail_takes_a_component_more(easy: float, n_components: int)
     assert fitted.converged
     assert len(fitted.priors.hierarchy.parts) == n_components
     error = fitted.abilities.theta - (theta - theta.mean()) / theta.std()
-    # one normal density, with the tail, is 11.5 standard errors off, and a third of the far b are held
+    # one normal density, with the tail, is 11.5 standard errors off, and a third of the far b are covered
     assert np.abs(error / fitted.abilities.standard_error).max() < 3.5
     columns, true = fitted.quantile_columns(), (items.difficulty - theta.mean()) / theta.std()
-    held = (columns["difficulty_lower"] < true) & (true < columns["difficulty_upper"])
-    assert 0.82 < held[np.abs(items.difficulty) > 1.5].mean() < 0.99
+    inside = (columns["difficulty_lower"] < true) & (true < columns["difficulty_upper"])
+    assert 0.82 < inside[np.abs(items.difficulty) > 1.5].mean() < 0.99
 
 
 @pytest.mark.slow
@@ -267,7 +267,7 @@ def test_a_density_of_guessing_that_was_given_stays() -> None:
     np.testing.assert_allclose(fitted.items.guessing, 1 / (1 + np.exp(1.4)), atol=0.02)
 
 
-def test_abilities_beside_items_of_another_prior() -> None:
+def test_abilities_of_items_of_another_prior() -> None:
     theta, items, responses = simulated(40, 60)
     problem = make_problem(responses, "weak")
     matrix = torch.tensor(np.c_[items.discrimination, items.intercept, np.zeros(60)])

@@ -219,7 +219,7 @@ def test_blocks_of_items_whiten_nearly_as_well_as_all_together(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("very_few_draws")
-def test_no_convergence_is_said(five: ResponseMatrix) -> None:
+def test_no_convergence_is_reported(five: ResponseMatrix) -> None:
     problem = make_problem(five, Priors.named("weak"))
     mode = find_mode(problem).items
     found = fit_posterior(problem, mode, "normal", seed=0, tolerance=1e-6, max_steps=200)

@@ -294,7 +294,7 @@ def test_raters_in_two_parts_have_two_zeros_and_are_named() -> None:
     assert irtbench.fit_raters(table).n_parts == 1
 
 
-def test_raters_who_were_given_respondents_by_ability_are_told_of() -> None:
+def test_raters_who_were_given_respondents_by_ability_are_named_in_a_doubt() -> None:
     rng = np.random.default_rng(16)
     table, theta, severity = simulate(rng, 300, 4, 8, 4)
     severe, able = severity[table["rater_id"].str[1:].astype(int)], theta[table["respondent_id"]]
@@ -357,7 +357,7 @@ def test_mean_squares_are_1_and_a_rater_who_guesses_stands_out() -> None:
         (lambda t: t, {"interaction": "family"}, "no column family"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said(ratings: pd.DataFrame, change: Any, words: dict[str, Any], saying: str) -> None:
+def test_what_is_wrong_is_named(ratings: pd.DataFrame, change: Any, words: dict[str, Any], saying: str) -> None:
     with pytest.raises(InputError, match=saying):
         irtbench.fit_raters(change(ratings), **words)
 

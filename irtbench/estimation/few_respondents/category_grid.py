@@ -200,7 +200,7 @@ def normal_near(z: Tensor, log_mass: Tensor, log_density: Tensor) -> tuple[Tenso
     """Mean and covariance of the normal density that is nearest to one known at points z, shape (n_points, n_values).
 
     By regression of its logarithm on z and their products, which finds it too where the points lie too close together
-    or beside it. They count by their mass, which is flattened where it lies on fewer than the coefficients ask for.
+    or next to it. They count by their mass, which is flattened where it lies on fewer than the coefficients ask for.
     """
     n_values, few = z.shape[1], MORE_THAN_COEFFICIENTS * n_coefficients(z.shape[1])
     mass = torch.softmax(log_mass, dim=-1)

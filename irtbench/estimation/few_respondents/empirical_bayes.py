@@ -167,7 +167,7 @@ def reaching(problem: Problem, items: ItemTensors) -> Problem:
 def alike(around: Surroundings) -> tuple[Tensor, Tensor, Tensor]:
     """One item of each set of items with the same responses, which of these each item is like, and how many are.
 
-    Not looked for among more than 40 respondents, of whom hardly two items have the same responses.
+    Not looked for among more than 40 respondents, among whom hardly two items have the same responses.
     """
     if around.posterior.shape[1] > MOST_ALIKE or isinstance(around, CategorySurroundings):
         each = torch.arange(len(around.free), device=around.free.device)

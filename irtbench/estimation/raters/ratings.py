@@ -1,4 +1,4 @@
-"""Ratings as they are given, coded: who was rated, on which item, by whom, and the category; which model they have."""
+"""Ratings, coded: respondent, item, rater and category of each; and which parameters their model has."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Ratings:
     categories
         The scores that each item has, the lowest first.
     respondents, items, raters
-        Whose rating, on what and by whom, as places in the names.
+        Respondent, item and rater of each rating, as places in the names.
     codes
         Place of the score among the categories of its item.
     cells, cell_names

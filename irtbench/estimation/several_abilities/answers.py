@@ -80,7 +80,7 @@ class Answers:
 
     @property
     def categories(self) -> tuple[tuple[Any, ...], ...]:
-        """The responses that each item's categories stand for."""
+        """The responses that each item's categories are."""
         given = self.given
         return given.categories if isinstance(given, CodedScores) else (RIGHT_OR_WRONG,) * given.n_items
 

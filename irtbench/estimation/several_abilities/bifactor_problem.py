@@ -63,7 +63,7 @@ from irtbench.models.pyro_model.categories import (
 from irtbench.models.pyro_model.rows import Batch
 from irtbench.models.pyro_model.tensors import ItemTensors
 
-MOST_CELLS = {"cpu": 2**18, "cuda": 2**26}  # respondents x testlets x nodes held at once
+MOST_CELLS = {"cpu": 2**18, "cuda": 2**26}  # respondents x testlets x nodes in memory at once
 LEAST_ROWS = 64  # at once, however many nodes there are
 LEAST_EXPONENT = {torch.float64: -700.0, torch.float32: -80.0}  # exp() of less is a denormal number, which is slow
 BOUND = 6.0  # abilities beyond are left out
@@ -117,11 +117,11 @@ class BifactorProblem(CategoryProblem):
         return CollapsedBifactor(items.matrix, self.scale, self.nodes, self.testlets)
 
     def posteriors(self, items: ItemTensors, *, cells: int = 0) -> Iterator[BifactorPosterior]:
-        """Posteriors of all respondents at these items, in batches; `cells` is what else is held for a respondent."""
+        """Posteriors of all respondents at these items, in batches; `cells` is what else a respondent takes."""
         row, dtype = self.row(items), self.nodes.dtype
         least = LEAST_EXPONENT[dtype]
-        held = max(len(self.testlets) * len(self.nodes.theta), self.rows.n_items, cells)
-        most = max(LEAST_ROWS, MOST_CELLS[self.rows.device.type] // held)
+        each = max(len(self.testlets) * len(self.nodes.theta), self.rows.n_items, cells)
+        most = max(LEAST_ROWS, MOST_CELLS[self.rows.device.type] // each)
         for batch in self.rows.batches(most, dtype):
             log_general, given_general = row.outside(batch.correct, batch.observed), []
             for testlet in range(len(self.testlets)):

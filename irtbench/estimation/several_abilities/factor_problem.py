@@ -60,15 +60,12 @@ class Factors(Abilities):
         Where a pattern lets slopes be estimated, shape (n_items, n_factors); None if exploratory.
     seed
         Of quasi-Monte Carlo points.
-    bounded
-        Whether nodes are a lattice, so that the error of the integral is known to be small.
     near
         Abilities near the respondents', shape (n_respondents, n_factors); None where they are not known yet.
     """
 
     free_slopes: Tensor | None = None
     seed: int = 0
-    bounded: bool = True
     near: Tensor | None = None
 
     @property
@@ -226,7 +223,7 @@ def slopes_of(loadings: Tensor, scale: CategoryItems) -> Tensor:
 
 def loadings_of(correlation: Tensor, n_factors: int) -> Tensor:
     """Loadings on the principal axes of correlations, whose diagonal does not matter, shape (n_items, n_factors)."""
-    # the largest correlation of each item with another stands for its communality
+    # the largest correlation of each item with another is taken for its communality
     off_diagonal = correlation - torch.diag(torch.diagonal(correlation))
     reduced = off_diagonal + torch.diag(off_diagonal.abs().max(dim=1).values)
     sizes, axes = torch.linalg.eigh(reduced)

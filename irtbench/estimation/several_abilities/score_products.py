@@ -21,7 +21,7 @@ from irtbench.models.pyro_model.categories import CategoryItems
 from irtbench.models.pyro_model.rows import ResponseRows
 from irtbench.models.pyro_model.tensors import ItemTensors
 
-MOST_CELLS = 2**25  # of products of responses at nodes, held at once
+MOST_CELLS = 2**25  # of products of responses at nodes, in memory at once
 CLOSE = 128  # nodes whose products are near in memory
 
 
