@@ -208,8 +208,8 @@ class RightOrWrong(Fit):
     def estimable(self, given: Any, place: Path) -> tuple[Any, list[dict[str, str]], list[str]]:
         """What can be fitted; the items left out, and respondents without any response.
 
-        Items whose responses are all the same are left out, but for those that their own priors or a learnt prior keep
-        finite: easy items that all got right belong to the items whose difficulties the prior is learnt from.
+        Items without a response are left out, and those whose responses are all the same but for those that their own
+        priors or a learnt prior keep finite: easy items that all got right belong to the items whose difficulties the prior is learnt from.
         """
         from irtbench.building.prune_rules import constant_items
 
@@ -218,7 +218,7 @@ class RightOrWrong(Fit):
         left_out = {
             item: reason
             for item, reason in constant.items()
-            if not (self.settings.bounds(item) or item in self.known_ids or (learns and reason != "no_response"))
+            if reason == "no_response" or not (learns or self.settings.bounds(item) or item in self.known_ids)
         }
         kept = [item for item in given.item_ids if item not in left_out]
         demand_varied_items([item for item in kept if not learns or item not in constant], place)

@@ -138,13 +138,15 @@ def test_fit_takes_the_prior_that_suits_and_says_why(
     items = irtbench.ItemParameters.from_difficulty([1.2] * n_items, np.linspace(-1.2, 1.2, n_items))
     table = irtbench.simulate_responses(rng.normal(size=n_respondents), items, rng=rng).to_long()
     easy = table.drop_duplicates("respondent_id").assign(item_id="easy", response=1)
-    pd.concat([table, easy]).to_csv(tmp_path / "r.csv", index=False)
+    unasked = easy[:1].assign(item_id="unasked", response=None)
+    pd.concat([table, easy, unasked]).to_csv(tmp_path / "r.csv", index=False)
     said = run(f"fit {tmp_path}/r.csv -o {tmp_path}/out").out
     found = json.loads((tmp_path / "out" / "fit.json").read_text())
     assert found["prior"].startswith(prior)
     kept = "easy" in {*pd.read_csv(tmp_path / "out" / "items.csv")["item_id"]}
     assert kept == (prior == "hierarchical")  # it is one of the items which the prior is learnt from
-    assert found["items_left_out"] == ([] if kept else [{"item_id": "easy", "reason": "all_correct"}])
+    reasons = {one["item_id"]: one["reason"] for one in found["items_left_out"]}
+    assert reasons == {"unasked": "no_response"} | ({} if kept else {"easy": "all_correct"})
     assert why in " ".join(said.split())
     assert ("--prior says otherwise" in said) == bool(why)
     assert "discrimination (se)" in said
