@@ -209,7 +209,8 @@ class RightOrWrong(Fit):
         """What can be fitted; the items left out, and respondents without any response.
 
         Items without a response are left out, and those whose responses are all the same but for those that their own
-        priors or a learnt prior keep finite: easy items that all got right belong to the items whose difficulties the prior is learnt from.
+        priors or a learnt prior keep finite: easy items that all got right belong to the items whose difficulties the
+        prior is learnt from.
         """
         from irtbench.building.prune_rules import constant_items
 
