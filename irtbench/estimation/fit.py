@@ -274,9 +274,11 @@ def likelihood_intervals(
     problem: Problem, items: ItemParameters, settings: FitSettings, joint: NDArray[np.float64] | None
 ) -> NDArray[np.float64] | None:
     """Of (a, b, c) where guessing is estimated and no density of it is the user's own (`guessing_intervals`)."""
-    guessed, _ = settings.guessing_of(items.item_ids)
     own_density = settings.prior_guessing is not None or settings.priors.upper is not None
-    if own_density or settings.posterior is not None or not guessed.any():
+    if own_density or settings.posterior is not None or not settings.estimates_guessing:
+        return None
+    guessed, _ = settings.guessing_of(items.item_ids)
+    if not guessed.any():
         return None
     return guessing_intervals(problem, items, guessed, joint)
 

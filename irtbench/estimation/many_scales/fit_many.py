@@ -423,5 +423,6 @@ def model_of_scale(
         errors = covariances.errors(k, n, guesses=problem.guesses, by_theta=alone.prior.by_theta)
     found = Estimate(items, "mode", log_likelihood, log_likelihood, status, its_counts)
     moments = moments_by_theta(alone, items, errors)
-    fit = ScaleFit(alone, found, settings.priors, status, int(alone.free.sum()), errors, moments)
+    n_free = n + 1 if alone.prior.shared is not None else int(problem.free[own].sum())
+    fit = ScaleFit(alone, found, settings.priors, status, n_free, errors, moments)
     return model_of(fit, responses, settings, seed, began, doubts=() if all(sure) else None)

@@ -29,7 +29,7 @@ from irtbench.models.pyro_model.tensors import ItemTensors
 WIDEST = 512  # cells a respondent where functions are interpolated, so that a batch stays in the cache
 SORTED = 8192  # respondents who are sorted by ability
 NOBODY = 1e-14  # share of a batch's respondents at a node, below which it is left out
-FEW_PRODUCTS = 2**26  # respondents x pairs of parameters up to which there is time for double precision
+FEW_PRODUCTS = 2**22  # respondents x pairs of parameters up to which there is time for double precision
 LEFT_OUT, NOTHING = 5e-7, 1e-10  # share of an item's information that may be left out of many, and of few
 N_BLOCKS = 4  # of rows of a symmetric matrix, which half of the products make
 SPANNED = 1e-14  # the same share of which a score may be no combination of shared functions
