@@ -78,15 +78,18 @@ NUMBERS = (int, float)
 
 def main() -> int:
     """Keep, or compare."""
-    arguments = parsed()
+    arguments, kept = parsed(), {}
+    if arguments.task == "compare":
+        with gzip.open(arguments.file, "rt") as file:
+            kept = json.load(file)
+        if lacking := [name for name in arguments.only if name not in kept]:
+            sys.exit(f"{arguments.file}: nothing kept of {', '.join(lacking)}; expected --only {', '.join(kept)}")
     found = dict(figures_of_commands(arguments.data.resolve(), arguments.only))
-    if arguments.task == "keep":
-        with gzip.open(arguments.file, "wt") as file:
-            json.dump(found, file)
-        return 0
-    with gzip.open(arguments.file, "rt") as file:
-        kept = json.load(file)
-    return max((compared(name, kept.get(name, {}), own, arguments.tolerance) for name, own in found.items()), default=0)
+    if arguments.task == "compare":
+        return max((compared(name, kept[name], own, arguments.tolerance) for name, own in found.items()), default=0)
+    with gzip.open(arguments.file, "wt") as file:
+        json.dump(found, file)
+    return 0
 
 
 def parsed() -> argparse.Namespace:

@@ -170,10 +170,10 @@ def test_slopes_that_may_turn_have_no_standard_errors_but_intercepts_do() -> Non
     zeros[:3, 1:] = True
     fitted = fit_factors(responses, 3, zero_loadings=zeros)
     errors = fitted.standard_errors()
-    if fitted.converged:
-        assert np.isnan(errors["slope_2"]).all()
-        assert (errors["intercept"] > 0).all()
-        assert "axes that the pattern leaves free" in fitted.what_errors_are_of
+    assert fitted.converged
+    assert np.isnan(errors["slope_2"]).all()
+    assert (errors["intercept"] > 0).all()
+    assert "axes that the pattern leaves free" in fitted.what_errors_are_of
     assert fitted.n_parameters == 10 + 24 - 1
 
 
