@@ -256,10 +256,10 @@ def _to_document(bank: ItemBank) -> BankDocument:
     return document.model_copy(update={"schema_version": version})
 
 
-def read_bank(path: str | Path, *, categories: bool = False) -> ItemBank:
+def read_bank(path: str | Path, *, upper_asymptotes: bool = False, categories: bool = False) -> ItemBank:
     """Read a bank, or item parameters (items.csv) as a bank of one scale without norms.
 
-    Items in categories are refused unless `categories` is true.
+    Items in categories, and those with an upper asymptote, are refused unless these are true.
 
     Raises
     ------
@@ -278,9 +278,10 @@ def read_bank(path: str | Path, *, categories: bool = False) -> ItemBank:
     if path.is_file():
         head = look_at(path)
         if head.kind != "object" or recognises(head):
-            scale = as_scale(read_parameters(path, categories=categories), categories=categories)
+            items = read_parameters(path, upper_asymptotes=upper_asymptotes, categories=categories)
+            scale = as_scale(items, categories=categories)
             return ItemBank((replace(scale, population=read_population(path)),))
-    return load_bank(path, categories=categories)
+    return load_bank(path, upper_asymptotes=upper_asymptotes, categories=categories)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from irtbench.cli.options import (
     MaybeFolder,
     Reading,
     Responses,
+    chosen_scale,
     labels_of,
     levels_of,
     named,
@@ -242,7 +243,7 @@ class FromDisk:
 @command(*FILES, trials="count")
 def diagnose(
     responses: Responses,
-    items: Annotated[Path, typer.Option("--items", metavar="items.csv", help="Item parameters, as `fit` writes them.")],
+    items: Annotated[Path, typer.Option("--items", metavar="items.csv", help="Items as `fit` writes them, or a bank.")],
     from_disk: FromDisk,
     reading: Reading,
     run: Run,
@@ -256,6 +257,7 @@ def diagnose(
             max=100_000,
         ),
     ] = None,
+    scale: Annotated[str | None, typer.Option("--scale", metavar="NAME", help="Of a bank of several.")] = None,
 ) -> Outcome:
     """Analyse the items, and test the fit of items, of pairs of items, of the whole, and of each respondent.
 
@@ -277,13 +279,14 @@ def diagnose(
 
     A statistic that cannot be computed is named, with the reason, also in not_available.json; the others are computed.
     """
-    parameters = irtbench.read_parameters(items, upper_asymptotes=True, categories=True)
+    known = chosen_scale(irtbench.read_bank(items, upper_asymptotes=True, categories=True), scale, items)
+    parameters = known.items
     given, drawn = from_disk.read(responses, parameters, reading, run)
     data = given.select_items(parameters.item_ids).answered()
     found = irtbench.study.item_analysis.diagnose(
         data,
         parameters,
-        irtbench.models.parameter_table.read_population(items),
+        known.population,
         n_samples=bootstrap,
         seed=run.seed,
         progress=run.progress,

@@ -40,8 +40,11 @@ def test_diagnose_gives_the_bootstraps_p(study: Path, tmp_path: Path) -> None:
     least = pairs.loc[pairs["p_bootstrap_adjusted"].idxmin()]
     assert {least["item_1"], least["item_2"]} == {"item4", "item8"}
     assert least["p_bootstrap_adjusted"] == 1 / 20
-    run(f"items diagnose {study}/responses.csv --items {study}/fit/items.csv -o {tmp_path}/n --bootstrap 0 --quiet")
+    of_bank = f"--items {study}/fit/bank.json --scale all"
+    run(f"items diagnose {study}/responses.csv {of_bank} -o {tmp_path}/n --bootstrap 0 --quiet")
     assert "p_bootstrap" not in pd.read_csv(tmp_path / "n" / "local_dependence.csv")
+    for name in ("item_fit.csv", "person_fit.csv", "reliability.json"):
+        assert (tmp_path / "n" / name).read_text() == (tmp_path / "d" / name).read_text()
 
 
 def test_a_bootstrap_that_cannot_be_is_refused(study: Path, tmp_path: Path) -> None:
