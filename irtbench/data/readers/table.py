@@ -48,6 +48,8 @@ def read_table(path: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
     """
     path = Path(path)
     data = _read_bytes(path)
+    if "".join(data[:_HEAD].decode(errors="replace").split())[:2] in ('{"', "[{"):
+        raise InputError(f"file {path}: holds JSON; expected a table, CSV or Parquet")
     table = _parse_parquet(data, path) if data.startswith(PARQUET) else _parse_text(data, path)
     if table.num_rows == 0:
         raise InputError(f"file {path}: no rows below the header; expected at least one")
