@@ -31,6 +31,7 @@ LEAST_WEIGHT = 1e-3  # of the largest: standard deviations less likely than this
 SIGMA = (0.1, 3.0)  # bounds of the standard deviation of the systems' abilities
 N_DRAWS = 256  # of abilities, for each item's p
 CELLS = 2**22  # items x draws x numbers right worked on at once
+ALIKE = 6  # decimals of abilities that are the same, whose order no last bit decides
 NEAREST = 0.1  # share of the people from whom a system's double is drawn, the nearest in ability
 FEWEST_TIMES = 3  # people must be so many times as many as the systems
 
@@ -441,7 +442,7 @@ def drawn_doubles(
     taken = np.zeros(ability.size, dtype=np.bool_)
     n_near = max(2, round(NEAREST * ability.size))
     for system in rng.permutation(theta.size):
-        distance = np.where(taken, np.inf, np.abs(ability - theta[system]))
+        distance = np.where(taken, np.inf, np.abs(ability - theta[system]).round(ALIKE))
         near = np.argsort(distance, kind="stable")[: min(n_near, int((~taken).sum()))]
         taken[rng.choice(near)] = True
     return taken

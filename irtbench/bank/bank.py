@@ -279,8 +279,7 @@ def read_bank(path: str | Path, *, upper_asymptotes: bool = False, categories: b
         head = look_at(path)
         if head.kind != "object" or recognises(head):
             items = read_parameters(path, upper_asymptotes=upper_asymptotes, categories=categories)
-            scale = as_scale(items, categories=categories)
-            return ItemBank((replace(scale, population=read_population(path)),))
+            return ItemBank((Scale(ALL, items, ItemTable.plain(items.item_ids), population=read_population(path)),))
     return load_bank(path, upper_asymptotes=upper_asymptotes, categories=categories)
 
 
