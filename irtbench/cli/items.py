@@ -283,6 +283,8 @@ def diagnose(
     parameters = known.items
     given, drawn = from_disk.read(responses, parameters, reading, run)
     data = given.select_items(parameters.item_ids).answered()
+    if not data.n_respondents:
+        raise InputError(f"file {responses}: no response to these items; expected some")
     found = irtbench.study.item_analysis.diagnose(
         data,
         parameters,

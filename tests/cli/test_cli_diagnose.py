@@ -52,6 +52,10 @@ def test_a_bootstrap_that_cannot_be_is_refused(study: Path, tmp_path: Path) -> N
     items.loc[0, "model"] = "3pl"
     items.to_csv(tmp_path / "mixed.csv", index=False)
     refused(f"items diagnose {study}/responses.csv --items mixed.csv -o d", saying="several models", cwd=tmp_path)
+    (tmp_path / "empty.csv").write_text(
+        "respondent_id," + ",".join(items["item_id"]) + "\nr1" + "," * len(items) + "\n"
+    )
+    refused(f"items diagnose empty.csv --items {study}/fit/items.csv -o d", saying="no response", cwd=tmp_path)
     assert not (tmp_path / "d").exists()
 
 
