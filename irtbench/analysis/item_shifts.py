@@ -31,7 +31,7 @@ LEAST_WEIGHT = 1e-3  # of the largest: standard deviations less likely than this
 SIGMA = (0.1, 3.0)  # bounds of the standard deviation of the systems' abilities
 N_DRAWS = 256  # of abilities, for each item's p
 CELLS = 2**22  # items x draws x numbers right worked on at once
-ALIKE = 6  # decimals of abilities that are the same, whose order no last bit decides
+ALIKE = 6  # decimals to which distances are compared, so that equal ones are ties on every machine
 NEAREST = 0.1  # share of the people from whom a system's double is drawn, the nearest in ability
 FEWEST_TIMES = 3  # people must be so many times as many as the systems
 

@@ -165,7 +165,7 @@ class CodedScores:
     def on_one_scale(self, levels: Levels = None) -> CodedScores:
         """The same where each item has the categories of all, in the order of these levels, or of numbers.
 
-        Of items with as many each they are the same ones, whatever they are called.
+        Items that all have equally many share them, whatever their labels.
         """
         together: set[Any] = set().union(*self.categories)
         order = None if levels is None or isinstance(levels, Mapping) else levels
