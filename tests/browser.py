@@ -49,6 +49,8 @@ class Browser:
     def open(self, file: Path, fragment: str = "") -> None:
         self.call("POST", "/url", {"url": "about:blank"})
         self.call("POST", "/url", {"url": file.as_uri() + fragment})
+        loaded = ["file:", "complete"]  # what the driver waits for at times comes before the page's script has run
+        assert self.settled("return [location.protocol, document.readyState]", loaded) == loaded
 
     def run(self, script: str, *arguments: Any) -> Any:
         """What the body of a function returns in the page."""
