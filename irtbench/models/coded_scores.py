@@ -88,13 +88,10 @@ class CodedScores:
             if lacking := [item for item in item_ids if item not in table.columns]:
                 raise InputError(f"responses: no column of item {name_first(lacking)}; expected one for each item")
             table = table[list(item_ids)]
-        known: list[tuple[Any, ...]] = []
-        codes = np.full(table.shape, MISSING, dtype=np.int8)
-        for j, item in enumerate(table.columns):
-            codes[:, j], own = coded_item(item, table.iloc[:, j], None if categories is None else categories[j], levels)
-            known.append(own)
+        item = np.broadcast_to(np.arange(table.shape[1]), table.shape)
+        codes, own = coded(table.to_numpy().ravel(), item.ravel(), tuple(table.columns), categories, levels)
         respondents = [str(name) for name in table.index] if named else list(numbered("respondent", len(table)))
-        return cls(tuple(respondents), tuple(table.columns), tuple(known), codes)
+        return cls(tuple(respondents), tuple(table.columns), own, codes.reshape(table.shape))
 
     @classmethod
     def _of_long(cls, table: pd.DataFrame, levels: Levels) -> CodedScores:
@@ -106,14 +103,8 @@ class CodedScores:
             )
         given = table[table[column].notna()]
         (rows, respondents), (columns, items) = (pd.factorize(given[name].astype(str)) for name in PAIR)
-        codes, known = np.empty(len(given), dtype=np.int8), []
-        values = given[column].reset_index(drop=True)
-        ends = np.cumsum(np.bincount(columns, minlength=len(items)))[:-1]
-        of_items = np.split(np.argsort(columns, kind="stable"), ends)
-        for item, places in zip(map(str, items), of_items, strict=True):
-            codes[places], own = coded_item(item, values.iloc[places], None, levels)
-            known.append(own)
-        return cls(tuple(respondents), tuple(items), tuple(known), codes, np.stack([rows, columns]).astype(np.int64))
+        codes, own = coded(given[column].to_numpy(), columns, tuple(map(str, items)), None, levels)
+        return cls(tuple(respondents), tuple(items), own, codes, np.stack([rows, columns]).astype(np.int64))
 
     @property
     def n_respondents(self) -> int:
@@ -197,20 +188,40 @@ class CodedScores:
         return ResponseMatrix(values, self.respondent_ids, self.item_ids, trials)
 
 
-def coded_item(
-    item: str, values: pd.Series[Any], known: Sequence[Any] | None, levels: Levels
-) -> tuple[NDArray[np.int8], tuple[Any, ...]]:
-    """Codes of an item's responses, -1 where missing, and its categories."""
-    there = values.unique()
-    present = set(there[~pd.isna(there)].tolist())
-    every = levels[str(item)] if isinstance(levels, Mapping) else known
+def coded(
+    values: NDArray[Any],
+    of_item: NDArray[np.intp],
+    item_ids: Sequence[str],
+    known: Sequence[Sequence[Any]] | None,
+    levels: Levels,
+) -> tuple[NDArray[np.int8], tuple[tuple[Any, ...], ...]]:
+    """Codes of responses, -1 where missing, and the categories of each item; `of_item` says whose each response is."""
+    given, distinct = pd.factorize(values)
+    occurs = np.zeros((len(item_ids), len(distinct) + 1), dtype=bool)
+    occurs[of_item, given] = True  # in the last column what is missing
+    codes = np.full(occurs.shape, MISSING, dtype=np.int8)
+    of_items = []
+    for j, item in enumerate(item_ids):
+        there = np.flatnonzero(occurs[j, :-1])
+        present = distinct[there].tolist()
+        every = levels[item] if isinstance(levels, Mapping) else known[j] if known is not None else None
+        own = categories_of_item(item, present, every, levels)
+        place = {value: k for k, value in enumerate(own)}
+        codes[j, there] = [place[value] for value in present]
+        of_items.append(own)
+    return codes[of_item, given], tuple(of_items)
+
+
+def categories_of_item(item: str, present: list[Any], every: Sequence[Any] | None, levels: Levels) -> tuple[Any, ...]:
+    """The categories of an item in their order: `every`, or those that are present."""
     expected = list(every) if every is not None else list(levels) if levels is not None else None
     if expected is None:
         if wrong := [value for value in present if not isinstance(value, int | float | np.number)]:
             raise InputError(f"responses: item {item}: {wrong[0]!r} is no number; expected numbers, or levels")
-        whole = (isinstance(value, float) and value.is_integer() for value in present)
-        expected = sorted(int(value) if is_whole else value for value, is_whole in zip(present, whole, strict=True))
-    if unknown := present - set(expected):
+        expected = sorted(int(value) if is_whole(value) else value for value in present)
+    if twice := [value for value in expected if expected.count(value) > 1]:
+        raise InputError(f"levels: {written(twice[0])} is there twice; expected each once")
+    if unknown := set(present) - set(expected):
         raise InputError(
             f"responses: item {item}: {sorted(map(written, unknown))[0]} is none of its categories; expected "
             f"{name_first(expected)}"
@@ -218,11 +229,12 @@ def coded_item(
     own = tuple(value for value in expected if every is not None or value in present)
     if len(own) > MOST_CATEGORIES:
         raise InputError(f"responses: item {item}: {len(own)} categories; expected at most {MOST_CATEGORIES}")
-    if own and values.dtype.kind in "fiu" and all(isinstance(value, int | float) for value in own):
-        order = np.argsort(np.array(own, dtype=np.float64))  # a good deal quicker than by labels
-        codes = order[np.searchsorted(np.array(own, dtype=np.float64)[order], values).clip(max=len(own) - 1)]
-        return np.where(values.isna(), MISSING, codes).astype(np.int8), own
-    return np.asarray(pd.Categorical(values, categories=list(own)).codes, dtype=np.int8), own
+    return own
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a category is a whole number, or true or false, written as one."""
+    return isinstance(value, bool) or (isinstance(value, float) and value.is_integer())
 
 
 def written(value: Any) -> str:
