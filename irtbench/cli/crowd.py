@@ -116,10 +116,15 @@ class Sheets:
         typer.Option("--sheets", help="Write sheets to upload, with booklets and attention checks mixed in."),
     ] = None
     booklets: Annotated[int, typer.Option("--booklets", help="Booklets, one a respondent.", min=1)] = 1
-    each: Annotated[int | None, typer.Option("--each", help="Items of a booklet; all.")] = None
-    checks_each: Annotated[int | None, typer.Option("--checks-each", help="Checks of a booklet; all.")] = None
+    each: Annotated[int | None, typer.Option("--each", help="Items of a booklet; unless given: all.")] = None
+    checks_each: Annotated[
+        int | None, typer.Option("--checks-each", help="Checks of a booklet; unless given: all.")
+    ] = None
     option: Annotated[
-        list[str], typer.Option("--option", help="An answer to choose from; the keys, if none is given; repeat.")
+        list[str],
+        typer.Option(
+            "--option", metavar="ANSWER", help="An answer to choose from; the keys, if none is given; repeat."
+        ),
     ] = field(default_factory=list)
     question: Annotated[str, typer.Option("--question", help="Asked of every item.")] = "Which answer is right?"
 
@@ -149,9 +154,9 @@ class CorpusItems:
         list[str], typer.Option("--agreement", metavar="K/N", help="How many of how many agree: 4/5; repeat.")
     ] = field(default_factory=lambda: ["5/5"])
     per_label: Annotated[int, typer.Option("--per-label", help="Items for each label at each agreement.")] = 30
-    label: Annotated[list[str], typer.Option("--label", help="The labels; all that occur; repeat.")] = field(
-        default_factory=list
-    )
+    label: Annotated[
+        list[str], typer.Option("--label", metavar="LABEL", help="The labels; all that occur; repeat.")
+    ] = field(default_factory=list)
     text: Annotated[
         str | None,
         typer.Option("--text", metavar="TEMPLATE", help="What people read, columns in braces: '{premise} {claim}'."),

@@ -463,6 +463,7 @@ def options_of(cls: Any, how: Fields) -> dict[str, Option]:
     hints, plain = (declared, {}) if declared else (get_type_hints(cls, include_extras=True), get_type_hints(cls))
     texts = {name: text.replace("`", "") for name, text in meanings(cls).items()}
     words = {name: re.split(r"(?<=\.) (?=[A-Z])", text)[0] for name, text in texts.items()}  # the first sentence
+    names = {one.name: how.names.get(one.name, f"--{one.name.replace('_', '-')}") for one in fields(cls)}
     found = dict[str, Option]()
     for one in fields(cls):
         if one.name in how.without:
@@ -470,13 +471,15 @@ def options_of(cls: Any, how: Fields) -> dict[str, Option]:
         default: Any = one.default if one.default_factory is MISSING else one.default_factory()
         hint, commas = hints[one.name], False
         if info_of(hint) is None:
-            kind, name = plain[one.name], how.names.get(one.name, f"--{one.name.replace('_', '-')}")
+            kind, metavar = plain[one.name], None
             commas = get_origin(kind) is tuple and get_args(kind)[0] is float
             if commas:
-                kind, default = str, ",".join(f"{number:g}" for number in default)
+                kind, metavar, default = str, "N,N,...", ",".join(f"{number:g}" for number in default)
             elif get_origin(kind) is tuple:
-                kind = list[str]
-            hint = Annotated[kind, typer.Option(name, help=words[one.name], metavar="N,N,..." if commas else None)]
+                kind, metavar = list[str], "NAME"
+            text = re.sub(r"\bNone(?: for|:)", "unless given:", words[one.name])
+            text = re.sub(r"\w+_\w+", lambda word: names.get(word[0], word[0]), text)
+            hint = Annotated[kind, typer.Option(names[one.name], help=text, metavar=metavar)]
         if get_origin(get_args(hint)[0]) is list and default is not MISSING:
             default = [*default]
         default = inspect.Parameter.empty if default is MISSING else default

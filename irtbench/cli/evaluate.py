@@ -493,7 +493,8 @@ class Difference:
         list[int], typer.Option("--items", "-n", metavar="N", help="Items in the set; repeat for several.")
     ] = field(default_factory=lambda: [100, 500, 2_000, 10_000])
     hurt: Annotated[
-        list[float], typer.Option("--hurt", help="Share of items that the better system gets worse; repeat.")
+        list[float],
+        typer.Option("--hurt", metavar="SHARE", help="Share of items that the better system gets worse; repeat."),
     ] = field(default_factory=lambda: [0.0, 0.01, 0.02, 0.05, 0.1])
     effect: Annotated[
         float | None, typer.Option("--effect", help="Difference in accuracy to be shown: power and size needed.")

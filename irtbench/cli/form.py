@@ -51,9 +51,9 @@ class Purpose:
 class FormContents:
     """The items of which a form is made, and the limits on them."""
 
-    scale: Annotated[list[str], typer.Option("--scale", help="Of these scales of the bank alone; repeat.")] = field(
-        default_factory=list
-    )
+    scale: Annotated[
+        list[str], typer.Option("--scale", metavar="NAME", help="Of these scales of the bank alone; repeat.")
+    ] = field(default_factory=list)
     items: Annotated[
         Path | None, typer.Option("--items", metavar="FILE", help="More columns of each item: item_id and others.")
     ] = None
@@ -103,7 +103,10 @@ class HarnessIds:
         typer.Option("--ids", metavar="HARNESS", help="lm-eval, inspect, helm or plain; all that fit; repeat."),
     ] = field(default_factory=list)
     task: Annotated[
-        list[str], typer.Option("--task", help="A task that item ids begin with, if it is not up to the last slash.")
+        list[str],
+        typer.Option(
+            "--task", metavar="NAME", help="A task that item ids begin with, if it is not up to the last slash."
+        ),
     ] = field(default_factory=list)
 
 
@@ -256,7 +259,9 @@ class WhoIsTested:
 class TestedOn:
     """The scale, and what shares of its items are wanted."""
 
-    scale: Annotated[str | None, typer.Option("--scale", help="The scale of a bank that has several.")] = None
+    scale: Annotated[
+        str | None, typer.Option("--scale", metavar="NAME", help="The scale of a bank that has several.")
+    ] = None
     share: Annotated[
         list[str], typer.Option("--share", metavar="VALUE=SHARE", help="Wanted share of a value of --by; repeat.")
     ] = field(default_factory=list)
