@@ -24,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from irtbench.analysis.explained_difficulty import Design, ExplainedDifficulty, Shrinkage, explained, features_of
@@ -32,7 +32,7 @@ from irtbench.analysis.meta_regression import Estimates, meta_regression
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemFeatures
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, numbered
 from irtbench.estimation.driver import alternate, fenced
 from irtbench.estimation.few_respondents.category_grid import (
     START_DISTANCES,
@@ -73,6 +73,7 @@ FEWEST_RESPONDENTS = 3
 ENOUGH_GRADES = 100  # of an item, for one that nobody was given to be none of its scale's
 LEAST_RESIDUAL = 0.25  # of the prior under which items are looked at, whatever s is
 LEAST_KNOWN = 0.05  # of an item by its responses, as a share of its prior's precision: about that of one answer
+LEAST_RELIABILITY = 1e-4  # of abilities: with less they say nothing of the unit in which difficulty is measured
 FURTHEST_START = 4.0  # of an intercept
 MOST_UPDATES = 60
 TOLERANCE, OF_RANDOM_NODES = 2e-3, 5e-3  # of an effect of a standardised feature, and where items' nodes are random
@@ -118,7 +119,7 @@ def explain_responses(
     ------
     InputError
         As `explain_difficulty`, but for the standard errors; and of fewer than three respondents, or responses that are
-        all the same.
+        the same to every item, or tell no abilities apart.
 
     Examples
     --------
@@ -143,7 +144,7 @@ def explain_responses(
 
 
 def explain_grades(
-    grades: pd.DataFrame,
+    grades: ArrayLike | pd.DataFrame,
     features: ItemFeatures | pd.DataFrame,
     *,
     model: GradedKind = "grm",
@@ -191,8 +192,11 @@ def explain_grades(
     0  intercept     0.1  0.2
     1     length     0.7  0.1
     """
+    if not isinstance(grades, pd.DataFrame):
+        grades = pd.DataFrame(np.asarray(grades))
+        grades.columns = numbered("item", grades.shape[1])
     grades = grades.dropna(axis=1, how="all").dropna(how="all")
-    demand_different(len(grades), bool(grades.stack().nunique() > 1))
+    demand_different(len(grades), bool((grades.nunique() > 1).any()))
     if not isinstance(levels, Mapping):
         levels = {str(item): own for item, own in categories_of(grades, levels).items()}
     scores = CodedScores.of(grades, levels=levels)
@@ -206,16 +210,17 @@ def with_responses(given: ResponsesLike) -> ResponseMatrix:
     """Those of items and respondents that have any."""
     data = as_responses(given)
     data = data.select_items([item for item, n in zip(data.item_ids, data.n_by_item, strict=True) if n]).answered()
-    demand_different(data.n_respondents, int(data.n_correct_by_item.sum()) not in (0, int(data.n_by_item.sum())))
+    right = data.n_correct_by_item
+    demand_different(data.n_respondents, bool(((right > 0) & (right < data.n_by_item)).any()))
     return data
 
 
 def demand_different(n_respondents: int, different: bool) -> None:
-    """Refuse responses that are all the same, or of fewer people than have a mean and a deviation of abilities."""
+    """Refuse responses that are the same to every item, or of fewer people than have a mean and a deviation."""
     if n_respondents < FEWEST_RESPONDENTS:
         raise InputError(f"difficulty: {n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}")
     if not different:
-        raise InputError("difficulty: all responses are the same; expected better and worse ones")
+        raise InputError("difficulty: all responses are the same to every item; expected better and worse ones")
 
 
 def categories_of(grades: pd.DataFrame, levels: Sequence[Any] | None) -> dict[Any, list[Any]]:
@@ -406,6 +411,11 @@ class ExplanatoryFit:
         if len(given.values) <= MOST_COUPLED_ITEMS:
             variance = beliefs.around.abilities[1]
             n, reliability, expected = len(variance), 1 - float(variance.mean()), self.expected
+            if reliability < LEAST_RELIABILITY:
+                raise InputError(
+                    "difficulty: the responses tell no abilities apart, so that it has no scale; expected more "
+                    "responses of each respondent, to items that go together"
+                )
             of_unit = 0.0 if self.alike else 1 / (2 * n * reliability**2)
             shared = 1 / (n * reliability) + of_unit * np.outer(expected, expected)
             estimates = Estimates.of_covariance(estimates.values, unit**2 * (np.diag(given.sd**2) + shared))

@@ -374,7 +374,7 @@ def one_way(table: Array, level: float) -> dict[str, float]:
     tail = (1 - level) / 2
     ends = [f / f_distribution.isf(tail, k - 1, total - k), f * f_distribution.isf(tail, total - k, k - 1)]
     value, lower, upper = (1.0 if at == np.inf else (at - 1) / (at + n_0 - 1) for at in (f, *ends))
-    mean_of = 1.0 if f == np.inf else 1 - 1 / f
+    mean_of = 1 - within / between if between > 0 else np.nan
     return {"icc": value, "icc_lower": lower, "icc_upper": upper, "icc_mean": mean_of, "mean_grades": n_0}
 
 
