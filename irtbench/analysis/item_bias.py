@@ -44,6 +44,7 @@ from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit_categories import RASCH_KINDS, Models, check_categories, models_of
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.status import Status
+from irtbench.estimation.threads import threads_for
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
 from irtbench.models.item_models.partial_credit import Nominal
 
@@ -241,7 +242,7 @@ def item_bias(
     first = np.ones(n_items, dtype=np.bool_)
     if purify:
         first = agreeing_items(compared.estimated, focal, compared.observed)
-    with fenced(0), torch.no_grad():
+    with fenced(0), torch.no_grad(), threads_for(compared.pooled.n_cells):
         anchor, (_, _, (linked, found)), rounds, _ = purified_anchors(
             test, first, alpha=alpha, purify=purify, most_rounds=MOST_ROUNDS
         )

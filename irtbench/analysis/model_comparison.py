@@ -28,6 +28,7 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import Device, FitSettings
 from irtbench.estimation.several_abilities.answers import Answers, ResponsesOrScores
 from irtbench.estimation.status import InformationCriteria
+from irtbench.estimation.threads import threads_for
 from irtbench.models.coded_scores import MISSING, CodedScores
 from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.models.quadrature import normal_grid
@@ -332,7 +333,7 @@ def guessing_test(
     responses = as_responses(responses)
     settings = FitSettings(prior="none", device=device)
     check_estimable(responses, settings.priors)
-    with fenced(0), torch.no_grad():
+    with fenced(0), torch.no_grad(), threads_for(responses.n_respondents * settings.n_nodes):
         problem = problem_of(responses, settings, normal_grid()).in_float64()
         without = find_mode(problem, tolerance=tolerance / 100)
         rises = slope_at_zero(problem, without.items) > 0

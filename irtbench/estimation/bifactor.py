@@ -24,6 +24,7 @@ from irtbench.estimation.several_abilities.abilities_mode import ROOM, find_mode
 from irtbench.estimation.several_abilities.answers import Answers, ResponsesOrScores
 from irtbench.estimation.several_abilities.bifactor_problem import bifactor_problem, grid_for
 from irtbench.estimation.status import Stop
+from irtbench.estimation.threads import threads_for
 from irtbench.models.coded_scores import Levels
 from irtbench.models.pyro_model.categories import ALONE, ItemGroups
 
@@ -275,9 +276,10 @@ def fit_bifactor(
         abilities = bifactor_problem(
             answers, numbered_groups(names), equal=equal, device=choose_device(device), dtype=choose_precision(dtype)
         )
-        found = find_mode_of_abilities(
-            abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors
-        )
+        with threads_for(abilities.problem.n_cells):
+            found = find_mode_of_abilities(
+                abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors
+            )
         natural = abilities.scale.natural(abilities.problem.item_parameters(found.mode.items).matrix).cpu().numpy()
     return BifactorModel(
         **answers.described,

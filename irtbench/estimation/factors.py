@@ -49,6 +49,7 @@ from irtbench.estimation.several_abilities.answers import RIGHT_OR_WRONG, Answer
 from irtbench.estimation.several_abilities.factor_problem import NORMAL_OGIVE, Factors, factor_problem
 from irtbench.estimation.several_abilities.rotation_freedom import Block, independent_blocks, number_of_turns
 from irtbench.estimation.status import InformationCriteria, Status
+from irtbench.estimation.threads import threads_for
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_models.item_model import ItemModel
@@ -444,7 +445,8 @@ def fit_factors(
                 own, len(block.factors), block.zero_loadings, seed, device=where, dtype=precision
             )
             find = find_one_ability if abilities.n_factors == 1 else find_mode_of_abilities
-            part = find(abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
+            with threads_for(abilities.problem.n_cells):
+                part = find(abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
             problem = abilities.problem
             n_free = problem.free.sum() - number_of_turns(abilities.own.free[:, : abilities.n_factors].cpu().numpy())
             if part.mode.status.converged and answers.linear and problem.rows.most_trials is None:
