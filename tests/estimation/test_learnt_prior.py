@@ -32,7 +32,7 @@ def simulated(n: int, n_items: int, *, seed: int) -> tuple[ItemParameters, np.nd
     return items, theta, simulate_responses(theta, items, rng=rng)
 
 
-def test_slopes_of_sixty_items_and_forty_respondents_are_covered() -> None:
+def test_slopes_of_sixty_items_and_forty_respondents_are_covered_and_have_quantiles() -> None:
     covered, learnt = [], []
     for seed in range(3):
         items, theta, responses = simulated(40, 60, seed=seed)
@@ -47,6 +47,13 @@ def test_slopes_of_sixty_items_and_forty_respondents_are_covered() -> None:
     # 180 slopes: a standard error of .016 were they independent; information as if theta were seen covers .74
     assert 0.89 < np.mean(covered) < 0.99
     assert np.mean(learnt) == pytest.approx(0.3, abs=0.08)
+    columns = fitted.quantile_columns()
+    low, middle, high = (columns[f"discrimination_{level}"] for level in ("lower", "median", "upper"))
+    assert (low > 0).all()
+    assert (high - middle > 1.05 * (middle - low)).all()  # a slope's posterior is skewed
+    assert (columns["difficulty_lower"] < fitted.items.difficulty).all()
+    assert (columns["difficulty_upper"] > fitted.items.difficulty).all()
+    assert np.isnan(columns["guessing_median"]).all()
 
 
 def test_quantiles_of_uneven_points() -> None:
@@ -175,30 +182,22 @@ def test_an_item_that_all_got_right_is_the_easiest_and_the_least_known() -> None
     errors = fitted.items.standard_errors()["intercept"]
     assert errors[0] > 1.3 * np.median(errors)
     assert fitted.items.intercept[0] == fitted.items.intercept.max()
-
-
-def test_a_fit_under_a_learnt_prior_gives_quantiles() -> None:
-    _, _, responses = simulated(40, 30, seed=1)
-    fitted = fit_model(responses, HIERARCHICAL)
-    columns = fitted.quantile_columns()
-    low, middle, high = (columns[f"discrimination_{level}"] for level in ("lower", "median", "upper"))
-    assert (low > 0).all()
-    assert (high - middle > 1.05 * (middle - low)).all()  # a slope's posterior is skewed
-    assert (columns["difficulty_lower"] < fitted.items.difficulty).all()
-    assert (columns["difficulty_upper"] > fitted.items.difficulty).all()
-    assert np.isnan(columns["guessing_median"]).all()
     assert fit_model(responses, FitSettings(prior="hierarchical", standard_errors=False)).quantiles is None
-    assert fit_model(responses, FitSettings(prior="none")).quantile_columns() == {}
+    assert fit_model(responses, FitSettings(kind="rasch")).quantile_columns() == {}
 
 
 def test_the_mean_of_guessing_is_learnt_with_the_rest() -> None:
     rng = np.random.default_rng(8)
     truth = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 40), rng.normal(size=40), rng.beta(2, 18, 40))
     responses = simulate_responses(rng.normal(size=150), truth, rng=rng)
-    fitted = fit_model(responses, FitSettings(kind="3pl", prior="hierarchical"))
+    fitted = fit_model(responses, FitSettings(kind="3pl", prior="hierarchical", by_item={"item1": "2pl"}))
     assert fitted.converged
+    assert fitted.estimator.startswith("posterior mean, items and abilities integrated out")
+    np.testing.assert_allclose(fitted.abilities.covariance.sum(axis=0), 0, atol=1e-9)
+    assert fitted.items.guessing[0] == fitted.items.covariance[0, 2, 2] == 0
     assert fitted.priors.guessing.first + fitted.priors.guessing.second == pytest.approx(20)
     assert 0.05 < fitted.priors.guessing.first / 20 < 0.18  # .10 in truth, .25 before anything was learnt
     columns = fitted.quantile_columns()
+    assert np.isnan(columns["guessing_median"][0])
     covered = (columns["guessing_lower"] < truth.guessing) & (truth.guessing < columns["guessing_upper"])
-    assert covered.mean() > 0.8
+    assert covered[1:].mean() > 0.8
