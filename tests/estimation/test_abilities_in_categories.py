@@ -76,7 +76,6 @@ def design(fitted: Fitted, model: str) -> NDArray[np.float64]:
         (False, "gpcm", 0.2),
         (False, "1pl", 0.1),
         (False, "pcm", 0.1),
-        (True, "2pl", 0.2),
         (True, "2pl, equal", 0.1),
         (True, "grm", 0.2),
         (True, "gpcm", 0.0),
