@@ -68,7 +68,7 @@ def test_the_figures_are_those_of_mirt(mirt: tuple[ResponseMatrix, pd.DataFrame,
 
 @pytest.mark.slow
 def test_free_slopes_are_found_again_and_covered() -> None:
-    responses, testlets, slopes, intercept, theta = drawn(1500, [4, 4, 3], 1.0, seed=1, alone=3, missing=0.1)
+    responses, testlets, slopes, intercept, theta = drawn(2000, [4, 4, 3], 1.0, seed=1, alone=3, missing=0.1)
     fitted = fit_bifactor(responses, testlets)
     assert fitted.converged
     errors = fitted.standard_errors()
