@@ -15,6 +15,8 @@ from builders.mirt_figures import lsat6
 from builders.problem import make_problem
 from builders.simulated import drawn
 from irtbench import FitSettings, InputError, Priors, ResponseMatrix, as_responses, fit_model
+from irtbench.estimation.driver import own_parameters
+from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.fit import problem_of
 from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.variational import item_posterior
@@ -90,10 +92,16 @@ def test_where_weights_are_too_uneven_the_moments_are_the_guides_own(
 ) -> None:
     values = responses.values.copy()
     values[:, 4] = 1 - values[:, 4]  # of a reversed item the slope keeps its sign
-    problem = make_problem(as_responses(values), Priors.named("hierarchical", guessing_estimated=False))
+    priors = Priors.named("hierarchical", guessing_estimated=False)
+    problem = make_problem(as_responses(values), priors)
     start = problem.starting_values()
     start.slope[4, 0] = -0.8
-    mode = find_mode(problem, start=start).items
+    with own_parameters():
+        problem, _, found = find_hierarchical_mode(
+            problem, priors, start, tolerance=1e-5, max_steps=500, mode_wanted=True
+        )
+    assert found.status.converged
+    mode = found.mode
     with few_draws(2000, steps=300):
         weighted = fit_posterior(problem, mode, "normal", seed=0)
         monkeypatch.setattr(item_posterior, "MOST_DIVERGENCE", 0.0)
