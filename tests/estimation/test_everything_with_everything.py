@@ -195,7 +195,7 @@ OPTIONS: dict[str, Callable[[dict[str, Any]], None]] = {
     "single precision": lambda words: plain(words, dtype="float32", loosely=20),
 }
 SLOW = ("posterior", "Adam")
-#: What goes is in `test_abilities_in_categories`; in `test_contract`, `test_learnt_prior` and `..._of_categories`.
+#: What goes is in `test_abilities_in_categories`; in `test_contract`, `test_few_respondents`, `test_learnt_prior_...`.
 ELSEWHERE = ("several abilities", "testlets", "prior hierarchical")
 CASES = [
     pytest.param(option, model, marks=pytest.mark.slow if option in SLOW and (option, model) not in REFUSED else ())
