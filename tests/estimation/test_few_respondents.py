@@ -235,7 +235,8 @@ def test_the_covariance_of_abilities_keeps_mean_and_unit() -> None:
 
 @pytest.mark.slow
 def test_a_dozen_respondents_and_hundreds_of_items() -> None:
-    standardised_errors, inside = [], {"discrimination": [], "intercept": []}
+    standardised_errors: list[np.ndarray] = []
+    inside: dict[str, list[np.ndarray]] = {"discrimination": [], "intercept": []}
     for seed in range(4):
         theta, items, responses = simulated(12, 400, seed=seed)
         fitted = fit_model(responses, HIERARCHICAL)

@@ -54,7 +54,7 @@ def test_the_figures_are_those_of_mirt(reference: Path, folder: str, data: str, 
     assert len(both) == fitted.n_parameters
     np.testing.assert_allclose(both["value_x"], both["value_y"], atol=1e-4)
     of_logit = both["se_scale"] != "natural"  # of guessing
-    ours = both["standard_error"] / np.where(of_logit, both["value_x"] * (1 - both["value_x"]), 1.0)
+    ours: pd.Series = both["standard_error"] / np.where(of_logit, both["value_x"] * (1 - both["value_x"]), 1.0)
     np.testing.assert_allclose(ours, both["se_oakes"], rtol=1e-3)
     found = fitted.items.scores(wide).merge(abilities, on="respondent_id")
     np.testing.assert_allclose(found["theta"], found["eap"], atol=1e-4)
