@@ -150,7 +150,7 @@ ENGINES = {
         flat=True,
         apart=True,
     ),
-    "hierarchical": Engine(by_model(FitSettings(prior="hierarchical")), n_items=20),
+    "hierarchical": Engine(by_model(FitSettings(prior="hierarchical")), n_items=12),
     "hierarchical, few": Engine(
         by_model(FitSettings(prior="hierarchical")),
         n_respondents=15,
@@ -160,7 +160,7 @@ ENGINES = {
         own_unit=True,
     ),
     "population": Engine(
-        by_model(FitSettings(population="estimated", tolerance=1e-4)), n_items=20, flat=True, own_unit=True
+        by_model(FitSettings(population="estimated", tolerance=1e-4)), n_items=12, flat=True, own_unit=True
     ),
     "one factor": Engine(by_factors(1), flat=True),
     "two factors": Engine(by_factors(2), n_items=10, within=1e-3, flat=True),

@@ -8,16 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from numpy.typing import NDArray
 
-from builders.problem import right_or_wrong
 from irtbench import InputError, ResponseMatrix
 from irtbench.analysis.effect_of_testlets import effect_of_testlets, p_on_boundary
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
-from irtbench.estimation.several_abilities.bifactor_problem import BifactorProblem, bifactor_problem
-from irtbench.models.pyro_model.categories import ItemGroups
-from irtbench.models.pyro_model.tensors import ItemTensors
 
 Drawn = tuple[ResponseMatrix, list[str | None], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
@@ -48,13 +43,6 @@ def mirt(reference: Path) -> tuple[ResponseMatrix, pd.DataFrame, pd.DataFrame]:
     return responses, pd.read_csv(folder / "testlet_bifactor.csv"), pd.read_csv(folder / "testlet_fit.csv")
 
 
-def problem_at(
-    responses: ResponseMatrix, groups: list[int], slopes: NDArray[np.float64], intercept: NDArray[np.float64]
-) -> tuple[BifactorProblem, ItemTensors]:
-    abilities = bifactor_problem(right_or_wrong(responses), ItemGroups(torch.tensor(groups)))
-    return abilities.own, ItemTensors.from_matrix(torch.from_numpy(np.column_stack([slopes, intercept])))
-
-
 def test_the_figures_are_those_of_mirt(mirt: tuple[ResponseMatrix, pd.DataFrame, pd.DataFrame]) -> None:
     responses, theirs, fit = mirt
     fitted = fit_bifactor(responses, [str(k) for k in theirs["specific"]])
@@ -76,13 +64,6 @@ def test_the_figures_are_those_of_mirt(mirt: tuple[ResponseMatrix, pd.DataFrame,
     assert abs(own[5] - theirs["a_specific"][5]) < 0.05 * standard_error
     ecv = float(fit.loc[2, "loglik"])
     assert fitted.explained_common_variance == pytest.approx(ecv, abs=5e-4)
-    problem, items = problem_at(
-        responses,
-        [k - 1 for k in theirs["specific"]],
-        theirs[["a_general", "a_specific"]].to_numpy(copy=True),
-        theirs["d"].to_numpy(copy=True),
-    )
-    assert problem.counts(items).log_likelihood == pytest.approx(log_likelihood, abs=2e-4)
 
 
 @pytest.mark.slow
@@ -153,22 +134,6 @@ def test_free_slopes_without_an_effect_grow_and_the_advice_is_equal_ones() -> No
     effect = effect_of_testlets(responses, free)
     assert effect.preferred == {"aic": "one ability", "bic": "one ability"}
     assert list(effect.table()["converged"]) == [True, True, False]
-
-
-@pytest.mark.slow
-def test_pairs_have_one_slope_and_their_effect_is_found() -> None:
-    responses, _, slopes, *_ = drawn(1000, [2] * 6, 1.2, seed=3)
-    testlets = {f"i{j}": f"pair {j // 2}" for j in range(12)}
-    fitted = fit_bifactor(responses, testlets)
-    assert fitted.converged
-    assert fitted.alike == tuple(f"pair {k}" for k in range(6))
-    assert fitted.n_parameters == 24 + 6
-    np.testing.assert_array_equal(fitted.slopes[::2, 1], fitted.slopes[1::2, 1])
-    errors = fitted.standard_errors()["slope_specific"]
-    # the equal slopes are the root of the product of the true ones
-    true = np.sqrt(slopes[::2, 1] * slopes[1::2, 1])
-    assert np.abs((fitted.slopes[::2, 1] - true) / errors[::2]).max() < 3.5
-    assert effect_of_testlets(responses, fitted).test.p < 1e-6
 
 
 def test_omega_and_explained_common_variance_by_hand() -> None:

@@ -7,10 +7,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from irtbench.estimation.fit_categories import FittedCategories, fit_categories
-from irtbench.models.coded_scores import CodedScores
-
-MODELS = ("grm", "gpcm", "nominal")
+from irtbench.estimation.fit_categories import fit_categories
 
 
 def simulated(n: int = 800, n_items: int = 12, *, mean: float = 0.0, sd: float = 1.0, seed: int = 1) -> pd.DataFrame:
@@ -22,38 +19,6 @@ def simulated(n: int = 800, n_items: int = 12, *, mean: float = 0.0, sd: float =
     steps = places[None, :, None] + np.array([-1.0, 0.0, 1.0])
     grades = (slopes[:, None] * (theta - steps) + rng.logistic(size=(n, n_items, 1)) > 0).sum(axis=2)
     return pd.DataFrame(grades, columns=[f"i{j}" for j in range(n_items)])
-
-
-@pytest.fixture(scope="module", params=MODELS)
-def plain(request: pytest.FixtureRequest) -> tuple[str, FittedCategories]:
-    return request.param, fit_categories(simulated(), request.param)
-
-
-def long_of(wide: pd.DataFrame) -> pd.DataFrame:
-    table = (
-        wide.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id", value_name="score")
-    )
-    return table.assign(respondent_id=table["respondent_id"].astype(str))
-
-
-def test_trials_of_a_pair_are_as_many_items_of_the_same_parameters(plain: tuple[str, FittedCategories]) -> None:
-    """Two trials of six items are twelve items of which each two are equal; the likelihood is the same."""
-    model, _ = plain
-    first, second = simulated(300, 6, seed=2), simulated(300, 6, seed=2)
-    rng = np.random.default_rng(5)
-    second.iloc[:, :] = np.where(rng.random(second.shape) < 0.3, (second.to_numpy() + 1) % 4, second.to_numpy())
-    trials = fit_categories(pd.concat([long_of(first), long_of(second)]), model)
-    both = pd.concat([first, second.add_suffix("'")], axis=1)
-    names = trials.items.names[0]
-    free = [name for name in names if not (model == "grm" and name in ("d2", "d3"))]
-    equal = [[(f"i{j}", name), (f"i{j}'", name)] for j in range(6) for name in free]
-    if model == "grm":  # distances of intercepts cannot be named: the likelihood is higher by their freedom alone
-        apart = fit_categories(both, model, equal=equal)
-        assert 0 < apart.log_likelihood - trials.log_likelihood < 15
-    else:
-        apart = fit_categories(both, model, equal=equal)
-        assert trials.log_likelihood == pytest.approx(apart.log_likelihood, abs=1e-4)
-        np.testing.assert_allclose(trials.parameters, apart.parameters[:6], atol=2e-3)
 
 
 def test_partial_credit_next_to_its_own_items_is_the_fit_of_all() -> None:
@@ -84,48 +49,21 @@ def test_slopes_of_1_in_groups_are_a_common_slope_in_other_units(model: str) -> 
     assert (unit.parameters[:, 0] == 1).all()
 
 
-def test_one_slope_of_new_items_leaves_the_anchors_as_they_are() -> None:
-    table = simulated(400, 8)
-    known = fit_categories(table, "gpcm").items.select([f"i{j}" for j in range(4)])
-    fitted = fit_categories(table, "gpcm", common_slope=True, anchors=known)
-    np.testing.assert_allclose(fitted.parameters[:4], known.parameters, atol=1e-12)
-    assert np.ptp(fitted.parameters[4:, 0]) < 1e-12
-    assert fitted.n_parameters == 1 + 4 * 3 + 2
-
-
 def test_new_items_that_outnumber_the_respondents_are_doubtful_beside_anchors_too() -> None:
-    """Of 70 items ten are known: 60 new ones outnumber 50 respondents, and not 65."""
-    known = fit_categories(simulated(600, 70).iloc[:, :10], "grm").items
-    few = [fit_categories(simulated(n, 70, seed=3), anchors=known, standard_errors=False) for n in (50, 65)]
-    assert [any("60 items outnumber 50" in doubt for doubt in fitted.doubts) for fitted in few] == [True, False]
+    """Of 24 items four are known: 20 new ones outnumber 16 respondents, and not 23."""
+    known = fit_categories(simulated(300, 24).iloc[:, :4], "grm").items
+    few = [fit_categories(simulated(n, 24, seed=3), anchors=known, standard_errors=False) for n in (16, 23)]
+    assert [any("20 items outnumber 16" in doubt for doubt in fitted.doubts) for fitted in few] == [True, False]
     assert not any("outnumber" in doubt for doubt in few[1].doubts)
 
 
-@pytest.mark.parametrize("model", ["grm", "gpcm"])
-def test_a_skewed_crowd_has_a_density_of_its_own(model: str) -> None:
+def test_a_skewed_crowd_has_a_density_of_its_own() -> None:
     rng = np.random.default_rng(2)
-    theta = np.where(rng.random(2000) < 0.75, rng.normal(0.5, 0.5, 2000), rng.normal(-1.5, 0.6, 2000))
-    bank = fit_categories(simulated(2000), model)
-    drawn = bank.items.simulate(theta, rng=rng)
-    normal, own = fit_categories(drawn, model), fit_categories(drawn, model, population="estimated")
+    theta = np.where(rng.random(800) < 0.75, rng.normal(0.5, 0.5, 800), rng.normal(-1.5, 0.6, 800))
+    drawn = fit_categories(simulated(400), "grm").items.simulate(theta, rng=rng)
+    normal, own = (fit_categories(drawn, "grm", population=which) for which in ("normal", "estimated"))
     assert own.n_parameters == normal.n_parameters + 3
     assert own.bic < normal.bic
-
-
-def test_a_long_table_of_many_items_is_coded_as_the_wide_one() -> None:
-    rng = np.random.default_rng(1)
-    table = pd.DataFrame({"respondent_id": rng.integers(0, 200, 4000), "item_id": rng.integers(0, 900, 4000)})
-    table = table.drop_duplicates().assign(score=lambda rows: rng.integers(0, 3, len(rows)))
-    long = CodedScores.of(table)
-    wide = table.pivot(index="respondent_id", columns="item_id", values="score")
-    expected = CodedScores.of(wide.set_axis(wide.index.astype(str)).set_axis(wide.columns.astype(str), axis=1))
-    rows = [expected.respondent_ids.index(name) for name in long.respondent_ids]
-    columns = [expected.item_ids.index(name) for name in long.item_ids]
-    codes = expected.codes[np.ix_(rows, columns)]
-    np.testing.assert_array_equal(codes[tuple(long.places)], long.codes)
-    np.testing.assert_array_equal(long.n_by_item, expected.n_by_item[columns])
-    np.testing.assert_array_equal(long.n_by_respondent, expected.n_by_respondent[rows])
-    assert [long.categories[k] for k in range(5)] == [expected.categories[columns[k]] for k in range(5)]
 
 
 @pytest.mark.parametrize(
@@ -148,11 +86,9 @@ def test_what_does_not_go_together_is_said_in_a_line(words: dict[str, object], s
         fit_categories(simulated(), "gpcm", **words)  # type: ignore[arg-type]
 
 
-def test_anchors_of_another_model_or_other_categories_are_refused(plain: tuple[str, FittedCategories]) -> None:
-    model, bank = plain
-    other = "gpcm" if model == "grm" else "grm"
-    with pytest.raises(irtbench.InputError, match=f"anchor i0 is {model} of 4 categories"):
-        fit_categories(simulated(), other, anchors=bank)
-    fewer = simulated().clip(upper=2)
+def test_anchors_of_another_model_or_other_categories_are_refused() -> None:
+    bank = fit_categories(simulated(200), "grm")
+    with pytest.raises(irtbench.InputError, match="anchor i0 is grm of 4 categories"):
+        fit_categories(simulated(200), "gpcm", anchors=bank)
     with pytest.raises(irtbench.InputError, match="of 3; expected the same"):
-        fit_categories(fewer, model, anchors=bank)
+        fit_categories(simulated(200).clip(upper=2), "grm", anchors=bank)

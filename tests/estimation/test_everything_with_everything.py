@@ -27,6 +27,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "nominal": {"models": "nominal"},
 }
 IN_CATEGORIES = ("grm", "gpcm", "nominal")
+N = 140  # respondents
 #: Where an option does not go with a model: the first words of the refusal.
 REFUSED = {
     **{
@@ -48,7 +49,7 @@ REFUSED = {
 def crowd() -> irtbench.ResponseMatrix:
     rng = np.random.default_rng(5)
     items = irtbench.ItemParameters.from_difficulty(rng.uniform(1, 2, 8), np.linspace(-1.2, 1.2, 8), 0.1)
-    return irtbench.simulate_responses(rng.normal(size=400), items, rng=rng)
+    return irtbench.simulate_responses(rng.normal(size=N), items, rng=rng)
 
 
 @cache
@@ -62,8 +63,8 @@ def with_gaps() -> irtbench.ResponseMatrix:
 @cache
 def of_trials() -> irtbench.ResponseMatrix:
     rng = np.random.default_rng(7)
-    n = rng.integers(1, 4, (400, 8))
-    p = 1 / (1 + np.exp(-1.3 * rng.normal(size=(400, 1)) + np.linspace(-1.2, 1.2, 8)))
+    n = rng.integers(1, 4, (N, 8))
+    p = 1 / (1 + np.exp(-1.3 * rng.normal(size=(N, 1)) + np.linspace(-1.2, 1.2, 8)))
     return irtbench.ResponseMatrix(rng.binomial(n, p).astype(float), crowd().respondent_ids, crowd().item_ids, n)
 
 
@@ -71,9 +72,9 @@ def of_trials() -> irtbench.ResponseMatrix:
 def grades(*, gaps: bool = False) -> pd.DataFrame:
     """Grades 0 to 2 of as many respondents and items."""
     rng = np.random.default_rng(8)
-    theta, slopes = rng.normal(size=(400, 1, 1)), rng.uniform(1, 2, (8, 1))
+    theta, slopes = rng.normal(size=(N, 1, 1)), rng.uniform(1, 2, (8, 1))
     steps = np.linspace(-1.2, 1.2, 8)[:, None] + np.array([-0.7, 0.7])
-    given = (slopes * (theta - steps) + rng.logistic(size=(400, 8, 1)) > 0).sum(axis=2).astype(float)
+    given = (slopes * (theta - steps) + rng.logistic(size=(N, 8, 1)) > 0).sum(axis=2).astype(float)
     given[(rng.random(given.shape) < 0.3) & gaps] = np.nan
     given[np.isnan(given).all(axis=1), 0] = 1
     return pd.DataFrame(given, columns=list(crowd().item_ids))
@@ -139,7 +140,7 @@ def beside_anchors(words: dict[str, Any], **more: Any) -> None:
 
 
 def in_groups(words: dict[str, Any], **more: Any) -> None:
-    groups = ["a", "b"] * 200
+    groups = ["a", "b"] * (N // 2)
     fit: Any = (
         fitted(words, groups=groups, **more)
         if "models" in words
@@ -165,7 +166,6 @@ def of_many_scales(words: dict[str, Any]) -> None:
 
 
 def of_several_abilities(words: dict[str, Any], fit: Callable[..., Any], *how: Any) -> None:
-    """Those that can be are in `test_abilities_in_categories`."""
     fit(grades() if "models" in words else crowd(), *how, models=words.get("models", words.get("model")))
 
 
@@ -178,7 +178,7 @@ def of_a_posterior(words: dict[str, Any]) -> None:
 
 OPTIONS: dict[str, Callable[[dict[str, Any]], None]] = {
     "prior weak": lambda words: plain(words, prior="weak"),
-    "prior hierarchical": lambda words: None if fitted(words, prior="hierarchical").converged else pytest.fail(words),
+    "prior hierarchical": lambda words: fitted(words, prior="hierarchical"),
     "priors of single items": lambda words: plain(words, prior_items={"item1": (0.0, 0.5)}),
     "guessing fixed by item": lambda words: plain(words, by_item={"item1": 0.2}),
     "estimated population": of_an_estimated_population,
@@ -195,11 +195,13 @@ OPTIONS: dict[str, Callable[[dict[str, Any]], None]] = {
     "single precision": lambda words: plain(words, dtype="float32", loosely=20),
 }
 SLOW = ("posterior", "Adam")
+#: What goes is in `test_abilities_in_categories`; in `test_contract`, `test_few_respondents`, `test_learnt_prior_...`.
+ELSEWHERE = ("several abilities", "testlets", "prior hierarchical")
 CASES = [
     pytest.param(option, model, marks=pytest.mark.slow if option in SLOW and (option, model) not in REFUSED else ())
     for option in OPTIONS
     for model in MODELS
-    if option not in ("several abilities", "testlets") or (option, model) in REFUSED
+    if option not in ELSEWHERE or (option, model) in REFUSED
 ]
 
 
@@ -210,6 +212,12 @@ def test_every_model_with_every_option(option: str, model: str) -> None:
             OPTIONS[option](MODELS[model])
     else:
         OPTIONS[option](MODELS[model])
+
+
+def test_groups_take_trials() -> None:
+    fit = irtbench.fit_groups(of_trials(), ["a", "b"] * (N // 2))
+    counts = counted({}, fit, "of_trials")
+    assert_by_hand(fit, [counts[::2], counts[1::2]])
 
 
 @pytest.mark.slow

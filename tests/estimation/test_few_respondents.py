@@ -1,77 +1,35 @@
-"""Few respondents and many items: where a fixed grid and a prior-free fit break."""
+"""Few respondents, items and abilities integrated out together, under a prior learnt from the items."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from builders.problem import make_problem
-from irtbench import FitSettings, FittedModel, InputError, ItemParameters, fit_model, simulate_responses
-from irtbench.estimation.driver import own_parameters
-from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.priors import Hierarchy, Priors
-from irtbench.models.pyro_model.sites import ItemPrior
+from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, simulate_responses
+from irtbench.estimation.few_respondents import item_posteriors, messages
+from irtbench.estimation.few_respondents.empirical_bayes import joint_abilities
+from irtbench.estimation.few_respondents.item_grid import ItemGrid
+from irtbench.estimation.few_respondents.item_posteriors import Surroundings, curves
+from irtbench.estimation.few_respondents.learnt_prior import (
+    LEAST_DEVIATION,
+    learn,
+    log_density_of_deviation,
+    over_densities,
+    packed,
+    unpacked,
+    with_long_tails,
+)
+from irtbench.estimation.few_respondents.messages import Beliefs, outweigh_the_odds
+from irtbench.estimation.item_quantiles import normal_points, weighted_quantiles
+from irtbench.estimation.marginal.acceleration import FixedPoint
+from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.scoring.item_error import abilities_of, with_item_error
 from irtbench.study.fitted_scale import RightOrWrong
-
-
-def few(n_respondents: int, n_items: int, *, seed: int) -> tuple[FittedModel, dict[str, float]]:
-    """A fit, and how it compares with the truth once that is aligned to the sample's mean and standard deviation."""
-    rng = np.random.default_rng(seed)
-    a, b, theta = rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items), rng.normal(size=n_respondents)
-    responses = simulate_responses(theta, ItemParameters.from_difficulty(a, b), rng=rng)
-    fitted = fit_model(responses, FitSettings(prior="hierarchical", tolerance=1e-4))
-    mean, deviation = theta.mean(), theta.std()
-    a, b, theta = a * deviation, (b - mean) / deviation, (theta - mean) / deviation
-    abilities = abilities_of(fitted, responses)
-    np.testing.assert_array_equal(abilities.theta, fitted.abilities.theta)
-    assert abilities.method == "joint"
-    with pytest.raises(InputError, match="carry their error already"):
-        with_item_error(abilities, responses, fitted.items, item_error="delta")
-    errors = fitted.items.standard_errors()
-    z_a = (fitted.items.discrimination - a) / errors["discrimination"]
-    return fitted, {
-        "correlation": float(np.corrcoef(abilities.theta, theta)[0, 1]),
-        "theta_covered": float(np.mean((abilities.lower < theta) & (theta < abilities.upper))),
-        "a_covered": float(np.mean(np.abs(z_a) < 1.96)),
-        "rmse_a": float(np.sqrt(np.mean((fitted.items.discrimination - a) ** 2))),
-        "rmse_b": float(np.sqrt(np.mean((fitted.items.difficulty - b) ** 2))),
-    }
-
-
-@pytest.mark.slow
-def test_a_hundred_systems_and_a_thousand_items() -> None:
-    fitted, found = few(100, 1000, seed=0)
-    assert fitted.converged
-    assert fitted.nodes.startswith("adaptive")
-    assert found["correlation"] > 0.99
-    assert found["rmse_a"] < 0.32
-    assert found["rmse_b"] < 0.36
-    # 100 thetas: the standard error of a 95% coverage is 2.2%
-    assert found["theta_covered"] > 0.88
-    assert 0.91 < found["a_covered"] < 0.99
-    hierarchy = fitted.priors.hierarchy
-    # log a has the standard deviation .3 in truth; a joint mode would say nearly nothing
-    assert 0.2 < hierarchy.deviation[0] < 0.4
-
-
-def test_thirty_items_keep_the_usual_grid() -> None:
-    rng = np.random.default_rng(1)
-    items = ItemParameters.from_difficulty(rng.lognormal(0, 0.3, 30), rng.normal(size=30))
-    fitted = fit_model(simulate_responses(rng.normal(size=300), items, rng=rng))
-    assert fitted.nodes == "grid of 61 nodes on +-6"
-
-
-def test_items_that_all_got_right_are_estimable_under_a_learnt_prior() -> None:
-    rng = np.random.default_rng(2)
-    items = ItemParameters.from_difficulty(np.r_[np.full(39, 1.2), 2.0], np.r_[rng.normal(size=39), -8.0])
-    responses = simulate_responses(rng.normal(size=60), items, rng=rng)
-    assert responses.proportion_correct()[-1] == 1.0
-    fitted = fit_model(responses, FitSettings(prior="hierarchical", tolerance=1e-4))
-    assert np.isfinite(fitted.items.difficulty).all()
-    assert fitted.items.intercept[-1] > fitted.items.intercept[:-1].mean()
 
 
 def test_the_likelihood_at_posterior_means_is_integrated_on_nodes_that_are_right_there() -> None:
@@ -90,47 +48,436 @@ def test_the_likelihood_at_posterior_means_is_integrated_on_nodes_that_are_right
     assert fitted.log_likelihood == pytest.approx(total, abs=44e-6)  # a millionth a response
 
 
-def learnt_prior(n_items: int, sign: torch.Tensor | None = None) -> ItemPrior:
-    """A hierarchy whose mean is that of the items, as the model states it."""
-    rng = np.random.default_rng(0)
-    items = ItemParameters.from_difficulty(np.ones(n_items), np.zeros(n_items))
+def test_the_scores_of_a_fit_to_few_are_its_own_abilities_with_their_error_and_without_person_fit() -> None:
+    rng = np.random.default_rng(6)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 60), rng.normal(size=60))
     responses = simulate_responses(rng.normal(size=20), items, rng=rng)
-    problem = make_problem(responses, Priors("hierarchical", hierarchy=Hierarchy((0.0, 0.0), (0.3, 1.2), 0.4)))
-    with own_parameters():
-        model = partial(problem.model, learn_mean=True, slope_sign=sign)
-        return Problem.of(model, problem.rows, problem.nodes).prior
+    settings = FitSettings(prior="hierarchical")
+    scores, fitted = RightOrWrong(settings=settings).fit(responses).scores, fit_model(responses, settings)
+    abilities = abilities_of(fitted, responses)
+    np.testing.assert_array_equal(scores["theta"], abilities.theta)
+    np.testing.assert_array_equal(abilities.theta, fitted.abilities.theta)
+    np.testing.assert_allclose(fitted.abilities.covariance.sum(axis=0), 0, atol=1e-9)
+    assert scores["person_fit"].isna().all()
+    assert (scores["method"] == "joint").all()
+    with pytest.raises(InputError, match="carry their error already"):
+        with_item_error(abilities, responses, fitted.items, item_error="delta")
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_derivatives_of_the_learnt_prior(exact: bool) -> None:
-    parameters = torch.tensor([[0.8, 0.3, 0.0], [1.4, -0.2, 0.0], [-0.7, 1.0, 0.0]], dtype=torch.float64)
-    prior = learnt_prior(3, parameters[:, 0].sign())
+PRIOR = Hierarchy((0.1, 0.2), (0.3, 1.2), 0.3, of="difficulty")
+PRIORS = Priors("hierarchical", guessing=GuessingPrior("beta", 5.0, 15.0), hierarchy=PRIOR)
+HIERARCHICAL = FitSettings(prior="hierarchical")
 
-    def log_prior(values: torch.Tensor) -> float:
-        return float(prior.log_density(ItemTensors.from_matrix(values)))
 
-    gradient, information = prior.derivatives(ItemTensors.from_matrix(parameters), by_logit=True, positive=not exact)
-    step = 1e-5
-    for j in range(3):
-        for k in range(2):
-            up, down = parameters.clone(), parameters.clone()
-            up[j, k] += step
-            down[j, k] -= step
-            slope = (log_prior(up) - log_prior(down)) / (2 * step)
-            assert float(gradient[j, k]) == pytest.approx(slope, rel=1e-6)
-    assert torch.equal(information, information.transpose(1, 2))
-    if not exact:  # a step needs a positive matrix
-        assert float(torch.linalg.eigvalsh(information[:, :2, :2]).min()) > 0
+def simulated(
+    n: int, n_items: int, *, seed: int = 0, guessed: bool = False, easy: float = 0.0
+) -> tuple[np.ndarray, ItemParameters, ResponseMatrix]:
+    rng = np.random.default_rng([seed, n])
+    theta = rng.normal(size=n)
+    b = np.where(rng.random(n_items) < easy, rng.normal(-3, 1.2, n_items), rng.normal(0, 1 - easy, n_items))
+    c = rng.beta(4, 16, n_items) if guessed else np.zeros(n_items)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), b, c)
+    return theta, items, simulate_responses(theta, items, rng=rng)
+
+
+def of_known_people(theta: np.ndarray, right: np.ndarray, asked: np.ndarray, *, guessed: bool = False) -> Surroundings:
+    """People whose abilities are known: each has a node for himself."""
+    n, n_items = right.shape
+    like = torch.from_numpy(theta)
+    pairs = {(int(k), int(m)) for k, m in zip(right.flat, (asked - right).flat, strict=True) if k + m > 0}
+    return Surroundings(
+        like,
+        torch.eye(n, dtype=torch.float64),
+        (like.new_ones(n_items, n), like.new_ones(n_items, n)),
+        tuple(torch.from_numpy(number).to(torch.int16) for number in (right, asked - right)),
+        torch.full((n_items,), guessed),
+        like.new_zeros(n_items),
+        tuple(sorted(pairs)),
+    )
+
+
+def start_grid(around: Surroundings, sign: float = 1.0) -> ItemGrid:
+    """Nodes as wide as the prior."""
+    n_items = len(around.free)
+    centre = torch.tensor([0.1, 0.2, -1.1], dtype=torch.float64).expand(n_items, 3)
+    covariance = torch.diag(torch.tensor([0.09, 1.44, 0.3], dtype=torch.float64)).expand(n_items, 3, 3)
+    signs = torch.full((n_items,), sign, dtype=torch.float64)
+    return ItemGrid.around(centre, covariance, signs, around.free, around.guessing)
+
+
+def mass_of(weights: torch.Tensor, part: slice, level: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(weights[part] + level, dim=1)
+
+
+def placed(beliefs: Beliefs) -> Beliefs:
+    """Nodes where the posteriors are."""
+    for _ in range(6):
+        beliefs = beliefs.with_levels()
+        beliefs = replace(beliefs, grid=beliefs.grid.placed(beliefs.priors))
+    return beliefs.with_levels()
+
+
+def test_a_few_answers_an_item_are_summed_over_those_who_gave_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    asked = rng.random((40, 12)) < rng.uniform(0.05, 0.3, 12)
+    right = asked & (rng.random((40, 12)) < 0.6)
+    around = of_known_people(rng.normal(size=40), right.astype(float), asked.astype(float))
+    around = replace(around, posterior=torch.softmax(torch.from_numpy(rng.normal(size=(40, 40))), dim=0))
+    grid = start_grid(around)
+
+    def passed() -> tuple[torch.Tensor, ...]:
+        found, level = replace(around).passed(grid, lambda part, level: torch.softmax(level, dim=1))
+        return level, found.posterior, *found.curves
+
+    of_few = passed()
+    monkeypatch.setattr(item_posteriors, "FEW_ANSWER", 0.0)
+    for few, every in zip(of_few, passed(), strict=True):
+        torch.testing.assert_close(few, every, rtol=0, atol=1e-12)
+
+
+def test_nodes_go_part_of_the_way_and_a_component_of_less_than_an_item_is_none() -> None:
+    rng = np.random.default_rng(6)
+    right = (rng.random((30, 5)) < 0.6).astype(float)
+    around = of_known_people(rng.normal(size=30), right, np.ones_like(right))
+    beliefs = Beliefs(around, start_grid(around), PRIORS, PRIORS).with_levels()
+    whole, part = (beliefs.grid.placed(PRIORS, gain=gain) for gain in (1.0, 0.25))
+    torch.testing.assert_close(part.centre, 0.75 * beliefs.grid.centre + 0.25 * whole.centre)
+    torch.testing.assert_close(part.root, 0.75 * beliefs.grid.root + 0.25 * whole.root)
+    for share, of_items in ((0.19, False), (0.21, True)):  # of five items
+        mixture = Hierarchy.mixture([(share, PRIOR), (1 - share, PRIOR)])
+        of_two = replace(beliefs, priors=replace(PRIORS, hierarchy=mixture))
+        assert of_two.has_only_components_of_items == of_items
+    assert beliefs.has_only_components_of_items
+
+
+def test_a_guessed_items_posterior_is_that_of_a_fine_grid() -> None:
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=60)
+    right = (rng.random((60, 1)) < 0.2 + 0.8 / (1 + np.exp(-1.3 * (theta[:, None] - 0.3)))).astype(float)
+    around = of_known_people(theta, right, np.ones_like(right), guessed=True)
+    grid = placed(Beliefs(around, start_grid(around), PRIORS, PRIORS)).grid
+    mean, covariance, quantiles = grid.estimates([(1.0, PRIORS)])
+    axes = np.linspace(-1.3, 1.6, 40), np.linspace(-5, 4, 61), np.linspace(-5, 1.5, 90)
+    log_a, b, logit = (torch.from_numpy(part.reshape(-1)) for part in np.meshgrid(*axes, indexing="ij"))
+    c = torch.sigmoid(logit)
+    p, q = curves(log_a.exp()[:, None] * (torch.from_numpy(theta) - b[:, None]), c[:, None])
+    level = torch.where(torch.from_numpy(right[:, 0]) == 1, p, q).log().sum(dim=1) + 5 * c.log() + 15 * (1 - c).log()
+    pairs = torch.stack([log_a, b], dim=1)
+    level += torch.distributions.MultivariateNormal(
+        torch.tensor(PRIOR.mean).double(), torch.tensor(PRIOR.covariance).double()
+    ).log_prob(pairs)
+    mass = torch.softmax(level, dim=0)
+    values = torch.stack([log_a.exp(), -log_a.exp() * b, c], dim=1)
+    expected = mass @ values
+    deviation = (mass @ (values - expected) ** 2).sqrt()
+    np.testing.assert_allclose((mean[0] - expected) / deviation, 0, atol=0.05)
+    np.testing.assert_allclose(covariance[0].diagonal().sqrt() / deviation, 1, atol=0.05)
+    order = c.argsort()
+    ends = np.interp((0.025, 0.5, 0.975), mass[order].cumsum(0), c[order])
+    np.testing.assert_allclose(quantiles[:, 0, 2], ends, atol=0.1 * float(deviation[2]))
+
+
+def test_the_posterior_of_a_small_table_is_close_to_that_of_all_together() -> None:
+    """Four people, three items: loops everywhere; against weighted draws of everything."""
+    x = np.array([[1.0, 1, 0], [1, 0, 0], [0, 1, 1], [1, 1, 1]])
+    rng = np.random.default_rng(5)
+    theta = rng.normal(size=(400_000, 4))
+    pairs = rng.multivariate_normal(PRIOR.mean, PRIOR.covariance, (400_000, 3))
+    z = np.exp(pairs[:, None, :, 0]) * (theta[:, :, None] - pairs[:, None, :, 1])
+    weight = np.exp(np.where(x == 1, -np.logaddexp(0, -z), -np.logaddexp(0, z)).sum(axis=(1, 2)))
+    weight /= weight.sum()
+    nodes = torch.linspace(-6, 6, 61, dtype=torch.float64)
+    known = torch.ones(3, 61, dtype=torch.float64)
+    start = torch.softmax(-0.5 * nodes**2, dim=0)[:, None].expand(61, 4)
+    around = replace(
+        of_known_people(np.zeros(4), x, np.ones_like(x)), theta=nodes, posterior=start, curves=(known, known)
+    )
+    beliefs = Beliefs(around, start_grid(around), PRIORS, PRIORS)
+    for _ in range(12):
+        weights = beliefs.grid.log_mass(PRIORS) - beliefs.grid.level
+        around, level = beliefs.around.passed(beliefs.grid, partial(mass_of, weights))
+        grid = replace(beliefs.grid, level=level)
+        beliefs = replace(beliefs, around=around, grid=grid.placed(PRIORS))
+    mean, variance = beliefs.around.abilities
+    expected = weight @ theta
+    np.testing.assert_allclose(mean, expected, atol=0.03)
+    np.testing.assert_allclose(variance.sqrt(), np.sqrt(weight @ (theta - expected) ** 2), rtol=0.03)
+    grid = beliefs.with_levels().grid
+    b = (grid.mass(PRIORS) * grid.nodes[..., 1]).sum(dim=1)
+    np.testing.assert_allclose(b, weight @ pairs[..., 1], atol=0.03)
+
+
+def test_a_sign_that_is_chance_is_turned_and_one_that_is_not_stays() -> None:
+    theta, _, responses = simulated(60, 40, seed=3)
+    values = responses.values.copy()
+    values[:, 0] = 1 - values[:, 0]  # a key that is reversed
+    around = of_known_people(theta, values, np.ones_like(values))
+    grid = start_grid(around)
+    sign = grid.sign.clone()
+    sign[:2] = -1.0  # of the first rightly, of the second by chance
+    found = Beliefs(around, replace(grid, sign=sign), PRIORS, PRIORS).with_likelier_signs().grid
+    assert float(found.sign[0]) == -1.0
+    assert bool((found.sign[1:] > 0).all())
+    assert bool((found.centre[1] != grid.centre[1]).any())
+
+
+def test_the_covariance_of_abilities_keeps_mean_and_unit() -> None:
+    around = of_known_people(np.linspace(-1, 2, 8) ** 2, np.ones((8, 1)), np.ones((8, 1)))
+    soft = torch.softmax(-((around.theta[:, None] - around.theta) ** 2), dim=0)
+    theta, covariance = replace(around, posterior=soft).standardised_abilities
+    variance = replace(around, posterior=soft).abilities[1]
+    np.testing.assert_allclose(covariance @ torch.ones(8, dtype=torch.float64), 0, atol=1e-12)
+    np.testing.assert_allclose(covariance @ theta, 0, atol=1e-12)
+    # the limit of a covariance under ever firmer constraints
+    firm = torch.diag(1 / variance) + 1e9 * (torch.ones(8, 8) + torch.outer(theta, theta))
+    np.testing.assert_allclose(covariance, torch.linalg.inv(firm), atol=1e-6)
 
 
 @pytest.mark.slow
-def test_the_scores_of_a_fit_to_few_are_its_own_abilities_without_person_fit() -> None:
-    rng = np.random.default_rng(6)
-    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 600), rng.normal(size=600))
-    responses = simulate_responses(rng.normal(size=20), items, rng=rng)
-    settings = FitSettings(prior="hierarchical")
-    scores = RightOrWrong(settings=settings).fit(responses).scores
-    fitted = fit_model(responses, settings)
-    np.testing.assert_array_equal(scores["theta"], fitted.abilities.theta)
-    assert scores["person_fit"].isna().all()
-    assert (scores["method"] == "joint").all()
+def test_a_dozen_respondents_and_hundreds_of_items() -> None:
+    standardised_errors: list[np.ndarray] = []
+    inside: dict[str, list[np.ndarray]] = {"discrimination": [], "intercept": []}
+    for seed in range(4):
+        theta, items, responses = simulated(12, 400, seed=seed)
+        fitted = fit_model(responses, HIERARCHICAL)
+        assert fitted.converged
+        assert fitted.nodes.startswith("adaptive")
+        assert fitted.stopped_because.endswith("items and abilities integrated out, estimates are posterior means")
+        mean, deviation = theta.mean(), theta.std()
+        a, b = items.discrimination * deviation, (items.difficulty - mean) / deviation
+        error = fitted.abilities.theta - (theta - mean) / deviation
+        standardised_errors.append(error / fitted.abilities.standard_error)
+        hierarchy = fitted.priors.hierarchy
+        assert 0.15 < hierarchy.deviation[0] < 0.45  # .3 in truth
+        assert hierarchy.deviation[1] == pytest.approx(1 / deviation, rel=0.2)
+        assert np.sqrt(np.mean((fitted.items.discrimination - a) ** 2)) < np.std(a)  # that of knowing nothing
+        errors = fitted.items.standard_errors()
+        for name, estimate, true in (
+            ("discrimination", fitted.items.discrimination, a),
+            ("intercept", fitted.items.intercept, -a * b),
+        ):
+            inside[name].append(np.abs(estimate - true) < 1.96 * errors[name])
+    # 40 free errors: their mean square lies between .45 and 1.8 with probability .998
+    assert 0.45 < float(np.sum(np.square(standardised_errors))) / 40 < 1.8
+    for name, covered in inside.items():  # 1600: .95 is known to .006
+        assert 0.925 < np.mean(covered) < 0.98, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("easy", "n_components"), [(0.0, 1), (0.3, 2)])
+def test_a_long_easy_tail_takes_a_component_more(easy: float, n_components: int) -> None:
+    theta, items, responses = simulated(15, 1500, seed=3, easy=easy)
+    fitted = fit_model(responses, HIERARCHICAL)
+    assert fitted.converged
+    assert len(fitted.priors.hierarchy.parts) == n_components
+    error = fitted.abilities.theta - (theta - theta.mean()) / theta.std()
+    # one normal density, with the tail, is 11.5 standard errors off, and a third of the far b are covered
+    assert np.abs(error / fitted.abilities.standard_error).max() < 3.5
+    columns, true = fitted.quantile_columns(), (items.difficulty - theta.mean()) / theta.std()
+    inside = (columns["difficulty_lower"] < true) & (true < columns["difficulty_upper"])
+    assert 0.82 < inside[np.abs(items.difficulty) > 1.5].mean() < 0.99
+
+
+@pytest.mark.slow
+def test_items_alike_in_slope_do_not_drive_the_density_to_nothing() -> None:
+    rng = np.random.default_rng(4)
+    items = ItemParameters.from_difficulty(np.ones(400), rng.normal(size=400))
+    fitted = fit_model(simulate_responses(rng.normal(size=60), items, rng=rng), HIERARCHICAL)
+    assert fitted.converged
+    assert LEAST_DEVIATION <= fitted.priors.hierarchy.deviation[0] < 0.2
+
+
+def test_a_density_of_guessing_that_was_given_stays() -> None:
+    settings = FitSettings(kind="3pl", prior="hierarchical", prior_guessing="normal:-1.4,0.05")
+    fitted = fit_model(simulated(12, 30, guessed=True)[2], settings)
+    assert fitted.priors.guessing == GuessingPrior("normal", -1.4, 0.05)
+    np.testing.assert_allclose(fitted.items.guessing, 1 / (1 + np.exp(1.4)), atol=0.02)
+
+
+def test_abilities_of_items_of_another_prior() -> None:
+    theta, items, responses = simulated(40, 60)
+    problem = make_problem(responses, "weak")
+    matrix = torch.tensor(np.c_[items.discrimination, items.intercept, np.zeros(60)])
+    found = joint_abilities(problem, ItemTensors.from_matrix(matrix))
+    assert np.corrcoef(found[0], theta)[0, 1] > 0.95
+    known = Surroundings.of(problem, ItemTensors.from_matrix(matrix)).abilities[1]
+    assert bool((found[1].diagonal() > 0.9 * known).all())  # items are not known, but mean and unit are
+    assert joint_abilities(make_problem(simulated(40, 20)[2], "weak"), ItemTensors.from_matrix(matrix[:20])) is None
+
+
+def test_a_fit_that_did_not_settle_has_no_standard_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "MOST_UPDATES", 1)
+    fitted = fit_model(simulated(12, 300)[2], HIERARCHICAL)
+    assert not fitted.converged
+    assert "not settled after 2 updates" in fitted.stopped_because
+    assert fitted.items.covariance is None
+
+
+def test_slopes_of_sixty_items_and_forty_respondents_are_covered_and_have_quantiles() -> None:
+    covered, learnt = [], []
+    for seed in range(3):
+        theta, items, responses = simulated(40, 60, seed=seed)
+        fitted = fit_model(responses, HIERARCHICAL)
+        assert fitted.converged
+        assert fitted.kind == "mean"
+        assert "items and abilities integrated out" in fitted.estimator
+        error = fitted.items.discrimination - items.discrimination * theta.std()
+        covered.append(np.abs(error) < 1.96 * fitted.items.standard_errors()["discrimination"])
+        learnt.append(fitted.priors.hierarchy.deviation[0])
+        assert "uncertain by a factor of" in fitted.priors.describe()
+    # 180 slopes: a standard error of .016 were they independent; information as if theta were seen covers .74
+    assert 0.89 < np.mean(covered) < 0.99
+    assert np.mean(learnt) == pytest.approx(0.3, abs=0.08)
+    columns = fitted.quantile_columns()
+    low, middle, high = (columns[f"discrimination_{level}"] for level in ("lower", "median", "upper"))
+    assert (low > 0).all()
+    assert (high - middle > 1.05 * (middle - low)).all()  # a slope's posterior is skewed
+    assert (columns["difficulty_lower"] < fitted.items.difficulty).all()
+    assert (columns["difficulty_upper"] > fitted.items.difficulty).all()
+    assert np.isnan(columns["guessing_median"]).all()
+
+
+def test_quantiles_of_uneven_points() -> None:
+    # a standard normal density by points of one twice as wide, or moved by 1, weighted
+    for centre, width in ((0.0, 2.0), (1.0, 1.2)):
+        values = centre + width * normal_points(1, 512, torch.zeros(1, dtype=torch.float64)).T
+        mass = torch.softmax(0.5 * ((values - centre) / width) ** 2 - 0.5 * values**2, dim=1)
+        np.testing.assert_allclose(weighted_quantiles(values, mass)[:, 0], [-1.96, 0.0, 1.96], atol=0.03)
+    three = weighted_quantiles(torch.tensor([[2.0, 1.0, 3.0]]), torch.tensor([[0.2, 0.4, 0.4]]))
+    # half of each point's mass lies below it: .2, .5 and .8
+    assert three[:, 0].tolist() == pytest.approx([1.0, 2.0, 3.0])
+
+
+START = Priors("hierarchical", guessing=GuessingPrior("beta", 5.0, 15.0))
+
+
+def known_items(n: int, *, guessed: bool) -> ItemGrid:
+    """Items of which the responses say log |a|, b and logit c to .1, nearly normally."""
+    rng = np.random.default_rng(3)
+    c = rng.beta(4, 16, n) if guessed else np.full(n, 0.2)
+    values = torch.from_numpy(np.c_[rng.normal(0.1, 0.3, n), rng.normal(0.2, 1.1, n), np.log(c / (1 - c))])
+    ones = torch.ones(n, dtype=torch.float64)
+    free = torch.full((n,), guessed)
+    grid = ItemGrid.around(values, 0.01 * torch.eye(3, dtype=torch.float64).expand(n, 3, 3), ones, free, 0.0 * ones)
+    return replace(grid, level=grid.normal.expand(n, -1))
+
+
+@pytest.mark.parametrize("guessed", [False, True])
+def test_the_learnt_densities_are_the_likeliest(guessed: bool) -> None:
+    grid, start = known_items(200, guessed=guessed), replace(START, hierarchy=Hierarchy(of="difficulty"))
+    priors = start if guessed else replace(start, guessing=None)
+    start, change = priors, 1.0
+    while change > 1e-6:
+        priors, change = learn(grid, priors, start)
+    beta = 20.0 if guessed else None
+
+    def worth(values: np.ndarray) -> float:
+        _, _, _, logit, _, rest, _ = values
+        level = (
+            grid.log_evidence(unpacked(values, priors, beta))
+            + float(log_density_of_deviation(torch.tensor(values[1])))
+            + rest
+        )
+        # the logit of the mean m of c has the density m^5 (1 - m)^15
+        return float(level - (5 * np.log1p(np.exp(-logit)) + 15 * np.log1p(np.exp(logit)) if guessed else 0.0))
+
+    best = packed(priors, beta)
+    for place in (0, 1, 2, 4, 5, *([3] if guessed else [])):
+        for by in (-0.02, 0.02):
+            assert worth(best + by * np.eye(7)[place]) < worth(best)
+    assert priors.hierarchy.mean == pytest.approx((0.1, 0.2), abs=0.2)
+    assert priors.hierarchy.deviation == pytest.approx((0.3, 1.1), abs=0.1)
+    if guessed:
+        assert priors.guessing.first + priors.guessing.second == pytest.approx(20)
+        assert priors.guessing.first / 20 == pytest.approx(0.2, abs=0.02)
+
+
+def test_items_that_are_known_say_how_well_the_scale_of_slopes_is_known() -> None:
+    grid = known_items(50, guessed=False)
+    priors, _ = learn(
+        grid, replace(START, guessing=None, hierarchy=Hierarchy((0.1, 0.2), (0.3, 1.1), of="difficulty")), START
+    )
+    known, weighted = over_densities(grid, priors, START)
+    # 50 values known to .1, and two as good as known: 1 / sqrt(2 * (50 * .9^2 + 2))
+    assert known.hierarchy.uncertainty == pytest.approx(0.108, rel=0.15)
+    assert sum(weight for weight, _ in weighted) == pytest.approx(1)
+    wider = over_densities(known_items(50, guessed=True), START_WITH, START)[1]
+    assert len(wider) == 3 * len(weighted)  # with other means of c
+    assert {round(other.guessing.first, 2) for _, other in wider if other.guessing is not None} != {5.0}
+
+
+START_WITH = replace(START, hierarchy=Hierarchy((0.1, 0.2), (0.3, 1.1), of="difficulty"))
+
+
+def test_long_tails_are_about_those_of_a_t_density_of_four_degrees_of_freedom() -> None:
+    """Of b given log |a|: its quantiles, the same regression on log |a|, and log |a| as it was."""
+    prior = Hierarchy((0.2, -0.5), (0.3, 1.2), 0.4, of="difficulty")
+    longer = with_long_tails(replace(START, hierarchy=prior)).hierarchy
+    assert longer is not None
+    assert sum(weight for weight, _ in longer.components) == pytest.approx(1)
+    alone = 1.2 * np.sqrt(1 - 0.4**2)
+    share = np.zeros(3)
+    for weight, part in longer.components:
+        assert part.mean == prior.mean
+        assert part.deviation[0] == 0.3
+        assert part.correlation * part.deviation[1] == pytest.approx(0.4 * 1.2)  # the slope by log |a| / .3
+        own = part.deviation[1] * np.sqrt(1 - part.correlation**2)
+        share += weight * 2 * stats.norm.sf(stats.t.isf([0.05, 0.025, 0.005], 4) * alone / own)
+    np.testing.assert_allclose(share, [0.1, 0.05, 0.01], rtol=0.2)
+
+
+def test_the_standard_deviation_of_slopes_has_an_inverse_chi_square_density() -> None:
+    s = np.array([0.1, 0.3, 0.5, 1.0])
+    # of s^2: 2 * .5^2 / chi-square of 2; on the scale of log s with 2 s^2 as Jacobian
+    expected = stats.chi2.logpdf(0.5 / s**2, 2) + np.log(0.5 / s**4) + np.log(2 * s**2)
+    ours = np.array([float(log_density_of_deviation(torch.tensor(value))) for value in np.log(s)])
+    np.testing.assert_allclose(ours - ours[0], expected - expected[0], atol=1e-12)
+
+
+def test_reversed_items_must_outweigh_the_odds() -> None:
+    # of 100 items 4 are reversed: log odds 3.2; without the last two 3.9, which the second does not outweigh
+    against = torch.tensor([-9.0, -3.5, -1.0, 2.0])
+    assert outweigh_the_odds(against, torch.ones(100), torch.arange(4)).tolist() == [True, False, False, False]
+
+
+def test_accelerated_updates_repeat_to_the_bit_wherever_memory_lies() -> None:
+    rng = np.random.default_rng(1)
+    matrix = torch.from_numpy(0.3 * rng.normal(size=(5, 5)))
+    ends, kept = set(), []
+    for size in rng.integers(1, 5000, 40).tolist():
+        kept.append(torch.empty(size))  # moves what is allocated after it
+        path, at = FixedPoint(), torch.ones(5, dtype=torch.float64)
+        for _ in range(8):
+            at = path.after(at, matrix @ at)
+        ends.add(tuple(at.tolist()))
+    assert len(ends) == 1
+
+
+def test_an_item_that_all_got_right_is_the_easiest_and_the_least_known() -> None:
+    # all of twenty respondents right: the likelihood of d has no maximum, its posterior has a mean
+    _, _, responses = simulated(20, 15, seed=5)
+    values = responses.values.copy()
+    values[:, 0] = 1.0
+    fitted = fit_model(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), HIERARCHICAL)
+    assert fitted.converged
+    errors = fitted.items.standard_errors()["intercept"]
+    assert errors[0] > 1.3 * np.median(errors)
+    assert fitted.items.intercept[0] == fitted.items.intercept.max()
+    assert fit_model(responses, FitSettings(prior="hierarchical", standard_errors=False)).quantiles is None
+    assert fit_model(responses, FitSettings(kind="rasch", prior="weak")).quantile_columns() == {}
+
+
+def test_the_mean_of_guessing_is_learnt_with_the_rest() -> None:
+    rng = np.random.default_rng(8)
+    truth = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 40), rng.normal(size=40), rng.beta(2, 18, 40))
+    responses = simulate_responses(rng.normal(size=150), truth, rng=rng)
+    fitted = fit_model(responses, FitSettings(kind="3pl", prior="hierarchical", by_item={"item1": "2pl"}))
+    assert fitted.converged
+    assert fitted.estimator.startswith("posterior mean, items and abilities integrated out")
+    assert fitted.items.guessing[0] == fitted.items.covariance[0, 2, 2] == 0
+    assert fitted.priors.guessing.first + fitted.priors.guessing.second == pytest.approx(20)
+    assert 0.05 < fitted.priors.guessing.first / 20 < 0.18  # .10 in truth, .25 before anything was learnt
+    columns = fitted.quantile_columns()
+    assert np.isnan(columns["guessing_median"][0])
+    covered = (columns["guessing_lower"] < truth.guessing) & (truth.guessing < columns["guessing_upper"])
+    assert covered[1:].mean() > 0.8

@@ -1,4 +1,4 @@
-"""Estimates, likelihoods and standard errors against R mirt, known truth and Pyro's own optimiser."""
+"""Estimates and errors against R mirt and known truth, which model each item has, and what says nothing of it."""
 
 from pathlib import Path
 
@@ -7,34 +7,19 @@ import pandas as pd
 import pytest
 import torch
 
-from builders import simulated as simulation
+from builders.mirt_figures import lsat6, papers_scale
 from builders.problem import make_problem
+from builders.simulated import drawn
 from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, simulate_responses
 from irtbench.estimation.marginal.fisher_scoring import find_mode
+from irtbench.models.parameter_table import parameter_table, read_models
 from irtbench.models.pyro_model.tensors import ItemTensors
 
 
-@pytest.fixture(scope="module")
-def lsat6(real_data: Path) -> ResponseMatrix:
-    table = pd.read_csv(real_data / "lsat6" / "responses.csv").rename(columns={"correct": "response"})
-    return ResponseMatrix.from_long(table)
-
-
-def snli(real_data: Path, item_ids: list[str]) -> ResponseMatrix:
-    table = pd.read_csv(real_data / "lalor2016_snli" / "responses_5gs.csv.gz").rename(columns={"correct": "response"})
-    return ResponseMatrix.from_long(table[table["item_id"].isin(item_ids)], item_ids=item_ids)
-
-
-def simulated(
-    n_respondents: int, n_items: int, *, seed: int, guessing: float = 0.0, missing: float = 0.0
-) -> tuple[ItemParameters, ResponseMatrix]:
-    responses, truth, _ = simulation.simulated(n_respondents, n_items, seed=seed, guessing=guessing, missing=missing)
-    return truth, responses
-
-
-def test_lsat6_equals_mirt(lsat6: ResponseMatrix, reference: Path) -> None:
+def test_lsat6_equals_mirt(real_data: Path, reference: Path) -> None:
+    responses, _, _ = lsat6(real_data, reference, "2pl")
     mirt = pd.read_csv(reference / "mirt_lsat6_2pl_pars.csv")
-    fitted = fit_model(lsat6)
+    fitted = fit_model(responses)
     errors = fitted.items.standard_errors()
     assert fitted.converged
     assert fitted.log_likelihood == pytest.approx(-2466.653, abs=0.01)
@@ -53,7 +38,8 @@ def test_lsat6_equals_mirt(lsat6: ResponseMatrix, reference: Path) -> None:
 def test_the_papers_scales_equal_mirt(real_data: Path, reference: Path, label: str) -> None:
     mirt = pd.read_csv(reference / f"mirt_5gs_{label}_2pl_pars.csv")
     likelihood = pd.read_csv(reference / f"mirt_5gs_{label}_model_fit.csv").set_index("model").loc["1f_2pl", "logLik"]
-    fitted = fit_model(snli(real_data, list(mirt["item_id"])))
+    responses, _, _ = papers_scale(real_data, reference, label)
+    fitted = fit_model(responses)
     assert fitted.converged
     assert fitted.log_likelihood == pytest.approx(likelihood, abs=0.01)
     np.testing.assert_allclose(fitted.items.discrimination, mirt["a"], atol=0.01)
@@ -79,38 +65,21 @@ def test_a_reversed_item_gets_a_negative_slope_and_theta_keeps_its_direction() -
 
 
 def test_a_fit_cut_short_is_not_called_converged() -> None:
-    _, responses = simulated(300, 6, seed=9)
-    fitted = fit_model(responses, FitSettings(max_steps=2))
+    fitted = fit_model(drawn(300, 6), FitSettings(max_steps=2))
     assert not fitted.converged
     assert "no convergence in 2 steps" in fitted.stopped_because
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_one_line() -> None:
-    _, responses = simulated(50, 4, seed=1)
-    with pytest.raises(InputError, match="sees no GPU"):
-        fit_model(responses, FitSettings(device="cuda"))
-
-
 def test_data_that_determine_nothing_are_refused() -> None:
-    _, responses = simulated(60, 4, seed=1)
+    """Who answered nothing, and what nobody answered: `test_contract`."""
+    responses = drawn(60, 4)
     with pytest.raises(InputError, match="2 respondents; expected at least 10"):
         fit_model(responses.select_respondents(np.arange(60) < 2))
     constant = responses.values.copy()
     constant[:, 2] = 1.0
     with pytest.raises(InputError, match="all responses are the same for item item3"):
-        fit_model(ResponseMatrix(constant, responses.respondent_ids, responses.item_ids))
-    assert fit_model(
-        ResponseMatrix(constant, responses.respondent_ids, responses.item_ids), FitSettings(prior="weak")
-    ).converged
-    empty = responses.values.copy()
-    empty[:, 1] = np.nan
-    with pytest.raises(InputError, match="no response to item item2"):
-        fit_model(ResponseMatrix(empty, responses.respondent_ids, responses.item_ids))
-    idle = responses.values.copy()
-    idle[7] = np.nan
-    with pytest.raises(InputError, match="no response from respondent r8"):
-        fit_model(ResponseMatrix(idle, responses.respondent_ids, responses.item_ids))
+        fit_model(constant)
+    assert fit_model(constant, FitSettings(prior="weak")).converged
 
 
 @pytest.mark.parametrize(
@@ -125,3 +94,85 @@ def test_data_that_determine_nothing_are_refused() -> None:
 def test_settings_are_checked_at_the_door(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         FitSettings(**wrong)  # type: ignore[arg-type]
+
+
+def guessed(
+    n: int = 1500, n_items: int = 20, *, seed: int = 0, c: float = 0.25
+) -> tuple[ItemParameters, ResponseMatrix]:
+    rng = np.random.default_rng(seed)
+    truth = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.2, n_items), rng.normal(0, 1, n_items), c)
+    return truth, simulate_responses(rng.normal(size=n), truth, rng=rng)
+
+
+def test_each_item_gets_the_model_asked_for() -> None:
+    _, responses = guessed()
+    fitted = fit_model(responses, FitSettings(by_item={"item2": "3pl", "item5": 0.25, "elsewhere": "3pl"}))
+    assert fitted.converged
+    assert fitted.items.model[:6] == ("2pl", "3pl", "2pl", "2pl", "2pl_fixed_guessing", "2pl")
+    assert fitted.items.guessing[4] == 0.25
+    assert 0 < fitted.items.guessing[1] < 0.6
+    assert fitted.n_parameters == 2 * 20 + 1
+    one = fit_model(responses, FitSettings(kind="3pl", by_item={"item3": "2pl"}))
+    assert one.items.model[:4] == ("3pl", "3pl", "2pl", "3pl")
+
+
+def test_a_guessing_outside_its_range_is_refused() -> None:
+    with pytest.raises(InputError, match=r"by_item.item1: expected .* a number in \[0, 1\) but got 1.5"):
+        FitSettings(by_item={"item1": 1.5})
+
+
+def test_without_a_prior_an_item_without_guessing_becomes_a_2pl() -> None:
+    truth, responses = guessed(3000, c=0.0, seed=2)
+    fitted = fit_model(responses, FitSettings(kind="3pl", prior="none"))
+    assert fitted.converged, fitted.stopped_because
+    fixed = ~fitted.items.guessing_estimated
+    # with c = 0 in truth the likelihood is highest there for about half of the items (Self & Liang, 1987)
+    assert 4 <= fixed.sum() <= 18
+    assert fitted.guessing_not_identified == tuple(np.array(truth.item_ids)[fixed])
+    assert f"guessing of {fixed.sum()} items fixed at 0" in fitted.stopped_because
+    # it is a maximum over c >= 0: no better likelihood is found with the fixed ones 2PL from the start, nor all free
+    same = FitSettings(kind="3pl", prior="none", by_item={item: "2pl" for item in fitted.guessing_not_identified})
+    assert fitted.log_likelihood == pytest.approx(fit_model(responses, same).log_likelihood, abs=1e-4)
+    assert fitted.log_likelihood > fit_model(responses).log_likelihood
+
+
+def test_the_data_say_nothing_of_guessing_on_easy_items_and_much_on_hard_ones() -> None:
+    rng = np.random.default_rng(5)
+    difficulty = np.r_[np.full(5, -3.0), np.full(5, 1.5), rng.normal(0, 1, 10)]
+    truth = ItemParameters.from_difficulty(np.full(20, 1.5), difficulty, 0.2)
+    responses = simulate_responses(rng.normal(size=1000), truth, rng=rng)
+    unknown = set(fit_model(responses, FitSettings(kind="3pl")).guessing_not_identified)
+    assert unknown >= {f"item{k}" for k in range(1, 6)}
+    assert not unknown & {f"item{k}" for k in range(6, 11)}
+
+
+def test_the_models_of_a_fit_can_be_read_back(tmp_path: Path) -> None:
+    _, responses = guessed(400, 6)
+    models = {"item1": "3pl", "item2": 0.2, "item3": "2pl"}
+    fitted = fit_model(responses, FitSettings(by_item=models))  # type: ignore[arg-type]
+    parameter_table(fitted.items, responses).to_csv(tmp_path / "items.csv", index=False)
+    assert {item: read_models(tmp_path / "items.csv")[item] for item in models} == models
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("item_id,model\ni1,4pl\n", r"expected 2pl, 3pl or 2pl_fixed_guessing but got '4pl'"),
+        ("item_id,model\ni1,2pl\ni1,3pl\n", "item i1: named twice"),
+        ("item_id,model\ni1,2pl_fixed_guessing\n", "guessing"),
+        ("item_id\ni1\n", "model"),
+    ],
+)
+def test_bad_tables_of_models_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "models.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_models(tmp_path / "models.csv")
+
+
+def test_items_meant_to_be_2pl_are_not_freed_when_the_others_have_no_prior() -> None:
+    _, responses = guessed(2000, 10, c=0.3)  # all are guessed, so that the likelihood would rise with any c
+    meant = {"item1": "2pl", "item4": "2pl", "item7": 0.1}
+    fitted = fit_model(responses, FitSettings(kind="3pl", prior="none", by_item=meant))  # type: ignore[arg-type]
+    assert fitted.items.model[0] == fitted.items.model[3] == "2pl"
+    assert fitted.items.model[6] == "2pl_fixed_guessing"
+    assert fitted.items.model.count("3pl") + len(fitted.guessing_not_identified) == 7

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from builders.few_draws import few_draws
 from builders.problem import make_problem
 from builders.simulated import simulated
-from irtbench import FitSettings, ItemParameters, ResponseMatrix, SparseResponses, fit_groups, fit_model
+from irtbench import FitSettings, ItemParameters, ResponseMatrix, SparseResponses, fit_model
 from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
 from irtbench.estimation.variational.endless_slopes import change_with_others_fixed, step_places
 from irtbench.models.curves import simulate_responses
@@ -78,36 +78,21 @@ def test_parameters_errors_and_likelihood_of_the_reference(binomial: tuple[Respo
     assert fitted.n_responses == whole["trials"]
 
 
-def test_one_trial_each_is_the_plain_fit_to_the_bit() -> None:
-    plain, _, _ = simulated(200, 12, seed=5, missing=0.1)
-    once = ResponseMatrix(plain.values, plain.respondent_ids, plain.item_ids, plain.observed.astype(np.int64))
-    assert once.trials is None
-    first, second = fit_model(plain), fit_model(once)
-    assert first.log_likelihood == second.log_likelihood
-    np.testing.assert_array_equal(first.items.discrimination, second.items.discrimination)
-    np.testing.assert_array_equal(first.items.covariance, second.items.covariance)
-
-
-@pytest.mark.parametrize(
-    ("n_items", "guessing"), [pytest.param(*case, marks=pytest.mark.slow) for case in ((100, 0.0), (60, 0.2))]
-)  # abilities, or items, are the parameters
-def test_few_respondents_and_unequal_numbers_of_trials(n_items: int, guessing: float) -> None:
-    responses, items, theta = unequal_trials(30, n_items, seed=8, guessing=guessing)
-    fitted = fit_model(responses, FitSettings(prior="hierarchical", guessing=guessing))
+@pytest.mark.slow
+def test_few_respondents_and_unequal_numbers_of_trials() -> None:
+    responses, items, theta = unequal_trials(30, 60, seed=8, guessing=0.2)
+    fitted = fit_model(responses, FitSettings(prior="hierarchical", guessing=0.2))
     assert fitted.converged, fitted.stopped_because
     # location and scale of 30 respondents are set to 0 and 1
     a, d = items.discrimination * theta.std(), items.intercept + items.discrimination * theta.mean()
     b, b_hat = -d / a, -fitted.items.intercept / fitted.items.discrimination
-    if n_items == 100:
-        assert np.corrcoef(np.log(a), np.log(fitted.items.discrimination))[0, 1] > 0.5
     assert np.corrcoef(b, b_hat)[0, 1] > 0.9
     inside = np.abs(fitted.items.intercept - d) < 1.96 * np.sqrt(fitted.items.covariance[:, 1, 1])  # type: ignore[index]
     assert 0.88 < inside.mean() <= 1.0
-    if fitted.abilities is not None:
-        z = (fitted.abilities.theta - (theta - theta.mean()) / theta.std()) / fitted.abilities.standard_error
-        known = eap(responses, items).theta  # as near as anything can come with the true items
-        assert np.corrcoef(fitted.abilities.theta, theta)[0, 1] > np.corrcoef(known, theta)[0, 1] - 0.02
-        assert (np.abs(z) < 1.96).mean() > 0.8
+    z = (fitted.abilities.theta - (theta - theta.mean()) / theta.std()) / fitted.abilities.standard_error
+    known = eap(responses, items).theta  # as near as anything can come with the true items
+    assert np.corrcoef(fitted.abilities.theta, theta)[0, 1] > np.corrcoef(known, theta)[0, 1] - 0.02
+    assert (np.abs(z) < 1.96).mean() > 0.8
 
 
 @pytest.mark.slow
@@ -118,12 +103,3 @@ def test_variational_posterior_of_trials_agrees_with_the_mode() -> None:
         posterior = fit_model(responses, FitSettings(posterior="normal"))
     deviation = np.sqrt(mode.items.covariance[:, 1, 1])
     assert (np.abs(posterior.items.intercept - mode.items.intercept) < 0.5 * deviation).all()
-
-
-def test_groups_take_trials() -> None:
-    responses, _, _ = unequal_trials(400, 8, seed=13, most=3)
-    labels = ["a"] * 200 + ["b"] * 200
-    found = fit_groups(responses, labels)
-    assert found.status.converged
-    # groups drawn from one population do not differ, and the errors shrink with the trials
-    assert abs(found.mean[1]) < 3 * found.se_mean[1] < 0.5

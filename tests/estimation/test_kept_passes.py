@@ -1,14 +1,16 @@
-"""Sums of passes that are kept: found again as they were written, and never those of something else."""
+"""Sums of passes that are kept: found again as written, never those of something else; and names of attempts."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from builders.simulated import drawn
 from builders.stored import on_disk
 from irtbench.estimation import ranks
-from irtbench.estimation.ranks import KeptPasses
+from irtbench.estimation.ranks import KeptPasses, name_of_attempt
 
 SUMS = np.linspace(-1, 1, 7)
 
@@ -46,3 +48,15 @@ def test_no_byte_of_kept_sums_is_changed_without_a_word(tmp_path: Path, caplog: 
     file.write_bytes(content)
     file.rename(kept.folder / f"{other}.sums")  # in another's place
     assert kept.get(other) is None
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_every_attempt_has_a_name_of_its_own_whatever_earlier_ones_have_left(n: int) -> None:
+    store, names = HashStore(), []
+    for _ in range(4):
+        with ThreadPoolExecutor(n) as pool:
+            # the first comes last: the others find what the attempt before has left
+            found = list(pool.map(lambda rank: name_of_attempt(store, rank, n), reversed(range(n))))
+        assert len(set(found)) == 1
+        names.append(found[0])
+    assert len(set(names)) == 4

@@ -39,10 +39,10 @@ def graded(
 
 
 def test_two_categories_are_right_and_wrong() -> None:
-    responses = graded(60, 20, "grm", seed=1, n_categories=2)[3]
+    responses = graded(40, 12, "grm", seed=1, n_categories=2)[3]
     responses[np.random.default_rng(2).random(responses.shape) < 0.2] = np.nan
     one = fit_model(responses, prior="hierarchical")
-    for model in ("grm", "gpcm", "2pl"):
+    for model in ("grm", "gpcm"):
         other = fit_categories(responses, model, prior="hierarchical")
         assert other.converged
         assert one.items.covariance is not None
@@ -58,16 +58,16 @@ def test_two_categories_are_right_and_wrong() -> None:
 @pytest.mark.parametrize("model", ["grm", "gpcm"])
 def test_an_items_posterior_is_that_of_weighted_draws(model: str) -> None:
     """Abilities being known, and the prior given: everybody has a node for himself."""
-    theta, _, _, grades = graded(30, 1, model, seed=3, n_categories=4)
+    theta, _, _, grades = graded(20, 1, model, seed=3, n_categories=4)
     scale = CategoryItems([MODELS[model]], [4], 1, torch.device("cpu"))
     numbers = tuple(torch.from_numpy(grades == k).to(torch.int16) for k in range(4))
     like, none = torch.from_numpy(theta), torch.zeros(1, dtype=torch.float64)
-    flat = (torch.ones(1, 30, dtype=torch.float64),) * 4
+    flat = (torch.ones(1, 20, dtype=torch.float64),) * 4
     around = CategorySurroundings(
-        like, torch.eye(30, dtype=torch.float64), flat, numbers, none > 0, none, outcomes_of(numbers), scale=scale
+        like, torch.eye(20, dtype=torch.float64), flat, numbers, none > 0, none, outcomes_of(numbers), scale=scale
     )
     start = np.stack(
-        [MODELS[model].start(np.bincount(column, minlength=4) / 30, 1.0) for column in grades.T.astype(int)]
+        [MODELS[model].start(np.bincount(column, minlength=4) / 20, 1.0) for column in grades.T.astype(int)]
     )
     grid = CategoryGrid.near(around, ItemTensors.from_matrix(torch.from_numpy(start)))
     pair, distances = Hierarchy((0.1, 0.2), (0.3, 1.2), 0.3, of="difficulty"), (0.2, 0.6)
@@ -100,7 +100,7 @@ def test_an_items_posterior_is_that_of_weighted_draws(model: str) -> None:
 
 
 def test_models_numbers_of_categories_and_a_reversed_item_mixed() -> None:
-    theta, _, _, grades = graded(120, 12, "grm", seed=5)
+    theta, _, _, grades = graded(60, 12, "grm", seed=5)
     grades[:, 4:8] = grades[:, 4:8].clip(1, 3)
     grades[:, 8:] = grades[:, 8:] > 1
     grades[:, 0] = 4 - grades[:, 0]
@@ -118,7 +118,7 @@ def test_models_numbers_of_categories_and_a_reversed_item_mixed() -> None:
 
 @pytest.mark.parametrize("model", ["grm", "gpcm"])
 def test_with_many_people_it_is_maximum_likelihood(model: str) -> None:
-    grades = graded(1500, 6, model, seed=7, n_categories=3)[3]
+    grades = graded(800, 6, model, seed=7, n_categories=3)[3]
     learnt, plain = (fit_categories(grades, model, prior=prior) for prior in ("hierarchical", "none"))
     assert learnt.converged
     assert plain.covariance is not None
@@ -138,13 +138,12 @@ def test_models_and_numbers_of_categories_that_have_no_such_prior() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("skewed", [False, True])
-def test_few_people_have_smaller_errors_and_intervals_that_cover(skewed: bool) -> None:
+def test_few_people_normal_or_skewed_have_smaller_errors_and_intervals_that_cover() -> None:
     errors: dict[str, list[Array]] = {"hierarchical": [], "weak": []}
     covered: dict[str, list[NDArray[np.bool_]]] = {"a": [], "steps": [], "theta": []}
     for seed in range(8):
         model = ("grm", "gpcm")[seed % 2]
-        theta, slopes, steps, grades = graded(40, 20, model, seed=seed, n_categories=3, skewed=skewed)
+        theta, slopes, steps, grades = graded(40, 20, model, seed=seed, n_categories=3, skewed=seed > 3)
         mean, deviation = theta.mean(), theta.std()
         for prior, off in errors.items():
             fitted = fit_categories(grades, model, prior=prior)

@@ -1,4 +1,4 @@
-"""Priors that the user names, of slope, intercept and the difficulty of single items: what is maximised and refused."""
+"""Priors that the user names, of guessing, slope, intercept, and difficulty of single items: figures, and refusals."""
 
 import json
 from pathlib import Path
@@ -7,13 +7,108 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import special, stats
 
 import irtbench
 from builders.by_hand import assert_by_hand, counts_of
 from builders.command_line import refused, run
-from irtbench.data.input_error import InputError
+from builders.mirt_figures import lsat6
+from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, read_study
 from irtbench.estimation.fit import problem_of
+from irtbench.models.curves import simulate_responses
+from irtbench.models.priors import GuessingPrior
 from irtbench.models.pyro_model.tensors import ItemTensors
+
+AS_MIRT = FitSettings(kind="3pl", prior="none", prior_guessing="normal:-1.2,0.5", tolerance=1e-6)
+
+
+def test_mirts_prior_gives_mirts_figures(real_data: Path, reference: Path) -> None:
+    # R mirt 1.45.1, LSAT6, 3PL with PRIOR = (1-5, g, norm, -1.2, .5)
+    responses, _, _ = lsat6(real_data, reference, "3plprior")
+    mirt = pd.read_csv(reference / "mirt_lsat6_3plprior_pars.csv")
+    fitted = fit_model(responses, AS_MIRT)
+    assert fitted.converged
+    assert fitted.priors.describe() == "none: logit c ~ Normal(-1.2, 0.5)"
+    assert fitted.estimator == "maximum a posteriori"
+    found, errors = fitted.items, fitted.items.standard_errors()
+    np.testing.assert_allclose(found.discrimination, mirt["a"], atol=5e-5)
+    np.testing.assert_allclose(found.intercept, mirt["d"], atol=5e-5)
+    np.testing.assert_allclose(found.guessing, mirt["c"], atol=1e-5)
+    np.testing.assert_allclose(errors["discrimination"], mirt["se_a"], rtol=1e-3)
+    np.testing.assert_allclose(errors["intercept"], mirt["se_d"], rtol=1e-3)
+    rate = found.guessing * (1 - found.guessing)
+    np.testing.assert_allclose(errors["guessing"] / rate, mirt["se_logit_c"], rtol=1e-3)
+    assert set(fitted.guessing_not_identified) == set(found.item_ids)  # widths of .47 to .50, where the prior's is .5
+
+
+@pytest.fixture(scope="module")
+def guessed() -> ResponseMatrix:
+    rng = np.random.default_rng(3)
+    items = ItemParameters.from_difficulty([1.2, 1.6, 0.9, 1.4], [-0.5, 0.3, 0.0, 0.8], [0.2, 0.25, 0.15, 0.2])
+    return simulate_responses(rng.normal(size=900), items, rng=rng)
+
+
+def test_a_normal_prior_is_that_of_the_posterior_written_out(guessed: ResponseMatrix) -> None:
+    settings = FitSettings(kind="3pl", prior="none", prior_guessing="normal:-2.5,0.2", tolerance=1e-6)
+    fitted = fit_model(guessed, settings)
+    assert fitted.priors.guessing == GuessingPrior("normal", -2.5, 0.2)
+    assert_by_hand(fitted, [counts_of(guessed.values)])
+
+
+def test_the_width_of_a_beta_density_on_the_logit_scale() -> None:
+    draws = stats.beta(5, 15).rvs(200_000, random_state=1)
+    assert GuessingPrior("beta", 5, 15).logit_deviation == pytest.approx(special.logit(draws).std(), rel=0.01)
+    assert GuessingPrior.read("normal: -1.1, 0.5").logit_deviation == 0.5
+
+
+def test_the_usual_priors_in_words_are_the_usual_priors_and_each_replaces_its_part() -> None:
+    said = FitSettings(prior="weak", prior_slope="normal:1,1.5", prior_intercept="normal:0,4").priors
+    usual = FitSettings(prior="weak").priors
+    assert (said.slope, said.intercept) == (usual.slope, usual.intercept)
+    assert FitSettings(kind="3pl", prior_guessing="beta:5,15").priors == FitSettings(kind="3pl").priors
+    other = FitSettings(kind="3pl", prior_guessing="normal:-2,0.5", prior_slope="normal:1.5,0.1").priors
+    assert (other.slope, other.intercept) == ((1.5, 0.1), usual.intercept)
+    assert other.guessing == GuessingPrior("normal", -2, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("normal", "expected normal:MEAN,SD of logit c, or beta:ALPHA,BETA of c but got 'normal'"),
+        ("gamma:1,2", "expected normal:MEAN,SD"),
+        ("normal:1", "expected normal:MEAN,SD"),
+        ("normal:1,2,3", "expected normal:MEAN,SD"),
+        ("normal:x,1", "expected normal:MEAN,SD"),
+        ("normal:0,0", "the second above 0"),
+        ("normal:nan,1", "finite numbers"),
+        ("beta:0,3", "two numbers above 0"),
+    ],
+)
+def test_what_is_no_density_or_of_what_is_not_estimated_is_refused(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=rf"FitSettings.prior_guessing: .*{words}"):
+        FitSettings(kind="3pl", prior_guessing=text)
+    with pytest.raises(InputError, match="prior_guessing goes with guessing that is estimated; expected kind 3pl"):
+        FitSettings(prior_guessing="normal:-1,1")
+    assert FitSettings(by_item={"q1": "3pl"}, prior_guessing="normal:-1,1").priors.guessing is not None
+
+
+def test_command_line_and_study_file(tmp_path: Path, guessed: ResponseMatrix) -> None:
+    table = tmp_path / "responses.csv"
+    guessed.to_long().to_csv(table, index=False)
+    arguments = ["fit", table, "-o", tmp_path / "out", "--model", "3pl", "--prior-guessing"]
+    ended = run(*arguments, "normal:-1.1,0.5", "--json")
+    assert ended.json["settings"]["prior_guessing"] == "normal:-1.1,0.5"
+    assert "logit c ~ Normal(-1.1, 0.5)" in ended.json["prior"]
+    ended = run(*arguments, "normal:a", status=2)
+    assert "prior_guessing: expected normal:MEAN,SD" in ended.err
+    study = tmp_path / "study.toml"
+    words = '[data]\nanswers = "responses.csv"\n[model]\nkind = "3pl"\nprior_guessing = "{}"\n'
+    study.write_text(words.format("beta:2,6"))
+    assert read_study(study).model.priors.guessing == GuessingPrior("beta", 2, 6)
+    study.write_text(words.format("beta"))
+    with pytest.raises(InputError, match=r"study.toml: model.prior_guessing: expected normal:MEAN,SD"):
+        read_study(study)
+
 
 EXPECTED = {"item2": (-0.6, 0.3), "item5": (0.9, 0.5)}
 
@@ -35,18 +130,11 @@ def test_values_of_the_sites_there_and_back(responses: irtbench.ResponseMatrix) 
     torch.testing.assert_close(prior.items_of(values).matrix, items.matrix)
 
 
-def test_a_rasch_item_has_the_prior_on_the_scale_of_ability(responses: irtbench.ResponseMatrix) -> None:
-    tight = irtbench.fit_model(responses, model="rasch", prior_items={"item2": (0.7, 1e-4)})
-    assert tight.items.difficulty[1] == pytest.approx(0.7, abs=1e-3)
-    assert tight.population["sd"] != pytest.approx(1.0, abs=0.01)
-
-
 def test_beside_anchors_the_prior_is_on_their_scale() -> None:
     rng = np.random.default_rng(4)
     items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 24), rng.normal(size=24))
     data = irtbench.simulate_responses(rng.normal(0.8, 0.6, size=400), items, rng=rng)
     anchors = items.select(items.item_ids[:18])
-    usual = irtbench.fit_model(data, anchors=anchors)
     told = irtbench.fit_model(
         data,
         anchors=anchors,
@@ -56,12 +144,6 @@ def test_beside_anchors_the_prior_is_on_their_scale() -> None:
     assert told.converged
     np.testing.assert_allclose(told.items.select(["item20", "item21"]).difficulty, [0.7, -0.2], atol=2e-3)
     np.testing.assert_allclose(told.items.discrimination[18:], 1.4, atol=0.02)
-    expected = {item: (b, 0.3) for item, b in zip(items.item_ids[18:], items.difficulty[18:], strict=True)}
-    likely = irtbench.fit_model(data, anchors=anchors, prior_items=expected)
-    for name in ("mean", "sd"):
-        assert likely.population[name] == pytest.approx(usual.population[name], abs=0.03)
-    before, after = (one.items.standard_errors()["difficulty"][18:] for one in (usual, likely))
-    assert (after < before).all()
     with pytest.raises(InputError, match="prior_items: item2 is an anchor, which stays as it is"):
         irtbench.fit_model(data, anchors=anchors, prior_items={"item2": (0.0, 1.0)})
 
@@ -89,6 +171,11 @@ def test_an_item_that_all_got_right_is_estimated_where_its_slope_has_a_prior_too
         ({"prior_items": {"q1": 1.0}}, "prior_items"),
         ({"prior_items": {"q1": (0.0, 1.0)}, "prior": "hierarchical"}, "they do not with prior hierarchical"),
         ({"prior_items": {"q1": (0.0, 1.0)}, "posterior": "normal"}, "they do not with a posterior"),
+        ({"prior_slope": "lognormal:0,1"}, "FitSettings.prior_slope: expected normal:MEAN,SD with SD above 0"),
+        ({"prior_intercept": "normal:0,0"}, "FitSettings.prior_intercept: expected normal:MEAN,SD with SD above 0"),
+        ({"prior_intercept": "normal:nan,1"}, "expected normal:MEAN,SD"),
+        ({"prior": "hierarchical", "prior_slope": "normal:1,1"}, "is learnt from the items; expected no prior_slope"),
+        ({"kind": "rasch", "prior_slope": "normal:1,1"}, "slopes of a rasch model are 1"),
     ],
 )
 def test_what_cannot_be_is_refused(settings: dict, saying: str) -> None:
@@ -124,6 +211,9 @@ def test_from_the_command_line(responses: irtbench.ResponseMatrix, tmp_path: Pat
         wrong.to_csv(tmp_path / "wrong.csv", index=False)
         refused("fit r.csv -o no --prior-items wrong.csv", saying=saying, cwd=tmp_path)
         assert not (tmp_path / "no").exists()
+    done = run("fit r.csv -o own --prior-slope normal:1.2,0.2 --prior-intercept normal:0.5,0.4", cwd=tmp_path)
+    assert "prior own: a ~ Normal(1.2, 0.2), d ~ Normal(0.5, 0.4)" in done.out
+    refused("fit r.csv -o no --prior-slope normal:1", saying="prior_slope: expected normal:MEAN,SD", cwd=tmp_path)
     command = "fit r.csv -o no --prior-items good.csv --posterior normal"
     refused(command, saying="they do not with a posterior", cwd=tmp_path)
 
@@ -167,41 +257,12 @@ def test_predictions_of_new_items_extend_a_bank(tmp_path: Path) -> None:
     assert not (tmp_path / "no").exists()
 
 
-# -- of slope and intercept -----------------------------------------------------------------------------------------
-
-
-def test_under_priors_of_slope_and_intercept_the_mode_is_by_hand(
-    responses: irtbench.ResponseMatrix,
-) -> None:
+def test_under_priors_of_slope_and_intercept_the_mode_is_by_hand(responses: irtbench.ResponseMatrix) -> None:
     fitted = irtbench.fit_model(
         responses, prior="none", prior_slope="normal:1.2,0.2", prior_intercept="normal:0.5,0.4", tolerance=1e-7
     )
     assert (fitted.priors.slope, fitted.priors.intercept) == ((1.2, 0.2), (0.5, 0.4))
     assert_by_hand(fitted, [counts_of(responses.values)])
-
-
-def test_a_prior_of_slope_or_intercept_replaces_its_part_of_weak(responses: irtbench.ResponseMatrix) -> None:
-    weak = irtbench.fit_model(responses, prior="weak")
-    same = irtbench.fit_model(responses, prior="weak", prior_slope="normal:1,1.5", prior_intercept="normal:0,4")
-    np.testing.assert_allclose(same.items.discrimination, weak.items.discrimination, atol=1e-6)
-    tight = irtbench.fit_model(responses, prior="weak", prior_slope="normal:1.5,0.001")
-    np.testing.assert_allclose(tight.items.discrimination, 1.5, atol=0.01)
-    assert tight.priors.intercept == (0.0, 4.0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "saying"),
-    [
-        ({"prior_slope": "lognormal:0,1"}, "FitSettings.prior_slope: expected normal:MEAN,SD with SD above 0"),
-        ({"prior_intercept": "normal:0,0"}, "FitSettings.prior_intercept: expected normal:MEAN,SD with SD above 0"),
-        ({"prior_intercept": "normal:nan,1"}, "expected normal:MEAN,SD"),
-        ({"prior": "hierarchical", "prior_slope": "normal:1,1"}, "is learnt from the items; expected no prior_slope"),
-        ({"kind": "rasch", "prior_slope": "normal:1,1"}, "slopes of a rasch model are 1"),
-    ],
-)
-def test_a_prior_of_slope_or_intercept_that_cannot_be_is_refused(settings: dict, saying: str) -> None:
-    with pytest.raises(InputError, match=saying):
-        irtbench.FitSettings(**settings)
 
 
 def test_with_more_items_than_people_a_prior_of_slopes_would_set_the_scale() -> None:
@@ -212,18 +273,10 @@ def test_with_more_items_than_people_a_prior_of_slopes_would_set_the_scale() -> 
 @pytest.mark.parametrize("kind", ["rasch", "1pl"])
 def test_a_prior_of_the_slope_that_all_share_counts_once_and_sets_no_scale(kind: str) -> None:
     rng = np.random.default_rng(4)
-    theta, b = rng.normal(size=40), rng.normal(0, 2, 120)
-    values = (rng.random((40, 120)) < 1 / (1 + np.exp(-1.5 * (theta[:, None] - b)))).astype(float)
+    theta, b = rng.normal(size=40), rng.normal(0, 2, 60)
+    values = (rng.random((40, 60)) < 1 / (1 + np.exp(-1.5 * (theta[:, None] - b)))).astype(float)
     assert set(values.mean(0)) >= {0, 1}, "items that all got right, and wrong"
     fitted = irtbench.fit_model(values, kind=kind, prior="weak", tolerance=1e-7)
     assert_by_hand(fitted, [counts_of(values)])
     spread = fitted.population["sd"] if kind == "rasch" else fitted.items.discrimination[0]
     assert abs(spread - 1.5 * theta.std()) < 0.25  # two standard errors
-
-
-def test_slope_and_intercept_from_the_command_line(responses: irtbench.ResponseMatrix, tmp_path: Path) -> None:
-    responses.to_long().to_csv(tmp_path / "r.csv", index=False)
-    done = run("fit r.csv -o out --prior-slope normal:1.2,0.2 --prior-intercept normal:0.5,0.4", cwd=tmp_path)
-    assert "prior own: a ~ Normal(1.2, 0.2), d ~ Normal(0.5, 0.4)" in done.out
-    refused("fit r.csv -o no --prior-slope normal:1", saying="prior_slope: expected normal:MEAN,SD", cwd=tmp_path)
-    assert not (tmp_path / "no").exists()

@@ -1,22 +1,27 @@
-"""Several abilities: nodes right for narrow posteriors, saddles left, blocks as fits of their own, errors, trials."""
+"""Several abilities: R mirt, nodes, saddles, blocks as fits of their own, errors, trials, nested models."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
 
+from builders.mirt_figures import papers_scale
 from builders.problem import right_or_wrong
-from irtbench import ResponseMatrix, fit_model
+from irtbench import InputError, ItemParameters, ResponseMatrix, compare_models, fit_model, likelihood_ratio
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.marginal.nodes import MOST_ERROR, change_of_likelihood
 from irtbench.estimation.several_abilities.factor_problem import Factors, factor_problem
-from irtbench.estimation.several_abilities.rotation_freedom import (
-    number_of_turns,
-    towards_pattern,
-)
+from irtbench.estimation.several_abilities.rotation_freedom import number_of_turns, towards_pattern
+from irtbench.estimation.status import Status, Stop
+from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.pyro_model.tensors import ItemTensors
+from irtbench.scoring.ability import eap
 
 
 def drawn(
@@ -45,18 +50,18 @@ def as_items(slopes: NDArray[np.float64], intercept: NDArray[np.float64]) -> Ite
     return ItemTensors(torch.from_numpy(slopes), d, torch.zeros_like(d))
 
 
-@pytest.fixture(scope="module")
-def steep() -> tuple[NDArray[np.float64], NDArray[np.float64], ResponseMatrix]:
-    """Three abilities, 20 steep items each; the slopes' axes are turned, so that nothing factorises."""
-    slopes = simple_structure(20, 3, seed=1, steep=2.4)
-    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
-    theta, responses = drawn(slopes @ rotation, 300, seed=2)
-    return slopes @ rotation, theta, responses
+def two_abilities(n_respondents: int, *, seed: int) -> tuple[NDArray[np.float64], ResponseMatrix]:
+    """Slopes of ten items, five on the first ability and five on the second, and responses."""
+    slopes = simple_structure(5, 2, seed=seed)
+    return slopes, drawn(slopes, n_respondents, seed=seed)[1]
 
 
 @pytest.mark.slow
-def test_the_lattice_is_right_for_three_abilities_known_well_and_the_old_grid_is_not(steep) -> None:  # type: ignore[no-untyped-def]
-    slopes, _, responses = steep
+def test_the_lattice_is_right_for_three_abilities_known_well_and_the_old_grid_is_not() -> None:
+    """20 steep items each; the slopes' axes are turned, so that nothing factorises."""
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    slopes = simple_structure(20, 3, seed=1, steep=2.4) @ rotation
+    _, responses = drawn(slopes, 300, seed=2)
     items = as_items(slopes, np.log(responses.values.mean(axis=0) / (1 - responses.values.mean(axis=0))) * 1.8)
     problem = factor_problem(right_or_wrong(responses), 3, None)
     coarse = problem.problem.log_likelihood(items)
@@ -205,30 +210,6 @@ def trials_drawn(n_respondents: int, most: int, *, seed: int) -> tuple[NDArray[n
     return theta, ResponseMatrix(np.where(n > 0, k, np.nan), tuple(map(str, range(n_respondents))), names, n)
 
 
-def one_by_one(responses: ResponseMatrix) -> ResponseMatrix:
-    """Each trial of an item as a column of its own, three for every item."""
-    assert responses.trials is not None
-    number = np.arange(3)
-    right = number < np.nan_to_num(responses.correct)[:, :, None]
-    values = np.where(number < responses.trials[:, :, None], right, np.nan).reshape(responses.n_respondents, -1)
-    return ResponseMatrix(
-        values, responses.respondent_ids, tuple(f"{item}/{t}" for item in responses.item_ids for t in number)
-    )
-
-
-def test_likelihood_and_information_are_those_of_the_trials_one_by_one() -> None:
-    _, responses = trials_drawn(40, 3, seed=1)
-    rng = np.random.default_rng(2)
-    slopes = torch.from_numpy(SLOPES + rng.normal(0, 0.2, SLOPES.shape))
-    items = ItemTensors(slopes, torch.from_numpy(INTERCEPT), torch.zeros(12, dtype=torch.float64))
-    each = torch.arange(12).repeat_interleave(3)
-    apart = ItemTensors(slopes[each], items.intercept[each], items.guessing[each])
-    counted, single = (factor_problem(right_or_wrong(own), 2, None) for own in (responses, one_by_one(responses)))
-    assert counted.problem.log_likelihood(items) == pytest.approx(single.problem.log_likelihood(apart), rel=1e-12)
-    blocks = single.information(apart).reshape(12, 3, 3, 12, 3, 3)  # item, trial, parameter, twice
-    torch.testing.assert_close(counted.information(items), blocks.sum(dim=(1, 4)).reshape(36, 36))
-
-
 def test_slopes_and_abilities_are_recovered_within_their_errors() -> None:
     theta, responses = trials_drawn(600, 4, seed=3)
     pattern = SLOPES == 0
@@ -240,9 +221,6 @@ def test_slopes_and_abilities_are_recovered_within_their_errors() -> None:
     error = np.concatenate([np.stack([errors["slope_1"], errors["slope_2"]], axis=1)[~pattern], errors["intercept"]])
     z = (found - truth) / error
     assert 0.5 < np.mean(z**2) < 1.6  # 24 squares of about unit mean: chi-square / 24 is .52 to 1.64 in 95%
-    # the errors are those of the trials, not of one response each: about as many responses again shrink them
-    once = fit_factors(majority(responses), 2, zero_loadings=pattern)
-    assert np.nanmean(once.standard_errors()["intercept"]) > 1.1 * errors["intercept"].mean()
     scores = factor_scores(fitted, responses)
     assert list(scores.columns[-1:]) == ["n_trials"]
     assert (scores["n_trials"] == responses.n_by_respondent).all()
@@ -252,9 +230,103 @@ def test_slopes_and_abilities_are_recovered_within_their_errors() -> None:
         assert np.mean(np.abs(z) < 1.96) == pytest.approx(0.95, abs=0.03)
 
 
-def majority(responses: ResponseMatrix) -> ResponseMatrix:
-    """Right where more than half of the trials are."""
-    return ResponseMatrix(
-        np.where(np.isnan(responses.shares), np.nan, responses.shares > 0.5), responses.respondent_ids,
-        responses.item_ids,
-    )  # fmt: skip
+@pytest.mark.parametrize("label", ["entailment", "neutral"])
+def test_two_factors_reach_mirts_likelihood(real_data: Path, reference: Path, label: str) -> None:
+    responses, _, _ = papers_scale(real_data, reference, label)
+    mirt = pd.read_csv(reference / f"mirt_5gs_{label}_model_fit.csv").set_index("model").loc["2f_2pl"]
+    fitted = fit_factors(responses, 2)
+    assert fitted.converged
+    assert fitted.log_likelihood > mirt["logLik"] - 1.0
+    assert fitted.n_parameters == mirt["npar"]
+    assert fitted.aic < mirt["AIC"] + 2.0
+
+
+def test_exploratory_factors_span_what_the_pattern_has() -> None:
+    truth, responses = two_abilities(1500, seed=3)
+    free, fixed = fit_factors(responses, 2), fit_factors(responses, 2, zero_loadings=truth == 0)
+    # a a' does not change when axes turn
+    np.testing.assert_allclose(free.slopes @ free.slopes.T, fixed.slopes @ fixed.slopes.T, atol=0.6)
+    test = likelihood_ratio(fixed, free)
+    assert test.df == 29 - 20
+    assert test.p > 0.001  # the pattern is true
+    against_one = likelihood_ratio(fit_factors(responses, 1), free)
+    assert against_one.p < 1e-10
+    table = compare_models({"pattern": fixed, "free": free})
+    assert table.loc[table["bic"].idxmin(), "model"] == "pattern"
+    assert table["delta_bic"].min() == 0
+
+
+@pytest.mark.slow
+def test_four_abilities_by_quasi_monte_carlo_come_near_the_smaller_model() -> None:
+    _, responses = two_abilities(400, seed=4)
+    two, four = fit_factors(responses, 2), fit_factors(responses, 4)
+    assert four.slopes.shape == (10, 4)
+    assert four.log_likelihood > two.log_likelihood - 1.0  # it contains the smaller one
+
+
+def model_of(slopes: np.ndarray, log_likelihood: float, n_respondents: int) -> FactorModel:
+    return FactorModel(
+        item_ids=tuple("ab"[: len(slopes)]),
+        slopes=slopes,
+        intercepts=np.zeros((len(slopes), 1)),
+        models=(Logistic(),) * len(slopes),
+        categories=((0, 1),) * len(slopes),
+        zero_loadings=None,
+        log_likelihood=log_likelihood,
+        n_respondents=n_respondents,
+        status=Status(Stop.CONVERGED, 1),
+    )
+
+
+def test_loadings_and_communality() -> None:
+    fitted = model_of(np.array([[1.702, 0.0]]), 0.0, 10)
+    # a = 1.702: h2 = a^2 / (a^2 + 1.702^2) = 1/2, the loading its root
+    np.testing.assert_allclose(fitted.loadings, [[np.sqrt(0.5), 0.0]])
+
+
+def test_the_halved_p_of_a_parameter_on_its_boundary() -> None:
+    one, two = model_of(np.ones((2, 1)), -100.0, 50), model_of(np.ones((2, 2)), -98.0, 50)
+    # 4 and 5 parameters, statistic 4: P(chi2(1) > 4) = .0455
+    whole, halved = likelihood_ratio(one, two), likelihood_ratio(one, two, on_boundary=True)
+    assert whole.df == 1
+    assert whole.p == pytest.approx(0.04550, abs=1e-5)
+    assert halved.p == whole.p / 2
+    with pytest.raises(InputError, match="more parameters"):
+        likelihood_ratio(two, one)
+    for n in (49, 51):
+        with pytest.raises(InputError, match=f"models of {n} and 50 respondents cannot be compared"):
+            likelihood_ratio(replace(one, n_respondents=n), two)
+
+
+@pytest.mark.parametrize(
+    ("n_factors", "zeros", "saying"),
+    [
+        (10, None, "expected between 1 and 9"),
+        (2, np.zeros((3, 2)), "expected \\(10, 2\\)"),
+        (2, np.ones((10, 2)), "without any slope"),
+        (3, np.tile([0, 0, 1], (10, 1)), "an ability without any item"),
+    ],
+)
+def test_bad_patterns_are_refused(n_factors: int, zeros: np.ndarray | None, saying: str) -> None:
+    with pytest.raises(InputError, match=saying):
+        fit_factors(two_abilities(50, seed=5)[1], n_factors, zero_loadings=zeros)
+
+
+def test_scores_of_one_factor_are_eaps() -> None:
+    first = two_abilities(600, seed=3)[1].select_items([f"item{j}" for j in range(5)])
+    one = fit_factors(first, 1, tolerance=1e-5)
+    items = ItemParameters(first.item_ids, one.slopes[:, 0], one.intercept, np.zeros(5), np.zeros(5, dtype=bool))
+    scores, abilities = factor_scores(one, first), eap(first, items)
+    np.testing.assert_allclose(scores["theta_1"], abilities.theta, atol=1e-6)
+    np.testing.assert_allclose(scores["se_1"], abilities.standard_error, atol=1e-6)
+    np.testing.assert_array_equal(scores["n_correct"], first.values.sum(axis=1))
+    of_one, of_model = one.standard_errors(), fit_model(first).items.standard_errors()
+    np.testing.assert_allclose(of_one["slope_1"], of_model["discrimination"], rtol=1e-3)
+    np.testing.assert_allclose(of_one["intercept"], of_model["intercept"], rtol=1e-3)
+
+
+def test_more_items_than_respondents_are_a_doubt_of_several_abilities() -> None:
+    rng = np.random.default_rng(2)
+    answers = (rng.random((24, 25)) < 0.5).astype(float)
+    assert "25 items outnumber 24 respondents" in fit_factors(answers, 2, max_steps=2).summary()["doubts"][0]
+    assert fit_factors(answers[:, :24], 2, max_steps=2).summary()["doubts"] == []

@@ -49,9 +49,7 @@ def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ("--model", "rasch"),
         ("--model", "3pl", "--prior", "weak"),
-        ("--model", "4pl"),
         ("--population", "estimated"),
         ("--model", "1pl", "--scores", "csv"),
     ],

@@ -9,17 +9,13 @@ import pytest
 import torch
 
 import irtbench
+from builders.mirt_figures import lsat6
 from irtbench.estimation.marginal import observed_information
 
 
 def verbal(reference: Path) -> pd.DataFrame:
     """Verbal aggression, 316 x 24 (De Boeck & Wilson, 2004), as difR has it."""
     return pd.read_csv(reference / "next" / "data" / "verbal.csv").iloc[:, :24]
-
-
-def lsat6(real_data: Path) -> irtbench.ResponseMatrix:
-    table = pd.read_csv(real_data / "lsat6" / "responses.csv").rename(columns={"correct": "response"})
-    return irtbench.ResponseMatrix.from_long(table)
 
 
 def figures(reference: Path, name: str) -> tuple[pd.DataFrame, dict[str, float]]:
@@ -31,7 +27,7 @@ def figures(reference: Path, name: str) -> tuple[pd.DataFrame, dict[str, float]]
 @pytest.mark.parametrize("name", ["lsat6", "verbal"])
 def test_rasch_and_1pl_equal_mirt_and_ltm(real_data: Path, reference: Path, name: str) -> None:
     """mirt 1.45.1 itemtype "Rasch" and a common slope, ltm 1.2-0 rasch(), see reference/next/07_rasch."""
-    responses = lsat6(real_data) if name == "lsat6" else verbal(reference)
+    responses = lsat6(real_data, reference, "2pl")[0] if name == "lsat6" else verbal(reference)
     known, stats = figures(reference, name)
     rasch = irtbench.fit_model(responses, model="rasch")
     table = rasch.table()
@@ -66,7 +62,7 @@ def test_rasch_and_1pl_equal_mirt_and_ltm(real_data: Path, reference: Path, name
 
 
 def test_abilities_and_diagnostics_of_lsat6_equal_mirts_rasch(real_data: Path, reference: Path) -> None:
-    responses = lsat6(real_data)
+    responses, _, _ = lsat6(real_data, reference, "2pl")
     fitted = irtbench.fit_model(responses, model="rasch")
     eap = pd.read_csv(reference / "mirt_lsat6_rasch_EAP.csv", dtype={"pattern": str}).set_index("pattern")
     found = irtbench.estimate_ability(responses, fitted.items, quadrature=fitted.estimated_population)
@@ -126,26 +122,23 @@ def simulated() -> irtbench.ResponseMatrix:
     return irtbench.simulate_responses(rng.normal(0, 1.6, 400), truth, rng=rng, missing=0.2)
 
 
-@pytest.mark.parametrize("guesses", [False, True])
-def test_standard_errors_carry_the_anchors_own(simulated, guesses: bool) -> None:
+def test_standard_errors_carry_the_anchors_own(simulated) -> None:
     """V = H^-1 + H^-1 C S C' H^-1, H and C the Hessian by automatic differentiation, S that of the anchors."""
     known, n = 4, simulated.n_items
-    c = 0.1 if guesses else 0.0
-    anchors = irtbench.ItemParameters.from_difficulty([1.0, 1.2, 0.9, 1.1], [-2.0, -1.5, -1.0, -0.9], c)
+    anchors = irtbench.ItemParameters.from_difficulty([1.0, 1.2, 0.9, 1.1], [-2.0, -1.5, -1.0, -0.9], 0.1)
     factor = 0.02 * np.random.default_rng(1).normal(size=(3 * known, 40)) + 0.02 * np.random.default_rng(2).normal(
         size=40
     )
-    factor[2::3] *= 0.3 * guesses
+    factor[2::3] *= 0.3
     joint = irtbench.JointError((factor @ factor.T).reshape(known, 3, known, 3), 0.003, 0.002)
     details = irtbench.ItemTable.plain(anchors.item_ids)
     bank = irtbench.Scale("all", anchors, details, joint_error=joint)
-    options = {"guessing": 0.05} if guesses else {}
-    plain = irtbench.fit_model(simulated, anchors=anchors, **options)
-    fitted = irtbench.fit_model(simulated, anchors=bank, **options)
+    plain = irtbench.fit_model(simulated, anchors=anchors, guessing=0.05)
+    fitted = irtbench.fit_model(simulated, anchors=bank, guessing=0.05)
     assert (plain.anchor_error, fitted.anchor_error) == ("taken as known", "joint")
     a, d = (torch.from_numpy(part.copy()) for part in (fitted.items.discrimination, fitted.items.intercept))
     moments = torch.tensor([fitted.population["sd"], fitted.population["mean"]], dtype=torch.float64)
-    at_anchors = torch.stack([a[:known], d[:known], torch.full_like(a[:known], c)], dim=1).flatten()
+    at_anchors = torch.stack([a[:known], d[:known], torch.full_like(a[:known], 0.1)], dim=1).flatten()
     at = torch.cat([moments, torch.stack([a[known:], d[known:]], dim=1).flatten(), at_anchors])
     grid = irtbench.NodeTensors.from_quadrature(irtbench.normal_grid(), dtype=torch.float64, device=torch.device("cpu"))
     rows = torch.from_numpy(np.nan_to_num(simulated.values, nan=-1).astype(np.int8))
@@ -153,9 +146,8 @@ def test_standard_errors_carry_the_anchors_own(simulated, guesses: bool) -> None
     def log_likelihood(values: torch.Tensor) -> torch.Tensor:
         (sd, mean), own, given = values[:2], values[2 : -3 * known].view(-1, 2), values[-3 * known :].view(-1, 3)
         slope, intercept = torch.cat([given[:, :2], own]).T
-        guessing = torch.cat([given[:, 2], torch.full((n - known,), 0.05, dtype=torch.float64)]) if guesses else None
-        logs = None if guessing is None else guessing.log()
-        row = irtbench.CollapsedLogistic((sd * slope)[:, None], intercept + mean * slope, logs, grid)
+        guessing = torch.cat([given[:, 2], torch.full((n - known,), 0.05, dtype=torch.float64)])
+        row = irtbench.CollapsedLogistic((sd * slope)[:, None], intercept + mean * slope, guessing.log(), grid)
         return row.log_prob(rows).sum()
 
     hessian = -torch.autograd.functional.hessian(log_likelihood, at).numpy()
@@ -179,7 +171,7 @@ def test_standard_errors_carry_the_anchors_own(simulated, guesses: bool) -> None
     each = np.arange(known)
     for share, error in ((1.0, "by item"), (0.0, "taken as known")):
         alone = replace(anchors, covariance=share * joint.covariance[each, :, each, :])
-        by_item = irtbench.fit_model(simulated, anchors=alone, **options)
+        by_item = irtbench.fit_model(simulated, anchors=alone, guessing=0.05)
         assert by_item.anchor_error == error
     assert by_item.population == plain.population
 
@@ -257,22 +249,6 @@ def test_wrong_anchors_are_refused_in_a_line(simulated) -> None:
     ):
         with pytest.raises(irtbench.InputError, match=said):
             irtbench.fit_model(simulated, anchors=anchors, **options)
-
-
-def test_rasch_items_beside_anchors_have_slope_one_and_the_anchors_scale() -> None:
-    rng, difficulty = np.random.default_rng(0), np.linspace(-1.5, 1.5, 8)
-    truth = irtbench.ItemParameters.from_difficulty(np.ones(8), difficulty)
-    responses = irtbench.simulate_responses(rng.normal(0.7, 1.4, 300), truth, rng=rng)
-    fitted = irtbench.fit_model(responses, model="rasch", anchors=truth.select(truth.item_ids[:4]))
-    assert fitted.converged
-    errors, of = fitted.items.standard_errors()["difficulty"], fitted.population
-    own = (fitted.items.difficulty - difficulty)[4:] / errors[4:]
-    z = [(of["mean"] - 0.7) / of["se_mean"], (of["sd"] - 1.4) / of["se_sd"], *own]
-    np.testing.assert_array_equal(fitted.items.discrimination, 1)
-    np.testing.assert_array_equal(fitted.items.difficulty[:4], difficulty[:4])
-    assert fitted.items.kind == ("fixed",) * 4 + ("rasch",) * 4
-    assert fitted.n_parameters == 6  # four difficulties, mean and standard deviation
-    assert np.abs(z).max() < 3
 
 
 def test_a_4pl_has_items_of_other_models_beside_it(simulated) -> None:

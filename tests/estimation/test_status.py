@@ -53,7 +53,7 @@ def test_a_prior_that_is_not_learnt_says_what_to_do(settled: bool, advice: bool)
     assert ("take --prior weak" in str(Status(Stop.CONVERGED, 7, learning=learning))) == advice
 
 
-def answers(n_items: int, *, n: int = 300, seed: int = 1) -> np.ndarray:
+def answers(n_items: int, *, n: int = 200, seed: int = 1) -> np.ndarray:
     items = irtbench.ItemParameters.from_difficulty([1.2] * n_items, np.linspace(-1, 1, n_items).tolist())
     rng = np.random.default_rng(seed)
     return irtbench.simulate_responses(rng.normal(size=n), items, rng=rng).values
@@ -71,7 +71,7 @@ def pairs_of_items() -> np.ndarray:
 def test_a_2pl_of_two_items_is_not_determined_and_says_which(errors: bool) -> None:
     # right-right, right-wrong, ...: four shares that sum to 1 determine three parameters, and there are four
     scales = [answers(2, seed=seed) for seed in range(4)]
-    fits = [irtbench.fit_model(one, standard_errors=errors) for one in scales]
+    fits = [irtbench.fit_model(one, standard_errors=errors) for one in scales[:2]]
     fits += irtbench.fit_many(scales, standard_errors=errors).fits  # type: ignore[arg-type]
     for fitted in fits:
         assert fitted.status.stop is Stop.NOT_A_MAXIMUM
@@ -92,7 +92,7 @@ def test_more_items_of_which_nobody_answered_three_are_not_determined() -> None:
     for status in (alone.status, together.fits[0].status, grouped.status, factor.status):  # type: ignore[union-attr]
         assert status.stop is Stop.NOT_A_MAXIMUM
         assert len(status.loose_items) >= 2
-    linked = np.concatenate([values, np.concatenate([answers(6, n=300)])])
+    linked = np.concatenate([values, answers(6, n=300)])
     assert irtbench.fit_model(linked).converged  # respondents of all six items tell them apart
 
 

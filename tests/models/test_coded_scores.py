@@ -1,4 +1,4 @@
-"""Responses in categories, coded: a long table and a wide one, items in another order, more of them than are known."""
+"""Responses in categories, coded; and the table of which category is the most likely where, by hand."""
 
 import numpy as np
 import pandas as pd
@@ -7,6 +7,8 @@ import pytest
 from irtbench import CategoryParameters, InputError
 from irtbench.models.coded_scores import CodedScores
 from irtbench.models.item_models.graded import Graded
+from irtbench.models.item_models.partial_credit import PartialCredit
+from irtbench.models.quadrature import normal_population
 
 
 def known() -> CategoryParameters:
@@ -33,6 +35,22 @@ def test_a_long_table_is_read_by_the_names_of_its_items() -> None:
     assert CodedScores.of(long_of(wide), ["a", "b"]).item_ids == ("a", "b")
 
 
+def test_a_long_table_is_coded_as_the_wide_one() -> None:
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"respondent_id": rng.integers(0, 60, 1000), "item_id": rng.integers(0, 40, 1000)})
+    table = table.drop_duplicates().assign(score=lambda rows: rng.integers(0, 3, len(rows)))
+    long = CodedScores.of(table)
+    wide = table.pivot(index="respondent_id", columns="item_id", values="score")
+    expected = CodedScores.of(wide.set_axis(wide.index.astype(str)).set_axis(wide.columns.astype(str), axis=1))
+    rows = [expected.respondent_ids.index(name) for name in long.respondent_ids]
+    columns = [expected.item_ids.index(name) for name in long.item_ids]
+    codes = expected.codes[np.ix_(rows, columns)]
+    np.testing.assert_array_equal(codes[tuple(long.places)], long.codes)
+    np.testing.assert_array_equal(long.n_by_item, expected.n_by_item[columns])
+    np.testing.assert_array_equal(long.n_by_respondent, expected.n_by_respondent[rows])
+    assert long.categories == tuple(expected.categories[k] for k in columns)
+
+
 def test_an_item_without_a_response_and_a_pair_of_two_are_named() -> None:
     wide = pd.DataFrame({"a": [0, 1], "b": [1, 2], "c": [2, 0]}, index=["ann", "bob"])
     with pytest.raises(InputError, match="none to item c"):
@@ -40,3 +58,30 @@ def test_an_item_without_a_response_and_a_pair_of_two_are_named() -> None:
     twice = pd.concat([long_of(wide), long_of(wide)])
     with pytest.raises(InputError, match="several to an item by one respondent"):
         known().scores(twice)
+
+
+def test_a_category_between_reversed_steps_is_nowhere_the_most_likely() -> None:
+    """Partial credit: 0 and 2 are equally likely at the mean of the steps, where 1 is below both."""
+    table = pd.DataFrame({"item_id": ["in order", "reversed"], "discrimination": 1.5, "step_1": [-1.0, 1.0],
+                          "step_2": [0.5, -0.5]})  # fmt: skip
+    items = CategoryParameters.from_table(table, [PartialCredit()] * 2)
+    found = items.category_table(normal_population(0.0, 1.0)).set_index(["item_id", "category"])
+    assert found["step_reversed"].tolist() == [0, 0, 0, 0, 0, 1]
+    assert found["never_most_likely"].tolist() == [0, 0, 0, 0, 1, 0]
+    ordered = found.loc["in order"]
+    np.testing.assert_allclose(ordered["most_likely_to"].iloc[:2], [-1.0, 0.5], atol=0.006)  # where two are as likely
+    np.testing.assert_allclose(ordered["most_likely_from"].iloc[1:], [-1.0, 0.5], atol=0.006)
+    assert ordered["most_likely_from"].isna().iloc[0]
+    assert ordered["most_likely_to"].isna().iloc[2]
+    np.testing.assert_allclose(found.loc["reversed"]["most_likely_to"].iloc[0], 0.25, atol=0.006)
+    np.testing.assert_allclose(found["expected_share"].groupby("item_id").sum(), 1.0, atol=1e-9)
+
+
+def test_steps_of_graded_items_are_never_reversed_and_gaps_are_those_of_others() -> None:
+    steps = {"step_1": -1.0, "step_2": 0.5, "step_3": [2.0, np.nan]}
+    categories = ["1|2|3|4", "1|2|4"]
+    table = pd.DataFrame({"item_id": ["a", "b"], "discrimination": 1.0, **steps, "categories": categories})
+    items = CategoryParameters.from_table(table, [Graded()] * 2)
+    assert items.gaps() == {"b": [3]}
+    assert items.gaps([4, 2, 1, 3]) == {}
+    assert not items.category_table(normal_population(0.0, 1.0))["step_reversed"].any()

@@ -1,4 +1,4 @@
-"""The posterior on nodes: masses, moments, quantiles and the number right to come, by hand and by brute force."""
+"""The posterior on nodes and the distribution of the sum score, by hand and by brute force."""
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from irtbench.models.theta_posterior import (
     normalise,
     posterior_of,
     row_batches,
+    sum_score_distribution,
 )
 
 
@@ -62,23 +63,6 @@ def test_quantiles_are_those_of_the_density_whatever_the_grid(
     np.testing.assert_allclose(skewed, logit(betaincinv(shape, 2.0, wanted)), atol=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 1000), n_wanted=st.integers(1, 12))
-def test_few_and_many_quantiles_are_found_alike(seed: int, n_wanted: int) -> None:
-    """However rough the masses, within a cell of where they reach what was wanted."""
-    rng = np.random.default_rng(seed)
-    posterior, wanted = (
-        Posterior(np.arange(9.0), rng.dirichlet(np.full(9, 0.3), size=5)),
-        rng.uniform(0.01, 0.99, (5, n_wanted)),
-    )
-    at_once = posterior.quantiles(wanted)
-    one_by_one = [posterior.quantiles(one[:, None]) for one in wanted.T]
-    np.testing.assert_allclose(at_once, np.concatenate(one_by_one, axis=1), atol=1e-12)
-    for row in range(5):
-        reached = np.cumsum(posterior.mass[row])
-        np.testing.assert_array_less(np.abs(at_once[row] - np.searchsorted(reached, wanted[row])), 0.76)
-
-
 def test_the_number_right_is_that_of_all_patterns_to_come() -> None:
     # all eight patterns of three items at each node, weighted by their probability
     posterior = Posterior(np.array([-1.0, 0.5, 2.0]), np.array([[0.2, 0.5, 0.3], [0.0, 0.0, 1.0]]))
@@ -121,3 +105,20 @@ def test_batches_take_every_row_once() -> None:
         parts = list(row_batches(n_rows, n_items, most_rows=most))
         assert [row for part in parts for row in range(n_rows)[part]] == list(range(n_rows))
         assert most is None or all(part.stop - part.start <= most for part in parts)
+
+
+@pytest.mark.parametrize("cells", [1, 40, 2**15])
+def test_the_recursion_is_a_convolution_item_by_item(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+    monkeypatch.setattr("irtbench.models.theta_posterior.CELLS_AT_ONCE", cells)
+    p = np.random.default_rng(0).random((5, 9))
+    before, after = p[:, :4], p[:, 4:]
+    start = sum_score_distribution(before)
+    given = start.copy()
+    found = sum_score_distribution(after, start)
+    for node in range(5):
+        expected = np.ones(1)
+        for share in p[node]:
+            expected = np.convolve(expected, [1 - share, share])
+        np.testing.assert_allclose(found[node], expected, rtol=1e-12)
+    np.testing.assert_array_equal(start, given)  # what is given is left as it was
+    np.testing.assert_allclose(sum_score_distribution(p), found, rtol=1e-12)

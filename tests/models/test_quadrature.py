@@ -1,11 +1,9 @@
-"""The same density on finer nodes, and the distribution of the sum score."""
+"""The usual grid of nodes, what it refuses, and the same density on finer nodes."""
 
 import numpy as np
 import pytest
-from scipy.special import comb
 
 from irtbench.models.quadrature import Quadrature, normal_grid, refine
-from irtbench.models.theta_posterior import sum_score_distribution
 
 
 def test_a_normal_density_stays_the_same_at_any_step() -> None:
@@ -43,15 +41,21 @@ def test_a_node_without_mass_stays_without() -> None:
     assert -0.0553 < finer.weights @ finer.nodes < -0.0447
 
 
-def test_equal_items_have_a_binomial_score() -> None:
-    k = np.arange(8)
-    expected = comb(7, k) * 0.3**k * 0.7 ** (7 - k)
-    np.testing.assert_allclose(sum_score_distribution(np.full((1, 7), 0.3))[0], expected)
+@pytest.mark.parametrize(("n_nodes", "bound"), [(2, 6.0), (0, 6.0), (61, 0.0), (61, -6.0), (61, float("nan"))])
+def test_grids_that_are_none_are_refused(n_nodes: int, bound: float) -> None:
+    with pytest.raises(ValueError, match="a grid needs at least 3 nodes and a positive bound"):
+        normal_grid(n_nodes, bound=bound)
 
 
-def test_scores_add_up_however_the_items_are_parted() -> None:
-    p = np.random.default_rng(0).random((4, 9))
-    whole = sum_score_distribution(p)
-    np.testing.assert_allclose(sum_score_distribution(p[:, 4:], sum_score_distribution(p[:, :4])), whole)
-    np.testing.assert_allclose(whole.sum(axis=1), 1)
-    np.testing.assert_allclose(whole @ np.arange(10), p.sum(axis=1))
+def test_the_smallest_grid() -> None:
+    # weights e^-2 : 1 : e^-2
+    grid = normal_grid(3, bound=2.0)
+    assert grid.nodes.tolist() == [-2.0, 0.0, 2.0]
+    np.testing.assert_allclose(grid.weights, np.array([np.exp(-2), 1, np.exp(-2)]) / (1 + 2 * np.exp(-2)))
+
+
+def test_moments_are_those_of_the_standard_normal() -> None:
+    # the trapezoid rule of spacing .2 is exact to exp(-2 pi^2 / .04) within +-6, whose tails weigh 2e-9
+    grid = normal_grid()
+    for power, moment in ((0, 1), (1, 0), (2, 1), (3, 0), (4, 3)):
+        assert grid.weights @ grid.nodes**power == pytest.approx(moment, abs=1e-5)
