@@ -101,25 +101,8 @@ def test_fit_and_diagnose_write_the_files_of_the_contract(study: Path) -> None:
     assert list(json.loads((study / "diag" / "global_fit.json").read_text()))[: len(GLOBAL)] == GLOBAL
     assert len(pd.read_csv(study / "diag" / "person_fit.csv")) == 300
     assert list(pd.read_csv(study / "diag" / "classical.csv"))[: len(CLASSICAL)] == CLASSICAL
-    reliability = json.loads((study / "diag" / "reliability.json").read_text())
-    assert list(reliability)[: len(RELIABILITY)] == RELIABILITY
-    assert reliability["alpha_lower"] < reliability["alpha"] < reliability["alpha_upper"]
+    assert list(json.loads((study / "diag" / "reliability.json").read_text()))[: len(RELIABILITY)] == RELIABILITY
     assert list(pd.read_csv(study / "diag" / "test_information.csv"))[: len(INFORMATION)] == INFORMATION
-
-
-def test_simulate_and_fit_recover_what_was_simulated(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        run(f"simulate -o {tmp_path}/{name} --respondents 800 --items 12 --seed 5 --quiet")
-    assert (tmp_path / "one" / "responses.csv").read_bytes() == (tmp_path / "two" / "responses.csv").read_bytes()
-    found = run(f"fit {tmp_path}/one/responses.csv -o {tmp_path}/fit --json").json
-    assert found["converged"]
-    truth, items = pd.read_csv(tmp_path / "one" / "items.csv"), pd.read_csv(tmp_path / "fit" / "items.csv")
-    z = (items["difficulty"] - truth["difficulty"]) / items["se_difficulty"]
-    # the truth is of the stated densities: 12 draws, five standard errors of a mean and of a standard deviation
-    log_a = np.log(truth["discrimination"])
-    assert abs(log_a.mean() - 0.2) < 5 * 0.3 / np.sqrt(12)
-    assert 0.3 / 2.2 < log_a.std() < 0.3 * 2.2
-    assert 0.3 < np.mean(z**2) < 2.7  # chi-squared(12)/12: .1th and 99.9th percentiles are about .19 and 2.74
 
 
 def test_agree_gives_the_papers_figures(real_data: Path, tmp_path: Path) -> None:
@@ -183,13 +166,7 @@ def test_fit_leaves_out_what_cannot_be_estimated_and_says_so(study: Path, tmp_pa
     assert found["n_respondents"] == 300
 
 
-def test_score_refuses_a_bank_that_is_newer_or_edited(study: Path, tmp_path: Path) -> None:
-    bank = (study / "out" / "bank.json").read_text()
-    newer, edited = tmp_path / "newer.json", tmp_path / "edited.json"
-    newer.write_text(bank.replace('"schema_version": 4', '"schema_version": 99'))
-    edited.write_text(bank.replace('"item1"', '"item01"', 1))
-    refused("score", newer, study / "system.csv", saying="schema_version 99")
-    refused("score", edited, study / "system.csv", saying="hash")
+def test_answers_in_place_of_a_bank_are_named(study: Path) -> None:
     refused(f"score {study}/system.csv {study}/system.csv", saying="expected bank.json, or a table of items")
 
 
@@ -206,21 +183,15 @@ def test_an_unconverged_fit_says_so_and_exits_with_one(tmp_path: Path) -> None:
 
 
 def test_the_model_of_single_items_can_be_chosen(study: Path) -> None:
+    chosen = ["3pl", "2pl_fixed_guessing", "2pl"]
     text = (study / "study.toml").read_text()
     (study / "by_item.toml").write_text(text + '[model]\nby_item = { item1 = "3pl", item2 = 0.2 }\n')
-    run(f"build {study}/by_item.toml -o {study}/by_item --quiet")
+    run("build by_item.toml -o by_item --quiet", cwd=study)
     models = pd.read_csv(study / "by_item" / "items.csv").set_index("item_id")["model"]
-    assert models[["item1", "item2", "item3"]].tolist() == ["3pl", "2pl_fixed_guessing", "2pl"]
-    (study / "stray.toml").write_text(text + '[model]\nby_item = { item77 = "3pl" }\n')
-    refused(f"build {study}/stray.toml -o {study}/stray", saying="model.by_item: unknown item item77")
-    assert not (study / "stray").exists()
+    assert models[["item1", "item2", "item3"]].tolist() == chosen
     (study / "models.csv").write_text("item_id,model,guessing\nitem1,3pl,\nitem2,2pl_fixed_guessing,0.2\n")
-    run(f"fit {study}/responses.csv --by-item {study}/models.csv -o {study}/fit_by_item --quiet")
-    assert pd.read_csv(study / "fit_by_item" / "items.csv")["model"][:3].tolist() == [
-        "3pl",
-        "2pl_fixed_guessing",
-        "2pl",
-    ]
+    run("fit responses.csv --by-item models.csv -o fit_by_item --quiet", cwd=study)
+    assert pd.read_csv(study / "fit_by_item" / "items.csv")["model"][:3].tolist() == chosen
     (study / "models.csv").write_text("item_id,model\nitem77,3pl\n")
     refused("fit responses.csv --by-item models.csv -o stray", saying="no responses to item item77", cwd=study)
 
