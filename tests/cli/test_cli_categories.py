@@ -131,7 +131,16 @@ def test_partial_credit_next_to_items_of_a_bank(grades: Path, tmp_path: Path) ->
     scores = pd.read_csv(grades / "scores.csv")
     scores[scores["item_id"].isin(["p0", "p1", "p2"])].to_csv(tmp_path / "known.csv", index=False)
     run("fit", tmp_path / "known.csv", "--model", "pcm", "-o", tmp_path / "known")
-    run("fit", grades / "scores.csv", "--model", "pcm", "--anchors", tmp_path / "known/bank.json", "-o", tmp_path / "out")
+    run(
+        "fit",
+        grades / "scores.csv",
+        "--model",
+        "pcm",
+        "--anchors",
+        tmp_path / "known/bank.json",
+        "-o",
+        tmp_path / "out",
+    )
     known, items = (pd.read_csv(tmp_path / name / "items.csv").set_index("item_id") for name in ("known", "out"))
     np.testing.assert_allclose(items.loc[known.index, "step_2"], known["step_2"], atol=1e-9)
     assert (items["discrimination"] == 1).all()

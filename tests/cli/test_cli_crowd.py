@@ -178,6 +178,7 @@ def test_the_wrong_key_is_put_forward(tmp_path: Path) -> None:
 
 # --- raters
 
+
 def test_raters_items_and_fair_scores_are_written(tmp_path: Path) -> None:
     write_ratings(tmp_path / "ratings.csv")
     done = run("crowd raters ratings.csv -o out --figures --html page.html", cwd=tmp_path)
@@ -254,7 +255,9 @@ def test_what_a_fit_can_say_is_written_on_request(tmp_path: Path) -> None:
     effect = pd.read_csv(out / "screening_effect.csv")
     assert effect["stage"].tolist() == ["before", "after"]
     assert effect["n_respondents"].tolist() == [30, 29]
-    assert {"difficulty_before", "difficulty_after", "se_difficulty_after"} <= set(pd.read_csv(out / "items_effect.csv"))
+    assert {"difficulty_before", "difficulty_after", "se_difficulty_after"} <= set(
+        pd.read_csv(out / "items_effect.csv")
+    )
     assert len(pd.read_csv(out / "similar_pairs.csv")) == found["n_similar_pairs"]
     people = pd.read_csv(out / "respondents.csv")
     assert {"similar_to", "similar_p", "person_fit"} <= set(people)

@@ -9,6 +9,7 @@ import pytest
 import irtbench
 from builders.command_line import refused, run
 
+
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, rng = tmp_path_factory.mktemp("items"), np.random.default_rng(3)

@@ -73,11 +73,6 @@ def test_convert_counts_and_keeps(simulated: Path, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "again.csv"), pd.read_csv(simulated / "responses.csv"))
 
 
-def test_what_is_not_available_says_so_in_one_line(simulated: Path, tmp_path: Path) -> None:
-    saying = "several trials of a pair, counted without their order"
-    refused(f"dimensions {simulated}/responses.csv -o {tmp_path}/x", saying=saying)
-
-
 @pytest.fixture
 def bank(simulated: Path, tmp_path: Path) -> Path:
     """The true items; those of a simulation have no errors."""
