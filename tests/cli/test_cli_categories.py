@@ -11,7 +11,6 @@ from builders.command_line import refused, run
 from irtbench.bank.bank import load_bank
 from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
 from irtbench.estimation.fit_categories import fit_categories
-from irtbench.scoring.scores import score_responses
 
 LEVELS = ["poor", "fair", "good"]
 
@@ -111,20 +110,18 @@ def test_labels_are_scores_in_their_order_and_the_bank_reads_them(grades: Path, 
     run(f"fit {grades}/scores.csv --model grm -o {tmp_path}/numbers")
     run(f"fit {grades}/labels.csv --model grm --levels poor,fair,good -o {tmp_path}/labels")
     numbers, labels = (pd.read_csv(tmp_path / name / "items.csv") for name in ("numbers", "labels"))
-    assert (set(numbers["categories"]), set(labels["categories"])) == ({"1|2|3"}, {"poor|fair|good"})
-    pd.testing.assert_frame_equal(numbers.drop(columns="categories"), labels.drop(columns="categories"), rtol=1e-9)
+    assert (set(numbers.pop("categories")), set(labels.pop("categories"))) == ({"1|2|3"}, {"poor|fair|good"})
+    pd.testing.assert_frame_equal(numbers, labels, rtol=1e-9)
     own = pd.read_csv(tmp_path / "numbers/scores.csv")
-    for bank, file in (("numbers/bank.json", "scores"), ("labels/bank.json", "labels"), ("labels/items.csv", "labels")):
-        said = run(
-            f"score {tmp_path}/{bank} {grades}/{file}.csv -o {tmp_path}/new.csv --item-error",
-            "auto" if bank.endswith("json") else "none",
-        ).out
-        assert "points" in said
-        found = pd.read_csv(tmp_path / "new.csv")
-        np.testing.assert_allclose(found["theta"], own["theta"], atol=1e-9)
-        if bank.endswith("json"):
-            np.testing.assert_allclose(found["se"], own["se"], atol=1e-9)
-            np.testing.assert_allclose(found["percentile"], own["percentile"], atol=1e-6)
+    for source, file, names in (
+        ("numbers/bank.json", "scores", {"theta": 1e-9, "se": 1e-9, "percentile": 1e-6}),
+        ("labels/bank.json", "labels", {"theta": 1e-9, "se": 1e-9, "percentile": 1e-6}),
+        ("labels/items.csv --item-error none", "labels", {"theta": 1e-9}),
+    ):
+        done = run(f"score {source} {grades}/{file}.csv -o new.csv", cwd=tmp_path)
+        assert "points" in done.out
+        for name, within in names.items():
+            np.testing.assert_allclose(pd.read_csv(tmp_path / "new.csv")[name], own[name], atol=within)
 
 
 def test_partial_credit_next_to_items_of_a_bank(grades: Path, tmp_path: Path) -> None:
@@ -176,41 +173,32 @@ def test_pairs_and_mean_squares_are_those_of_mirt(reference: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_all_scales_of_naep_are_scored_as_by_quadrature_written_down(real_data: Path) -> None:
+def test_all_scales_of_naep_are_read(real_data: Path) -> None:
     file = real_data / "naep_parameters" / "items.csv.gz"
     with pytest.warns(UserWarning, match="are there twice"):
         bank = load_bank(file, categories=True, scaling=1.7)
-    raw, rng, theta = pd.read_csv(file).fillna({"scale": ""}), np.random.default_rng(0), np.linspace(-10, 10, 2001)
-    groups = raw.groupby(["subject", "year", "grade", "scale"], sort=False)
-    assert len(bank.scales) == len(groups) == 219
-    for scale, (name, rows) in list(zip(bank.scales, groups, strict=True))[::24]:
-        assert scale.name == " ".join(str(part) for part in name if part != "")
-        rows = rows[~rows["item_id"].duplicated()]
-        joint, scores = np.tile(-(theta**2) / 2, (3, 1)), {}
-        for row in rows.to_dict("records"):
-            steps = [row["b"] - row[f"d_{k}"] for k in range(1, 5) if not np.isnan(row[f"d_{k}"])] or [row["b"]]
-            z = np.cumsum([0 * theta, *(1.7 * row["a"] * (theta - step) for step in steps)], axis=0)
-            p = np.exp(z - z.max(axis=0)) / np.exp(z - z.max(axis=0)).sum(axis=0)
-            if row["irt_model"] == "3pl":
-                p = np.array([(1 - row["c"]) * p[0], row["c"] + (1 - row["c"]) * p[1]])
-            k = rng.integers(len(p), size=3)
-            joint += np.log(p[k])
-            scores[row["item_id"]] = k
-        mass = np.exp(joint - joint.max(axis=1, keepdims=True))
-        found = score_responses(scale, pd.DataFrame(scores))
-        np.testing.assert_allclose(found["theta"], (mass @ theta) / mass.sum(axis=1), atol=1e-6)
+    raw = pd.read_csv(file).fillna({"scale": ""})
+    names = raw[["subject", "year", "grade", "scale"]].drop_duplicates().astype(str).agg(" ".join, axis=1)
+    assert [scale.name for scale in bank.scales] == names.str.strip().tolist()
+    assert len(bank.scales) == 219
 
 
-def test_a_bank_of_several_scales_scores_the_answers_to_one(tmp_path: Path) -> None:
-    """As NAEP's tables, of which a test has the items of a scale."""
-    rows = [("m1", "x", 1.0, 0.2, np.nan, np.nan), ("m2", "x", 0.9, 0.1, 0.4, -0.4), ("r1", "y", 1.0, 0.0, 0.3, -0.3)]
-    published = pd.DataFrame(rows, columns=["item_id", "scale", "a", "b", "d_1", "d_2"]).assign(c=[0.2, np.nan, np.nan])
-    published["irt_model"] = ["3pl", "gpcm", "gpcm"]
-    published.to_csv(tmp_path / "published.csv", index=False)
-    pd.DataFrame({"respondent_id": ["a", "b"], "m1": [1, 0], "m2": [2, 0]}).to_csv(tmp_path / "new.csv", index=False)
-    run(f"score {tmp_path}/published.csv {tmp_path}/new.csv --scaling-constant 1.7 -o {tmp_path}/scores.csv")
+def test_a_table_as_naeps_is_scored_as_by_quadrature_written_down(tmp_path: Path) -> None:
+    """Of two scales, of which a test has the items of one: 1.7 a (theta - b + d_k) at each step, a 3PL beside."""
+    (tmp_path / "published.csv").write_text(
+        "item_id,scale,irt_model,a,b,c,d_1,d_2\nm1,x,3pl,1,0.2,0.2,,\nm2,x,gpcm,0.9,0.1,,0.4,-0.4\n"
+        "r1,y,gpcm,1,0,,0.3,-0.3\n"
+    )
+    pd.DataFrame({"respondent_id": ["a", "b"], "m1": [1, 0], "m2": [2, 1]}).to_csv(tmp_path / "new.csv", index=False)
+    run("score published.csv new.csv --scaling-constant 1.7 -o scores.csv", cwd=tmp_path)
     scores = pd.read_csv(tmp_path / "scores.csv").set_index(["respondent_id", "scale"])
-    assert scores.loc[("a", "x"), "theta"] > 0.2 > -0.2 > scores.loc[("b", "x"), "theta"]
+    theta = np.linspace(-10, 10, 2001)
+    p_1 = 0.2 + 0.8 / (1 + np.exp(-1.7 * (theta - 0.2)))
+    steps = [0 * theta, *(1.7 * 0.9 * (theta - 0.1 + d) for d in (0.4, -0.4))]
+    p_2 = np.exp(np.cumsum(steps, axis=0)) / np.exp(np.cumsum(steps, axis=0)).sum(axis=0)
+    for person, likelihood in (("a", p_1 * p_2[2]), ("b", (1 - p_1) * p_2[1])):
+        mass = np.exp(-(theta**2) / 2) * likelihood
+        assert scores.loc[(person, "x"), "theta"] == pytest.approx(mass @ theta / mass.sum(), abs=1e-6)
     assert scores.loc[("a", "y"), ["n_items", "n_trials", "flags"]].tolist() == [0, 0, "no_items"]
 
 
@@ -306,27 +294,21 @@ def test_new_graded_items_join_a_bank(tmp_path: Path) -> None:
     """The old ones stay, the new ones stand on their scale, these people where they are."""
     rng = np.random.default_rng(4)
     slopes, places = rng.uniform(1, 2, 10), rng.normal(0, 0.7, 10)
-
-    def scores(n: int, mean: float, sd: float, items: slice, name: str) -> Path:
-        theta = rng.normal(mean, sd, (n, 1, 1))
-        at = places[None, :, None] + np.array([-0.8, 0.8])
-        given = (slopes[:, None] * (theta - at) + rng.logistic(size=(n, 10, 1)) > 0).sum(axis=2)[:, items]
-        table = pd.DataFrame(given, columns=[f"i{j}" for j in range(10)][items])
-        table.insert(0, "respondent_id", [f"{name}{k}" for k in range(n)])
-        table.to_csv(tmp_path / f"{name}.csv", index=False)
-        return tmp_path / f"{name}.csv"
-
-    run("fit", scores(900, 0.0, 1.0, slice(0, 7), "old"), "--model", "grm", "-o", tmp_path / "old")
-    bank = tmp_path / "old" / "bank.json"
-    run(f"link --extend {bank}", scores(700, 0.8, 0.7, slice(2, 10), "new"), "-o", tmp_path / "more")
+    for name, n, mean, sd, items in (("old", 700, 0.0, 1.0, slice(0, 7)), ("new", 600, 0.8, 0.7, slice(2, 10))):
+        at = places[:, None] + np.array([-0.8, 0.8])
+        z = slopes[:, None] * (rng.normal(mean, sd, (n, 1, 1)) - at) + rng.logistic(size=(n, 10, 1))
+        table = pd.DataFrame((z > 0).sum(axis=2), columns=[f"i{j}" for j in range(10)])
+        table.iloc[:, items].rename(f"{name}{{}}".format).rename_axis("respondent_id").to_csv(tmp_path / f"{name}.csv")
+    run("fit old.csv --model grm -o old", cwd=tmp_path)
+    run("link --extend old/bank.json new.csv -o more", cwd=tmp_path)
     told = json.loads((tmp_path / "more" / "extend.json").read_text())
     assert told["items"] == ["i7", "i8", "i9"]
     assert abs(told["group_mean"] - 0.8) < 3.5 * told["group_se_mean"]
     assert abs(told["group_sd"] - 0.7) < 3.5 * told["group_se_sd"]
     before, after = (
-        load_bank(path, categories=True).scales[0].items for path in (bank, tmp_path / "more" / "bank.json")
+        load_bank(tmp_path / name / "bank.json", categories=True).scales[0].items for name in ("old", "more")
     )
     assert after.item_ids == (*before.item_ids, "i7", "i8", "i9")
     np.testing.assert_allclose(after.categories.parameters[:7], before.categories.parameters, atol=1e-9)
-    np.testing.assert_allclose(after.discrimination[7:], slopes[7:], atol=0.45)
-    np.testing.assert_allclose(after.difficulty[7:], places[7:], atol=0.25)
+    np.testing.assert_allclose(after.discrimination[7:], slopes[7:], atol=0.55)
+    np.testing.assert_allclose(after.difficulty[7:], places[7:], atol=0.3)

@@ -21,13 +21,6 @@ def responses(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.fixture
-def bank(tmp_path: Path) -> Path:
-    scale = irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids))
-    irtbench.save_bank(irtbench.ItemBank((scale,)), tmp_path / "bank.json")
-    return tmp_path / "bank.json"
-
-
 def same(file: Path, table: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(pd.read_csv(file), table, check_dtype=False)
 
@@ -37,18 +30,13 @@ def test_items_of_a_fit(responses: Path, tmp_path: Path) -> None:
     same(tmp_path / "out" / "items.csv", irtbench.fit_model(irtbench.read(responses)).table())
 
 
-@pytest.mark.slow
-def test_items_of_several_abilities(responses: Path, tmp_path: Path) -> None:
-    run(f"fit {responses} --factors 2 -o {tmp_path}/out --quiet --allow-unconverged")
-    same(tmp_path / "out" / "items.csv", irtbench.fit_factors(irtbench.read(responses), 2).table())
-
-
-def test_scores_begin_with_the_table_of_abilities(responses: Path, bank: Path, tmp_path: Path) -> None:
-    run(f"score {bank} {responses} -o {tmp_path}/scores.csv --quiet")
+def test_scores_begin_with_the_table_of_abilities(responses: Path, tmp_path: Path) -> None:
+    scale = irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids))
+    irtbench.save_bank(irtbench.ItemBank((scale,)), tmp_path / "bank.json")
+    run(f"score bank.json {responses} -o scores.csv --quiet", cwd=tmp_path)
     scores = pd.read_csv(tmp_path / "scores.csv")
     abilities = irtbench.estimate_ability(irtbench.read(responses), ITEMS)
-    places = irtbench.percentiles(abilities)
-    for table in (abilities.table(), places.table()):
+    for table in (abilities.table(), irtbench.percentiles(abilities).table()):
         pd.testing.assert_frame_equal(scores[list(table.columns)], table, check_dtype=False)
 
 

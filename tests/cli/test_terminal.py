@@ -3,7 +3,6 @@
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
