@@ -155,19 +155,13 @@ def test_a_library_that_does_not_let_go_is_ended_and_nothing_stays(tmp_path: Pat
 
 
 def test_fit_leaves_out_what_cannot_be_estimated_and_says_so(study: Path, tmp_path: Path) -> None:
-    table = pd.read_csv(study / "responses.csv")
-    easy = pd.DataFrame({"respondent_id": table["respondent_id"].unique(), "item_id": "easy", "response": 1})
-    idle = pd.DataFrame({"respondent_id": ["idle"] * 2, "item_id": ["item1", "item2"], "response": [-1, -1]})
-    pd.concat([table, easy, idle]).to_csv(tmp_path / "responses.csv", index=False)
-    found = run(f"fit {tmp_path}/responses.csv -o {tmp_path}/out --json").json
+    wide = pd.read_csv(study / "responses.csv").pivot(index="respondent_id", columns="item_id", values="response")
+    wide.loc["idle"] = np.nan
+    wide.assign(easy=1).where(wide.notna().any(axis=1), other=np.nan, axis=0).to_csv(tmp_path / "wide.csv")
+    found = run("fit wide.csv -o out --json", cwd=tmp_path).json
     assert found["items_left_out"] == [{"item_id": "easy", "reason": "all_correct"}]
     assert found["respondents_left_out"] == ["idle"]
-    assert found["n_items"] == 10
-    assert found["n_respondents"] == 300
-
-
-def test_answers_in_place_of_a_bank_are_named(study: Path) -> None:
-    refused(f"score {study}/system.csv {study}/system.csv", saying="expected bank.json, or a table of items")
+    assert (found["n_items"], found["n_respondents"]) == (10, 300)
 
 
 def test_an_unconverged_fit_says_so_and_exits_with_one(tmp_path: Path) -> None:

@@ -313,21 +313,3 @@ def test_a_run_that_was_stopped_goes_on(
 
 def stopped(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
-
-
-@pytest.mark.slow
-def test_a_cache_is_used_again_and_bad_input_leaves_nothing(
-    data: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = tmp_path / "cache"
-    ended = run(f"fit {data}/wide -o {tmp_path}/fit --cache {cache} --quiet")
-    with monkeypatch.context() as patch:
-        patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("encoded again"))
-        build(study(data, "wide", rules='[pruning]\npreset = "none"\n'), tmp_path / "out", "--cache", cache, "--quiet")
-    frame = wide_frame(responses())
-    frame.loc[700, "item2"] = 2
-    write_parts(frame, tmp_path / "wrong")
-    ended = run("build", study(data, tmp_path / "wrong"), "-o", tmp_path / "failed", "--quiet", status=2)
-    (line,) = ended.lines
-    assert "column item2: expected 1, 0 or missing but got 2" in line
-    assert sorted(os.listdir(tmp_path)) == ["cache", "fit", "out", "wrong"]

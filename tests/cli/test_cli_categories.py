@@ -75,10 +75,10 @@ def test_models_are_mixed_by_a_table(reference: Path, tmp_path: Path) -> None:
 
 def test_grades_of_testlets_and_of_several_abilities(tmp_path: Path) -> None:
     rng = np.random.default_rng(9)
-    z = 1.3 * rng.normal(size=(200, 1)) + 1.2 * rng.normal(size=(200, 2))[:, [0] * 4 + [1] * 4]
-    grades = (z[:, :, None] + rng.logistic(size=(200, 8, 1)) > [-0.7, 0.7]).sum(axis=2)
+    z = 1.3 * rng.normal(size=(300, 1)) + 1.7 * rng.normal(size=(300, 2))[:, [0] * 4 + [1] * 4]
+    grades = (z[:, :, None] + rng.logistic(size=(300, 8, 1)) > [-0.7, 0.7]).sum(axis=2)
     names, passages = [f"q{j}" for j in range(8)], ["A"] * 4 + ["B"] * 4
-    table = pd.DataFrame(grades, columns=names, index=pd.Index([f"r{i}" for i in range(200)], name="respondent_id"))
+    table = pd.DataFrame(grades, columns=names, index=pd.Index([f"r{i}" for i in range(300)], name="respondent_id"))
     table.map(LEVELS.__getitem__).to_csv(tmp_path / "labels.csv")
     about = pd.DataFrame({"item_id": names, "passage": passages, "slope_1": 1, "slope_2": [0] * 4 + [1] * 4})
     about.to_csv(tmp_path / "items.csv", index=False)
@@ -242,7 +242,7 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
 @pytest.fixture(scope="module")
 def wrong(grades: Path) -> Path:
     """The same scores with their bank, and files that do not go with them."""
-    run(f"fit {grades}/scores.csv --model grm -o {grades} -q")
+    run("fit scores.csv --model grm -o fit -q", cwd=grades)
     scores = pd.read_csv(grades / "scores.csv")
     pd.concat([scores, scores.head(1)]).to_csv(grades / "twice.csv", index=False)
     for name, items in (("alone", ["p0"]), ("unknown", ["p0", "p1"])):
@@ -273,15 +273,15 @@ def wrong(grades: Path) -> Path:
         ("fit bytes.csv --model grm", "is no text; expected CSV or Parquet"),
         ("fit same.csv --model grm", "no item has two different scores"),
         ("fit scores.csv", "or fit grades (--model grm)"),
-        ("score bank.json labels.csv", "expected a number but got"),
-        ("score bank.json high.csv", "item p0: 9 is none of its categories"),
-        ("score bank.json scores.csv --explain x", "--explain: goes with items that are right or wrong"),
-        ("score bank.json scores.csv --scaling-constant 1.7", "goes with tables of items"),
-        ("link --extend bank.json scores.csv --model 2pl", "the bank has items in categories; expected grm"),
-        ("items bias scores.csv --bank bank.json", "items in categories do not go with this"),
+        ("score fit/bank.json labels.csv", "expected a number but got"),
+        ("score fit/bank.json high.csv", "item p0: 9 is none of its categories"),
+        ("score fit/bank.json scores.csv --explain x", "--explain: goes with items that are right or wrong"),
+        ("score fit/bank.json scores.csv --scaling-constant 1.7", "goes with tables of items"),
+        ("link --extend fit/bank.json scores.csv --model 2pl", "the bank has items in categories; expected grm"),
+        ("items bias scores.csv --bank fit/bank.json", "items in categories do not go with this"),
         ("score naep.csv scores.csv", "the scaling constant D is not given"),
-        ("fit scores.csv --model rsm --anchors bank.json", "--anchors: not with rsm, whose distances"),
-        ("fit scores.csv --model pcm --anchors bank.json", "anchor p0 is grm of 3 categories"),
+        ("fit scores.csv --model rsm --anchors fit/bank.json", "--anchors: not with rsm, whose distances"),
+        ("fit scores.csv --model pcm --anchors fit/bank.json", "anchor p0 is grm of 3 categories"),
     ],
 )
 def test_what_does_not_go_is_one_line(wrong: Path, tmp_path: Path, line: str, saying: str) -> None:
@@ -294,7 +294,7 @@ def test_new_graded_items_join_a_bank(tmp_path: Path) -> None:
     """The old ones stay, the new ones stand on their scale, these people where they are."""
     rng = np.random.default_rng(4)
     slopes, places = rng.uniform(1, 2, 10), rng.normal(0, 0.7, 10)
-    for name, n, mean, sd, items in (("old", 700, 0.0, 1.0, slice(0, 7)), ("new", 600, 0.8, 0.7, slice(2, 10))):
+    for name, n, mean, sd, items in (("old", 900, 0.0, 1.0, slice(0, 7)), ("new", 700, 0.8, 0.7, slice(2, 10))):
         at = places[:, None] + np.array([-0.8, 0.8])
         z = slopes[:, None] * (rng.normal(mean, sd, (n, 1, 1)) - at) + rng.logistic(size=(n, 10, 1))
         table = pd.DataFrame((z > 0).sum(axis=2), columns=[f"i{j}" for j in range(10)])
@@ -310,5 +310,5 @@ def test_new_graded_items_join_a_bank(tmp_path: Path) -> None:
     )
     assert after.item_ids == (*before.item_ids, "i7", "i8", "i9")
     np.testing.assert_allclose(after.categories.parameters[:7], before.categories.parameters, atol=1e-9)
-    np.testing.assert_allclose(after.discrimination[7:], slopes[7:], atol=0.55)
-    np.testing.assert_allclose(after.difficulty[7:], places[7:], atol=0.3)
+    np.testing.assert_allclose(after.discrimination[7:], slopes[7:], atol=0.45)
+    np.testing.assert_allclose(after.difficulty[7:], places[7:], atol=0.25)

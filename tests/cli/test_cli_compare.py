@@ -74,14 +74,14 @@ def test_answers_are_graded_by_the_bank_and_runs_repeat(folder: Path, tmp_path: 
 def test_of_many_systems_a_screenful_is_shown_and_all_is_written(folder: Path, tmp_path: Path) -> None:
     items = load_bank(folder / "bank.json").scales[0].items
     rng = np.random.default_rng(2)
-    drawn = simulate_responses(np.linspace(-2, 2, 20), items, rng=rng)
+    drawn = simulate_responses(np.linspace(-2, 2, 40), items, rng=rng)
     drawn.to_long().to_csv(tmp_path / "many.csv", index=False)
     done = run(f"compare {tmp_path}/many.csv --bank {folder}/bank.json -o {tmp_path}/out")
-    assert len(pd.read_csv(tmp_path / "out" / "comparison.csv")) == 190
+    assert len(pd.read_csv(tmp_path / "out" / "comparison.csv")) == 780
     assert len(done.out.splitlines()) <= 60
-    assert "12 of 190 pairs" in done.out
+    assert "12 of 780 pairs" in done.out
     assert f"all are in {tmp_path / 'out' / 'comparison.csv'}" in done.out
-    assert "12 of 20 rows" in done.out
+    assert "12 of 40 rows" in done.out
     ranking = pd.read_csv(tmp_path / "out" / "ranking.csv")
     shown = [line for line in done.out.splitlines() if "[" in line and "best" not in line]
     assert any(ranking["respondent_id"].iloc[0] in line for line in shown)

@@ -217,14 +217,12 @@ def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_items_with_a_posterior_end_with_quantiles(responses: Path, tmp_path: Path) -> None:
-    run(f"fit {responses} --posterior normal --prior weak --output {tmp_path}/one")
-    items = read(tmp_path / "one")
-    assert list(items.columns[-9:]) == [
-        f"{n}_{level}" for n in ("discrimination", "difficulty", "guessing") for level in ("lower", "median", "upper")
-    ]
+def test_items_with_a_posterior_end_with_quantiles(folder: Path) -> None:
+    run("fit responses.csv --posterior normal --prior weak -o posterior", cwd=folder)
+    items = read(folder / "posterior")
+    assert items.columns[-9:-6].tolist() == [f"discrimination_{level}" for level in ("lower", "median", "upper")]
     assert items["discrimination"].between(items["discrimination_lower"], items["discrimination_upper"]).all()
-    assert said_of(tmp_path / "one")["posterior"]["sd_doubtful"] == []
+    assert said_of(folder / "posterior")["posterior"]["sd_doubtful"] == []
 
 
 def test_two_abilities_free_and_by_a_pattern(responses: Path, tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run
+from builders.command_line import run
 from builders.simulated import simulated
 from builders.valid_inputs import write_valid_inputs
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.data.responses import ResponseMatrix
 
-N = 60
+N = 30
 COMMANDS = {
     "fit": "fit runs -o out",
     "items diagnose": "items diagnose runs --items parameters.csv --bootstrap 0 -o out",
@@ -101,9 +101,3 @@ def test_a_folder_of_logs_is_read_by(folder: Path, command: str, tmp_path: Path)
     run(*words, *OPTIONS[format].split(), "-q", cwd=folder)
     if command == "init":
         assert '[card]  # what the bank says of itself\nrespondents = "models"' in (tmp_path / "out.toml").read_text()
-
-
-@pytest.mark.parametrize("format", OPTIONS)
-def test_a_choice_that_is_not_made_is_named(folder: Path, format: str, tmp_path: Path) -> None:
-    line = f"evaluate human-bound {format}/runs --other-counts share -o {tmp_path}/o"
-    refused(line, cwd=folder, saying="--metric")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -40,6 +40,7 @@ def height(lines: list[str], width: int) -> int:
 
 
 @given(page=pages(), width=st.integers(10, 170), lines=st.integers(1, 60))
+@settings(max_examples=20)
 def test_a_page_fits_on_the_screen_and_keeps_its_first_and_last_line(
     page: list[str | Shown], width: int, lines: int
 ) -> None:
@@ -90,7 +91,7 @@ def test_a_command_on_terminals_of_all_sizes(inputs: Path, columns: int, lines: 
     seen = run_on_terminal("score", "bank.json", "systems.csv", columns=columns, lines=lines, cwd=inputs)
     assert seen.status == 0
     assert seen.height < lines
-    assert "\x1b" in seen.raw
+    assert ("\x1b" in seen.raw) == (columns > 20)  # in so narrow a one no table is drawn
     assert "Ability: 0 is the mean of the crowd" in seen.raw
     assert max(map(cell_len, seen.lines[:-1])) <= max(columns, 120)
 
