@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run, run_without
+from builders.command_line import refused, run, run_program, run_without
 from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 
@@ -127,7 +126,7 @@ def test_a_closed_terminal_stops_a_run_unless_it_was_started_to_go_on(ignored: b
         "def work(*names):\n    os.kill(os.getpid(), signal.SIGHUP)\n    print('went on')\n    raise SystemExit(0)\n"
         "command.application = work\ncommand.main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = run_program(program)
     assert ("went on" in done.stdout) == ignored
     assert done.returncode == (0 if ignored else 128 + signal.SIGHUP)
     assert done.stderr == ("" if ignored else "irtbench: stopped by SIGHUP\n")
@@ -147,9 +146,7 @@ def test_a_library_that_does_not_let_go_is_ended_and_nothing_stays(tmp_path: Pat
         "            except BaseException:\n                pass\n"
         "command.application = work\ncommand.main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path
-    )
+    done = run_program(program, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, "irtbench: stopped by SIGTERM\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -197,7 +194,7 @@ def test_a_server_that_another_waits_for_does_not_end_the_process(tmp_path: Path
         f"sys.argv = ['irtbench', 'doctor', {str(tmp_path / 'no.csv')!r}]\n"
         "try:\n    main()\nexcept SystemExit as stop:\n    print('went on', stop.code)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = run_program(program)
     assert (done.returncode, done.stdout) == (0, "went on 2\n")
 
 

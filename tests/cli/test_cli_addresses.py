@@ -4,8 +4,6 @@ import contextlib
 import hashlib
 import io
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ import pandas as pd
 import pytest
 
 from builders.answered_banks import make_scale
-from builders.command_line import refused, run
+from builders.command_line import refused, run, run_program
 from builders.commands_here import Ended
 from builders.parquet_folder import wide_frame
 from builders.simulated import drawn
@@ -190,6 +188,7 @@ def test_a_study_file_asks_no_host_that_the_command_line_does_not_allow(
 
 def test_a_server_that_does_not_answer_ends_the_command(tmp_path: Path) -> None:
     """At once after the time is over: the library, which would go on for a minute, is not waited for."""
+    save_bank(ItemBank((make_scale("one", 6),)), tmp_path / "bank.json")
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -197,19 +196,14 @@ def test_a_server_that_does_not_answer_ends_the_command(tmp_path: Path) -> None:
         address = f"s3://{USER}:{PASSWORD}@bucket/x.parquet?{query}"
         program = (
             "import sys\nfrom irtbench.data.readers import file_systems\nfile_systems.CONNECTING = 0.3\n"
-            f"sys.argv = ['irtbench', 'convert', {address!r}, '-o', {str(tmp_path / 'out.csv')!r}, '-q']\n"
+            f"sys.argv = ['irtbench', 'score', 'bank.json', {address!r}, '-o', 'out.csv', '-q']\n"
             "from irtbench.cli.main import main\nmain()\n"
         )
         began = time.monotonic()
-        ended = run_program(program)
-    assert ended.status == 2
-    assert ended.err == "irtbench: s3://bucket/x.parquet: no answer in 0.3 seconds; expected a server that answers\n"
+        ended = run_program(program, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert ended.stderr == "irtbench: s3://bucket/x.parquet: no answer in 0.3 seconds; expected a server that answers\n"
     assert time.monotonic() - began < 30
-
-
-def run_program(program: str) -> Ended:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
-    return Ended(done.returncode, done.stdout, done.stderr)
 
 
 class OneBucket(BaseHTTPRequestHandler):

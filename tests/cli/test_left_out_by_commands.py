@@ -43,7 +43,9 @@ def test_scores_are_those_without_them(folder: Path) -> None:
     assert rows == wanted
 
 
-@pytest.mark.parametrize("line", ["compare more.csv --bank bank.json --item-error none", "predict bank.json more.csv"])
+@pytest.mark.parametrize(
+    "line", ["compare more.csv --bank bank.json --item-error none -o out", "predict bank.json more.csv"]
+)
 def test_the_same_of_other_commands(folder: Path, line: str) -> None:
     ended = run(f"{line} --json", cwd=folder)
     assert LINE in ended.err.splitlines()

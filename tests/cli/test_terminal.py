@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from builders.command_line import PROGRESS_LINE, refused, run, run_without
+from builders.command_line import PROGRESS_LINE, refused, run, run_program, run_without
 from builders.documentation import not_printed
 from builders.terminal import ROOT, run_on_terminal
 from builders.valid_inputs import write_valid_inputs
@@ -112,9 +112,7 @@ def test_ctrl_c_ends_a_command_with_a_line() -> None:
         "    return app\n"
         "command.application = application\ncommand.main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "fit"], capture_output=True, text=True, check=False, timeout=60
-    )
+    done = run_program(program, "fit")
     assert (done.returncode, done.stderr) == (130, "irtbench: stopped by Ctrl-C\n")
 
 
@@ -138,14 +136,9 @@ from irtbench.cli.main import main
 """
 
 
-def run_missing(
-    modules: set[str], *arguments: str, cwd: Path, work: str = "main()"
-) -> subprocess.CompletedProcess[str]:
+def run_missing(modules: set[str], *words: str, cwd: Path, work: str = "main()") -> subprocess.CompletedProcess[str]:
     """Run the command where these cannot be imported."""
-    return subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(modules=modules) + work, *arguments], cwd=cwd, capture_output=True,
-        text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False, timeout=120,
-    )  # fmt: skip
+    return run_program(WITHOUT.format(modules=modules) + work, *words, cwd=cwd)
 
 
 @pytest.mark.slow
