@@ -209,13 +209,13 @@ def test_what_is_known_of_respondents_is_known_from_disk(tmp_path: Path, monkeyp
         assert "unasked0" in set(read(out, "pruning.csv")["item_id"])
         for scales in zip(*(load_bank(folder / "bank.json").scales for folder in (out, memory)), strict=True):
             # a long table is encoded in the order of names
-            norms = [
+            here, there = [
                 pd.DataFrame({"theta": of.norms.theta, "w": of.norms.weights, **of.norms.groups}).sort_values(
                     ["country", "w", "theta"], ignore_index=True
                 )
                 for of in scales
             ]
-            pd.testing.assert_frame_equal(*norms, rtol=1e-6)
+            pd.testing.assert_frame_equal(here, there, rtol=1e-6)
 
 
 @pytest.mark.slow
