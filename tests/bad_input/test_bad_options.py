@@ -15,45 +15,39 @@ def refused(ended: Ended, place: str) -> str:
     return ended.err
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_an_option_that_is_none_is_named(command: str) -> None:
-    assert "--no-such-option" in refused(run_main(*command.split(), "--no-such-option"), f"irtbench {command}")
+#: An option with a value, where there is no -o.
+VALUED = {"evaluate power": "-n", "doctor": "--items"}
+COMPLETE = ("crowd plan", "evaluate power", "simulate", "quickstart")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_option_without_its_value_is_named(command: str) -> None:
-    option = {"evaluate power": "-n", "doctor": "--items"}.get(command, "-o")
-    assert f"'{option}' requires an argument" in refused(run_main(*command.split(), option), f"irtbench {command}")
+def test_an_option_that_is_none_or_has_no_value_and_what_is_missing_are_named(command: str) -> None:
+    place, option = f"irtbench {command}", VALUED.get(command, "-o")
+    assert "--no-such-option" in refused(run_main(*command.split(), "--no-such-option"), place)
+    assert f"'{option}' requires an argument" in refused(run_main(*command.split(), option), place)
+    if command not in COMPLETE:
+        assert "Missing argument" in refused(run_main(*command.split()), place)
 
 
 @pytest.mark.parametrize(
-    "command", [name for name in COMMANDS if name not in ("crowd plan", "evaluate power", "simulate", "quickstart")]
-)
-def test_what_is_missing_is_named(command: str) -> None:
-    assert "Missing argument" in refused(run_main(*command.split()), f"irtbench {command}")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "saying"),
+    ("line", "saying"),
     [
-        (["fit", "x", "-o", "o", "--modle", "2pl"], "--modle"),
-        (
-            ["fit", "x", "-o", "o", "--model", "5pl"],
-            "Invalid value for '--model': '5pl' is not one of 'rasch', '1pl', '2pl', '3pl'",
-        ),
-        (["fit", "x", "-o", "o", "--seed", "-1"], "Invalid value for '--seed'"),
-        (["fit", "x", "-o", "o", "--seed", "one"], "Invalid value for '--seed'"),
-        (["fit", "x", "-o", "o", "--quiet=yes"], "'--quiet' does not take a value"),
-        (["fit", "x"], "Missing option '--output'"),
-        (["score", "bank", "responses", "third"], "third"),
-        (["score", "bank", "responses", "--level", "\x1b[31mhigh"], "Invalid value for '--level'"),
+        ("fit x -o o --modle 2pl", "--modle"),
+        ("fit x -o o --model 5pl", "Invalid value for '--model': '5pl' is not one of 'rasch', '1pl', '2pl', '3pl'"),
+        ("fit x -o o --seed -1", "Invalid value for '--seed'"),
+        ("fit x -o o --seed one", "Invalid value for '--seed'"),
+        ("fit x -o o --quiet=yes", "'--quiet' does not take a value"),
+        ("fit x", "Missing option '--output'"),
+        ("score bank responses third", "third"),
+        ("score bank responses --level \x1b[31mhigh", "Invalid value for '--level'"),
     ],
 )
-def test_options_are_checked_in_words(arguments: list[str], saying: str) -> None:
-    line = refused(run_main(*arguments), f"irtbench {arguments[0]}")
-    assert saying in line
-    assert "\x1b" not in line
-    assert line.rstrip().endswith(f"(irtbench {arguments[0]} --help shows what there is)")
+def test_options_are_checked_in_words(line: str, saying: str) -> None:
+    command = line.split()[0]
+    said = refused(run_main(*line.split()), f"irtbench {command}")
+    assert saying in said
+    assert "\x1b" not in said
+    assert said.rstrip().endswith(f"(irtbench {command} --help shows what there is)")
 
 
 @pytest.mark.parametrize(
@@ -71,11 +65,8 @@ def test_a_misspelt_command_is_told_from_the_one_that_was_meant(typed: str, sayi
     assert saying in refused(run_main(*(typed.split() or [""]), "x.csv", "-o", "out"), "irtbench")
 
 
-def test_options_before_the_command_are_checked_too() -> None:
+def test_options_before_the_command_are_checked_and_without_one_the_help_is_shown() -> None:
     assert "--quiet" in refused(run_main("--quiet", "fit"), "irtbench")
-
-
-def test_without_a_command_the_help_is_shown() -> None:
     ended = run_main()
     assert (ended.status, ended.err) == (0, "")
     assert "evaluate" in ended.out

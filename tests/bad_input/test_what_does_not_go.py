@@ -119,6 +119,11 @@ REFUSED = [
     ("convert responses.csv -o out.tex --columns item_id,c", "column 'c' missing"),
     ("convert responses.csv wide.csv -o out.tex", "made of one table but got 2 files"),
     ("doctor absent.csv", "no such file"),
+    ("doctor empty.csv", "the file is empty"),
+    ("items bias trials.csv --bank bank.json", "several trials of an item"),
+    ("dimensions counts.csv", "several trials of a pair, counted without their order"),
+    ("convert other.json", "a JSON object with a: no format that is known"),
+    ("convert half.jsonl", "line 1: expected a score of 1, 0 or missing but got 0.5; name a threshold"),
     ("init answers.csv --yes -o new.toml", "no study can be built from this yet: answers without a key"),
     ("init single.csv --yes -o new.toml", "fewer than 10"),
     ("init responses.csv --yes -o study.toml", "is there already"),
@@ -188,6 +193,11 @@ REFUSED = [
 ]
 #: Besides the valid inputs.
 MORE = {
+    "empty.csv": "",
+    "trials.csv": "respondent_id,item_id,trial,response\na,item1,1,1\na,item1,2,0\nb,item2,1,0\n",
+    "counts.csv": "respondent_id,item_id,n_correct,n_trials\na,item1,1,2\na,item2,0,2\nb,item1,2,2\n",
+    "other.json": '{"a": 1}',
+    "half.jsonl": '{"subject_id": "m1", "responses": {"q1": 0.5}}\n',
     "foreign.csv": "item_id,discrimination,intercept,length\nx1,1,0,3\nx2,1,1,4\nx3,1,1,5\n",
     "few.csv": "respondent_id,group\nr1,a\nr2,b\n",
     "both.csv": "respondent_id,group\nr1,a\nr1,b\n",

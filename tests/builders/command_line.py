@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from builders.commands_here import Ended, run_main
 
+ROOT = Path(__file__).resolve().parents[2]
 PROGRESS_LINE = re.compile(r"\[ *\d+\.\d s\] ")
 
 
@@ -51,18 +52,23 @@ def refused(line: object, *words: object, saying: str, cwd: Path | None = None) 
     assert done.out == ""
 
 
-def run_apart(*arguments: object, cwd: Path | None = None, status: int | None = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own, where that is what is tested: it takes seconds to start."""
-    done = subprocess.run(
-        [sys.executable, "-c", "from irtbench.cli.main import main; main()", *map(str, arguments)],
+def run_program(program: str, *words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a program of Python in a process of its own, which finds this package from anywhere."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *map(str, words)],
         capture_output=True,
         stdin=subprocess.DEVNULL,
         text=True,
         cwd=cwd,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200", "PYTHONPATH": str(ROOT)},
         timeout=600,
         check=False,
     )
+
+
+def run_apart(*arguments: object, cwd: Path | None = None, status: int | None = 0) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own, where that is what is tested: it takes seconds to start."""
+    done = run_program("from irtbench.cli.main import main; main()", *arguments, cwd=cwd)
     assert status is None or done.returncode == status, done.stderr
     return done
 
@@ -75,6 +81,6 @@ def run_without(modules: set[str], *arguments: object) -> str:
         "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
         f"heavy = {modules!r} & set(sys.modules)\nassert not heavy, heavy\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = run_program(program)
     assert done.returncode == 0, done.stderr
     return done.stdout

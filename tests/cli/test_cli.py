@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run, run_without
+from builders.command_line import refused, run, run_program, run_without
 from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 
@@ -101,25 +100,8 @@ def test_fit_and_diagnose_write_the_files_of_the_contract(study: Path) -> None:
     assert list(json.loads((study / "diag" / "global_fit.json").read_text()))[: len(GLOBAL)] == GLOBAL
     assert len(pd.read_csv(study / "diag" / "person_fit.csv")) == 300
     assert list(pd.read_csv(study / "diag" / "classical.csv"))[: len(CLASSICAL)] == CLASSICAL
-    reliability = json.loads((study / "diag" / "reliability.json").read_text())
-    assert list(reliability)[: len(RELIABILITY)] == RELIABILITY
-    assert reliability["alpha_lower"] < reliability["alpha"] < reliability["alpha_upper"]
+    assert list(json.loads((study / "diag" / "reliability.json").read_text()))[: len(RELIABILITY)] == RELIABILITY
     assert list(pd.read_csv(study / "diag" / "test_information.csv"))[: len(INFORMATION)] == INFORMATION
-
-
-def test_simulate_and_fit_recover_what_was_simulated(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        run(f"simulate -o {tmp_path}/{name} --respondents 800 --items 12 --seed 5 --quiet")
-    assert (tmp_path / "one" / "responses.csv").read_bytes() == (tmp_path / "two" / "responses.csv").read_bytes()
-    found = run(f"fit {tmp_path}/one/responses.csv -o {tmp_path}/fit --json").json
-    assert found["converged"]
-    truth, items = pd.read_csv(tmp_path / "one" / "items.csv"), pd.read_csv(tmp_path / "fit" / "items.csv")
-    z = (items["difficulty"] - truth["difficulty"]) / items["se_difficulty"]
-    # the truth is of the stated densities: 12 draws, five standard errors of a mean and of a standard deviation
-    log_a = np.log(truth["discrimination"])
-    assert abs(log_a.mean() - 0.2) < 5 * 0.3 / np.sqrt(12)
-    assert 0.3 / 2.2 < log_a.std() < 0.3 * 2.2
-    assert 0.3 < np.mean(z**2) < 2.7  # chi-squared(12)/12: .1th and 99.9th percentiles are about .19 and 2.74
 
 
 def test_agree_gives_the_papers_figures(real_data: Path, tmp_path: Path) -> None:
@@ -144,7 +126,7 @@ def test_a_closed_terminal_stops_a_run_unless_it_was_started_to_go_on(ignored: b
         "def work(*names):\n    os.kill(os.getpid(), signal.SIGHUP)\n    print('went on')\n    raise SystemExit(0)\n"
         "command.application = work\ncommand.main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = run_program(program)
     assert ("went on" in done.stdout) == ignored
     assert done.returncode == (0 if ignored else 128 + signal.SIGHUP)
     assert done.stderr == ("" if ignored else "irtbench: stopped by SIGHUP\n")
@@ -164,33 +146,19 @@ def test_a_library_that_does_not_let_go_is_ended_and_nothing_stays(tmp_path: Pat
         "            except BaseException:\n                pass\n"
         "command.application = work\ncommand.main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path
-    )
+    done = run_program(program, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, "irtbench: stopped by SIGTERM\n")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_fit_leaves_out_what_cannot_be_estimated_and_says_so(study: Path, tmp_path: Path) -> None:
-    table = pd.read_csv(study / "responses.csv")
-    easy = pd.DataFrame({"respondent_id": table["respondent_id"].unique(), "item_id": "easy", "response": 1})
-    idle = pd.DataFrame({"respondent_id": ["idle"] * 2, "item_id": ["item1", "item2"], "response": [-1, -1]})
-    pd.concat([table, easy, idle]).to_csv(tmp_path / "responses.csv", index=False)
-    found = run(f"fit {tmp_path}/responses.csv -o {tmp_path}/out --json").json
+    wide = pd.read_csv(study / "responses.csv").pivot(index="respondent_id", columns="item_id", values="response")
+    wide.loc["idle"] = np.nan
+    wide.assign(easy=1).where(wide.notna().any(axis=1), other=np.nan, axis=0).to_csv(tmp_path / "wide.csv")
+    found = run("fit wide.csv -o out --json", cwd=tmp_path).json
     assert found["items_left_out"] == [{"item_id": "easy", "reason": "all_correct"}]
     assert found["respondents_left_out"] == ["idle"]
-    assert found["n_items"] == 10
-    assert found["n_respondents"] == 300
-
-
-def test_score_refuses_a_bank_that_is_newer_or_edited(study: Path, tmp_path: Path) -> None:
-    bank = (study / "out" / "bank.json").read_text()
-    newer, edited = tmp_path / "newer.json", tmp_path / "edited.json"
-    newer.write_text(bank.replace('"schema_version": 4', '"schema_version": 99'))
-    edited.write_text(bank.replace('"item1"', '"item01"', 1))
-    refused("score", newer, study / "system.csv", saying="schema_version 99")
-    refused("score", edited, study / "system.csv", saying="hash")
-    refused(f"score {study}/system.csv {study}/system.csv", saying="expected bank.json, or a table of items")
+    assert (found["n_items"], found["n_respondents"]) == (10, 300)
 
 
 def test_an_unconverged_fit_says_so_and_exits_with_one(tmp_path: Path) -> None:
@@ -206,21 +174,15 @@ def test_an_unconverged_fit_says_so_and_exits_with_one(tmp_path: Path) -> None:
 
 
 def test_the_model_of_single_items_can_be_chosen(study: Path) -> None:
+    chosen = ["3pl", "2pl_fixed_guessing", "2pl"]
     text = (study / "study.toml").read_text()
     (study / "by_item.toml").write_text(text + '[model]\nby_item = { item1 = "3pl", item2 = 0.2 }\n')
-    run(f"build {study}/by_item.toml -o {study}/by_item --quiet")
+    run("build by_item.toml -o by_item --quiet", cwd=study)
     models = pd.read_csv(study / "by_item" / "items.csv").set_index("item_id")["model"]
-    assert models[["item1", "item2", "item3"]].tolist() == ["3pl", "2pl_fixed_guessing", "2pl"]
-    (study / "stray.toml").write_text(text + '[model]\nby_item = { item77 = "3pl" }\n')
-    refused(f"build {study}/stray.toml -o {study}/stray", saying="model.by_item: unknown item item77")
-    assert not (study / "stray").exists()
+    assert models[["item1", "item2", "item3"]].tolist() == chosen
     (study / "models.csv").write_text("item_id,model,guessing\nitem1,3pl,\nitem2,2pl_fixed_guessing,0.2\n")
-    run(f"fit {study}/responses.csv --by-item {study}/models.csv -o {study}/fit_by_item --quiet")
-    assert pd.read_csv(study / "fit_by_item" / "items.csv")["model"][:3].tolist() == [
-        "3pl",
-        "2pl_fixed_guessing",
-        "2pl",
-    ]
+    run("fit responses.csv --by-item models.csv -o fit_by_item --quiet", cwd=study)
+    assert pd.read_csv(study / "fit_by_item" / "items.csv")["model"][:3].tolist() == chosen
     (study / "models.csv").write_text("item_id,model\nitem77,3pl\n")
     refused("fit responses.csv --by-item models.csv -o stray", saying="no responses to item item77", cwd=study)
 
@@ -232,7 +194,7 @@ def test_a_server_that_another_waits_for_does_not_end_the_process(tmp_path: Path
         f"sys.argv = ['irtbench', 'doctor', {str(tmp_path / 'no.csv')!r}]\n"
         "try:\n    main()\nexcept SystemExit as stop:\n    print('went on', stop.code)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = run_program(program)
     assert (done.returncode, done.stdout) == (0, "went on 2\n")
 
 

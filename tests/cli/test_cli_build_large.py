@@ -13,13 +13,14 @@ import pytest
 
 from builders.command_line import refused, run
 from builders.parquet_folder import long_frame, wide_frame, write_parts
-from builders.two_scales import ITEMS, RULES, item_table, responses, study
+from builders.two_scales import RULES, item_table, responses, study
 from irtbench.bank.bank import load_bank
 from irtbench.cli import large
 from irtbench.data import response_blocks
 from irtbench.data.readers import large_table, table_blocks
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.response_blocks import draw_respondents
+from irtbench.estimation.fit import fit_model
 
 
 def make_everything_large(patch: pytest.MonkeyPatch) -> None:
@@ -38,11 +39,8 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def build(file: Path, output: Path, *options: object) -> str:
     ended = run(f"build {file} -o {output}", *options)
     # people screened at the chance level leave abilities cut off below, which may look like guessing
-    assert [
-        line
-        for line in ended.err.splitlines()
-        if "warning" in line and "guessing" not in line and "follows ability" not in line
-    ] == []
+    warned = [line for line in ended.err.splitlines() if "warning" in line]
+    assert [line for line in warned if "guessing" not in line and "follows ability" not in line] == []
     assert not list(output.parent.glob(".*"))
     return ended.out
 
@@ -77,49 +75,41 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def in_memory(data: Path) -> Path:
-    """The same folder with `memory`, the study built in memory."""
-    build(study(data, "wide", more='[score]\nsystems = ["system.csv"]'), data / "memory", "--quiet")
-    return data
+SYSTEM = '[score]\nsystems = ["system.csv"]'
 
 
 @pytest.fixture(scope="module")
-def from_disk(in_memory: Path) -> Path:
-    """The same folder with `disk`, the same study built of the wide table from disk."""
-    file = study(in_memory, "wide", more='[score]\nsystems = ["system.csv"]')
+def both(data: Path) -> Path:
+    """The same folder with `memory` and `disk`, the study built of the wide table in memory and from disk."""
+    build(study(data, "wide", more=SYSTEM), data / "memory", "--quiet")
     with pytest.MonkeyPatch.context() as patch:
         make_everything_large(patch)
         patch.setattr("irtbench.study.study_data.read_study_table", lambda *_: pytest.fail("read whole"))
-        build(file, in_memory / "disk", "--quiet")
-    return in_memory
+        build(study(data, "wide", more=SYSTEM), data / "disk", "--quiet")
+    return data
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["wide", "long"])
 def test_with_everybody_in_the_sample_it_is_the_study_in_memory(
-    layout: str, from_disk: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
+    layout: str, both: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found, expected = from_disk / "disk", from_disk / "memory"
+    found, expected = both / "disk", both / "memory"
     if layout == "long":
         monkeypatch.setattr("irtbench.study.study_data.read_study_table", lambda *_: pytest.fail("read whole"))
-        file, found = study(from_disk, layout, more='[score]\nsystems = ["system.csv"]'), tmp_path / "out"
-        build(file, found, "--quiet")
+        found = tmp_path / "out"
+        build(study(both, layout, more=SYSTEM), found, "--quiet")
     assert sorted(os.listdir(found)) == sorted(os.listdir(expected))
     assert_same_bank(found, expected)
     for name in ("items.csv", "pruning.csv", "rounds_items.csv", "rounds_pairs.csv"):
         pd.testing.assert_frame_equal(read(found, name), read(expected, name), rtol=1e-8, atol=1e-10)
     people, others = (read(folder, "respondents.csv").set_index("respondent_id") for folder in (found, expected))
-    assert list(people.columns) == list(others.columns)
     if layout == "long":  # which says nothing of who answered nothing, and has the others by name
         others = others.drop("r0040")
     pd.testing.assert_frame_equal(people.loc[others.index], others)
     assert list(people.index)[-1] == ("r0040" if layout == "wide" else "r1699")
-    scores, others = (read(folder, "scores.csv") for folder in (found, expected))
+    scores, others = (read(folder, "scores.csv").set_index(["respondent_id", "scale"]) for folder in (found, expected))
     assert list(scores.columns) == list(others.columns)
-    assert list(scores["role"]) == list(others["role"])
-    keys = ["respondent_id", "scale"]
-    scores, others = (table.set_index(keys) for table in (scores, others))
     assert set(scores.index) == set(others.index)
     scores = scores.loc[others.index]
     for name in ("n_items", "n_correct", "method", "role"):
@@ -138,133 +128,102 @@ def test_with_everybody_in_the_sample_it_is_the_study_in_memory(
 
 @pytest.mark.slow
 def test_a_sample_decides_what_leaves_and_all_are_fitted(
-    in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Removals are those of the sample built alone, and the bank is the fit of the items left to everybody."""
-    file = study(in_memory, "wide")
-    out = build(file, tmp_path / "out", "--sample", 1000)
+    file = study(data, "wide")
+    said = build(file, tmp_path / "out", "--sample", 1000)
     found = json.loads((tmp_path / "out" / "summary.json").read_text())
     kept = found["n_respondents_kept"]
     assert (found["sampled_from"], found["sample_seed"]) == (kept, 3)
-    words = f"1000 respondents, drawn at random of {kept} (seed 3)"
-    assert words in " ".join(out.split())
+    assert f"1000 respondents, drawn at random of {kept} (seed 3)" in " ".join(said.split())
     page = (tmp_path / "out" / "report.html").read_text()
     assert f"drawn at random (seed 3) of the {kept:,} kept" in page
     n_fits = sum(scale["rounds"] + 1 for scale in found["scales"])  # and the one to all
     assert f"All {n_fits} fits converged" in page
     assert page.count(">all respondents<") == len(found["scales"])
-    again = tmp_path / "again.html"
-    run(f"report {tmp_path}/out -o {again}")
-    assert again.read_text() == (tmp_path / "out" / "report.html").read_text()
+    run(f"report {tmp_path}/out -o {tmp_path}/again.html")
+    assert (tmp_path / "again.html").read_text() == page
     monkeypatch.undo()
     build(file, tmp_path / "memory", "--sample", 1000, "--quiet")
     assert_same_bank(tmp_path / "out", tmp_path / "memory")
-    pd.testing.assert_frame_equal(read(tmp_path / "out", "pruning.csv"), read(tmp_path / "memory", "pruning.csv"))
-    assert len(read(tmp_path / "memory", "scores.csv")) == 2 * kept
-    people = read(tmp_path / "out", "respondents.csv")
+    pruning, scores, people = (read(tmp_path / "out", f"{name}.csv") for name in ("pruning", "scores", "respondents"))
+    pd.testing.assert_frame_equal(pruning, read(tmp_path / "memory", "pruning.csv"))
     names = people[people["kept"]]["respondent_id"].to_numpy()
+    assert len(scores) == len(read(tmp_path / "memory", "scores.csv")) == 2 * kept
+    assert list(scores["respondent_id"][::2]) == list(names)
     whole = responses()
-    rows = np.isin(whole.respondent_ids, names)
     _, places = draw_respondents(kept, 1000, 3)
-    some = whole.select_respondents(np.isin(whole.respondent_ids, names[places]))
-    write_parts(wide_frame(some), tmp_path / "some")
-    (tmp_path / "items.csv").write_text((in_memory / "items.csv").read_text())
+    write_parts(wide_frame(whole.select_respondents(np.isin(whole.respondent_ids, names[places]))), tmp_path / "some")
+    item_table(tmp_path)
     build(study(tmp_path, "some"), tmp_path / "alone", "--quiet")
+    assert "item4" in set(pruning["item_id"])
     for name in ("pruning.csv", "rounds_items.csv"):
         pd.testing.assert_frame_equal(read(tmp_path / "out", name), read(tmp_path / "alone", name))
-    removed = set(read(tmp_path / "out", "pruning.csv")["item_id"])
-    assert "item4" in removed
-    left = [item for item in ITEMS[:16] if item not in removed]
-    write_parts(wide_frame(whole.select_respondents(rows)), tmp_path / "kept")
-    plain = study(tmp_path, "kept", rules='[pruning]\npreset = "none"\n')
-    plain.write_text(
-        plain.read_text() + f"exclude = [{', '.join(reason(item) for item in ITEMS[:16] if item not in left)}]\n"
-    )
-    build(plain, tmp_path / "all", "--quiet")
-    assert_same_bank(tmp_path / "out", tmp_path / "all")
-    pd.testing.assert_frame_equal(read(tmp_path / "out", "items.csv"), read(tmp_path / "all", "items.csv"), rtol=1e-6)
-    scores = read(tmp_path / "out", "scores.csv")
-    assert len(scores) == 2 * kept
-    assert list(scores["respondent_id"][::2]) == list(names)
-
-
-def reason(item: str) -> str:
-    return f'{{ item_id = "{item}", reason = "of the sample" }}'
+    everybody = whole.select_respondents(np.isin(whole.respondent_ids, names))
+    for scale in load_bank(tmp_path / "out" / "bank.json").scales:
+        fitted = fit_model(everybody.select_items(scale.items.item_ids))
+        for name in ("discrimination", "difficulty"):
+            np.testing.assert_allclose(getattr(scale.items, name), getattr(fitted.items, name), atol=1e-4)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["beside", "in the long table"])
-def test_what_is_known_of_respondents_is_known_from_disk(
-    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Approval, norm groups, weights and margins are those of the study in memory; so are person fit and idle items."""
+def test_what_is_known_of_respondents_is_known_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Approval, norm groups, weights and margins are those of the study in memory; so are person fit and idle items.
+
+    They stand in a table beside, and in the long table.
+    """
     whole = responses()
     people = pd.DataFrame({"respondent_id": whole.respondent_ids})
     people["approval_rate"] = [0.9 if k % 20 == 0 else 0.99 for k in range(len(people))]
     people["country"] = ["de" if k % 3 else "fr" for k in range(len(people))]
     people["w"] = [1 + k % 4 for k in range(len(people))]
     people.to_csv(tmp_path / "people.csv", index=False)
-    rules = RULES.replace("min_responses = 6", "min_responses = 6\nmin_approval = 0.95")
+    item_table(tmp_path, more=1)
+    write_parts(wide_frame(whole), tmp_path / "wide")
+    write_parts(long_frame(whole, shuffled=1).merge(people), tmp_path / "long")
+    rules = RULES.replace("min_responses = 6", "min_responses = 6\nmin_approval = 0.95\nperson_fit_p = 0.05")
     rules = rules.replace("[pruning]", '[pruning]\npreset = "none"')  # what leaves by its fit is the same: see above
     score = (
         '[score]\nnorm_groups = ["country"]\nnorm_weight = "w"\n[score.norm_margins]\ncountry = { de = 0.5, fr = 0.5 }'
     )
-    item_table(tmp_path, more=int(where == "beside"))
-    if where == "beside":
-        rules, data = rules.replace("[pruning]", "person_fit_p = 0.05\n[pruning]"), 'respondents = "people.csv"'
-        write_parts(wide_frame(whole), tmp_path / "in")
-    else:
-        data = ""
-        write_parts(long_frame(whole, shuffled=1).merge(people), tmp_path / "in")
-    file = study(tmp_path, "in", data=data, rules=rules, more=score)
-    build(file, tmp_path / "memory", "--quiet")
+
+    def built(layout: str, out: str) -> Path:
+        beside = 'respondents = "people.csv"' if layout == "wide" else ""
+        build(study(tmp_path, layout, data=beside, rules=rules, more=score), tmp_path / out, "--quiet")
+        return tmp_path / out
+
+    memory = built("wide", "memory")
+    others = read(memory, "respondents.csv").set_index("respondent_id")
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
     monkeypatch.setattr("irtbench.study.study_data.read_study_table", lambda *_: pytest.fail("read whole"))
     monkeypatch.setattr("irtbench.data.stored_responses.StoredResponses.at_once", 177)
-    build(file, tmp_path / "out", "--quiet")
-    assert_same_bank(tmp_path / "out", tmp_path / "memory")
-    people, others = (read(tmp_path / name, "respondents.csv").set_index("respondent_id") for name in ("out", "memory"))
-    pd.testing.assert_frame_equal(people.loc[others.index], others, rtol=1e-8, atol=1e-10)
-    assert (people["reason"] == "low approval rate").sum() > 50
-    if where == "beside":
-        assert (people["reason"] == "unlike the model").sum() > 10
-        assert "unasked0" in set(read(tmp_path / "out", "pruning.csv")["item_id"])
-    for here, there in zip(
-        *(load_bank(tmp_path / name / "bank.json").scales for name in ("out", "memory")), strict=True
-    ):
-        # a long table is encoded in the order of names
-        found, expected = (
-            pd.DataFrame({"theta": norms.theta, "w": norms.weights, **norms.groups}).sort_values(
-                ["country", "w", "theta"], ignore_index=True
-            )
-            for norms in (here.norms, there.norms)
-        )
-        pd.testing.assert_frame_equal(found, expected, rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_part_of_the_items_is_built_alone(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = '[screening]\nmin_responses = 3\n[pruning]\npreset = "none"\n'
-    file = study(data, "long", data='where = { label = "two" }', rules=rules)
-    build(file, tmp_path / "memory", "--quiet")
-    monkeypatch.setattr(large, "MOST_FIELDS", 0)
-    build(file, tmp_path / "out", "--quiet")
-    assert_same_bank(tmp_path / "out", tmp_path / "memory")
-    people, others = (read(tmp_path / name, "respondents.csv").set_index("respondent_id") for name in ("out", "memory"))
-    pd.testing.assert_frame_equal(people.loc[others.index], others)
-    file = study(data, "long", data='item_columns = { item_id = "item_id" }', rules=rules)
-    table = pd.read_csv(data / "items.csv")
-    table.iloc[1:].to_csv(tmp_path / "fewer.csv", index=False)
-    file.write_text(file.read_text().replace('"items.csv"', f'"{tmp_path / "fewer.csv"}"'))
-    refused(f"build {file} -o {tmp_path}/no --quiet", saying="responses: unknown item item1")
+    for layout in ("wide", "long"):
+        out = built(layout, layout + "-disk")
+        assert_same_bank(out, memory)
+        found = read(out, "respondents.csv").set_index("respondent_id")
+        assert set(others.index) - set(found.index) == ({"r0040"} if layout == "long" else set())  # without a response
+        pd.testing.assert_frame_equal(found, others.loc[found.index], rtol=1e-8, atol=1e-10)
+        assert (found["reason"] == "low approval rate").sum() > 50
+        assert (found["reason"] == "unlike the model").sum() > 10
+        assert "unasked0" in set(read(out, "pruning.csv")["item_id"])
+        for scales in zip(*(load_bank(folder / "bank.json").scales for folder in (out, memory)), strict=True):
+            # a long table is encoded in the order of names
+            here, there = [
+                pd.DataFrame({"theta": of.norms.theta, "w": of.norms.weights, **of.norms.groups}).sort_values(
+                    ["country", "w", "theta"], ignore_index=True
+                )
+                for of in scales
+            ]
+            pd.testing.assert_frame_equal(here, there, rtol=1e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of responses shuffled among respondents, to which little can be fitted
 def test_what_screening_changes_and_a_control_are_of_a_sample(
-    in_memory: Path, tmp_path: Path, everything_is_large: None
+    data: Path, tmp_path: Path, everything_is_large: None
 ) -> None:
-    file = study(in_memory, "wide")
+    file = study(data, "wide")
     file.write_text(file.read_text().replace("seed = 3", "seed = 3\nscreening_effect = true"))
     build(file, tmp_path / "out", "--sample", 1000, "--quiet")
     effect = read(tmp_path / "out", "screening_effect.csv").set_index(["scale", "stage"])["n_respondents"]
@@ -298,31 +257,31 @@ def test_what_needs_memory_is_refused_where_it_cannot_be_had(tmp_path: Path, mon
         ("min_seconds = 2", "screening: min_seconds is set but no seconds are given"),
         ("max_straight_line = 5", "screening: max_straight_line is set but no raw answers are given"),
         ("min_responses = 99", "screening: nobody is left of 1700 respondents: 1 no response, 1699 too few responses"),
+        ("", "responses: unknown item item1"),
     ],
 )
 def test_rules_that_cannot_be_asked_are_refused_as_in_memory(
     rule: str, words: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = study(data, "wide", rules=f"[screening]\n{rule}\n")
-    said = []
+    if not rule:
+        pd.read_csv(data / "items.csv").iloc[1:].to_csv(data / "fewer.csv", index=False)
+        file.write_text(file.read_text().replace("items.csv", "fewer.csv"))
     for fields in (10**9, 0):
         monkeypatch.setattr(large, "MOST_FIELDS", fields)
-        ended = run(f"build {file} -o {tmp_path}/out --quiet", status=2)
-        said.append(ended.err)
+        refused(f"build {file} -o {tmp_path}/out --quiet", saying=words)
         assert os.listdir(tmp_path) == []
-    assert said[0] == said[1]
-    assert words in said[0]
 
 
 @pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on(
-    from_disk: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
+    both: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped while it encodes, it encodes the rest; stopped at the scores, it neither encodes nor fits anew.
 
     Nothing is left once it has ended well.
     """
-    file, whole = study(from_disk, "wide", more='[score]\nsystems = ["system.csv"]'), from_disk / "disk"
+    file, whole = study(both, "wide", more=SYSTEM), both / "disk"
     read, rows = [], LargeTable.rows
 
     def counted(self: LargeTable, *given: Any, **named: Any) -> Iterator[Any]:
@@ -354,21 +313,3 @@ def test_a_run_that_was_stopped_goes_on(
 
 def stopped(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
-
-
-@pytest.mark.slow
-def test_a_cache_is_used_again_and_bad_input_leaves_nothing(
-    data: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = tmp_path / "cache"
-    ended = run(f"fit {data}/wide -o {tmp_path}/fit --cache {cache} --quiet")
-    with monkeypatch.context() as patch:
-        patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("encoded again"))
-        build(study(data, "wide", rules='[pruning]\npreset = "none"\n'), tmp_path / "out", "--cache", cache, "--quiet")
-    frame = wide_frame(responses())
-    frame.loc[700, "item2"] = 2
-    write_parts(frame, tmp_path / "wrong")
-    ended = run("build", study(data, tmp_path / "wrong"), "-o", tmp_path / "failed", "--quiet", status=2)
-    (line,) = ended.lines
-    assert "column item2: expected 1, 0 or missing but got 2" in line
-    assert sorted(os.listdir(tmp_path)) == ["cache", "fit", "out", "wrong"]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from builders.parquet_folder import wide_frame, write_parts
-from builders.torchrun import Ran, as_torchrun
+from builders.torchrun import as_torchrun
 from irtbench.bank.bank import load_bank
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.curves import simulate_responses
@@ -51,20 +51,12 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "study.toml"
 
 
-GIVEN = ("--sample", 1000, "--quiet")
-
-
-@pytest.fixture(scope="module")
-def by_two(study: Path) -> Ran:
-    """The study built by two processes, in a folder beside it."""
-    folder = study.parent
-    return as_torchrun(2, "build", study, *GIVEN, "-o", folder / "two", "--cache", folder / "cache")
-
-
 @pytest.mark.slow
-def test_two_processes_build_what_one_builds(study: Path, by_two: Ran) -> None:
+def test_two_processes_build_what_one_builds(study: Path) -> None:
     place = study.parent
-    alone = as_torchrun(1, "build", study, *GIVEN, "-o", place / "alone")
+    given = ("build", study, "--sample", 1000, "--quiet", "-o")
+    by_two = as_torchrun(2, *given, place / "two", "--cache", place / "cache")
+    alone = as_torchrun(1, *given, place / "alone")
     assert (alone.status, alone.lines) == (0, [])
     assert (by_two.status, by_two.out, by_two.lines) == (0, "", [])
     assert {line.split()[1] for line in by_two.faults if int(line.split()[3])} == {"0", "1"}  # both have read
@@ -81,17 +73,3 @@ def test_two_processes_build_what_one_builds(study: Path, by_two: Ran) -> None:
     assert json.loads((found / "summary.json").read_text())["sampled_from"] > 1000
     (folder,) = (place / "cache").iterdir()
     assert not {file.name for file in folder.iterdir()} & {"passes", "scores", "places.npy", "bank.json"}
-
-
-@pytest.mark.slow
-def test_a_process_that_is_killed_is_started_again(study: Path, by_two: Ran, tmp_path: Path) -> None:
-    """The first near the end, then the other, in the passes that were left."""
-    n_passes = next(int(line.split()[3]) for line in by_two.faults if line.startswith("pass 0"))
-    ended = as_torchrun(
-        2, "build", study, *GIVEN, "-o", tmp_path / "again", "--cache", tmp_path / "cache", restarts=2,
-        killed=[(0, n_passes - 2, 0), (1, 1, 1)],
-    )  # fmt: skip
-    assert ended.status == 0, ended.err
-    assert {line.split()[2] for line in ended.faults if line.startswith("pass 1")} == {"0", "2"}  # both were killed
-    for name in ("items.csv", "scores.csv", "respondents.csv", "pruning.csv"):
-        assert (tmp_path / "again" / name).read_bytes() == (study.parent / "two" / name).read_bytes()

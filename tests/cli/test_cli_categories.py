@@ -11,7 +11,6 @@ from builders.command_line import refused, run
 from irtbench.bank.bank import load_bank
 from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
 from irtbench.estimation.fit_categories import fit_categories
-from irtbench.scoring.scores import score_responses
 
 LEVELS = ["poor", "fair", "good"]
 
@@ -31,19 +30,34 @@ def grades(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("folder", "model"), [("science_grm", "grm"), ("science_gpcm", "gpcm"), ("science_pcm", "pcm")]
-)
-def test_steps_and_their_errors_are_those_of_mirt(reference: Path, tmp_path: Path, folder: str, model: str) -> None:
+@pytest.mark.parametrize("model", ["grm", "gpcm", "pcm"])
+def test_steps_with_their_errors_and_the_table_for_mirt_are_mirts(reference: Path, tmp_path: Path, model: str) -> None:
     """Slopes, intercepts, abilities: tests/estimation/test_fit_categories.py."""
     root = reference / "graded"
     run(f"fit {root}/data/science.csv --model {model} -o {tmp_path}/out")
     items = pd.read_csv(tmp_path / "out/items.csv").set_index("item_id")
-    theirs = pd.read_csv(root / folder / "items_difficulty.csv").pivot(index="item_id", columns="parameter")
+    theirs = pd.read_csv(root / f"science_{model}/items_difficulty.csv").pivot(index="item_id", columns="parameter")
     for k in (1, 2, 3):
         np.testing.assert_allclose(items[f"step_{k}"], theirs["value"][f"b{k}"][items.index], atol=2e-3)
         if (model, k) != ("gpcm", 1):  # where mirt has derivatives of another step
             np.testing.assert_allclose(items[f"se_step_{k}"], theirs["se_oakes"][f"b{k}"][items.index], rtol=5e-3)
+    if model == "pcm":  # theirs has the variance of ability beside slopes of 1
+        return
+    figures = "--figures" if model == "grm" else ""
+    run(f"items show {tmp_path}/out/bank.json -o {tmp_path}/shown --export mirt {figures}")
+    assert pd.read_csv(tmp_path / "shown/score_table.csv")["score"].tolist() == list(range(13))
+    found = pd.read_csv(tmp_path / "shown/items_mirt.csv").set_index("item_id")
+    theirs = pd.read_csv(root / f"science_{model}/items_slope_intercept.csv")
+    theirs = theirs.pivot(index="item_id", columns="parameter", values="value").loc[found.index]
+    for name in set(theirs) & set(found):
+        np.testing.assert_allclose(found[name], theirs[name], atol=1e-3)
+
+
+def test_nominal_items_have_for_mirt_scores_from_0_to_their_last_category(grades: Path, tmp_path: Path) -> None:
+    run(f"fit {grades}/scores.csv --model nominal -o {tmp_path}/fit -q")
+    run(f"items show {tmp_path}/fit/bank.json -o {tmp_path}/out --export mirt -q")
+    found = pd.read_csv(tmp_path / "out/items_mirt.csv")
+    assert (set(found["ak0"]), set(found["ak2"])) == ({0}, {2})
 
 
 def test_models_are_mixed_by_a_table(reference: Path, tmp_path: Path) -> None:
@@ -63,107 +77,72 @@ def test_grades_of_testlets_and_of_several_abilities(tmp_path: Path) -> None:
     rng = np.random.default_rng(9)
     z = 1.3 * rng.normal(size=(400, 1)) + 1.2 * rng.normal(size=(400, 2))[:, [0] * 4 + [1] * 4]
     grades = (z[:, :, None] + rng.logistic(size=(400, 8, 1)) > [-0.7, 0.7]).sum(axis=2)
-    names = [f"q{j}" for j in range(8)]
+    names, passages = [f"q{j}" for j in range(8)], ["A"] * 4 + ["B"] * 4
     table = pd.DataFrame(grades, columns=names, index=pd.Index([f"r{i}" for i in range(400)], name="respondent_id"))
     table.map(LEVELS.__getitem__).to_csv(tmp_path / "labels.csv")
-    about = pd.DataFrame(
-        {"item_id": names, "passage": ["A"] * 4 + ["B"] * 4, "slope_1": 1, "slope_2": [0] * 4 + [1] * 4}
-    )
+    about = pd.DataFrame({"item_id": names, "passage": passages, "slope_1": 1, "slope_2": [0] * 4 + [1] * 4})
     about.to_csv(tmp_path / "items.csv", index=False)
-    given = (tmp_path / "labels.csv", "--levels", ",".join(LEVELS), "--model", "grm")
+    given = (tmp_path / "labels.csv", "--levels", ",".join(LEVELS))
     testlets = ("--testlets", "passage", "--item-table", tmp_path / "items.csv")
-    done = run("fit", *given, *testlets, "-o", tmp_path / "testlets")
-    assert "model preferred: bifactor" in done.out
-    expected, out = fit_bifactor(table, ["A"] * 4 + ["B"] * 4, models="grm"), tmp_path / "testlets"
+    run("fit", *given, "--model", "grm", *testlets, "-o", tmp_path / "testlets")
+    expected, out = fit_bifactor(table, passages, models="grm"), tmp_path / "testlets"
     found = json.loads((out / "fit.json").read_text())
     items, scores = (pd.read_csv(out / f"{name}.csv") for name in ("items", "scores"))
     assert found["log_likelihood"] == pytest.approx(expected.log_likelihood, abs=1e-6)
     assert found["n_parameters"] == 32
-    assert list(items["testlet"]) == ["A"] * 4 + ["B"] * 4
+    assert list(items["testlet"]) == passages
     np.testing.assert_allclose(items["step_2"], -expected.intercepts[:, 1] / expected.slopes[:, 0], atol=1e-6)
     np.testing.assert_allclose(scores["theta"], bifactor_scores(expected, table)["theta"], atol=1e-6)
-    assert found["mean_se"] > found["mean_se_one_ability"]
-    run("fit", *given, "--pattern", tmp_path / "items.csv", "-o", tmp_path / "two")
+    run("fit", *given, "--model", "grm", "--pattern", tmp_path / "items.csv", "-o", tmp_path / "two")
     two, scores = pd.read_csv(tmp_path / "two" / "items.csv"), pd.read_csv(tmp_path / "two" / "scores.csv")
     assert (two["slope_2"][:4] == 0).all()
     assert {"theta_1", "se_2"} < set(scores.columns)
-    for wrong in (("--prior", "weak"), ("--groups", tmp_path / "items.csv"), ("--population", "estimated")):
-        refused("fit", *given, *testlets, *wrong, "-o", tmp_path / "no", saying="--")
-    run("fit", *given[:3], "--model", "pcm", *testlets, "-o", tmp_path / "pcm")
-    assert pd.read_csv(tmp_path / "pcm" / "items.csv")["discrimination"].nunique() == 1
-    refused("fit", *given[:3], "--model", "nominal", *testlets, "-o", tmp_path / "no", saying="is of one ability")
+    for wrong, saying in (
+        ("grm --prior weak", "--"),
+        (f"grm --groups {tmp_path}/items.csv", "--"),
+        ("grm --population estimated", "--"),
+        ("nominal", "is of one ability"),
+    ):
+        refused("fit", *given, *testlets, "-o", tmp_path / "no", "--model", *wrong.split(), saying=saying)
 
 
 def test_labels_are_scores_in_their_order_and_the_bank_reads_them(grades: Path, tmp_path: Path) -> None:
     run(f"fit {grades}/scores.csv --model grm -o {tmp_path}/numbers")
     run(f"fit {grades}/labels.csv --model grm --levels poor,fair,good -o {tmp_path}/labels")
     numbers, labels = (pd.read_csv(tmp_path / name / "items.csv") for name in ("numbers", "labels"))
-    assert set(numbers["categories"]), set(labels["categories"]) == ({"1|2|3"}, {"poor|fair|good"})
-    pd.testing.assert_frame_equal(numbers.drop(columns="categories"), labels.drop(columns="categories"), rtol=1e-9)
+    assert (set(numbers.pop("categories")), set(labels.pop("categories"))) == ({"1|2|3"}, {"poor|fair|good"})
+    pd.testing.assert_frame_equal(numbers, labels, rtol=1e-9)
     own = pd.read_csv(tmp_path / "numbers/scores.csv")
-    for bank, file in (("numbers/bank.json", "scores"), ("labels/bank.json", "labels"), ("labels/items.csv", "labels")):
-        said = run(
-            f"score {tmp_path}/{bank} {grades}/{file}.csv -o {tmp_path}/new.csv --item-error",
-            "auto" if bank.endswith("json") else "none",
-        ).out
-        assert "points" in said
-        found = pd.read_csv(tmp_path / "new.csv")
-        np.testing.assert_allclose(found["theta"], own["theta"], atol=1e-9)
-        if bank.endswith("json"):
-            np.testing.assert_allclose(found["se"], own["se"], atol=1e-9)
-            np.testing.assert_allclose(found["percentile"], own["percentile"], atol=1e-6)
-
-
-def test_diagnose_tests_items_pairs_and_people(grades: Path, reference: Path, tmp_path: Path) -> None:
-    run(f"fit {grades}/scores.csv --model gpcm -o {tmp_path}/fit")
-    run(f"items diagnose {grades}/scores.csv --items fit/items.csv -o out", cwd=tmp_path)
-    tables = {
-        name: pd.read_csv(tmp_path / f"out/{name}.csv") for name in ("item_fit", "local_dependence", "person_fit")
-    }
-    assert tables["item_fit"]["p"].min() > 0.001
-    assert set(tables["local_dependence"]["df"]) == {4}
-    assert abs(tables["person_fit"]["lz_star"].mean()) < 0.3
-    assert (
-        "complete responses" in json.loads((tmp_path / "out/not_available.json").read_text())["M2 in global_fit.json"]
-    )
+    for source, file, names in (
+        ("numbers/bank.json", "scores", {"theta": 1e-9, "se": 1e-9, "percentile": 1e-6}),
+        ("labels/bank.json", "labels", {"theta": 1e-9, "se": 1e-9, "percentile": 1e-6}),
+        ("labels/items.csv --item-error none", "labels", {"theta": 1e-9}),
+    ):
+        done = run(f"score {source} {grades}/{file}.csv -o new.csv", cwd=tmp_path)
+        assert "points" in done.out
+        for name, within in names.items():
+            np.testing.assert_allclose(pd.read_csv(tmp_path / "new.csv")[name], own[name], atol=within)
 
 
 def test_partial_credit_next_to_items_of_a_bank(grades: Path, tmp_path: Path) -> None:
     scores = pd.read_csv(grades / "scores.csv")
     scores[scores["item_id"].isin(["p0", "p1", "p2"])].to_csv(tmp_path / "known.csv", index=False)
     run("fit", tmp_path / "known.csv", "--model", "pcm", "-o", tmp_path / "known")
-    bank = tmp_path / "known" / "bank.json"
-    run("fit", grades / "scores.csv", "--model", "pcm", "--anchors", bank, "-o", tmp_path / "out")
+    run(
+        "fit",
+        grades / "scores.csv",
+        "--model",
+        "pcm",
+        "--anchors",
+        tmp_path / "known/bank.json",
+        "-o",
+        tmp_path / "out",
+    )
     known, items = (pd.read_csv(tmp_path / name / "items.csv").set_index("item_id") for name in ("known", "out"))
     np.testing.assert_allclose(items.loc[known.index, "step_2"], known["step_2"], atol=1e-9)
     assert (items["discrimination"] == 1).all()
-    wide = scores.pivot(index="respondent_id", columns="item_id", values="score")
-    expected = fit_categories(wide, "pcm", anchors=load_bank(bank, categories=True).scales[0])
-    found = json.loads((tmp_path / "out" / "fit.json").read_text())
-    assert found["n_parameters"] == 3 * 2 + 2
-    assert found["log_likelihood"] == pytest.approx(expected.log_likelihood, abs=1e-6)
-    assert expected.moments is not None
-    assert found["population_sd"] == pytest.approx(expected.moments.sd, abs=1e-6)
+    assert json.loads((tmp_path / "out" / "fit.json").read_text())["n_parameters"] == 3 * 2 + 2
     assert (items["se_step_1"] > 0).all()
-
-
-@pytest.mark.parametrize(("model", "folder"), [("grm", "science_grm"), ("gpcm", "science_gpcm"), ("nominal", "")])
-def test_items_shows_a_scale_and_writes_it_for_mirt(reference: Path, tmp_path: Path, model: str, folder: str) -> None:
-    root = reference / "graded"
-    run(f"fit {root}/data/science.csv --model {model} -o {tmp_path}/fit")
-    drawn = "--figures" if model == "grm" else ""
-    run(f"items show {tmp_path}/fit/bank.json -o {tmp_path}/out --export mirt {drawn}")
-    scores = pd.read_csv(tmp_path / "out/score_table.csv")
-    assert scores["score"].tolist() == list(range(13))
-    assert scores["probability"].sum() == pytest.approx(1)
-    found = pd.read_csv(tmp_path / "out/items_mirt.csv").set_index("item_id")
-    if not folder:  # scores from 0 to the last category's number, as mirt has them
-        assert set(found["ak0"]), set(found["ak3"]) == ({0}, {3})
-        return
-    theirs = pd.read_csv(root / folder / "items_slope_intercept.csv")
-    theirs = theirs.pivot(index="item_id", columns="parameter", values="value").loc[found.index]
-    for name in set(theirs) & set(found):
-        np.testing.assert_allclose(found[name], theirs[name], atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["science_grm", "science_gpcm", "sim_mixed_prior"])
@@ -194,41 +173,32 @@ def test_pairs_and_mean_squares_are_those_of_mirt(reference: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_all_scales_of_naep_are_scored_as_by_quadrature_written_down(real_data: Path) -> None:
+def test_all_scales_of_naep_are_read(real_data: Path) -> None:
     file = real_data / "naep_parameters" / "items.csv.gz"
     with pytest.warns(UserWarning, match="are there twice"):
         bank = load_bank(file, categories=True, scaling=1.7)
-    raw, rng, theta = pd.read_csv(file).fillna({"scale": ""}), np.random.default_rng(0), np.linspace(-10, 10, 2001)
-    groups = raw.groupby(["subject", "year", "grade", "scale"], sort=False)
-    assert len(bank.scales) == len(groups) == 219
-    for scale, (name, rows) in list(zip(bank.scales, groups, strict=True))[::24]:
-        assert scale.name == " ".join(str(part) for part in name if part != "")
-        rows = rows[~rows["item_id"].duplicated()]
-        joint, scores = np.tile(-(theta**2) / 2, (3, 1)), {}
-        for row in rows.to_dict("records"):
-            steps = [row["b"] - row[f"d_{k}"] for k in range(1, 5) if not np.isnan(row[f"d_{k}"])] or [row["b"]]
-            z = np.cumsum([0 * theta, *(1.7 * row["a"] * (theta - step) for step in steps)], axis=0)
-            p = np.exp(z - z.max(axis=0)) / np.exp(z - z.max(axis=0)).sum(axis=0)
-            if row["irt_model"] == "3pl":
-                p = np.array([(1 - row["c"]) * p[0], row["c"] + (1 - row["c"]) * p[1]])
-            k = rng.integers(len(p), size=3)
-            joint += np.log(p[k])
-            scores[row["item_id"]] = k
-        mass = np.exp(joint - joint.max(axis=1, keepdims=True))
-        found = score_responses(scale, pd.DataFrame(scores))
-        np.testing.assert_allclose(found["theta"], (mass @ theta) / mass.sum(axis=1), atol=1e-6)
+    raw = pd.read_csv(file).fillna({"scale": ""})
+    names = raw[["subject", "year", "grade", "scale"]].drop_duplicates().astype(str).agg(" ".join, axis=1)
+    assert [scale.name for scale in bank.scales] == names.str.strip().tolist()
+    assert len(bank.scales) == 219
 
 
-def test_a_bank_of_several_scales_scores_the_answers_to_one(tmp_path: Path) -> None:
-    """As NAEP's tables, of which a test has the items of a scale."""
-    rows = [("m1", "x", 1.0, 0.2, np.nan, np.nan), ("m2", "x", 0.9, 0.1, 0.4, -0.4), ("r1", "y", 1.0, 0.0, 0.3, -0.3)]
-    published = pd.DataFrame(rows, columns=["item_id", "scale", "a", "b", "d_1", "d_2"]).assign(c=[0.2, np.nan, np.nan])
-    published["irt_model"] = ["3pl", "gpcm", "gpcm"]
-    published.to_csv(tmp_path / "published.csv", index=False)
-    pd.DataFrame({"respondent_id": ["a", "b"], "m1": [1, 0], "m2": [2, 0]}).to_csv(tmp_path / "new.csv", index=False)
-    run(f"score {tmp_path}/published.csv {tmp_path}/new.csv --scaling-constant 1.7 -o {tmp_path}/scores.csv")
+def test_a_table_as_naeps_is_scored_as_by_quadrature_written_down(tmp_path: Path) -> None:
+    """Of two scales, of which a test has the items of one: 1.7 a (theta - b + d_k) at each step, a 3PL beside."""
+    (tmp_path / "published.csv").write_text(
+        "item_id,scale,irt_model,a,b,c,d_1,d_2\nm1,x,3pl,1,0.2,0.2,,\nm2,x,gpcm,0.9,0.1,,0.4,-0.4\n"
+        "r1,y,gpcm,1,0,,0.3,-0.3\n"
+    )
+    pd.DataFrame({"respondent_id": ["a", "b"], "m1": [1, 0], "m2": [2, 1]}).to_csv(tmp_path / "new.csv", index=False)
+    run("score published.csv new.csv --scaling-constant 1.7 -o scores.csv", cwd=tmp_path)
     scores = pd.read_csv(tmp_path / "scores.csv").set_index(["respondent_id", "scale"])
-    assert scores.loc[("a", "x"), "theta"] > 0.2 > -0.2 > scores.loc[("b", "x"), "theta"]
+    theta = np.linspace(-10, 10, 2001)
+    p_1 = 0.2 + 0.8 / (1 + np.exp(-1.7 * (theta - 0.2)))
+    steps = [0 * theta, *(1.7 * 0.9 * (theta - 0.1 + d) for d in (0.4, -0.4))]
+    p_2 = np.exp(np.cumsum(steps, axis=0)) / np.exp(np.cumsum(steps, axis=0)).sum(axis=0)
+    for person, likelihood in (("a", p_1 * p_2[2]), ("b", (1 - p_1) * p_2[1])):
+        mass = np.exp(-(theta**2) / 2) * likelihood
+        assert scores.loc[(person, "x"), "theta"] == pytest.approx(mass @ theta / mass.sum(), abs=1e-6)
     assert scores.loc[("a", "y"), ["n_items", "n_trials", "flags"]].tolist() == [0, 0, "no_items"]
 
 
@@ -236,20 +206,22 @@ def test_constraints_make_the_1pl_and_equal_twins(real_data: Path, tmp_path: Pat
     file, items = real_data / "lsat6/responses.csv", [f"item{k}" for k in range(1, 6)]
     constraints = pd.DataFrame({"item_id": items, "parameter": "discrimination", "set": "slopes"})
     constraints.to_csv(tmp_path / "equal.csv", index=False)
-    run(f"fit {file} --constraints {tmp_path}/equal.csv -o {tmp_path}/equal")
-    run(f"fit {file} --model 1pl --prior none -o {tmp_path}/onepl")
+    twins = pd.DataFrame({"item_id": ["item1", "item5"] * 2, "parameter": ["a", "a", "d", "d"], "set": [1, 1, 2, 2]})
+    twins.to_csv(tmp_path / "twins.csv", index=False)
+    for name, options in (
+        ("equal", "--constraints equal.csv"),
+        ("onepl", "--model 1pl"),
+        ("twins", "--constraints twins.csv"),
+    ):
+        run(f"fit {file} {options} --prior none -o {name}", cwd=tmp_path)
     found, expected = (json.loads((tmp_path / name / "fit.json").read_text()) for name in ("equal", "onepl"))
     assert found["log_likelihood"] == pytest.approx(expected["log_likelihood"], abs=1e-4)
     assert found["n_parameters"] == expected["n_parameters"] == 6
-    ours, theirs = (pd.read_csv(tmp_path / name / "items.csv") for name in ("equal", "onepl"))
+    ours, theirs, fitted = (pd.read_csv(tmp_path / name / "items.csv") for name in ("equal", "onepl", "twins"))
     for name in ("discrimination", "difficulty", "se_discrimination", "se_difficulty"):
         np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-3)
-    twins = pd.DataFrame({"item_id": ["item1", "item5"] * 2, "parameter": ["a", "a", "d", "d"], "set": [1, 1, 2, 2]})
-    twins.to_csv(tmp_path / "twins.csv", index=False)
-    run(f"fit {file} --constraints {tmp_path}/twins.csv -o {tmp_path}/twins --prior none")
-    fitted = pd.read_csv(tmp_path / "twins/items.csv").set_index("item_id")
     for name in ("discrimination", "intercept"):
-        assert fitted[name]["item1"] == pytest.approx(fitted[name]["item5"])
+        assert fitted[name][0] == pytest.approx(fitted[name][4])
     load_bank(tmp_path / "twins/bank.json")
 
 
@@ -267,91 +239,74 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
     assert load_bank(tmp_path / "out/bank.json", categories=True).scales[0].norms.n == (group == "a").sum()
 
 
+@pytest.fixture(scope="module")
+def wrong(grades: Path) -> Path:
+    """The same scores with their bank, and files that do not go with them."""
+    run("fit scores.csv --model grm -o fit -q", cwd=grades)
+    scores = pd.read_csv(grades / "scores.csv")
+    pd.concat([scores, scores.head(1)]).to_csv(grades / "twice.csv", index=False)
+    for name, items in (("alone", ["p0"]), ("unknown", ["p0", "p1"])):
+        pd.DataFrame({"item_id": items, "parameter": "d9", "set": 1}).to_csv(grades / f"{name}.csv", index=False)
+    (grades / "bytes.csv").write_bytes(b"\x00\x01\x02" * 50)
+    scores.assign(score=2).to_csv(grades / "same.csv", index=False)
+    scores.assign(score=9).to_csv(grades / "high.csv", index=False)
+    (grades / "naep.csv").write_text("item_id,a,b,c,irt_model\np0,1.0,0.0,0.2,3pl\n")
+    return grades
+
+
 @pytest.mark.parametrize(
-    ("arguments", "saying"),
+    ("line", "saying"),
     [
-        (["fit", "{scores}", "--model", "grn"], "'grn' is not one of 'rasch'"),
-        (
-            ["fit", "{scores}", "--model", "grm", "--dispersion", "item"],
-            "--dispersion: goes with models of right and wrong",
-        ),
-        (["fit", "{scores}", "--model", "nominal", "--prior", "hierarchical"], "but not with nominal"),
-        (["fit", "{scores}", "--model", "grm", "--threshold", "2"], "expected none for scores in categories"),
-        (["fit", "{scores}", "--levels", "a,b"], "--levels: go with grades"),
-        (["fit", "{scores}", "--model", "grm", "--levels", "good"], "expected two labels or more"),
-        (
-            ["fit", "{labels}", "--model", "grm"],
-            "expected a number but got 'good'; grades that are words need --levels",
-        ),
-        (["fit", "{labels}", "--model", "grm", "--levels", "poor,good"], "expected one of poor, good but got 'fair'"),
-        (["fit", "{twice}", "--model", "grm"], "--trials"),
-        (["fit", "{scores}", "--model", "rasch", "--constraints", "{scores}"], "--constraints: go with 2pl, 3pl, grm"),
-        (["fit", "{scores}", "--model", "grm", "--constraints", "{scores}"], "parameter"),
-        (["fit", "{scores}", "--model", "grm", "--constraints", "{alone}"], "set 1: one parameter; expected two"),
-        (["fit", "{scores}", "--model", "grm", "--constraints", "{unknown}"], "no parameter ('p0', 'd9') that can be"),
-        (["fit", "{bytes}", "--model", "grm"], "is no text; expected CSV or Parquet"),
-        (["fit", "{same}", "--model", "grm"], "no item has two different scores"),
-        (["fit", "{scores}"], "or fit grades (--model grm)"),
-        (["score", "{bank}", "{labels}"], "expected a number but got"),
-        (["score", "{bank}", "{high}"], "item p0: 9 is none of its categories"),
-        (["score", "{bank}", "{scores}", "--explain", "x"], "--explain: goes with items that are right or wrong"),
-        (["score", "{bank}", "{scores}", "--scaling-constant", "1.7"], "goes with tables of items"),
-        (["extend", "{bank}", "{scores}", "--model", "2pl"], "the bank has items in categories; expected grm"),
-        (["bias", "{scores}", "--bank", "{bank}"], "items in categories do not go with this"),
-        (["score", "{naep}", "{scores}"], "the scaling constant D is not given"),
-        (["fit", "{scores}", "--model", "rsm", "--anchors", "{bank}"], "--anchors: not with rsm, whose distances"),
-        (["fit", "{scores}", "--model", "pcm", "--anchors", "{bank}"], "anchor p0 is grm of 3 categories"),
+        ("fit scores.csv --model grn", "'grn' is not one of 'rasch'"),
+        ("fit scores.csv --model grm --dispersion item", "--dispersion: goes with models of right and wrong"),
+        ("fit scores.csv --model nominal --prior hierarchical", "but not with nominal"),
+        ("fit scores.csv --model grm --threshold 2", "expected none for scores in categories"),
+        ("fit scores.csv --levels a,b", "--levels: go with grades"),
+        ("fit scores.csv --model grm --levels good", "expected two labels or more"),
+        ("fit labels.csv --model grm", "expected a number but got 'good'; grades that are words need --levels"),
+        ("fit labels.csv --model grm --levels poor,good", "expected one of poor, good but got 'fair'"),
+        ("fit twice.csv --model grm", "--trials"),
+        ("fit scores.csv --model rasch --constraints scores.csv", "--constraints: go with 2pl, 3pl, grm"),
+        ("fit scores.csv --model grm --constraints scores.csv", "parameter"),
+        ("fit scores.csv --model grm --constraints alone.csv", "set 1: one parameter; expected two"),
+        ("fit scores.csv --model grm --constraints unknown.csv", "no parameter ('p0', 'd9') that can be"),
+        ("fit bytes.csv --model grm", "is no text; expected CSV or Parquet"),
+        ("fit same.csv --model grm", "no item has two different scores"),
+        ("fit scores.csv", "or fit grades (--model grm)"),
+        ("score fit/bank.json labels.csv", "expected a number but got"),
+        ("score fit/bank.json high.csv", "item p0: 9 is none of its categories"),
+        ("score fit/bank.json scores.csv --explain x", "--explain: goes with items that are right or wrong"),
+        ("score fit/bank.json scores.csv --scaling-constant 1.7", "goes with tables of items"),
+        ("link --extend fit/bank.json scores.csv --model 2pl", "the bank has items in categories; expected grm"),
+        ("items bias scores.csv --bank fit/bank.json", "items in categories do not go with this"),
+        ("score naep.csv scores.csv", "the scaling constant D is not given"),
+        ("fit scores.csv --model rsm --anchors fit/bank.json", "--anchors: not with rsm, whose distances"),
+        ("fit scores.csv --model pcm --anchors fit/bank.json", "anchor p0 is grm of 3 categories"),
     ],
 )
-def test_what_does_not_go_is_one_line(grades: Path, tmp_path: Path, arguments: list[str], saying: str) -> None:
-    files = {
-        name: grades / f"{name}.csv"
-        for name in ("scores", "labels", "twice", "high", "alone", "unknown", "bytes", "same")
-    } | {"bank": grades / "bank.json"}
-    files["naep"] = grades / "naep.csv"
-    if not files["bank"].exists():
-        run("fit", files["scores"], "--model", "grm", "-o", grades / "fit")
-        (grades / "fit/bank.json").rename(files["bank"])
-        scores = pd.read_csv(files["scores"])
-        pd.concat([scores, scores.head(1)]).to_csv(files["twice"], index=False)
-        for name, wrong in (("alone", ["p0"]), ("unknown", ["p0", "p1"])):
-            pd.DataFrame({"item_id": wrong, "parameter": "d9", "set": 1}).to_csv(files[name], index=False)
-        files["bytes"].write_bytes(b"\x00\x01\x02" * 50)
-        scores.assign(score=2).to_csv(files["same"], index=False)
-        scores.assign(score=9).to_csv(files["high"], index=False)
-        pd.DataFrame({"item_id": ["p0"], "a": [1.0], "b": [0.0], "c": [0.2], "irt_model": ["3pl"]}).to_csv(
-            files["naep"], index=False
-        )
-    output = [] if arguments[0] == "score" else ["-o", tmp_path / "out"]
-    ended = run(*(part.format(**files) for part in arguments), *output, status=2)
-    assert saying in ended.err
-    assert len(ended.err.strip().splitlines()) <= 3
-    assert not (tmp_path / "out").exists()
+def test_what_does_not_go_is_one_line(wrong: Path, tmp_path: Path, line: str, saying: str) -> None:
+    output = [] if line.startswith("score") else ["-o", tmp_path / "out"]
+    refused(line, *output, saying=saying, cwd=wrong)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_new_graded_items_join_a_bank(tmp_path: Path) -> None:
     """The old ones stay, the new ones stand on their scale, these people where they are."""
     rng = np.random.default_rng(4)
     slopes, places = rng.uniform(1, 2, 10), rng.normal(0, 0.7, 10)
-
-    def scores(n: int, mean: float, sd: float, items: slice, name: str) -> Path:
-        theta = rng.normal(mean, sd, (n, 1, 1))
-        at = places[None, :, None] + np.array([-0.8, 0.8])
-        given = (slopes[:, None] * (theta - at) + rng.logistic(size=(n, 10, 1)) > 0).sum(axis=2)[:, items]
-        table = pd.DataFrame(given, columns=[f"i{j}" for j in range(10)][items])
-        table.insert(0, "respondent_id", [f"{name}{k}" for k in range(n)])
-        table.to_csv(tmp_path / f"{name}.csv", index=False)
-        return tmp_path / f"{name}.csv"
-
-    run("fit", scores(900, 0.0, 1.0, slice(0, 7), "old"), "--model", "grm", "-o", tmp_path / "old")
-    bank = tmp_path / "old" / "bank.json"
-    run(f"link --extend {bank}", scores(700, 0.8, 0.7, slice(2, 10), "new"), "-o", tmp_path / "more")
+    for name, n, mean, sd, items in (("old", 900, 0.0, 1.0, slice(0, 7)), ("new", 700, 0.8, 0.7, slice(2, 10))):
+        at = places[:, None] + np.array([-0.8, 0.8])
+        z = slopes[:, None] * (rng.normal(mean, sd, (n, 1, 1)) - at) + rng.logistic(size=(n, 10, 1))
+        table = pd.DataFrame((z > 0).sum(axis=2), columns=[f"i{j}" for j in range(10)])
+        table.iloc[:, items].rename(f"{name}{{}}".format).rename_axis("respondent_id").to_csv(tmp_path / f"{name}.csv")
+    run("fit old.csv --model grm -o old", cwd=tmp_path)
+    run("link --extend old/bank.json new.csv -o more", cwd=tmp_path)
     told = json.loads((tmp_path / "more" / "extend.json").read_text())
     assert told["items"] == ["i7", "i8", "i9"]
     assert abs(told["group_mean"] - 0.8) < 3.5 * told["group_se_mean"]
     assert abs(told["group_sd"] - 0.7) < 3.5 * told["group_se_sd"]
     before, after = (
-        load_bank(path, categories=True).scales[0].items for path in (bank, tmp_path / "more" / "bank.json")
+        load_bank(tmp_path / name / "bank.json", categories=True).scales[0].items for name in ("old", "more")
     )
     assert after.item_ids == (*before.item_ids, "i7", "i8", "i9")
     np.testing.assert_allclose(after.categories.parameters[:7], before.categories.parameters, atol=1e-9)

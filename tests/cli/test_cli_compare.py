@@ -46,18 +46,13 @@ def test_pairs_and_ranking(folder: Path, tmp_path: Path) -> None:
     assert row["accuracy_difference"] == pytest.approx(alone.difference)
     assert row["accuracy_p"] == pytest.approx(alone.p)
     assert pairs.columns[-1] == "accuracy_p_greater"
-    assert row["accuracy_p_greater"] == pytest.approx(
-        paired_bootstrap(wide["low"], wide["high"], alternative="greater").p
-    )
     assert row["theta_upper"] < 0
     assert row["theta_p_adjusted"] >= row["theta_p"]
     assert pairs.loc[("middle", "twin"), "accuracy_p"] == 1
     assert pairs.loc[("middle", "twin"), "theta_p"] == pytest.approx(1, abs=1e-6)
     ranking = pd.read_csv(tmp_path / "out" / "ranking.csv", keep_default_na=False).set_index("respondent_id")
-    assert ranking.index[0] == "high"
-    assert ranking.index[3] == "low"
-    assert ranking.loc["middle", "indistinguishable_from"] == "twin"
-    assert ranking.loc["twin", "indistinguishable_from"] == "middle"
+    assert list(ranking.index[[0, 3]]) == ["high", "low"]
+    assert ranking.loc[["middle", "twin"], "indistinguishable_from"].tolist() == ["twin", "middle"]
     assert ranking["probability_best"].sum() == pytest.approx(1)
     assert "indistinguishable from" in done.out
 
@@ -65,7 +60,6 @@ def test_pairs_and_ranking(folder: Path, tmp_path: Path) -> None:
 def test_without_a_bank_accuracy_alone(folder: Path, tmp_path: Path) -> None:
     found = run(f"compare {folder}/responses.csv -o {tmp_path}/out --json").json
     assert list(found) == ["comparison"]
-    assert {row["scale"] for row in found["comparison"]} == {"all items"}
     assert "theta_p" not in found["comparison"][0]
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["comparison.csv"]
 

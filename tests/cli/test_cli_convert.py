@@ -7,7 +7,7 @@ from typing import get_args
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run
+from builders.command_line import run
 from irtbench.data.how_to_read import FormatName
 from irtbench.data.readers.recognise import FORMATS
 
@@ -81,48 +81,26 @@ def test_what_was_left_out_is_counted_and_printed(tmp_path: Path) -> None:
     assert "1: without a response" in run(f"convert {folder} -o {tmp_path}/long.csv").out
 
 
-def test_survey_columns_are_left_out_or_chosen(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("options", "n_items"), [("", 2), ("--items q1", 1), ("--exclude-columns age", 2)])
+def test_survey_columns_are_left_out_or_chosen(tmp_path: Path, options: str, n_items: int) -> None:
     (tmp_path / "wide.csv").write_text("who,age,q1,q2\nann,31,1,0\nbob,25,0,1\n")
-    done = run(f"convert {tmp_path}/wide.csv -o {tmp_path}/long.csv --json")
-    assert done.json["n_items"] == 2
-    assert "warning: " in done.err
-    assert "left out as no items: column age" in done.err
-    done = run(f"convert {tmp_path}/wide.csv -o {tmp_path}/long.csv --json --items q1")
-    assert done.json["n_items"] == 1
-    assert done.err == ""
-    done = run(f"convert {tmp_path}/wide.csv -o {tmp_path}/long.csv --json --exclude-columns age")
-    assert done.json["n_items"] == 2
-    assert done.err == ""
-
-
-def test_wrong_input_is_one_line_and_writes_nothing(pyirt: Path, tmp_path: Path) -> None:
-    out = tmp_path / "results" / "long.csv"
-    (tmp_path / "x.json").write_text('{"a": 1}')
-    refused(f"convert {tmp_path}/x.json -o {out}", saying="a JSON object with a: no format that is known")
-    lines(pyirt, {"subject_id": "m1", "responses": {"q1": 0.5}})
-    refused(
-        f"convert {pyirt} -o {out}", saying="line 1: expected a score of 1, 0 or missing but got 0.5; name a threshold"
-    )
-    assert not out.parent.exists()
-
-
-TABLE = "item_id,label_a,b,n\nq_1,x & y <b>,0.12345,10\nq_2,z,-1.5,\n"
+    done = run(f"convert wide.csv -o long.csv --json {options}", cwd=tmp_path)
+    assert done.json["n_items"] == n_items
+    assert ("left out as no items: column age" in done.err) == (done.err != "") == (options == "")
 
 
 def test_a_table_for_a_paper_has_the_columns_asked_for_rounded_and_escaped(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(TABLE)
-    for ending in ("tex", "html", "md"):
-        run(f"convert {tmp_path}/t.csv -o {tmp_path}/o.{ending} --columns item_id,b,label_a -q")
-    tex, html, md = ((tmp_path / f"o.{ending}").read_text() for ending in ("tex", "html", "md"))
+    (tmp_path / "t.csv").write_text("item_id,label_a,b,n\nq_1,x & y <b>,0.12345,10\nq_2,z,-1.5,\n")
+    made = {"o.tex": "--columns item_id,b,label_a", "o.html": "--columns item_id,b,label_a", "all.md": "--digits 1"}
+    for name, options in made.items():
+        run(f"convert t.csv -o {name} {options} -q", cwd=tmp_path)
+    tex, html, md = ((tmp_path / name).read_text() for name in made)
     assert tex.splitlines() == [
         r"\begin{tabular}{lrl}", r"\toprule", r"item id & b & label a \\", r"\midrule", r"q\_1 & 0.12 & x \& y <b> \\",
         r"q\_2 & -1.50 & z \\", r"\bottomrule", r"\end{tabular}",
     ]  # fmt: skip
     assert "x &amp; y &lt;b&gt;" in html
     assert "<b>" not in html
-    assert md.splitlines()[1:3] == ["| --- | ---: | --- |", "| q_1 | 0.12 | x & y <b> |"]
-    run(f"convert {tmp_path}/t.csv -o {tmp_path}/all.md --digits 1 -q")
-    assert (tmp_path / "all.md").read_text().splitlines()[2:] == [
-        "| q_1 | x & y <b> | 0.1 | 10 |",
-        "| q_2 | z | -1.5 |  |",
-    ]
+    assert md.splitlines()[1:] == [
+        "| --- | --- | ---: | ---: |", "| q_1 | x & y <b> | 0.1 | 10 |", "| q_2 | z | -1.5 |  |",
+    ]  # fmt: skip

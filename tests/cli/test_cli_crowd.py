@@ -57,12 +57,6 @@ def test_items_are_chosen_and_sheets_written(corpus: Path) -> None:
     assert {f.name: f.read_bytes() for f in out.iterdir()} == {f.name: f.read_bytes() for f in again.iterdir()}
 
 
-def test_all_items_are_taken_where_no_annotations_are_named(corpus: Path) -> None:
-    run(f"crowd sample {corpus}/checks.csv --sheets label-studio --booklets 2 -o {corpus}/out -q")
-    assert len(pd.read_csv(corpus / "out" / "items.csv")) == 2
-    assert (corpus / "out" / "label_studio_0002.json").exists()
-
-
 @pytest.mark.slow
 def test_a_plan_is_printed_and_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -94,49 +88,39 @@ def crowd(tmp_path: Path) -> Path:
 
 
 def test_tables_by_item_and_respondent_are_written_with_the_figures(crowd: Path) -> None:
-    out = crowd / "out"
-    found = run(f"crowd agree {crowd}/answers.csv --items {crowd}/items.csv -o {out} --json").json
+    line, out = "crowd agree answers.csv --items items.csv", crowd / "out"
+    found = run(f"{line} -o out --json", cwd=crowd).json
     assert json.loads((out / "agreement.json").read_text()) == found
     assert found["contradicts_key"] == ["i0"]
-    overall = found["overall"]
-    assert overall["krippendorff_lower"] < overall["krippendorff_alpha"] < overall["krippendorff_upper"]
     by_item = pd.read_csv(out / "item_agreement.csv").set_index("item_id")
     assert by_item.loc["i0", ["plurality", "key", "gold", "gold_probability"]].tolist() == ["y", "n", "y", 1]
     assert by_item["contradicts_key"].sum() == 1
     people = pd.read_csv(out / "respondent_agreement.csv")
     assert people["respondent_id"].tolist() == [f"p{r}" for r in range(6)]
     assert (people["gold_share"] > people["key_share"]).all()
-    said = run("crowd agree answers.csv --items items.csv", cwd=crowd).out
-    assert "the majority contradicts the key of item i0" in said
-    assert "contradicts" not in run(f"crowd agree {crowd}/answers.csv").out
+    assert "the majority contradicts the key of item i0" in run(line, cwd=crowd).out
+    assert "contradicts" not in run(f"crowd agree {crowd}/answers.csv --gold latent-class -o {out}").out
+    by_item = pd.read_csv(out / "item_agreement.csv")
+    assert by_item["gold_probability"].between(0.5, 1).all()
+    assert by_item["gold_difficulty"].notna().all()
+    assert pd.read_csv(out / "respondent_agreement.csv")["accuracy_by_model"].between(0, 1).all()
 
 
 def test_answers_are_mapped_to_one_vocabulary_and_others_refused(crowd: Path) -> None:
-    expected = run(f"crowd agree {crowd}/answers.csv --items {crowd}/items.csv --json").json
+    keyed = "--items items.csv"
+    expected = run(f"crowd agree answers.csv {keyed} --json", cwd=crowd).json
     answers = pd.read_csv(crowd / "answers.csv")
-    answers["answer"] = answers["answer"].map({"y": "1", "n": "0"})
-    answers.loc[answers["respondent_id"] == "p0", "answer"] = answers["answer"].map({"1": "y", "0": "n"})  # as the key
-    answers.to_csv(crowd / "coded.csv", index=False)
-    assert run(f"crowd agree {crowd}/coded.csv --items {crowd}/items.csv --map 1=y,0=n --json").json == expected
+    codes = answers["answer"].map({"y": "1", "n": "0"})
+    answers.assign(answer=codes.mask(answers["respondent_id"] == "p0", answers["answer"])).to_csv(
+        crowd / "coded.csv", index=False
+    )
+    assert run(f"crowd agree coded.csv {keyed} --map 1=y,0=n --json", cwd=crowd).json == expected
     # another vocabulary than the key's is refused, not taken for disagreement with it
-    answers["answer"] = answers["answer"].replace({"y": "1", "n": "0"})
-    answers.to_csv(crowd / "codes.csv", index=False)
+    answers.assign(answer=codes).to_csv(crowd / "codes.csv", index=False)
     saying = "no answer is the key of any item: 0, 1; ... --map OLD=NEW"
-    refused("crowd agree codes.csv --items items.csv", saying=saying, cwd=crowd)
-    run(f"crowd agree {crowd}/codes.csv --json")  # without a key any labels will do
-    assert run(f"crowd agree {crowd}/codes.csv --map 1=y,0=n --json").json["overall"]["categories"] == ["n", "y"]
-
-
-def test_with_levels_grades_that_are_near_count_as_near(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    rows = [(f"i{j}", f"r{k}", min(max(q + rng.integers(-1, 2), 1), 5)) for j, q in enumerate(rng.integers(1, 6, 60))
-            for k in range(3)]  # fmt: skip
-    pd.DataFrame(rows, columns=["item_id", "respondent_id", "answer"]).to_csv(tmp_path / "grades.csv", index=False)
-    said = run(f"agree {tmp_path}/grades.csv --levels 1,2,3,4,5 -o {tmp_path}/out").out
-    found = json.loads((tmp_path / "out/agreement.json").read_text())
-    assert found["ordered"]["weighted_kappa"] > found["overall"]["fleiss_kappa"] + 0.2
-    assert found["ordered"]["icc"] == pytest.approx(found["ordered"]["krippendorff_interval"], abs=0.03)
-    assert "krippendorff_ordinal" in said
+    refused(f"crowd agree codes.csv {keyed}", saying=saying, cwd=crowd)
+    found = run("crowd agree codes.csv --map 1=y,0=n --json", cwd=crowd).json  # without a key any labels will do
+    assert found["overall"]["categories"] == ["n", "y"]
 
 
 def test_grades_agree_as_scores_and_in_a_wide_table_with_gaps(tmp_path: Path) -> None:
@@ -147,20 +131,13 @@ def test_grades_agree_as_scores_and_in_a_wide_table_with_gaps(tmp_path: Path) ->
     grades.to_csv(tmp_path / "wide.csv")
     long = grades.reset_index().melt("respondent_id", var_name="item_id", value_name="score").dropna()
     long.astype({"score": int}).to_csv(tmp_path / "long.csv", index=False)
-    found = [run(f"crowd agree {tmp_path}/{name}.csv --levels 1,2,3,4,5 --json").json for name in ("wide", "long")]
-    assert found[0]["ordered"] == pytest.approx(found[1]["ordered"])
-    assert found[0]["overall"]["n_answers"] == 239
-    refused(f"crowd agree {tmp_path}/wide.csv --levels 1,2,3,4", saying="expected one of 1, 2, 3, 4 but got '5.0'")
-    run(f"fit {tmp_path}/wide.csv --model pcm --levels 1,2,3,4,5 -o {tmp_path}/fit")
-
-
-def test_latent_classes_say_how_hard_items_and_how_accurate_people_are(crowd: Path) -> None:
-    out = crowd / "out"
-    run(f"crowd agree {crowd}/answers.csv --gold latent-class -o {out}")
-    by_item = pd.read_csv(out / "item_agreement.csv")
-    assert by_item["gold_probability"].between(0.5, 1).all()
-    assert by_item["gold_difficulty"].notna().all()
-    assert pd.read_csv(out / "respondent_agreement.csv")["accuracy_by_model"].between(0, 1).all()
+    line = "crowd agree {}.csv --levels 1,2,3,4,5"
+    wide, found = (run(f"{line} --json".format(name), cwd=tmp_path).json for name in ("wide", "long"))
+    assert wide["ordered"] == pytest.approx(found["ordered"])
+    assert wide["overall"]["n_answers"] == 239
+    assert "krippendorff_ordinal" in run(line.format("wide"), cwd=tmp_path).out
+    refused("crowd agree wide.csv --levels 1,2,3,4", saying="expected one of 1, 2, 3, 4 but got '5.0'", cwd=tmp_path)
+    run("fit wide.csv --model pcm --levels 1,2,3,4,5 -o fit", cwd=tmp_path)
 
 
 # --- keys
@@ -169,25 +146,16 @@ KEYS = ["item_id", "key", "proposed", "p_wrong_key", "discrimination", "item_res
 DISTRACTORS = ["item_id", "option", "is_key", "n", "share", "point_biserial", "flags"]
 
 
-def write_crowd(folder: Path) -> None:
-    """300 people, 12 items of three options; the key of item q4 is wrong, that of q9 written in another way."""
-    rng = np.random.default_rng(2)
-    theta = rng.normal(size=300)
-    right = rng.random((300, 12)) < 1 / (1 + np.exp(-(1.2 * theta[:, None] + np.linspace(-1, 1.5, 12))))
-    chosen = np.where(right, "yes", np.where(rng.random((300, 12)) < 0.6, "no", "maybe"))
-    wide = pd.DataFrame(chosen, columns=[f"q{k}" for k in range(12)]).assign(
-        respondent_id=[f"r{k}" for k in range(300)]
-    )
-    wide.melt("respondent_id", var_name="item_id", value_name="answer").to_csv(folder / "answers.csv", index=False)
-    items = pd.DataFrame({"item_id": [f"q{k}" for k in range(12)], "key": "yes"})
-    items.loc[4, "key"] = "no"
-    items.loc[9, "key"] = " yes "
-    items.to_csv(folder / "items.csv", index=False)
-
-
 def test_the_wrong_key_is_put_forward(tmp_path: Path) -> None:
-    write_crowd(tmp_path)
-    done = run(f"crowd keys {tmp_path}/answers.csv --items {tmp_path}/items.csv -o {tmp_path}/out")
+    """Of 300 people and 12 items of three options; the key of item q4 is wrong, that of q9 written in another way."""
+    rng, names = np.random.default_rng(2), [f"q{k}" for k in range(12)]
+    right = rng.random((300, 12)) < 1 / (1 + np.exp(-(1.2 * rng.normal(size=(300, 1)) + np.linspace(-1, 1.5, 12))))
+    chosen = np.where(right, "yes", np.where(rng.random((300, 12)) < 0.6, "no", "maybe"))
+    wide = pd.DataFrame(chosen, [f"r{k}" for k in range(300)], names).rename_axis("respondent_id").reset_index()
+    wide.melt("respondent_id", var_name="item_id", value_name="answer").to_csv(tmp_path / "answers.csv", index=False)
+    keys = ["yes"] * 4 + ["no"] + ["yes"] * 4 + [" yes ", "yes", "yes"]
+    pd.DataFrame({"item_id": names, "key": keys}).to_csv(tmp_path / "items.csv", index=False)
+    done = run("crowd keys answers.csv --items items.csv -o out", cwd=tmp_path)
     assert "1 of 12 keys look wrong" in " ".join(done.out.split())
     ranked = pd.read_csv(tmp_path / "out" / "keys.csv")
     assert list(ranked)[: len(KEYS)] == KEYS
@@ -196,51 +164,37 @@ def test_the_wrong_key_is_put_forward(tmp_path: Path) -> None:
     options = pd.read_csv(tmp_path / "out" / "distractors.csv")
     assert list(options)[: len(DISTRACTORS)] == DISTRACTORS
     assert len(options) == 36
-    said = run(f"crowd keys {tmp_path}/answers.csv --items {tmp_path}/items.csv -o {tmp_path}/again --json -q")
-    assert said.json["keys"][0]["item_id"] == "q4"
-    assert (tmp_path / "again" / "keys.csv").read_bytes() == (tmp_path / "out" / "keys.csv").read_bytes()
 
 
 # --- raters
 
-WORDS = ["poor", "fair", "good"]
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("raters")
-    write_ratings(folder / "ratings.csv")
-    pd.read_csv(folder / "ratings.csv").assign(note="x").to_csv(folder / "ratings.csv", index=False)
-    return folder
-
-
-def test_raters_items_and_fair_scores_are_written(folder: Path) -> None:
-    done = run("crowd raters ratings.csv -o out --figures --html page.html", cwd=folder)
+def test_raters_items_and_fair_scores_are_written(tmp_path: Path) -> None:
+    write_ratings(tmp_path / "ratings.csv")
+    done = run("crowd raters ratings.csv -o out --figures --html page.html", cwd=tmp_path)
     assert "most severe first" in done.out
-    raters, scores = pd.read_csv(folder / "out" / "raters.csv"), pd.read_csv(folder / "out" / "scores.csv")
+    out = tmp_path / "out"
+    raters, scores = pd.read_csv(out / "raters.csv"), pd.read_csv(out / "scores.csv")
     assert list(raters.columns[:5]) == ["rater_id", "n", "mean_score", "severity", "se"]
     assert raters.loc[raters["severity"].idxmax(), "rater_id"] == "judge2"
-    assert scores["fair_lower"].le(scores["fair_score"]).all()
-    assert scores["fair_score"].le(scores["fair_upper"]).all()
-    assert set(pd.read_csv(folder / "out" / "precision.csv")) == {"n_ratings", "se", "reliability"}
-    about = json.loads((folder / "out" / "raters.json").read_text())
-    assert about["converged"]
-    assert about["n_raters"] == 3
-    assert (folder / "out" / "severities.svg").is_file()
-    assert "Fair score" in (folder / "page.html").read_text()
+    assert scores["fair_score"].between(scores["fair_lower"], scores["fair_upper"]).all()
+    assert set(pd.read_csv(out / "precision.csv")) == {"n_ratings", "se", "reliability"}
+    about = json.loads((out / "raters.json").read_text())
+    assert (about["converged"], about["n_raters"]) == (True, 3)
+    assert (out / "severities.svg").is_file()
+    assert "Fair score" in (tmp_path / "page.html").read_text()
 
 
-def test_words_names_of_columns_and_groups(folder: Path) -> None:
-    table = pd.read_csv(folder / "ratings.csv")
-    table["grade"] = np.array(WORDS)[table.pop("score")]
+def test_words_names_of_columns_and_groups(tmp_path: Path) -> None:
+    write_ratings(tmp_path / "ratings.csv")
+    table = pd.read_csv(tmp_path / "ratings.csv")
+    table["grade"] = np.array(["poor", "fair", "good"])[table.pop("score")]
     table = table.rename(columns={"respondent_id": "model", "item_id": "prompt", "rater_id": "who"})
-    table.assign(family=table["model"].str[-1]).to_csv(folder / "words.csv", index=False)
-    found = run(
-        "crowd raters words.csv --column rater_id=who --levels poor,fair,good --by family --model grm --json -o words",
-        cwd=folder,
-    ).json
+    table.assign(family=table["model"].str[-1]).to_csv(tmp_path / "words.csv", index=False)
+    line = "crowd raters words.csv --column rater_id=who --levels poor,fair,good --by family --model grm --json -o out"
+    found = run(line, cwd=tmp_path).json
     assert {row["rater_id"] for row in found["raters"]} == {"judge0", "judge1", "judge2"}
-    groups = pd.read_csv(folder / "words" / "interactions.csv")
+    groups = pd.read_csv(tmp_path / "out" / "interactions.csv")
     assert list(groups.columns[:4]) == ["rater_id", "family", "n", "severity"]
     assert groups["p_adjusted"].ge(groups["p"]).all()
 
@@ -272,37 +226,29 @@ def test_rules_without_a_fit_need_no_torch(tmp_path: Path) -> None:
     assert len(answers) == found["n_answers_kept"]
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    """Thirty people on 24 items of one scale; p0 and p1 gave the same answers, wrong ones included."""
+def test_what_a_fit_can_say_is_written_on_request(tmp_path: Path) -> None:
+    """Of thirty people on 24 items; p0 and p1 gave the same answers, wrong ones included."""
     rows = [
         {"respondent_id": f"p{r}", "item_id": f"i{i}", "answer": "abc"[0 if (7 * r + 5 * i) % 31 > i else 1 + r % 2]}
         | {"approval_rate": "90%" if r == 29 else "99% (98/99)"}
-        for r in range(30)
+        for r in (0, 0, *range(2, 30))
         for i in range(24)
     ]
     table = pd.DataFrame(rows)
-    table.loc[table["respondent_id"] == "p1", "answer"] = table.loc[table["respondent_id"] == "p0", "answer"].to_numpy()
+    table.loc[24:47, "respondent_id"] = "p1"
     table.to_csv(tmp_path / "answers.csv", index=False)
     pd.DataFrame({"item_id": [f"i{i}" for i in range(24)], "key": "a"}).to_csv(tmp_path / "items.csv", index=False)
-    return tmp_path
-
-
-def test_what_a_fit_can_say_is_written_on_request(small: Path) -> None:
-    out = small / "out"
-    found = run(
-        f"crowd screen {small}/answers.csv --items {small}/items.csv --min-approval 0.97 --person-fit-p 1e-06 "
-        f"--similar 0.5 --effect -o {out} --json"
-    ).json
+    rules = "--min-approval 0.97 --person-fit-p 1e-06 --similar 0.5 --effect"
+    found = run(f"crowd screen answers.csv --items items.csv {rules} -o out --json", cwd=tmp_path).json
     assert found["reasons"] == {"kept": 29, "low approval rate": 1}
+    out = tmp_path / "out"
     effect = pd.read_csv(out / "screening_effect.csv")
     assert effect["stage"].tolist() == ["before", "after"]
     assert effect["n_respondents"].tolist() == [30, 29]
-    assert effect["reliability"].between(0, 1).all()
-    items = pd.read_csv(out / "items_effect.csv")
-    assert {"difficulty_before", "difficulty_after", "se_difficulty_after"} <= set(items)
-    pairs = pd.read_csv(out / "similar_pairs.csv")
-    assert len(pairs) == found["n_similar_pairs"]
+    assert {"difficulty_before", "difficulty_after", "se_difficulty_after"} <= set(
+        pd.read_csv(out / "items_effect.csv")
+    )
+    assert len(pd.read_csv(out / "similar_pairs.csv")) == found["n_similar_pairs"]
     people = pd.read_csv(out / "respondents.csv")
     assert {"similar_to", "similar_p", "person_fit"} <= set(people)
     assert people["person_fit"].notna().sum() == 29
@@ -316,11 +262,17 @@ def test_grades_are_screened_without_keys_as_build_screens_them(tmp_path: Path) 
     grades = grades.rename(columns="q{}".format, index="s{}".format).rename_axis("respondent_id")
     grades.iloc[:10] = rng.choice([1, 5], size=(10, 15))
     grades.iloc[10:20, 3:] = np.nan
-    grades.to_csv(tmp_path / "grades.csv")
-    rules, graded = "--min-responses 5 --person-fit-p 0.001", "--model grm --levels 1,2,3,4,5"
-    found = run(f"crowd screen {tmp_path}/grades.csv {graded} {rules} -o {tmp_path}/out --json").json
+    # a column that is no item is left out of what is measured; approval comes from the table of respondents
+    grades.assign(hours=rng.integers(1, 6, 120)).to_csv(tmp_path / "hours.csv")
+    approval = pd.Series(0.95, grades.index, name="approval_rate")
+    approval.iloc[[30, 40]] = 0.2
+    approval.to_csv(tmp_path / "people.csv")
+    graded = "crowd screen hours.csv --exclude-columns hours --model grm --levels 1,2,3,4,5"
+    rules = "--min-responses 5 --person-fit-p 0.001 --respondents people.csv --min-approval 0.9"
+    found = run(f"{graded} {rules} -o out --json", cwd=tmp_path).json
     assert found["reasons"]["too few responses"] == 10
     assert found["reasons"]["unlike the model"] >= 9
+    assert found["reasons"]["low approval rate"] == 2
     people = pd.read_csv(tmp_path / "out/respondents.csv").set_index("respondent_id")
     assert not people.loc[[f"s{k}" for k in range(10, 20)], "kept"].any()
     kept = pd.read_csv(tmp_path / "out/answers.csv")
@@ -331,24 +283,17 @@ def test_grades_are_screened_without_keys_as_build_screens_them(tmp_path: Path) 
     np.testing.assert_array_equal(people["n_responses"], grades.notna().sum(axis=1))
     np.testing.assert_array_equal(people["n_correct"], (grades - 1).sum(axis=1))
     np.testing.assert_allclose(people["accuracy"], (grades - 1).sum(axis=1) / (4 * grades.notna().sum(axis=1)))
-    # a column that is no item is left out of what is measured too; approval comes from the table of respondents
-    grades.assign(hours=rng.integers(1, 6, 120)).to_csv(tmp_path / "hours.csv")
-    approval = pd.Series(0.95, grades.index, name="approval_rate")
-    approval.iloc[[30, 40]] = 0.2
-    approval.to_csv(tmp_path / "people.csv")
-    options = f"--exclude-columns hours --respondents {tmp_path}/people.csv --min-approval 0.9"
-    found = run(f"crowd screen {tmp_path}/hours.csv {graded} {rules} {options} -o {tmp_path}/hours --json").json
-    assert found["reasons"]["low approval rate"] == 2
-    measured = pd.read_csv(tmp_path / "hours/respondents.csv").set_index("respondent_id")["n_responses"]
-    pd.testing.assert_series_equal(measured, people["n_responses"])
-    refused(f"crowd screen {tmp_path}/grades.csv -o {tmp_path}/no", saying="--items: missing; ... or of grades --model")
-    refused(f"crowd screen {tmp_path}/grades.csv {graded} --rapid missing -o {tmp_path}/no", saying="has no seconds")
-    refused(f"crowd screen {tmp_path}/grades.csv {graded} --chance-level .2 -o {tmp_path}/no", saying="by chance")
+    for line, saying in (
+        ("crowd screen hours.csv", "--items: missing; ... or of grades --model"),
+        (f"{graded} --rapid missing", "has no seconds"),
+        (f"{graded} --chance-level .2", "by chance"),
+    ):
+        refused(f"{line} -o no", saying=saying, cwd=tmp_path)
 
 
 def test_grades_are_screened_by_seconds_checks_and_likeness_and_the_effect_is_shown(tmp_path: Path) -> None:
     """Of 120 with grades missing by ability four click fast at random, one gives the same grade, two are alike."""
-    rng = np.random.default_rng(4)
+    rng, levels = np.random.default_rng(4), np.array(["poor", "weak", "fair", "good", "best"])
     n, n_items = 120, 30
     theta, top = rng.normal(size=(n, 1)), rng.integers(2, 5, n_items)  # items of three to five grades
     logits = 1.5 * (theta - 0.7 * rng.normal(size=n_items)) + rng.logistic(size=(n, n_items))
@@ -362,41 +307,37 @@ def test_grades_are_screened_by_seconds_checks_and_likeness_and_the_effect_is_sh
     missing[[4, 5, 20, 30]] = False
     ids, items = [f"r{i:03d}" for i in range(n)], [f"q{j:02d}" for j in range(n_items)]
     long = pd.DataFrame({"respondent_id": np.repeat(ids, n_items), "item_id": np.tile(items, n)})
-    long = long.assign(score=codes.ravel() + 1.0, seconds=seconds.ravel())[~missing.ravel()]
-    checks = pd.DataFrame({"respondent_id": ids, "item_id": "check", "score": 2.0, "seconds": 9.0})
-    checks.loc[50, "score"] = 3.0  # higher than what the check asks for, and wrong
-    long = pd.concat([long, checks])
-    long.to_parquet(tmp_path / "grades.parquet", index=False)
-    levels = ["poor", "weak", "fair", "good", "best"]
-    long.assign(score=long["score"].map(dict(enumerate(levels, 1)))).to_csv(tmp_path / "words.csv.gz", index=False)
-    for key, file in (("2", "numbers"), ("weak", "words")):
-        known = pd.DataFrame({"item_id": [*items, "check"], "key": [None] * n_items + [key]})
-        known.assign(attention=known["key"].notna().astype(int)).to_csv(tmp_path / f"{file}.csv", index=False)
-    rules = "--attention-share 1 --min-effort 0.9 --max-straight-line 15 --rapid missing --similar 0.05 --effect"
-    line = f"crowd screen {{}} --model grm {rules} -o {tmp_path}/{{}} --json"
-    numbers = run(line.format("grades.parquet --items numbers.csv", "numbers"), cwd=tmp_path).json
-    words = run(line.format(f"words.csv.gz --items words.csv --levels {','.join(levels)}", "words"), cwd=tmp_path).json
-    assert numbers == words
+    long = long.assign(score=levels[codes].ravel(), seconds=seconds.ravel())[~missing.ravel()]
+    checks = pd.DataFrame({"respondent_id": ids, "item_id": "check", "score": "weak", "seconds": 9.0})
+    checks.loc[50, "score"] = "fair"  # higher than what the check asks for, and wrong
+    pd.concat([long, checks]).to_csv(tmp_path / "words.csv.gz", index=False)
+    known = pd.DataFrame({"item_id": [*items, "check"], "key": [None] * n_items + ["weak"]})
+    known.assign(attention=known["key"].notna().astype(int)).to_csv(tmp_path / "items.csv", index=False)
+    line = (
+        f"crowd screen words.csv.gz --model grm --levels {','.join(levels)} --attention-share 1 --min-effort 0.9 "
+        "--max-straight-line 15 --rapid missing --similar 0.05 --effect -o out --json --items"
+    )
+    found = run(line, "items.csv", cwd=tmp_path).json
     reasons = {"kept": 114, "failed attention checks": 1, "rapid guessing": 4, "straight-lining": 1}
-    assert numbers["reasons"] == reasons
-    people = pd.read_csv(tmp_path / "numbers/respondents.csv").set_index("respondent_id")
+    assert found["reasons"] == reasons
+    out = tmp_path / "out"
+    people = pd.read_csv(out / "respondents.csv").set_index("respondent_id")
     assert people.loc["r050", "reason"] == "failed attention checks"
     assert (people.loc["r010":"r013", "reason"] == "rapid guessing").all()
     assert people.loc["r020", "reason"] == "straight-lining"
     assert people.loc["r004", "similar_to"] == "r005"
-    pairs = pd.read_csv(tmp_path / "numbers/similar_pairs.csv")
+    pairs = pd.read_csv(out / "similar_pairs.csv")
     assert "n_identical_wrong" not in pairs
     assert [*zip(pairs["respondent_1"], pairs["respondent_2"], strict=True)] == [("r004", "r005")]
-    kept = pd.read_csv(tmp_path / "words/answers.csv")
+    kept = pd.read_csv(out / "answers.csv")
     assert [*kept] == ["respondent_id", "item_id", "score", "seconds"]
     assert set(kept["score"]) == set(levels)
     assert kept["respondent_id"].eq("r030").sum() == n_items - 2  # its two rapid grades are left out
     assert "check" not in set(kept["item_id"])
-    effect = pd.read_csv(tmp_path / "numbers/screening_effect.csv").set_index(["scale", "stage"])
+    effect = pd.read_csv(out / "screening_effect.csv").set_index(["scale", "stage"])
     assert [*effect["n_respondents"]] == [120, 114]
     assert effect.loc[("all", "before"), "n_responses"] == people["n_responses"].sum()
-    assert effect["reliability"].between(0.8, 1).all()
-    assert len(pd.read_csv(tmp_path / "numbers/items_effect.csv")) == n_items
-    pd.read_csv(tmp_path / "numbers.csv").drop(columns="key").to_csv(tmp_path / "keyless.csv", index=False)
+    assert len(pd.read_csv(out / "items_effect.csv")) == n_items
+    known.drop(columns="key").assign(attention=[0] * n_items + [1]).to_csv(tmp_path / "keyless.csv", index=False)
     saying = "attention check check has no key; expected the grade that is asked for"
-    refused(line.format("grades.parquet --items keyless.csv", "no"), saying=saying, cwd=tmp_path)
+    refused(line.replace("-o out", "-o no"), "keyless.csv", saying=saying, cwd=tmp_path)

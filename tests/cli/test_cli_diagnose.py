@@ -1,6 +1,7 @@
 """``irtbench items diagnose --bootstrap`` and ``irtbench build --control``: what only its user sees."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -52,9 +53,8 @@ def test_a_bootstrap_that_cannot_be_is_refused(study: Path, tmp_path: Path) -> N
     items.loc[0, "model"] = "3pl"
     items.to_csv(tmp_path / "mixed.csv", index=False)
     refused(f"items diagnose {study}/responses.csv --items mixed.csv -o d", saying="several models", cwd=tmp_path)
-    (tmp_path / "empty.csv").write_text(
-        "respondent_id," + ",".join(items["item_id"]) + "\nr1" + "," * len(items) + "\n"
-    )
+    nothing = pd.DataFrame(index=pd.Index(["r1"], name="respondent_id"), columns=items["item_id"])
+    nothing.to_csv(tmp_path / "empty.csv")
     refused(f"items diagnose empty.csv --items {study}/fit/items.csv -o d", saying="no response", cwd=tmp_path)
     assert not (tmp_path / "d").exists()
 
@@ -117,61 +117,54 @@ def test_an_interrupted_build_goes_on_and_keeps_every_round_and_what_was_checked
 def test_a_statistic_that_cannot_be_had_is_named_and_the_others_stand(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def singular(*arguments: object, **options: object) -> None:
-        raise np.linalg.LinAlgError("Singular matrix")
+    def failing(error: Exception) -> Callable[..., None]:
+        def fail(*arguments: object, **options: object) -> None:
+            raise error
 
-    def failing(*arguments: object, **options: object) -> None:
-        raise ArithmeticError("the refit failed in 10 of 10 bootstrap samples")
+        return fail
 
-    monkeypatch.setattr("irtbench.study.item_analysis.item_fit", singular)
-    monkeypatch.setattr("irtbench.study.item_analysis.with_bootstrap", failing)
-    monkeypatch.setattr("irtbench.diagnostics.global_fit.dense_form", singular)
-    said = run(f"items diagnose {study}/responses.csv --items {study}/fit/items.csv -o {tmp_path}/d").out
+    singular, few = np.linalg.LinAlgError("Singular matrix"), "the refit failed in 10 of 10 bootstrap samples"
+    monkeypatch.setattr("irtbench.study.item_analysis.item_fit", failing(singular))
+    monkeypatch.setattr("irtbench.study.item_analysis.with_bootstrap", failing(ArithmeticError(few)))
+    monkeypatch.setattr("irtbench.diagnostics.global_fit.dense_form", failing(singular))
+    said = run(f"items diagnose responses.csv --items fit/items.csv -o {tmp_path}/d", cwd=study).out
     assert json.loads((tmp_path / "d" / "not_available.json").read_text()) == {
-        "item_fit.csv": "Singular matrix",
-        "p_bootstrap in local_dependence.csv": "the refit failed in 10 of 10 bootstrap samples",
+        "item_fit.csv": "Singular matrix", "p_bootstrap in local_dependence.csv": few,
         "M2 in global_fit.json": "Singular matrix",
-    }
-    written = {file.name for file in (tmp_path / "d").iterdir()}
-    assert written == set(FILES) - {"item_fit.csv"}
+    }  # fmt: skip
+    assert {file.name for file in (tmp_path / "d").iterdir()} == set(FILES) - {"item_fit.csv"}
     assert "p_bootstrap" not in pd.read_csv(tmp_path / "d" / "local_dependence.csv")
     assert json.loads((tmp_path / "d" / "global_fit.json").read_text())["srmsr"] > 0
-    assert "item_fit.csv is not available: Singular matrix" in said
-    assert "M2 is not available: Singular matrix" in said
-    assert "Items as answered" in said
+    for words in ("item_fit.csv is not available: Singular", "M2 is not available: Singular", "Items as answered"):
+        assert words in said
 
 
 def test_of_many_items_the_worst_are_shown(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     items = ItemParameters.from_difficulty(rng.uniform(1, 2, 50), rng.normal(0, 0.7, 50))
+    items.table().to_csv(tmp_path / "items.csv", index=False)
     simulate_responses(rng.normal(size=150), items, rng=rng).to_long().to_csv(tmp_path / "r.csv", index=False)
-    run(f"fit {tmp_path}/r.csv -o {tmp_path}/fit --quiet")
-    done = run(f"items diagnose {tmp_path}/r.csv --items {tmp_path}/fit/items.csv -o {tmp_path}/d --bootstrap 0")
-    assert len(done.out.splitlines()) < 60
-    assert f"all 50 items are in {tmp_path / 'd' / 'item_fit.csv'}" in done.out
-    assert "not_available.json" not in {file.name for file in (tmp_path / "d").iterdir()}
+    said = run("items diagnose r.csv --items items.csv -o d --bootstrap 0", cwd=tmp_path).out
+    assert len(said.splitlines()) < 60
+    assert "all 50 items are in d/item_fit.csv" in said
+    assert not (tmp_path / "d" / "not_available.json").exists()
 
 
 def test_of_a_table_too_large_for_memory_a_stated_sample_is_analysed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The figures are those of the same respondents given alone, and the output says how they were drawn."""
-    from irtbench.cli import large
-
     rng = np.random.default_rng(5)
     items = ItemParameters.from_difficulty(rng.uniform(1, 2, 6), rng.normal(0, 0.7, 6))
-    values = simulate_responses(rng.normal(size=1500), items, rng=rng).values.astype("int8")
-    wide = pd.DataFrame(values, columns=list(items.item_ids))
-    wide.insert(0, "respondent_id", [f"r{i}" for i in range(1500)])
-    wide.to_parquet(tmp_path / "large.parquet", index=False)
-    run(f"fit {tmp_path}/large.parquet -o {tmp_path}/fit --quiet")
-    options = ("--items", tmp_path / "fit" / "items.csv", "--bootstrap", 0)
+    items.table().to_csv(tmp_path / "items.csv", index=False)
+    wide = simulate_responses(rng.normal(size=1500), items, rng=rng).table().convert_dtypes()
     chosen = np.sort(np.random.default_rng(3).choice(1500, 1000, replace=False, shuffle=False))
+    wide.to_parquet(tmp_path / "large.parquet", index=False)
     wide.iloc[chosen].to_parquet(tmp_path / "some.parquet", index=False)
-    run(f"items diagnose {tmp_path}/some.parquet", *options, "-o", tmp_path / "some", "--quiet")
-    monkeypatch.setattr(large, "MOST_FIELDS", 0)
-    line = f"items diagnose {tmp_path}/large.parquet -o {tmp_path}/d --sample 1000 --seed 3 --cache {tmp_path}/cache"
-    said = run(line, *options)
+    given = "--items items.csv --bootstrap 0"
+    run(f"items diagnose some.parquet {given} -o some --quiet", cwd=tmp_path)
+    monkeypatch.setattr("irtbench.cli.large.MOST_FIELDS", 0)
+    said = run(f"items diagnose large.parquet {given} -o d --sample 1000 --seed 3 --cache cache", cwd=tmp_path)
     assert "analysed: 1000 respondents, drawn at random of 1500 (seed 3)" in said.out
     for name in ("item_fit.csv", "local_dependence.csv", "person_fit.csv", "classical.csv"):
         found, expected = (pd.read_csv(tmp_path / folder / name) for folder in ("d", "some"))

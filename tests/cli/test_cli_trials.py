@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run
+from builders.command_line import run
 from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
@@ -19,6 +19,14 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trials") / "sim"
     run(f"simulate -o {folder} --respondents 40 --items 15 --trials 4 --missing 0.1 --quiet")
     return folder
+
+
+@pytest.fixture
+def bank(simulated: Path, tmp_path: Path) -> Path:
+    """The true items; those of a simulation have no errors."""
+    items = read_parameters(simulated / "items.csv")
+    save_bank(ItemBank((Scale("all", items, ItemTable.plain(items.item_ids)),)), tmp_path / "bank.json")
+    return tmp_path / "bank.json"
 
 
 def test_simulated_trials_have_the_shares_of_the_truth(simulated: Path) -> None:
@@ -33,8 +41,7 @@ def test_simulated_trials_have_the_shares_of_the_truth(simulated: Path) -> None:
     assert abs(away) < 4
 
 
-@pytest.mark.slow
-def test_fit_and_score_and_power(simulated: Path, tmp_path: Path) -> None:
+def test_fit_and_score_and_power(simulated: Path, bank: Path, tmp_path: Path) -> None:
     responses = simulated / "responses.csv"
     run(f"fit {responses} -o {tmp_path}/fit --prior hierarchical --quiet")
     found = json.loads((tmp_path / "fit" / "fit.json").read_text())
@@ -47,20 +54,17 @@ def test_fit_and_score_and_power(simulated: Path, tmp_path: Path) -> None:
     truth = pd.read_csv(simulated / "respondents.csv").set_index("respondent_id")["theta"]
     assert np.corrcoef(scores["theta"], truth[scores.index])[0, 1] > 0.9
     # scored on a bank: the same columns, and more certain than from one response each
-    items = read_parameters(simulated / "items.csv")
-    save_bank(ItemBank((Scale("all", items, ItemTable.plain(items.item_ids)),)), tmp_path / "bank.json")
     errors = {}
     for trials in ("count", "majority"):
-        run(f"score {tmp_path}/bank.json {responses} -o {tmp_path}/{trials}.csv --trials", trials, "-q")
+        said = run(f"score {bank} {responses} -o {tmp_path}/{trials}.csv --trials", trials).out
         scored = pd.read_csv(tmp_path / f"{trials}.csv")
         errors[trials] = scored["se"].mean()
-        assert ("n_trials" in scored) == (trials == "count")
+        assert ("n_trials" in scored) == (" of 6" in said) == (trials == "count")  # right of all trials
     assert errors["count"] < 0.75 * errors["majority"]
-    assert " of 6" in run(f"score {tmp_path}/bank.json {responses}").out  # right of all trials
     found = run(f"evaluate power -n 15 --responses {responses} -o {tmp_path}/power --json").json
     assert 0.5 < found["trial_variance"]["agreement"] < 1
     assert list(pd.read_csv(tmp_path / "power" / "trials.csv")["n_trials"]) == [1, 2, 5, 10]
-    (row,) = run(f"evaluate power -n 15 --bank {tmp_path}/bank.json --trials 2 --json").json["trials"]
+    (row,) = run(f"evaluate power -n 15 --bank {bank} --trials 2 --json").json["trials"]
     assert row["se_theta_with_trial"] < row["se_theta_with_item"] < row["se_theta"]
 
 
@@ -73,36 +77,22 @@ def test_convert_counts_and_keeps(simulated: Path, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "again.csv"), pd.read_csv(simulated / "responses.csv"))
 
 
-def test_what_is_not_available_says_so_in_one_line(simulated: Path, tmp_path: Path) -> None:
-    saying = "several trials of a pair, counted without their order"
-    refused(f"dimensions {simulated}/responses.csv -o {tmp_path}/x", saying=saying)
-
-
-@pytest.fixture
-def bank(simulated: Path, tmp_path: Path) -> Path:
-    """The true items; those of a simulation have no errors."""
-    items = read_parameters(simulated / "items.csv")
-    save_bank(ItemBank((Scale("all", items, ItemTable.plain(items.item_ids)),)), tmp_path / "bank.json")
-    return tmp_path / "bank.json"
-
-
 def test_compare_by_shares_and_by_the_binomial_likelihood(simulated: Path, bank: Path, tmp_path: Path) -> None:
     table = pd.read_csv(simulated / "responses.csv")
-    few = table["respondent_id"].unique()[:3]
-    table[table["respondent_id"].isin(few)].to_csv(tmp_path / "few.csv", index=False)
-    out = tmp_path / "compared"
-    run(f"compare {tmp_path}/few.csv --bank {bank} --item-error none -o {out} --quiet")
-    pairs = pd.read_csv(out / "comparison.csv")
-    assert len(pairs) == 3
-    shares = table.assign(share=table["n_correct"] / table["n_trials"]).pivot(
+    few = table[table["respondent_id"].isin(table["respondent_id"].unique()[:3])]
+    few.to_csv(tmp_path / "few.csv", index=False)
+    run("compare few.csv --bank bank.json --item-error none -o out --quiet", cwd=tmp_path)
+    run("score bank.json few.csv -o scores.csv --quiet", cwd=tmp_path)
+    theta = pd.read_csv(tmp_path / "scores.csv").set_index("respondent_id")["theta"]
+    shares = few.assign(share=few["n_correct"] / few["n_trials"]).pivot(
         index="item_id", columns="respondent_id", values="share"
     )
-    run(f"score {bank} {tmp_path}/few.csv -o {tmp_path}/scores.csv --quiet")
-    theta = pd.read_csv(tmp_path / "scores.csv").set_index("respondent_id")["theta"]
-    for _, row in pairs.iterrows():
-        both = shares[[row["first"], row["second"]]].dropna()
-        assert row["accuracy_difference"] == pytest.approx((both[row["first"]] - both[row["second"]]).mean())
-        assert row["theta_difference"] == pytest.approx(theta[row["first"]] - theta[row["second"]], abs=0.03)
+    pairs = pd.read_csv(tmp_path / "out" / "comparison.csv")
+    assert len(pairs) == 3
+    for row in pairs.itertuples():
+        both = shares[[row.first, row.second]].dropna()
+        assert row.accuracy_difference == pytest.approx((both[row.first] - both[row.second]).mean())
+        assert row.theta_difference == pytest.approx(theta[row.first] - theta[row.second], abs=0.03)
 
 
 def test_predict_counts_trials(simulated: Path, bank: Path, tmp_path: Path) -> None:
@@ -120,32 +110,22 @@ def test_predict_counts_trials(simulated: Path, bank: Path, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_a_study_of_trials(tmp_path: Path) -> None:
     run(f"simulate -o {tmp_path}/s --respondents 150 --items 8 --trials 3 --seed 2 -q")
-    study = """
-    [data]
-    answers = "s/responses.csv"
-    content = "responses"
-    [pruning]
-    preset = "lalor2016"
-    bootstrap_samples = 19
-    [score]
-    systems = ["systems.csv"]
-    """
-    (tmp_path / "study.toml").write_text(study)
+    (tmp_path / "study.toml").write_text(
+        '[data]\nanswers = "s/responses.csv"\ncontent = "responses"\n[score]\nsystems = ["systems.csv"]\n'
+        '[pruning]\npreset = "lalor2016"\nbootstrap_samples = 19\n'
+    )
     table = pd.read_csv(tmp_path / "s" / "responses.csv")
     systems = table[table["respondent_id"].isin(table["respondent_id"].unique()[:2])]
-    systems.replace({"respondent_id": r"^"}, {"respondent_id": "s"}, regex=True).to_csv(
-        tmp_path / "systems.csv", index=False
-    )
-    run(f"build {tmp_path}/study.toml -o {tmp_path}/built --quiet")
-    summary = json.loads((tmp_path / "built" / "summary.json").read_text())
-    (scale,) = summary["scales"]
+    systems.assign(respondent_id="s" + systems["respondent_id"]).to_csv(tmp_path / "systems.csv", index=False)
+    run("build study.toml -o built --quiet", cwd=tmp_path)
+    (scale,) = json.loads((tmp_path / "built" / "summary.json").read_text())["scales"]
     assert scale["rejected"] is None  # M2 is not known and rejects nothing
     assert "several trials" in scale["global_fit_before"]["reason"]
-    items = pd.read_csv(tmp_path / "built" / "items.csv")
+    items, scores, pairs = (
+        pd.read_csv(tmp_path / "built" / f"{name}.csv") for name in ("items", "scores", "rounds_pairs")
+    )
     assert len(items) > 4
-    scores = pd.read_csv(tmp_path / "built" / "scores.csv")
     assert (scores["n_trials"] == 3 * scores["n_items"]).all()
-    pairs = pd.read_csv(tmp_path / "built" / "rounds_pairs.csv")
     assert pairs["p"].isna().all()  # of LD-X2 by chi-square: with trials there is the bootstrap alone
     assert "p_bootstrap" in pairs
     truth = pd.read_csv(tmp_path / "s" / "items.csv").set_index("item_id").loc[items["item_id"], "difficulty"]
@@ -154,5 +134,5 @@ def test_a_study_of_trials(tmp_path: Path) -> None:
     rows = table.loc[table.index.repeat(3)].assign(trial=np.tile([1, 2, 3], len(table)))
     rows["response"] = (rows["trial"] <= rows["n_correct"]).astype(int)
     rows.drop(columns=["n_correct", "n_trials"]).to_csv(tmp_path / "s" / "responses.csv", index=False)
-    run(f"build {tmp_path}/study.toml -o {tmp_path}/again --quiet")
+    run("build study.toml -o again --quiet", cwd=tmp_path)
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "again" / "items.csv"), items)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run
+from builders.command_line import run
 from builders.simulated import simulated
 from builders.valid_inputs import write_valid_inputs
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.data.responses import ResponseMatrix
 
-N = 60
+N = 30
 COMMANDS = {
     "fit": "fit runs -o out",
     "items diagnose": "items diagnose runs --items parameters.csv --bootstrap 0 -o out",
@@ -30,21 +30,6 @@ COMMANDS = {
     "doctor": "doctor runs",
     "init": "init runs -o out.toml --yes",
 }
-
-
-def inspect_log(responses: ResponseMatrix, row: int, path: Path) -> None:
-    """A log of inspect_ai, in JSON: two scorers, the second always wrong, and two epochs of the first item."""
-    keys = ["yes" if k % 2 else "no" for k in range(responses.n_items)]
-    samples = []
-    for k, (item, right) in enumerate(zip(responses.item_ids, responses.values[row], strict=True)):
-        wrong = "no" if keys[k] == "yes" else "yes"
-        answer = keys[k] if right else wrong
-        scores = {"match": {"value": "C" if right else "I", "answer": answer}, "other": {"value": "I", "answer": "x"}}
-        samples.append({"id": item, "epoch": 1, "input": item, "target": keys[k], "scores": scores})
-    header = {"version": 2, "status": "success"}
-    spec = {"task": "t", "task_version": 0, "model": responses.respondent_ids[row], "created": "2026-11-01T10:00:00Z"}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(header | {"eval": spec, "samples": [*samples, samples[0] | {"epoch": 2}]}))
 
 
 def lm_eval_samples(responses: ResponseMatrix, row: int, path: Path) -> None:
@@ -64,9 +49,6 @@ def lm_eval_samples(responses: ResponseMatrix, row: int, path: Path) -> None:
     (folder / "samples_t_2026-11-21T23-55-05.942347.jsonl").write_text("\n".join(lines) + "\n")
 
 
-OPTIONS = {"inspect": "--metric match --trials first", "lm-eval": "--metric exact_match,strict"}
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The inputs of all commands, with the responses as folders of logs."""
@@ -75,8 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     responses = simulated(N, 8, seed=3)[0]
     for row in range(N):
         for name in ("runs", "few") if row < 3 else ("runs",):
-            inspect_log(responses, row, folder / "inspect" / name / f"{row}.json")
-            lm_eval_samples(responses, row, folder / "lm-eval" / name)
+            lm_eval_samples(responses, row, folder / name)
     names = {f"{item}": f"t/{item}" for item in responses.item_ids}  # a harness's items are named task/id
     for table in ("items.csv", "twins.csv", "parameters.csv"):
         frame = pd.read_csv(folder / table, keep_default_na=False)
@@ -94,16 +75,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.filterwarnings("ignore:human accuracy of a new vote is undefined")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_folder_of_logs_is_read_by(folder: Path, command: str, tmp_path: Path) -> None:
-    """All commands read by the same few lines: each has the logs of one harness, by turns."""
-    format = list(OPTIONS)[list(COMMANDS).index(command) % 2]
-    out = {"runs": f"{format}/runs", "few": f"{format}/few"}
-    words = [out.get(word, word.replace("out", str(tmp_path / "out"))) for word in COMMANDS[command].split()]
-    run(*words, *OPTIONS[format].split(), "-q", cwd=folder)
+    run(COMMANDS[command].replace("-o out", f"-o {tmp_path}/out"), "--metric", "exact_match,strict", "-q", cwd=folder)
     if command == "init":
         assert '[card]  # what the bank says of itself\nrespondents = "models"' in (tmp_path / "out.toml").read_text()
-
-
-@pytest.mark.parametrize("format", OPTIONS)
-def test_a_choice_that_is_not_made_is_named(folder: Path, format: str, tmp_path: Path) -> None:
-    line = f"evaluate human-bound {format}/runs --other-counts share -o {tmp_path}/o"
-    refused(line, cwd=folder, saying="--metric")

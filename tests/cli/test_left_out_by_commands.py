@@ -39,20 +39,18 @@ def test_scores_are_those_without_them(folder: Path) -> None:
     assert alone.err == ""
     rows, wanted = ended.json, alone.json
     left_out = [{"item_id": "removed", "reason": "negative_slope"}, {"item_id": "check", "reason": "attention_check"}]
-    assert [row.pop("items_left_out") for row in rows] == [left_out, left_out]
-    assert [row.pop("items_left_out") for row in wanted] == [[], []]
+    assert [row.pop("items_left_out") for row in rows + wanted] == [left_out, left_out, [], []]
     assert rows == wanted
 
 
-@pytest.mark.parametrize("command", ["compare", "predict"])
-def test_the_same_of_other_commands(folder: Path, tmp_path: Path, command: str) -> None:
-    compared: list[object] = ["more.csv", "--bank", "bank.json", "--item-error", "none", "-o", tmp_path / "out"]
-    arguments = compared if command == "compare" else ["bank.json", "more.csv"]
-    ended = run(command, *arguments, "--json", cwd=folder)
+@pytest.mark.parametrize(
+    "line", ["compare more.csv --bank bank.json --item-error none -o out", "predict bank.json more.csv"]
+)
+def test_the_same_of_other_commands(folder: Path, line: str) -> None:
+    ended = run(f"{line} --json", cwd=folder)
     assert LINE in ended.err.splitlines()
-    found = ended.json
-    left_out = found["items_left_out"] if command == "compare" else found[0]["items_left_out"]
-    assert [item["item_id"] for item in left_out] == ["removed", "check"]
+    found = ended.json if line.startswith("compare") else ended.json[0]
+    assert [item["item_id"] for item in found["items_left_out"]] == ["removed", "check"]
 
 
 def test_a_large_file_says_the_same(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,8 +65,5 @@ def test_labels_of_another_vocabulary_are_refused_and_mapped(folder: Path) -> No
     frame["answer"] = frame["answer"].map({"yes": "2", "no": "1"})
     frame.to_csv(folder / "codes.csv", index=False)
     refused("score bank.json codes.csv", saying="no answer is the key of any item: 1, 2; ... --map OLD=NEW", cwd=folder)
-    mapped, wanted = (
-        run("score bank.json", *arguments, "--json", cwd=folder).json
-        for arguments in (["codes.csv", "--map", "2=yes,1=no"], ["systems.csv"])
-    )
-    assert mapped == wanted
+    mapped = run("score bank.json codes.csv --map 2=yes,1=no --json", cwd=folder).json
+    assert mapped == run("score bank.json systems.csv --json", cwd=folder).json

@@ -55,9 +55,10 @@ def write_folder(target: Path, text: str) -> None:
             (folder / name).write_text(text)
 
 
-@pytest.mark.parametrize("old", [False, True])
-@pytest.mark.parametrize("others", [{}, {"notes.txt": "mine"}])
-@pytest.mark.parametrize("in_one_step", [False, True])
+@pytest.mark.parametrize(
+    ("old", "others", "in_one_step"),
+    [(True, {}, True), (True, {}, False), (True, {"notes.txt": "mine"}, False), (False, {}, True)],
+)
 def test_a_folder_of_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bool, others: dict[str, str], in_one_step: bool
 ) -> None:

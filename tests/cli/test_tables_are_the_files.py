@@ -4,54 +4,18 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import irtbench
 from builders.command_line import run
 
-ITEMS = irtbench.ItemParameters.from_difficulty([1.2, 1.5, 0.9, 1.1, 1.4], [-1.0, -0.5, 0.0, 0.5, 1.0])
 
-
-@pytest.fixture
-def responses(tmp_path: Path) -> Path:
-    rng = np.random.default_rng(1)
-    drawn = irtbench.simulate_responses(rng.normal(size=120), ITEMS, rng=rng, missing=0.1)
-    file = tmp_path / "responses.csv"
+def test_items_of_a_fit_and_a_long_table(tmp_path: Path) -> None:
+    items = irtbench.ItemParameters.from_difficulty([1.2, 1.5, 0.9, 1.1, 1.4], [-1.0, -0.5, 0.0, 0.5, 1.0])
+    rng, file = np.random.default_rng(1), tmp_path / "responses.csv"
+    drawn = irtbench.simulate_responses(rng.normal(size=120), items, rng=rng, missing=0.1)
     drawn.table().astype({item: "Int64" for item in drawn.item_ids}).to_csv(file, index=False)
-    return file
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Path:
-    scale = irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids))
-    irtbench.save_bank(irtbench.ItemBank((scale,)), tmp_path / "bank.json")
-    return tmp_path / "bank.json"
-
-
-def same(file: Path, table: pd.DataFrame) -> None:
-    pd.testing.assert_frame_equal(pd.read_csv(file), table, check_dtype=False)
-
-
-def test_items_of_a_fit(responses: Path, tmp_path: Path) -> None:
-    run(f"fit {responses} -o {tmp_path}/out --prior none --quiet")
-    same(tmp_path / "out" / "items.csv", irtbench.fit_model(irtbench.read(responses)).table())
-
-
-@pytest.mark.slow
-def test_items_of_several_abilities(responses: Path, tmp_path: Path) -> None:
-    run(f"fit {responses} --factors 2 -o {tmp_path}/out --quiet --allow-unconverged")
-    same(tmp_path / "out" / "items.csv", irtbench.fit_factors(irtbench.read(responses), 2).table())
-
-
-def test_scores_begin_with_the_table_of_abilities(responses: Path, bank: Path, tmp_path: Path) -> None:
-    run(f"score {bank} {responses} -o {tmp_path}/scores.csv --quiet")
-    scores = pd.read_csv(tmp_path / "scores.csv")
-    abilities = irtbench.estimate_ability(irtbench.read(responses), ITEMS)
-    places = irtbench.percentiles(abilities)
-    for table in (abilities.table(), places.table()):
-        pd.testing.assert_frame_equal(scores[list(table.columns)], table, check_dtype=False)
-
-
-def test_long_tables(responses: Path, tmp_path: Path) -> None:
-    run(f"convert {responses} -o {tmp_path}/long.csv --quiet")
-    same(tmp_path / "long.csv", irtbench.read(responses).table())
+    run("fit responses.csv -o out --prior none --quiet", cwd=tmp_path)
+    run("convert responses.csv -o long.csv --quiet", cwd=tmp_path)
+    given = irtbench.read(file)
+    for name, table in (("out/items.csv", irtbench.fit_model(given).table()), ("long.csv", given.table())):
+        pd.testing.assert_frame_equal(pd.read_csv(tmp_path / name), table, check_dtype=False)

