@@ -33,8 +33,8 @@ def qualtrics(n_items=93, n_people=4, labels=False, cell="1"):
 
 
 @pytest.mark.parametrize("labels", [False, True])
-def test_a_survey_of_93_items_has_93_items(write_text, labels):
-    path = write_text("survey.csv", qualtrics(labels=labels))
+def test_a_survey_of_93_items_has_93_items(write, labels):
+    path = write("survey.csv", qualtrics(labels=labels))
     with pytest.warns(UserWarning, match="left out as no items: column StartDate, EndDate, Status, IPAddress"):
         table = read_responses(path)
     assert table.columns == {"respondent_id": "ResponseId"}
@@ -49,10 +49,10 @@ def test_a_survey_of_93_items_has_93_items(write_text, labels):
         assert read_answers(path).frame["item_id"].nunique() == 93
 
 
-def test_errors_below_the_rows_of_labels_name_the_place_in_the_file(write_text):
+def test_errors_below_the_rows_of_labels_name_the_place_in_the_file(write):
     text = qualtrics(labels=True, n_items=3).splitlines()
     text[4] = text[4][:-1] + "7"
-    path = write_text("survey.csv", "\n".join(text) + "\n")
+    path = write("survey.csv", "\n".join(text) + "\n")
     with (
         pytest.warns(UserWarning, match="no items"),
         pytest.raises(InputError, match=r"row 4 \(line 5\), column Q3: expected 1, 0 or missing"),
@@ -60,8 +60,8 @@ def test_errors_below_the_rows_of_labels_name_the_place_in_the_file(write_text):
         read_responses(path)
 
 
-def test_items_are_chosen_by_pattern_and_columns_excluded_without_a_warning(write_text):
-    path = write_text("t.csv", "who,age,Q1,Q2,group\nann,31,1,0,1\nbob,25,0,1,0\n")
+def test_items_are_chosen_by_pattern_and_columns_excluded_without_a_warning(write):
+    path = write("t.csv", "who,age,Q1,Q2,group\nann,31,1,0,1\nbob,25,0,1,0\n")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         chosen = read_responses(path, items="Q*")
@@ -76,18 +76,18 @@ def test_items_are_chosen_by_pattern_and_columns_excluded_without_a_warning(writ
         read_responses(path, exclude=["sex"])
 
 
-def test_a_slip_in_an_item_is_an_error_and_not_a_lost_item(write_text):
-    path = write_text("t.csv", "who,q1,q2\nann,1,0\nbob,1,l\ncid,0,1\n")
+def test_a_slip_in_an_item_is_an_error_and_not_a_lost_item(write):
+    path = write("t.csv", "who,q1,q2\nann,1,0\nbob,1,l\ncid,0,1\n")
     with pytest.raises(InputError, match=r"row 2 \(line 3\), column q2: expected a number but got 'l'"):
         read_responses(path)
     with pytest.raises(InputError, match="column q2: expected 1, 0 or missing but got '7'"):
-        read_responses(write_text("t.csv", "who,q1,q2\nann,1,0\nbob,1,7\ncid,0,1\n"), items="q*")
+        read_responses(write("t.csv", "who,q1,q2\nann,1,0\nbob,1,7\ncid,0,1\n"), items="q*")
 
 
-def test_columns_about_respondents_are_no_items(write_text):
+def test_columns_about_respondents_are_no_items(write):
     names = [f"q{k}" for k in range(1, 7)]
     rows = "\n".join(f"r{i},{','.join(str((i + k) % 2) for k in range(6))},{i % 2},1,{i % 2}" for i in range(4))
-    path = write_text("t.csv", f"who,{','.join(names)},Native_Speaker,cov_student,left_handed\n{rows}\n")
+    path = write("t.csv", f"who,{','.join(names)},Native_Speaker,cov_student,left_handed\n{rows}\n")
     with pytest.warns(UserWarning, match="left out as no items: column Native_Speaker, cov_student"):
         found = list(read_responses(path).frame["item_id"].unique())
     assert found == [*names, "left_handed"]
@@ -96,7 +96,7 @@ def test_columns_about_respondents_are_no_items(write_text):
         asked = read_responses(path, exclude=["left_handed, Native*,cov_student"])
     assert list(asked.frame["item_id"].unique()) == names
     # answers too: what a person is belongs to no item
-    answers = write_text("a.csv", "who,q1,q2,age,gender\nann,yes,no,31,f\nbob,no,no,25,m\n")
+    answers = write("a.csv", "who,q1,q2,age,gender\nann,yes,no,31,f\nbob,no,no,25,m\n")
     with pytest.warns(UserWarning, match="column age, gender"):
         assert list(read_answers(answers).frame["item_id"].unique()) == ["q1", "q2"]
 
