@@ -61,16 +61,9 @@ def study(**parts: Any) -> Study:
 def scale(name: str = "x", removals: tuple[Removal, ...] = (), **parts: Any) -> ScaleStudy:
     items = ItemParameters.from_difficulty([1.0, -0.5], [-1.0, 1.0], item_ids=["i1", "i2"])
     pruning = SimpleNamespace(
-        removals=removals,
-        rules=None,
-        rejected=None,
-        checks=None,
-        kept=("i1", "i2"),
-        not_available="",
-        mended="",
-        guessing=0.0,
-        fit_after=None,
-    )
+        removals=removals, rules=None, rejected=None, checks=None, kept=("i1", "i2"), not_available="", mended="",
+        guessing=0.0, fit_after=None,
+    )  # fmt: skip
     made: dict[str, Any] = {
         "name": name, "pruning": pruning, "scale": SimpleNamespace(items=items), "analysis": None, "doubts": (),
         "responses": SimpleNamespace(n_items=9, n_respondents=50), "converged": True,
@@ -117,11 +110,6 @@ def test_of_many_systems_the_percentiles_are_drawn_and_those_without_one_are_nam
     assert len(scoring_figures.places(few, ScoringSettings())) == 3
 
 
-def replace_pruning(of: ScaleStudy, **changes: Any) -> ScaleStudy:
-    pruning = SimpleNamespace(**(vars(of.pruning) | changes))
-    return cast(ScaleStudy, SimpleNamespace(**(vars(of) | {"pruning": pruning})))
-
-
 def test_items_that_the_data_or_the_prior_decide_about_are_named() -> None:
     found = {"prior_decides": ["i1"], "guessing_not_identified": ["i1", "i2"], "slope_not_identified": ["i2"]}
     fitted = SimpleNamespace(converged=True, summary=lambda: found | {"difficulty_not_identified": []})
@@ -139,10 +127,8 @@ def test_items_that_the_data_or_the_prior_decide_about_are_named() -> None:
 def test_warnings_name_the_items_concerned() -> None:
     test = SimpleNamespace(item_ids=("i1", "i2"), p_adjusted=np.array([0.2, 0.01]))
     options = pd.DataFrame({"item_id": ["i1", "i2", "i2"], "flags": ["", "", f"chosen by nobody; {MORE_THAN_KEY}"]})
-    warned = replace_pruning(
-        scale(analysis=SimpleNamespace(options=options), doubts=("the slopes are all alike",)),
-        checks=SimpleNamespace(guessing=test),
-    )
+    warned = scale(analysis=SimpleNamespace(options=options), doubts=("the slopes are all alike",))
+    warned.pruning.checks = SimpleNamespace(guessing=test)  # type: ignore[misc, assignment]
     said = html.warnings((warned,), FitSettings())
     assert [words(sentence) for sentence in said] == [
         "Scale x: the slopes are all alike.",
