@@ -1,14 +1,11 @@
 """Every room has its public names, and loading the package loads no torch."""
 
-import ast
 import inspect
 import re
 import subprocess
 import sys
 import typing
-from collections.abc import Mapping
 from dataclasses import fields
-from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -37,52 +34,6 @@ ROOMS = (
     "evaluation",
     "study",
 )
-WINGS = (  # parts of fit_model, fit_many, fit_factors and fit_raters
-    "estimation.ranks",
-    "estimation.marginal.",
-    "estimation.raters.",
-    "estimation.many_scales.",
-    "estimation.few_respondents.",
-    "estimation.several_abilities.",
-    "estimation.variational.",
-)
-#: What is documented in full and yet of use inside only.
-INNER_FUNCTIONS = {
-    "estimation.doubts": "find_doubts",
-    "estimation.driver": "alternate fenced",
-    "estimation.threads": "summed threads_for",
-    "estimation.item_quantiles": "quantile_columns weighted_quantiles normal_points",
-    "models.parameter_table": "read_pattern",
-    "models.quadrature": "factor_quadrature refine",
-    "models.theta_posterior": "node_posterior ability_posterior",
-    "estimation.multiple_groups": "group_problem",
-    "models.pyro_model.model": "by_slope_and_intercept difficulty_of",
-}
-
-
-@cache
-def functions_of(room: str) -> dict[str, dict[str, str]]:
-    """The functions of each file of a room that are open to all, with their docstrings."""
-    found = {}
-    for path in sorted((ROOT / room).rglob("*.py")):
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        nodes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)]
-        functions = {node.name: ast.get_docstring(node) or "" for node in nodes if not node.name.startswith("_")}
-        if functions and not module.startswith(WINGS):
-            found[module] = functions
-    return found
-
-
-def without_name(room: str, homes: Mapping[str, str]) -> list[str]:
-    """Functions of a room that are documented in full and have no public name."""
-    return [
-        f"{module}.{name}"
-        for module, functions in functions_of(room).items()
-        for name, text in functions.items()
-        if "\nParameters\n----" in text
-        and homes.get(name) != module
-        and name not in INNER_FUNCTIONS.get(module, "").split()
-    ]
 
 
 def test_every_public_name_is_there_and_documented() -> None:
@@ -90,19 +41,6 @@ def test_every_public_name_is_there_and_documented() -> None:
         found = getattr(irtbench, name)
         assert found.__doc__, name
         assert (found.__name__, found.__module__) == (name, f"irtbench.{module}")
-
-
-@pytest.mark.parametrize("room", irtbench._ROOMS)
-def test_a_room_shows_what_it_can_do(room: str) -> None:
-    assert without_name(room, irtbench._HOMES) == []
-    for module, names in INNER_FUNCTIONS.items():
-        if module.split(".")[0] == room:
-            assert set(names.split()) <= functions_of(room)[module].keys()
-
-
-def test_a_function_without_a_name_would_be_seen() -> None:
-    homes = {name: module for name, module in irtbench._HOMES.items() if name != "fit_model"}
-    assert without_name("estimation", homes) == ["estimation.fit.fit_model"]
 
 
 def test_names_are_listed_and_type_checkers_see_the_same() -> None:
@@ -135,22 +73,9 @@ def test_no_name_hides_a_room_or_a_file() -> None:
     assert irtbench.calibration is file.calibration
 
 
-def test_no_two_files_of_one_name_do_different_jobs() -> None:
-    """A command may share the name of what it calls."""
-    files = [
-        path for path in ROOT.rglob("*.py") if path.stem not in ("__init__", "__main__") and path.parent.name != "cli"
-    ]
-    names = [path.stem for path in files]
-    twice = {name for name in names if names.count(name) > 1}
-    assert twice == set()
-
-
-def test_an_unknown_name_is_an_attribute_error() -> None:
+def test_the_package_itself_is_light_and_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'fit_modle'"):
         _ = irtbench.fit_modle  # type: ignore[attr-defined]
-
-
-def test_the_package_itself_is_light() -> None:
     program = "import sys, irtbench; irtbench.load_bank; assert not {'torch', 'pyro'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 

@@ -255,14 +255,6 @@ def test_responses_are_distinguished_from_answers(write, text, expected):
     assert holds_responses(write(text)) is expected
 
 
-def test_real_long_table_with_answers_and_responses(real_data):
-    path = real_data / "lalor2016_snli" / "responses_4gs.csv.gz"
-    answers, responses = read_answers(path).frame, read_responses(path).frame
-    assert len(answers) == 976 * 90
-    assert answers["answer"].isna().sum() == 4  # PROVENANCE: 4 answers 'na' in 4GS
-    assert responses["response"].mean() == pytest.approx(0.693, abs=5e-4)
-
-
 # --- items
 
 

@@ -19,7 +19,6 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.priors import PriorName
 
 
 def both(*, n: int = 400, n_items: int = 30, missing: float = 0.7) -> tuple[ResponseMatrix, SparseResponses]:
@@ -41,13 +40,10 @@ def test_the_sparse_form_holds_what_the_matrix_holds() -> None:
     np.testing.assert_allclose(sparse.proportion_correct(), matrix.proportion_correct())
 
 
-@pytest.mark.parametrize(
-    ("kind", "prior", "missing"), [("2pl", "none", 0.7), ("4pl", "weak", 0.5), ("2pl", "hierarchical", 0.7)]
-)
-def test_a_sparse_fit_equals_the_dense_one(kind: str, prior: PriorName, missing: float) -> None:
-    matrix, sparse = both(missing=missing)
+def test_a_sparse_fit_equals_the_dense_one() -> None:
+    matrix, sparse = both(missing=0.5)
     # they start from different places
-    settings = FitSettings(kind=kind, prior=prior, tolerance=1e-6)  # type: ignore[arg-type]
+    settings = FitSettings(kind="4pl", prior="weak", tolerance=1e-6)
     dense, thin = fit_model(matrix, settings), fit_model(sparse, settings)
     assert dense.converged
     assert thin.converged

@@ -12,8 +12,6 @@ import pytest
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import holds_responses, read_answers, read_items, read_responses
-from irtbench.data.readers.records import Head
-from irtbench.data.readers.sources import READERS
 
 # --- Every Eval Ever
 
@@ -111,24 +109,6 @@ def test_measurement_db_trials_and_test_conditions(measurement):
         read_responses(path, metric="zero-shot")
     with pytest.raises(InputError, match=r"row 3: expected a score of 1, 0 or missing but got 0\.5"):
         read_responses(path, metric="none")
-
-
-# --- Item Response Warehouse: our long table, with occasions
-
-
-def test_irw_occasions_are_trials_and_without_one_a_repeated_pair_is_an_error(tmp_path):
-    frame = pd.DataFrame({"id": [1, 1, 1], "item": ["a", "a", "b"], "resp": [1.0, 0.0, None], "wave": [1, 2, 1]})
-    frame.assign(cov_age=30, item_family="t1").to_parquet(tmp_path / "irw.parquet", index=False)
-    table = read_responses(tmp_path / "irw.parquet", trials="keep")
-    assert table.format == "long"
-    assert list(table.frame["trial"]) == ["1", "2", "1"]
-    assert set(table.frame["item_family"]) == {"t1"}
-    assert list(read_responses(tmp_path / "irw.parquet", trials="last").frame["response"].fillna(-1)) == [0, -1]
-    with pytest.raises(InputError, match=r"several trials of a pair: \(1, a\)"):
-        read_responses(tmp_path / "irw.parquet")
-    frame.drop(columns="wave").to_parquet(tmp_path / "irw.parquet", index=False)
-    with pytest.raises(InputError, match=r"duplicate \(respondent, item\) pairs that no trial distinguishes: \(1, a\)"):
-        read_responses(tmp_path / "irw.parquet", trials="keep")
 
 
 # --- HELM
@@ -342,16 +322,6 @@ def test_a_folder_of_tables_is_one_study_and_an_empty_one_is_refused(write, tmp_
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no files in it"):
         read_responses(tmp_path / "empty")
-
-
-# --- each is recognised by its own reader alone
-
-
-def test_our_tables_are_left_to_us():
-    for header in ("respondent_id,item_id,response", "task,worker,label", "id,item,resp,rt", "who,q1,q2"):
-        for kind in ("table", "parquet"):
-            head = Head(Path("a"), kind, columns=tuple(header.split(",")))
-            assert not any(reader.recognises(head) for reader in READERS), header
 
 
 # --- promptfoo and DeepEval
