@@ -19,6 +19,7 @@ from irtbench.config import read_rules, read_section
 
 ROOT = Path(irtbench.__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SLOW = ("uncertainty.md", "tutorial_crowd.md", "crowds.md", "trials.md")
 #: Blocks of Python that need what the tests have not: page, first line, why.
 NOT_RUN = {
     ("compact_scales.md", "from inspect_ai import Task, eval"): "needs inspect_ai and a model",
@@ -48,11 +49,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(p, marks=pytest.mark.slow if p.name in ("uncertainty.md", "tutorial_crowd.md") else (), id=p.name)
-        for p in PAGES
-        if is_run(p)
-    ],
+    [pytest.param(p, marks=pytest.mark.slow if p.name in SLOW else (), id=p.name) for p in PAGES if is_run(p)],
 )
 def test_a_page_runs_from_top_to_bottom(page: Path, folder: Path) -> None:
     names: dict[str, object] = {}

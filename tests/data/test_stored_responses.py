@@ -193,7 +193,7 @@ def test_a_store_that_was_stopped_goes_on_after_its_last_part(tmp_path: Path) ->
     assert record["files"][RESPONSES] == list(checksum(tmp_path / RESPONSES))
 
 
-def test_a_store_has_one_writer(tmp_path: Path) -> None:
+def test_a_store_has_one_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "new" / "folder"
     with locked(folder), pytest.raises(InputError, match="another run works in it"), locked(folder):
         pass
@@ -202,9 +202,6 @@ def test_a_store_has_one_writer(tmp_path: Path) -> None:
     with locked(folder, remove=True):
         (folder / RESPONSES).touch()
     assert not folder.exists()
-
-
-def test_a_lock_that_another_run_has_just_removed_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fcntl.flock", lambda *_: (tmp_path / LOCK).unlink())
+    monkeypatch.setattr("fcntl.flock", lambda *_: (tmp_path / LOCK).unlink())  # another run has just removed it
     with pytest.raises(InputError, match="another run works in it"), locked(tmp_path):
         pass

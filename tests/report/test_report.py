@@ -26,19 +26,8 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report import item_details, paper_tables, prose, scale_figures
-from irtbench.report.formatting import (
-    COLUMNS,
-    NORMALISATIONS,
-    REASONS,
-    Cell,
-    count,
-    decimal,
-    either,
-    p_value,
-    percent,
-    write_table,
-)
+from irtbench.report import formatting, item_details, paper_tables, prose, scale_figures
+from irtbench.report.formatting import Cell, count, decimal, either, p_value, percent
 from irtbench.report.html import render_report
 from irtbench.report.item_details import SCORE_COLUMNS, pruning_table, scores_table, summary
 from irtbench.report.page import item_anchor
@@ -402,44 +391,28 @@ def test_scale_too_small_to_fit_is_reported(study):
     assert "Nothing was fitted." in Page(render_report(alone)).text
 
 
-def unconverged(study):
-    """The same study, its last fit of the first scale stopped too early and without standard errors."""
-    scale = study.scales[0]
-    last = scale.pruning.rounds[-1]
-    fitted = replace(
-        last.fitted,
-        items=replace(last.fitted.items, covariance=None),
-        status=Status(Stop.STEP_LIMIT, 500, gradient=0.1),
-    )
-    pruning = replace(scale.pruning, rounds=(*scale.pruning.rounds[:-1], replace(last, fitted=fitted)))
-    return replace(study, scales=(replace(scale, pruning=pruning), study.scales[1]))
-
-
-def test_fit_that_did_not_converge_is_at_the_top(study, page):
+def test_a_fit_that_did_not_converge_is_at_the_top(study, page):
     assert "did not converge" not in page.text.split("Every fit")[0]
-    broken = unconverged(study)
-    why = str(broken.scales[0].pruning.fitted.status)
+    scale = study.scales[0]
+    last, number = scale.pruning.rounds[-1], len(scale.pruning.rounds)
+    status = Status(Stop.STEP_LIMIT, 500, gradient=0.1)
+    stopped = replace(last.fitted, items=replace(last.fitted.items, covariance=None), status=status)
+    rounds = (*scale.pruning.rounds[:-1], replace(last, fitted=stopped))
+    broken = replace(scale, pruning=replace(scale.pruning, rounds=rounds))
+    why = str(broken.pruning.fitted.status)
     assert why.startswith("no convergence in 500 steps: largest gradient 1.0e-01 standard errors")
-    read = Page(render_report(broken))
-    number = len(broken.scales[0].pruning.rounds)
+    read = Page(render_report(replace(study, scales=(broken, study.scales[1]))))
     assert read.text.count(f"1 did not converge ({FINE}, round {number})") == 2  # at the top, and with the fits
     assert f"Scale {FINE}: the last fit did not converge: {why}." in read.text
     assert read.table("ranges of difficulty")[0]["Outcome"] == f"not converged: {why}"
     assert read.table("Every fit")[number - 1]["Converged"] == "no"
     assert not re.search(r"\bnan\b", read.text)
-
-
-@pytest.mark.slow
-def test_a_fit_to_all_that_did_not_converge_is_at_the_top_too(study):
-    """Where the rounds are of a sample and converged, it is the fit to all that matters."""
-    scale = study.scales[0]
-    stopped = unconverged(study).scales[0].pruning.fitted
-    of_all = FittedToAll(
-        scale.responses.item_ids, scale.responses.n_by_item, scale.responses.n_correct_by_item, 10, stopped
-    )
+    # where the rounds are of a sample and converged, it is the fit to all that matters
+    seen = scale.responses
+    of_all = FittedToAll(seen.item_ids, seen.n_by_item, seen.n_correct_by_item, 10, stopped)
     read = Page(render_report(replace(study, scales=(replace(scale, of_all=of_all), study.scales[1]))))
     assert f"1 did not converge ({FINE}, all respondents)" in read.text
-    row = read.table("Every fit")[len(scale.pruning.rounds)]
+    row = read.table("Every fit")[number]
     assert (row["Round"], row["Converged"]) == ("all respondents", "no")
 
 
@@ -515,7 +488,7 @@ def test_written_table_joins_estimates_with_their_uncertainty():
         [("x", -0.5, -1.0, 0.25, 1.234, 0.1, nan), (None, nan, nan, nan, 2.0, nan, nan)],
         columns=["item_id", "theta", "theta_lower", "theta_upper", "difficulty", "se_difficulty", "percentile"],
     )
-    written = write_table(table)  # of percentiles nothing is known: no column
+    written = formatting.write_table(table)  # of percentiles nothing is known: no column
     assert [cell.text for cell in written.headings] == [
         "Item", "Ability θ [interval]", "Difficulty\N{NO-BREAK SPACE}b (SE)"
     ]  # fmt: skip
@@ -535,13 +508,13 @@ def test_every_column_of_every_table_has_a_heading(study):
     tables.append(prose.difficulty_table(study.system_explanation, system))
     tables.append(prose.surprises_table(study.system_explanation, study.items, system))
     names = {name for table in tables for name in table.columns if not re.search("^se_|_lower$|_upper$", name)}
-    assert names <= COLUMNS.keys()
+    assert names <= formatting.COLUMNS.keys()
 
 
 def test_every_code_has_its_words():
     # a dependent item is described by its partner, not by a fixed word
-    assert REASONS.keys() == set(get_args(PruningReason)) - {"local_dependence"}
-    assert NORMALISATIONS.keys() == set(get_args(NormalisationRule))
+    assert formatting.REASONS.keys() == set(get_args(PruningReason)) - {"local_dependence"}
+    assert formatting.NORMALISATIONS.keys() == set(get_args(NormalisationRule))
 
 
 def test_curves_are_drawn_as_the_model_says():
