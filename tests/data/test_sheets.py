@@ -82,7 +82,7 @@ def test_potato(booklets: pd.DataFrame, tmp_path: Path) -> None:
     assert [label["name"] for label in scheme["labels"]] == list(OPTIONS)
     export = [
         {"instance_id": item, "user_id": who, "labels": {scheme["name"]: {answer: "true"}}}
-        for (who, item), answer in answered(booklets).items()
+        for who, item, answer in answered(booklets).reset_index().itertuples(index=False)
     ]
     (tmp_path / "annotations.jsonl").write_text("\n".join(map(json.dumps, export)))
     demand_read(tmp_path / "annotations.jsonl", booklets, "potato")

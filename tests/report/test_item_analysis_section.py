@@ -82,6 +82,7 @@ def test_the_page_has_the_section(study: irtbench.Study) -> None:
 
 def test_without_raw_answers_there_are_no_options(study: irtbench.Study) -> None:
     (scale,) = study.scales
+    assert scale.analysis is not None
     graded = (replace(scale, analysis=replace(scale.analysis, options=scale.analysis.options.iloc[:0])),)
     assert item_details.options_table(graded).empty
     assert item_details.options_in_words(graded) == ""
