@@ -1,5 +1,6 @@
 """Arrays, tensors and data frames at the door: the same matrix from each, and errors that say where."""
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -93,6 +94,7 @@ def test_rows_and_columns_of_an_array_get_names(given) -> None:
         (torch.tensor(VALUES).to_sparse(), "expected a dense tensor of numbers"),
         (torch.tensor(VALUES).to("meta"), "expected a dense tensor of numbers"),
         (SparseResponses.from_long(LONG), "to_matrix"),
+        (duckdb.sql("SELECT 1 AS i1, 0 AS i2"), "but got DuckDBPyRelation"),
     ],
 )
 def test_an_error_says_where_and_what_was_expected(bad, saying) -> None:
@@ -139,9 +141,3 @@ def test_items_are_a_table_whatever_they_came_as() -> None:
     assert as_items(found.table()).table().equals(found.table())
     with pytest.raises(InputError, match="expected an ItemTable or a data frame but got dict"):
         as_items({"i1": "yes"})
-
-
-def test_a_relation_is_refused() -> None:
-    duckdb = pytest.importorskip("duckdb")
-    with pytest.raises(InputError, match="but got DuckDBPyRelation"):
-        as_responses(duckdb.sql("SELECT 1 AS i1, 0 AS i2"))

@@ -14,6 +14,8 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.report import html, scoring_figures
 from irtbench.report.drawing import figure_of
 from irtbench.report.page import FigureOfPanels, Link, Sentence, item_anchor
+from irtbench.report.prose import likeness
+from irtbench.scoring.optional_columns import Explanation
 from irtbench.scoring.scores import ScoringSettings
 from irtbench.study.results import ScaleStudy, Study
 
@@ -139,6 +141,16 @@ def test_warnings_name_the_items_concerned() -> None:
     ]
     assert all(Link("i2", "item-i2") in sentence for sentence in said[1:])
     assert len(html.warnings((warned,), FitSettings(kind="3pl"))) == 3
+
+
+def test_scales_are_grouped_by_whether_the_answers_look_like_a_persons() -> None:
+    fits = {"verbs": 0.5, "nouns": -4.0, "names": np.nan}
+    scores = pd.DataFrame({"respondent_id": "s", "scale": list(fits), "n_items": 9, "person_fit": list(fits.values())})
+    columns = ["respondent_id", "scale", "level", "difficulty_from", "difficulty_to", "n_items", "observed", "z"]
+    said = likeness(scores, Explanation(pd.DataFrame(), pd.DataFrame(columns=columns)), "s")
+    assert "do not look like a person’s of its ability on nouns (lz* −4.00)" in said
+    assert ". They look like a person’s on verbs (lz* 0.50)" in said
+    assert said.endswith("Person fit is not defined on names.")
 
 
 def test_addresses_differ_and_hold_nothing_to_be_escaped() -> None:
