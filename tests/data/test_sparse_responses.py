@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
@@ -142,7 +142,7 @@ CELLS = st.lists(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 @given(CELLS)
 def test_rows_that_a_trial_distinguishes_are_counted(cells: list[tuple[str, str, float]]) -> None:
     table = pd.DataFrame(cells, columns=["respondent_id", "item_id", "response"])

@@ -27,7 +27,7 @@ def text_of(data, **options):
 
 
 @given(st.lists(values, max_size=6), st.integers(1, 40), st.sampled_from([None, 2]), st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40)
 def test_elements_are_those_of_the_whole_text(entries, size, indent, ascii):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(records, "BYTES_READ", size)
@@ -35,7 +35,7 @@ def test_elements_are_those_of_the_whole_text(entries, size, indent, ascii):
 
 
 @given(st.dictionaries(st.text(max_size=4), st.lists(values, max_size=3), max_size=5), st.integers(1, 40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30)
 def test_members_may_be_read_whole_or_entry_by_entry(members, size):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(records, "BYTES_READ", size)

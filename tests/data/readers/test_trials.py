@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
@@ -50,6 +50,7 @@ rows = st.lists(
 )
 
 
+@settings(max_examples=15)
 @given(rows)
 def test_reductions_agree_with_counting(rows):
     table = pd.DataFrame(rows, columns=["respondent_id", "item_id", "response"])
