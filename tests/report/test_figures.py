@@ -198,6 +198,7 @@ DIFFERENCES = pd.DataFrame(
 DRIFT = pd.DataFrame(
     {"item_id": list("abcd"), "difficulty_old": [-1.0, 0, 1, 2], "difficulty_new": [-1.0, 0, 1, 0]}
 ).assign(released=[False, False, False, True])
+FAIR = pd.DataFrame({"mean_score": [1, 2], "fair_score": [1.2, 1.9], "fair_lower": [1, 1.6], "fair_upper": [1.4, 2.2]})
 SETS = [drawing.Series(kind, [0.5, 0.6], lower=[0.4, 0.5], upper=[0.6, 0.7]) for kind in ("first", "second", "third")]
 FOUND = drawing.found_or_not(drawing.Series("", [1, 2]), [True, False], ("found", "not"))
 
@@ -257,6 +258,7 @@ def by_group(ax: Axes) -> Axes:
         lambda ax: check_figures.draw_options(ax, OPTIONS),
         lambda ax: evaluation_figures.draw_differences(ax, DIFFERENCES, names=["a", "b"], label="d"),
         lambda ax: scale_figures.draw_drift(ax, DRIFT),
+        lambda ax: crowd_figures.draw_fair_scores(ax, FAIR),
         lambda ax: drawing.interval_plot(ax, ["x", "y"], SETS, label="v"),
         lambda ax: drawing.interval_plot(ax, ["x", "y"], FOUND, label="v"),
     ],
