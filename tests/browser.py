@@ -1,6 +1,5 @@
 """A headless Chromium for tests of pages: WebDriver's own protocol by the standard library, nothing to install."""
 
-import base64
 import json
 import re
 import shutil
@@ -76,9 +75,6 @@ class Browser:
     def complaints(self) -> list[str]:
         """What the page wrote on the console as a warning or an error, since last asked."""
         return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"})]
-
-    def picture(self, file: Path) -> None:
-        file.write_bytes(base64.b64decode(self.call("GET", "/screenshot")))
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True, scope="module")
 def drawings_on_pages() -> Iterator[None]:
-    """None is drawn: of a small study's build they are three quarters. Where they count, this is defined anew."""
+    """None is drawn: of a small study's build they are three quarters. Where they count, `report_study.drawn` does."""
     from builders.commands_here import NOT_DRAWN
     from irtbench.report.drawing import Drawing
 

@@ -12,22 +12,14 @@ from textwrap import dedent
 import pytest
 
 import irtbench
-from builders.documentation import (
-    STATED_FILE,
-    Command,
-    alike,
-    command_lines,
-    commands,
-    demand_known_options,
-    not_printed,
-    run,
-    run_python,
-)
+from builders import documentation
+from builders.documentation import alike, command_lines, commands, not_printed
 from code_blocks import CodeBlock, code_blocks
 from irtbench.config import read_rules, read_section
 
 ROOT = Path(irtbench.__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SLOW = ("uncertainty.md", "tutorial_crowd.md", "crowds.md", "trials.md")
 #: Blocks of Python that need what the tests have not: page, first line, why.
 NOT_RUN = {
     ("compact_scales.md", "from inspect_ai import Task, eval"): "needs inspect_ai and a model",
@@ -57,49 +49,39 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(p, marks=pytest.mark.slow if p.name in ("uncertainty.md", "tutorial_crowd.md") else (), id=p.name)
-        for p in PAGES
-        if is_run(p)
-    ],
+    [pytest.param(p, marks=pytest.mark.slow if p.name in SLOW else (), id=p.name) for p in PAGES if is_run(p)],
 )
 def test_a_page_runs_from_top_to_bottom(page: Path, folder: Path) -> None:
     names: dict[str, object] = {}
     for block in blocks_of(page):
         place, first = f"{page.name}, line {block.line}", block.text.lstrip().split("\n")[0]
-        stated = STATED_FILE.match(block.text)
+        stated = documentation.STATED_FILE.match(block.text)
         if stated and block.fenced:
             (folder / stated["name"]).write_text(block.text, encoding="utf-8")
         elif is_script(block):
             if (page.name, first) in NOT_RUN:
                 ast.parse(dedent(block.text))
             else:
-                run_python(dedent(block.text), names, folder)
+                documentation.run_python(dedent(block.text), names, folder)
         for command in commands(block.text):
-            missing = not_printed(command.shown, printed := run(command, folder))
+            missing = not_printed(command.shown, printed := documentation.run(command, folder))
             assert not missing, f"{place}: {command.text}: not printed: {missing}\n{printed}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_have_the_options_that_a_page_gives_them(page: Path) -> None:
+def test_commands_and_study_files_have_the_options_and_keys_that_a_page_gives_them(page: Path) -> None:
+    settings = pytest.importorskip("settings_reference")
     for block in blocks_of(page):
         if block.language == "console":
             for words in command_lines(dedent(block.text)):
-                demand_known_options(words)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_study_files_have_the_keys_that_a_page_gives_them(page: Path) -> None:
-    settings = pytest.importorskip("settings_reference")
-    for block in blocks_of(page):
-        if block.language != "toml":
-            continue
-        for name, table in tomllib.loads(dedent(block.text)).items():
-            if name == "pruning":
-                read_rules(page, table)
-            else:
-                needed = {"answers": "answers.csv"} if name == "data" else {}
-                read_section(page, name, needed | table, settings.tables()[name])
+                documentation.demand_known_options(words)
+        elif block.language == "toml":
+            for name, table in tomllib.loads(dedent(block.text)).items():
+                if name == "pruning":
+                    read_rules(page, table)
+                else:
+                    needed = {"answers": "answers.csv"} if name == "data" else {}
+                    read_section(page, name, needed | table, settings.tables()[name])
 
 
 def test_blocks_that_are_not_run_are_there() -> None:
@@ -107,12 +89,11 @@ def test_blocks_that_are_not_run_are_there() -> None:
     assert NOT_RUN.keys() <= firsts
 
 
-def test_a_command_and_what_is_shown_of_it() -> None:
+def test_lines_shown_are_compared_with_those_printed() -> None:
     block = "$ irtbench fit x \\\n    -o y\nline one\n...\n\nline two\n$ ls\n"
-    assert commands(block) == [Command("irtbench fit x      -o y", ("line one", "line two")), Command("ls", ())]
-
-
-def test_lines_are_compared_in_their_order_without_frames() -> None:
+    assert [(command.text, command.shown) for command in commands(block)] == [
+        ("irtbench fit x      -o y", ("line one", "line two")), ("ls", ())
+    ]  # fmt: skip
     printed = "┃ who ┃ theta ┃\n│ ann │  0.51 │\n│ bob │ -1.20 │\nall done"
     assert not_printed(("who theta", "ann 0.50", "all done"), printed) == []
     assert not_printed(("ann 0.49",), printed) == ["ann 0.49"]
@@ -120,16 +101,15 @@ def test_lines_are_compared_in_their_order_without_frames() -> None:
 
 
 def test_numbers_may_differ_by_one_in_the_last_digit_and_counts_may_not() -> None:
-    assert alike(["[0.13,", "1.2]"], ["[0.14,", "1.1]"])
-    assert not alike(["0.13"], ["0.15"])
-    assert not alike(["12", "items"], ["13", "items"])
-    assert not alike(["0.5"], ["none"])
-    assert alike(["prior", "..."], ["prior", "none:", "1000"])
-    assert alike(["1,c22,..."], ["1,c22,-1.27,negative", "slope"])
-    assert not alike(["1,c23,..."], ["1,c22,-1.27,negative", "slope"])
+    for shown, printed, same in (
+        ("[0.13, 1.2]", "[0.14, 1.1]", True), ("0.13", "0.15", False), ("12 items", "13 items", False),
+        ("0.5", "none", False), ("prior ...", "prior none: 1000", True),
+        ("1,c22,...", "1,c22,-1.27,negative slope", True), ("1,c23,...", "1,c22,-1.27,negative slope", False),
+    ):  # fmt: skip
+        assert alike(shown.split(), printed.split()) == same, shown
 
 
 def test_an_option_that_a_command_has_not_is_seen() -> None:
     (words,) = command_lines("irtbench fit BANK -o out [--figure-of-eight]  # twice")
     with pytest.raises(Exception, match=r"[Nn]o such option"):
-        demand_known_options(words)
+        documentation.demand_known_options(words)

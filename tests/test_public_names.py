@@ -1,12 +1,10 @@
 """Every room has its public names, and loading the package loads no torch."""
 
-import ast
 import inspect
 import re
 import subprocess
 import sys
 import typing
-from collections.abc import Mapping
 from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import version
@@ -36,110 +34,13 @@ ROOMS = (
     "evaluation",
     "study",
 )
-WINGS = (  # parts of fit_model, fit_many, fit_factors and fit_raters
-    "estimation.ranks",
-    "estimation.marginal.",
-    "estimation.raters.",
-    "estimation.many_scales.",
-    "estimation.few_respondents.",
-    "estimation.several_abilities.",
-    "estimation.variational.",
-)
-#: What is documented in full and yet of use inside only.
-INNER_FUNCTIONS = {
-    "estimation.doubts": "find_doubts",
-    "estimation.driver": "alternate fenced",
-    "estimation.threads": "summed threads_for",
-    "estimation.item_quantiles": "quantile_columns weighted_quantiles normal_points",
-    "models.parameter_table": "read_pattern",
-    "models.quadrature": "factor_quadrature refine",
-    "models.theta_posterior": "node_posterior ability_posterior",
-    "estimation.multiple_groups": "group_problem",
-    "models.pyro_model.model": "by_slope_and_intercept difficulty_of",
-}
-#: Files without a public name: what the files with one are made of.
-INNER_FILES = {
-    "data": "checked_settings harmless_text multiple_testing "
-    "place response_store shown "
-    "readers.file_systems "
-    "response_blocks readers.irt_programs readers.cells "
-    "exports readers.deepeval readers.doccano "
-    "readers.promptfoo "
-    "readers.table readers.wide_table "
-    "readers.argilla readers.evalplus readers.every_eval_ever readers.records readers.helm "
-    "readers.inspect_log readers.label_studio readers.lighteval "
-    "readers.lm_eval readers.measurement_db readers.mturk readers.observations "
-    "readers.openai_evals readers.packed readers.potato readers.prodigy "
-    "readers.sources readers.trials",
-    "models": "category_table coded_scores item_models.graded item_models.logistic pyro_model.rows pyro_model.sites",
-    "estimation": "doubts item_quantiles anchors scale_fit status threads",
-    "diagnostics": "moments quadratic_form",
-    "analysis": "item_differences linked_groups meta_regression robust_linking shift_likelihood",
-    "bank": "schema",
-    "building": "binary_program form_program",
-    "scoring": "part_scores",
-    "evaluation": "",
-    "study": "biased_items fitted_scale study_data study_template systems",
-}
 
 
-def functions_of(room: str) -> dict[str, dict[str, str]]:
-    """The functions of each file of a room that are open to all, with their docstrings."""
-    found = {}
-    for path in sorted((ROOT / room).rglob("*.py")):
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        nodes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)]
-        functions = {node.name: ast.get_docstring(node) or "" for node in nodes if not node.name.startswith("_")}
-        if functions and not module.startswith(WINGS):
-            found[module] = functions
-    return found
-
-
-def without_name(room: str, homes: Mapping[str, str]) -> list[str]:
-    """Files of a room that have no public name, and functions documented in full that have none."""
-    inner_files = {f"{room}.{file}" for file in INNER_FILES[room].split()}
-    missing = []
-    for module, functions in functions_of(room).items():
-        if module not in homes.values() and module not in inner_files:
-            missing.append(module)
-        inner = INNER_FUNCTIONS.get(module, "").split()
-        missing += [
-            f"{module}.{name}"
-            for name, text in functions.items()
-            if "\nParameters\n----" in text and homes.get(name) != module and name not in inner
-        ]
-    return missing
-
-
-@pytest.mark.parametrize("name", irtbench._HOMES)
-def test_every_public_name_is_there_and_documented(name: str) -> None:
-    found = getattr(irtbench, name)
-    assert found.__doc__
-    assert found.__name__ == name
-    assert found.__module__ == f"irtbench.{irtbench._HOMES[name]}"
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_shows_what_it_can_do(room: str) -> None:
-    assert without_name(room, irtbench._HOMES) == []
-
-
-def test_a_function_without_a_name_would_be_seen() -> None:
-    homes = dict(irtbench._HOMES)
-    del homes["fit_model"], homes["item_fit"], homes["ItemFit"]
-    assert without_name("estimation", homes) == ["estimation.fit", "estimation.fit.fit_model"]
-    assert "diagnostics.item_fit.item_fit" in without_name("diagnostics", homes)
-
-
-def test_what_is_listed_as_inner_is_there_and_has_no_name() -> None:
-    for room in ROOMS:
-        files = functions_of(room)
-        listed = {f"{room}.{file}" for file in INNER_FILES[room].split()}
-        assert listed <= files.keys()
-        assert listed.isdisjoint(irtbench._HOMES.values())
-        for module, names in INNER_FUNCTIONS.items():
-            if module.split(".")[0] == room:
-                assert set(names.split()) <= files[module].keys()
+def test_every_public_name_is_there_and_documented() -> None:
+    for name, module in irtbench._HOMES.items():
+        found = getattr(irtbench, name)
+        assert found.__doc__, name
+        assert (found.__name__, found.__module__) == (name, f"irtbench.{module}")
 
 
 def test_names_are_listed_and_type_checkers_see_the_same() -> None:
@@ -172,22 +73,9 @@ def test_no_name_hides_a_room_or_a_file() -> None:
     assert irtbench.calibration is file.calibration
 
 
-def test_no_two_files_of_one_name_do_different_jobs() -> None:
-    """A command may share the name of what it calls."""
-    files = [
-        path for path in ROOT.rglob("*.py") if path.stem not in ("__init__", "__main__") and path.parent.name != "cli"
-    ]
-    names = [path.stem for path in files]
-    twice = {name for name in names if names.count(name) > 1}
-    assert twice == set()
-
-
-def test_an_unknown_name_is_an_attribute_error() -> None:
+def test_the_package_itself_is_light_and_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'fit_modle'"):
         _ = irtbench.fit_modle  # type: ignore[attr-defined]
-
-
-def test_the_package_itself_is_light() -> None:
     program = "import sys, irtbench; irtbench.load_bank; assert not {'torch', 'pyro'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 

@@ -14,7 +14,6 @@ from irtbench.building.prune_rules import Exclusion, PruneRules
 from irtbench.config import OutputSettings, ScoreSettings, read_study
 from irtbench.data.checked_settings import Range, Settings, checked_seed, settings_from
 from irtbench.data.input_error import InputError
-from irtbench.data.screening import ScreeningSettings
 from irtbench.estimation.fit import fit_model
 from irtbench.scoring.scores import ScoringSettings
 
@@ -48,8 +47,6 @@ class Outer(Settings):
         (PruneRules, {"exclude": ("i1",)}, "PruneRules.exclude.0: expected Exclusion but got 'i1'"),
         (PruneRules, {"exclude": ({"item_id": "i1"},)}, "PruneRules.exclude.0.reason: missing; expected a value"),
         (Exclusion, {"item_id": None, "reason": "typo"}, "Exclusion.item_id: expected a text but got None"),
-        (ScreeningSettings, {"min_seconds": "5"}, "ScreeningSettings.min_seconds: expected a number but got '5'"),
-        (ScreeningSettings, {"min_responses": -3}, "ScreeningSettings.min_responses: expected a number of at least 1"),
         (ScoringSettings, {"seed": -1}, "ScoringSettings.seed: expected a number in [0, 4.29497e+09] but got -1"),
         (ScoringSettings, {"norm": "empirical", "norm_group": ("country",)}, "ScoringSettings.norm_group.1: expected"),
         (ScoreSettings, {"norm_group": {"country": 3}}, "ScoreSettings.norm_group.country: expected a text but got 3"),
@@ -88,21 +85,18 @@ def test_what_can_be_is_taken_as_the_type_the_field_has() -> None:
     assert PruneRules(min_communality=np.float64(0.2)).min_communality == 0.2
 
 
-@pytest.mark.parametrize(
-    ("limits", "words", "inside", "outside"),
-    [
+def test_a_range_says_what_it_holds() -> None:
+    for limits, words, inside, outside in (
         (Range(at_least=1), "a number of at least 1", 1, 0.9),
         (Range(above=0), "a number above 0", 1e-9, 0),
         (Range(at_most=2), "a number of at most 2", 2, 2.1),
         (Range(below=2), "a number below 2", -5, 2),
         (Range(above=0, at_most=1), "a number in (0, 1]", 1, 0),
         (Range(at_least=0, below=1), "a number in [0, 1)", 0, 1),
-    ],
-)
-def test_a_range_says_what_it_holds(limits: Range, words: str, inside: float, outside: float) -> None:
-    assert str(limits) == words
-    assert inside in limits
-    assert outside not in limits
+    ):
+        assert str(limits) == words
+        assert inside in limits
+        assert outside not in limits
 
 
 @pytest.mark.parametrize("seed", [-1, "a", 1.5, True, None, 2**32, 99999999999999999999999])

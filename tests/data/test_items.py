@@ -49,14 +49,11 @@ def test_wrong_tables_are_named(tmp_path: Path, text: str, saying: str) -> None:
         read_features(file)
 
 
-def test_an_item_without_a_row_is_named() -> None:
+def test_wrong_features_are_named() -> None:
     with pytest.raises(InputError, match="no row for item q9"):
         ItemFeatures(("q1",), ("x",), np.ones((1, 1))).select(["q9"])
     with pytest.raises(InputError, match=r"values of shape \(1, 1\) for 2 items, 1 features"):
         ItemFeatures(("q1", "q2"), ("x",), np.ones((1, 1)))
-
-
-def test_a_value_whose_square_no_float_holds_is_refused() -> None:
     with pytest.raises(InputError, match=r"length of item b is 1e\+308; expected at most 1e\+50 in size"):
         ItemFeatures(("a", "b"), ("length",), np.array([[1.0], [1e308]]))
 

@@ -1,7 +1,5 @@
 """Screening: who is removed and why, at the edge of each rule; guessers found, honest respondents kept."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -136,12 +134,6 @@ def test_table_has_a_row_for_each_respondent():
     assert np.isnan(table.loc[1, "accuracy"])
 
 
-def test_nobody_left_is_an_error_that_says_why():
-    message = "nobody is left of 3 respondents: 1 no response, 2 not above chance"
-    with pytest.raises(InputError, match=re.escape(message)):
-        screen(*study([[NAN, NAN], [0, 0], [1, 1]]), ScreeningSettings(chance_level=0.5))
-
-
 def test_newer_rules_apply_in_the_order_stated():
     """Each respondent breaks one rule more than the next; the first that applies is the reason."""
     letters = ["ab" * 4] * 5 + ["abcdefgh"] * 2
@@ -192,11 +184,12 @@ def test_person_fit_removes_those_kept_who_fit_worse_than_the_level():
         (ScreeningSettings(attention_share=0.5), "no item is an attention check"),
         (ScreeningSettings(min_seconds=1), "no seconds are given"),
         (ScreeningSettings(max_straight_line=3), "no raw answers are given"),
+        (ScreeningSettings(chance_level=0.5), "nobody is left of 3 respondents: 1 no response, 2 not above chance"),
     ],
 )
-def test_rule_without_what_it_needs_is_refused(settings, message):
+def test_rules_without_what_they_need_or_that_leave_nobody_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
-        screen(*study([[1, 0]]), settings)
+        screen(*study([[NAN, NAN], [0, 0], [1, 1]]), settings)
 
 
 def test_item_that_is_not_in_the_table_is_refused():

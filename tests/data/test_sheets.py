@@ -24,29 +24,30 @@ def booklets() -> pd.DataFrame:
     return make_booklets(ITEMS, n_booklets=4, n_each=5, checks=CHECKS, rng=np.random.default_rng(1))
 
 
-def answered(booklets: pd.DataFrame) -> pd.DataFrame:
-    """One respondent a booklet."""
-    rng = np.random.default_rng(2)
-    return pd.DataFrame(
-        {
-            "respondent_id": [f"worker{b}" for b in booklets["booklet"]],
-            "item_id": booklets["item_id"],
-            "answer": rng.choice(OPTIONS, len(booklets)),
-        }
-    )
+def answered(booklets: pd.DataFrame) -> pd.Series:
+    """An answer by each of one respondent a booklet, to each of its items."""
+    pairs = zip("worker" + booklets["booklet"].astype(str), booklets["item_id"], strict=True)
+    names = pd.MultiIndex.from_tuples(pairs, names=["respondent_id", "item_id"])
+    return pd.Series(np.random.default_rng(2).choice(OPTIONS, len(booklets)), names, name="answer")
 
 
 def files_of(booklets: pd.DataFrame, format: SheetFormat) -> dict[str, str]:
     return crowd_sheets(booklets, TEXTS, format=format, options=OPTIONS, question="True?")
 
 
-def triples(frame: pd.DataFrame) -> set[tuple[str, ...]]:
-    return set(frame[["respondent_id", "item_id", "answer"]].itertuples(index=False, name=None))
+def demand_read(place: Path | list[Path], booklets: pd.DataFrame, format: str) -> pd.DataFrame:
+    """Every answer is read, of the respondent and to the item that it was given to."""
+    table = read_answers(place)
+    assert table.format == format
+    pd.testing.assert_series_equal(
+        table.frame.set_index(["respondent_id", "item_id"])["answer"].sort_index(), answered(booklets).sort_index()
+    )
+    return table.frame
 
 
 def test_label_studio(booklets: pd.DataFrame, tmp_path: Path) -> None:
     files = files_of(booklets, "label-studio")
-    given = answered(booklets).set_index(["respondent_id", "item_id"])["answer"]
+    given = answered(booklets)
     interface = ElementTree.fromstring(files.pop("label_studio.xml"))
     assert [choice.get("value") for choice in interface.iter("Choice")] == list(OPTIONS)
     name = interface.find("Choices").get("name")
@@ -67,9 +68,7 @@ def test_label_studio(booklets: pd.DataFrame, tmp_path: Path) -> None:
                 ],
             }  # fmt: skip
         (tmp_path / file).write_text(json.dumps(tasks))
-    table = read_answers(tmp_path)
-    assert table.format == "label-studio"
-    assert triples(table.frame) == triples(answered(booklets))
+    demand_read(tmp_path, booklets, "label-studio")
 
 
 def test_potato(booklets: pd.DataFrame, tmp_path: Path) -> None:
@@ -82,14 +81,11 @@ def test_potato(booklets: pd.DataFrame, tmp_path: Path) -> None:
     (scheme,) = config["annotation_schemes"]
     assert [label["name"] for label in scheme["labels"]] == list(OPTIONS)
     export = [
-        {"instance_id": row["item_id"], "user_id": row["respondent_id"],
-         "labels": {scheme["name"]: {row["answer"]: "true"}}}
-        for _, row in answered(booklets).iterrows()
-    ]  # fmt: skip
+        {"instance_id": item, "user_id": who, "labels": {scheme["name"]: {answer: "true"}}}
+        for who, item, answer in answered(booklets).reset_index().itertuples(index=False)
+    ]
     (tmp_path / "annotations.jsonl").write_text("\n".join(map(json.dumps, export)))
-    table = read_answers(tmp_path / "annotations.jsonl")
-    assert table.format == "potato"
-    assert triples(table.frame) == triples(answered(booklets))
+    demand_read(tmp_path / "annotations.jsonl", booklets, "potato")
 
 
 def test_mturk(booklets: pd.DataFrame, tmp_path: Path) -> None:
@@ -99,18 +95,14 @@ def test_mturk(booklets: pd.DataFrame, tmp_path: Path) -> None:
     assert hits["text1"].tolist() == [TEXTS[item] for item in hits["item_id1"]]
     form = files["mturk.html"]
     assert all(f'name="q{k}"' in form and f"${{text{k}}}" in form for k in range(1, 8))
-    given = answered(booklets).set_index(["respondent_id", "item_id"])["answer"]
+    given = answered(booklets)
     batch = hits.add_prefix("Input.")
     for k in range(1, 8):
         batch[f"Answer.q{k}"] = [given[f"worker{row['booklet']}", row[f"item_id{k}"]] for _, row in hits.iterrows()]
-    batch.insert(0, "HITId", [f"H{k}" for k in hits["booklet"]])
-    batch.insert(1, "AssignmentId", [f"A{k}" for k in hits["booklet"]])
-    batch.insert(2, "WorkerId", [f"worker{k}" for k in hits["booklet"]])
-    batch["AssignmentStatus"] = "Submitted"
-    batch.to_csv(tmp_path / "batch.csv", index=False)
-    table = read_answers(tmp_path / "batch.csv")
-    assert table.format == "mturk"
-    assert triples(table.frame) == triples(answered(booklets))
+    for column, letters in (("HITId", "H"), ("AssignmentId", "A"), ("WorkerId", "worker")):
+        batch.insert(0, column, letters + hits["booklet"])
+    batch.assign(AssignmentStatus="Submitted").to_csv(tmp_path / "batch.csv", index=False)
+    demand_read(tmp_path / "batch.csv", booklets, "mturk")
 
 
 def test_prolific(booklets: pd.DataFrame, tmp_path: Path) -> None:
@@ -123,7 +115,7 @@ def test_prolific(booklets: pd.DataFrame, tmp_path: Path) -> None:
     assert points["text"].tolist() == [TEXTS[item] for item in points["item_id"]]
     (instruction,) = json.loads(files["prolific_instructions.json"])
     assert [choice["value"] for choice in instruction["options"]] == list(OPTIONS)
-    given = answered(booklets).set_index(["respondent_id", "item_id"])["answer"]
+    given = answered(booklets)
     points["respondent_id"] = "worker" + points["booklet"].str[-1]
     points["answer"] = [given[pair] for pair in zip(points["respondent_id"], points["item_id"], strict=True)]
     points.to_csv(tmp_path / "answers.csv", index=False)
@@ -132,9 +124,8 @@ def test_prolific(booklets: pd.DataFrame, tmp_path: Path) -> None:
         {"Submission id": [f"s{k}" for k in range(4)], "Participant id": people, "Status": "APPROVED",
          "Started at": "2026-11-01", "Completed at": "2026-11-01", "Time taken": "600", "Total approvals": "10"}
     ).to_csv(tmp_path / "prolific.csv", index=False)  # fmt: skip
-    table = read_answers([tmp_path / "answers.csv", tmp_path / "prolific.csv"])
-    assert triples(table.frame) == triples(answered(booklets))
-    assert set(table.frame["submission_seconds"]) == {600.0}
+    frame = demand_read([tmp_path / "answers.csv", tmp_path / "prolific.csv"], booklets, "long")
+    assert set(frame["submission_seconds"]) == {600.0}
 
 
 @pytest.mark.parametrize("format", ["prolific", "label-studio", "potato", "mturk"])

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, is_dataclass
 
 import numpy as np
-import pytest
 
 import irtbench
 from irtbench.data.checked_settings import Settings
@@ -32,37 +31,29 @@ class Many(Shown):
     note: str = ""
 
 
-def test_a_line_has_sizes_and_single_figures() -> None:
+def test_a_line_has_sizes_and_single_figures_which_are_a_table_of_one_row() -> None:
     assert repr(Two(3, 1 / 3)) == "<Two: n 3, share 0.3333>"
+    assert Two(3, 0.5).table().to_dict("records") == [{"n": 3, "share": 0.5}]
     many = Many(("a", "b"), np.zeros((1000, 2)), "x" * 200)
     assert repr(many) == f"<Many: 2 items, values (1000 x 2), note {'x' * MOST_LETTERS}...>"
 
 
-def test_single_figures_are_a_table_of_one_row() -> None:
-    assert Two(3, 0.5).table().to_dict("records") == [{"n": 3, "share": 0.5}]
+def test_every_public_result_shows_itself_and_has_a_table() -> None:
+    assert len(RESULTS) > 45
+    for name in RESULTS:
+        found = getattr(irtbench, name)
+        assert issubclass(found, Shown)
+        assert found.__repr__ is Shown.__repr__
+        assert found.table is not Shown.table or found.summary is not Shown.summary or found._columns, name
 
 
-@pytest.mark.parametrize("name", RESULTS)
-def test_every_public_result_shows_itself_and_has_a_table(name) -> None:
-    found = getattr(irtbench, name)
-    assert issubclass(found, Shown)
-    assert found.__repr__ is Shown.__repr__
-    own = found.table is not Shown.table or found.summary is not Shown.summary
-    assert own or found._columns
-
-
-def every_result() -> list[type[Shown]]:
-    """All classes of results that list the columns of their table."""
+def test_every_column_of_every_result_has_a_meaning() -> None:
     found = [Shown]
     for name in irtbench._HOMES:
         getattr(irtbench, name)
     for one in found:
         found += one.__subclasses__()
-    return [one for one in dict.fromkeys(found) if "_columns" in vars(one) and one.__module__.startswith("irtbench.")]
-
-
-def test_every_column_of_every_result_has_a_meaning() -> None:
-    listed = [one for one in every_result() if one._columns]
+    listed = {one for one in found if vars(one).get("_columns") and one.__module__.startswith("irtbench.")}
     assert len(listed) > 30
     assert [(one.__name__, name) for one in listed for name, text in one.column_meanings().items() if not text] == []
 
@@ -101,12 +92,6 @@ def test_columns_come_from_fields_properties_and_parts() -> None:
     assert {name: meaning_of(Parts, name) for name in ("item_ids", "twice", "absent")} == {
         "item_ids": "The items, of two lines.", "twice": "The values again,", "absent": "What is not there."
     }  # fmt: skip
-
-
-def test_results_of_every_room_are_among_those() -> None:
-    rooms = {irtbench._HOMES[name].split(".")[0] for name in RESULTS}
-    assert rooms >= {"models", "estimation", "diagnostics", "analysis", "evaluation", "scoring", "bank", "building"}
-    assert len(RESULTS) > 45
 
 
 def test_a_large_result_is_short() -> None:

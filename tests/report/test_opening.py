@@ -14,6 +14,8 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.report import html, scoring_figures
 from irtbench.report.drawing import figure_of
 from irtbench.report.page import FigureOfPanels, Link, Sentence, item_anchor
+from irtbench.report.prose import likeness
+from irtbench.scoring.optional_columns import Explanation
 from irtbench.scoring.scores import ScoringSettings
 from irtbench.study.results import ScaleStudy, Study
 
@@ -61,16 +63,9 @@ def study(**parts: Any) -> Study:
 def scale(name: str = "x", removals: tuple[Removal, ...] = (), **parts: Any) -> ScaleStudy:
     items = ItemParameters.from_difficulty([1.0, -0.5], [-1.0, 1.0], item_ids=["i1", "i2"])
     pruning = SimpleNamespace(
-        removals=removals,
-        rules=None,
-        rejected=None,
-        checks=None,
-        kept=("i1", "i2"),
-        not_available="",
-        mended="",
-        guessing=0.0,
-        fit_after=None,
-    )
+        removals=removals, rules=None, rejected=None, checks=None, kept=("i1", "i2"), not_available="", mended="",
+        guessing=0.0, fit_after=None,
+    )  # fmt: skip
     made: dict[str, Any] = {
         "name": name, "pruning": pruning, "scale": SimpleNamespace(items=items), "analysis": None, "doubts": (),
         "responses": SimpleNamespace(n_items=9, n_respondents=50), "converged": True,
@@ -117,11 +112,6 @@ def test_of_many_systems_the_percentiles_are_drawn_and_those_without_one_are_nam
     assert len(scoring_figures.places(few, ScoringSettings())) == 3
 
 
-def replace_pruning(of: ScaleStudy, **changes: Any) -> ScaleStudy:
-    pruning = SimpleNamespace(**(vars(of.pruning) | changes))
-    return cast(ScaleStudy, SimpleNamespace(**(vars(of) | {"pruning": pruning})))
-
-
 def test_items_that_the_data_or_the_prior_decide_about_are_named() -> None:
     found = {"prior_decides": ["i1"], "guessing_not_identified": ["i1", "i2"], "slope_not_identified": ["i2"]}
     fitted = SimpleNamespace(converged=True, summary=lambda: found | {"difficulty_not_identified": []})
@@ -139,10 +129,8 @@ def test_items_that_the_data_or_the_prior_decide_about_are_named() -> None:
 def test_warnings_name_the_items_concerned() -> None:
     test = SimpleNamespace(item_ids=("i1", "i2"), p_adjusted=np.array([0.2, 0.01]))
     options = pd.DataFrame({"item_id": ["i1", "i2", "i2"], "flags": ["", "", f"chosen by nobody; {MORE_THAN_KEY}"]})
-    warned = replace_pruning(
-        scale(analysis=SimpleNamespace(options=options), doubts=("the slopes are all alike",)),
-        checks=SimpleNamespace(guessing=test),
-    )
+    warned = scale(analysis=SimpleNamespace(options=options), doubts=("the slopes are all alike",))
+    warned.pruning.checks = SimpleNamespace(guessing=test)  # type: ignore[misc, assignment]
     said = html.warnings((warned,), FitSettings())
     assert [words(sentence) for sentence in said] == [
         "Scale x: the slopes are all alike.",
@@ -153,6 +141,16 @@ def test_warnings_name_the_items_concerned() -> None:
     ]
     assert all(Link("i2", "item-i2") in sentence for sentence in said[1:])
     assert len(html.warnings((warned,), FitSettings(kind="3pl"))) == 3
+
+
+def test_scales_are_grouped_by_whether_the_answers_look_like_a_persons() -> None:
+    fits = {"verbs": 0.5, "nouns": -4.0, "names": np.nan}
+    scores = pd.DataFrame({"respondent_id": "s", "scale": list(fits), "n_items": 9, "person_fit": list(fits.values())})
+    columns = ["respondent_id", "scale", "level", "difficulty_from", "difficulty_to", "n_items", "observed", "z"]
+    said = likeness(scores, Explanation(pd.DataFrame(), pd.DataFrame(columns=columns)), "s")
+    assert "do not look like a person’s of its ability on nouns (lz* −4.00)" in said
+    assert ". They look like a person’s on verbs (lz* 0.50)" in said
+    assert said.endswith("Person fit is not defined on names.")
 
 
 def test_addresses_differ_and_hold_nothing_to_be_escaped() -> None:

@@ -1,17 +1,19 @@
-"""The page as a browser shows it: items sort, filter and open, nothing is cut off, and it is printed whole."""
+"""Pages as a browser shows them: items sort, filter and open, nothing is cut off, no rule of axe-core is broken."""
 
 import base64
-import itertools
 import json
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import browser
 import pytest
 from browser import Browser
-from report_study import SCRIPT
+from report_study import SCRIPT, drawn
 
+from builders.command_line import run
+from builders.valid_inputs import COMMANDS_READING
 from irtbench.report.html import render_report
 from irtbench.study.results import Study
 
@@ -23,15 +25,21 @@ OPEN = "return document.querySelector('tr.open')?.id ?? null"
 COLUMNS = """return [...document.querySelectorAll("#items-table > thead th")].map((cell) => cell.dataset.column);"""
 
 
-@pytest.fixture(autouse=True, scope="module")
-def drawings_on_pages() -> None:
-    """They are drawn."""
+AXE = find_spec("axe_core_python")
+CHECK = """const done = arguments[arguments.length - 1];
+    axe.run(document, { resultTypes: ["violations"] }).then((found) => done([
+      found.violations.map((rule) => [rule.id, rule.nodes.map((node) => node.html.slice(0, 200))]),
+      found.passes.length]));"""
+COMMANDS = ("score", "compare", "items bias", "crowd keys", "form assemble", "crowd raters")
+UNFOLD = "document.querySelectorAll('details').forEach((part) => { part.open = true; })"
+FIRST = "item-f0~3c~26~3e"  # the address of f0<&>
 
 
 @pytest.fixture(scope="module")
 def page(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "report.html"
-    file.write_text(render_report(study), encoding="utf-8")
+    with drawn():
+        file.write_text(render_report(study), encoding="utf-8")
     return file
 
 
@@ -90,7 +98,7 @@ def test_items_sort_by_number_and_by_name_with_the_unknown_last(shown: Browser) 
 
 
 def test_items_are_searched_and_filtered(shown: Browser) -> None:
-    shown.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    shown.run(UNFOLD)
     shown.run("document.querySelector('input[type=search]').focus()")
     shown.press(*"f9<&")
     assert column(shown, "item_id") == ["f9<&>"]
@@ -104,14 +112,14 @@ def test_items_are_searched_and_filtered(shown: Browser) -> None:
 
 
 def test_an_address_opens_its_item_even_when_filtered_away(shown: Browser, page: Path) -> None:
-    shown.open(page, "#item-f0~3c~26~3e")
+    shown.open(page, f"#{FIRST}")
     sheet = "return document.querySelector('tr.item')?.textContent ?? null"
     assert SCRIPT in shown.run(sheet)
     row = shown.run(
         """const row = document.querySelector("tr.open"), place = row.getBoundingClientRect();
         return [row.id, row.closest("details").open, place.top >= 0 && place.bottom <= innerHeight];"""
     )
-    assert row == ["item-f0~3c~26~3e", True, True]
+    assert row == [FIRST, True, True]
     assert shown.run("return document.querySelectorAll('tr.item script').length") == 0
     drawn = shown.run(
         """const svg = document.querySelector("tr.item svg");
@@ -147,8 +155,8 @@ def test_of_many_items_some_are_in_the_page_and_all_are_found(window: Browser, p
     assert window.settled(OPEN, "item-39-s4") == "item-39-s4"
     assert window.run(laid_out) == 801
     window.open(file, "#items")
-    window.devtools("Page.printToPDF")
-    assert window.settled(laid_out, 800) == 800
+    window.run("dispatchEvent(new Event('beforeprint'))")
+    assert window.run(laid_out) == 800
     assert window.complaints() == []
 
 
@@ -159,7 +167,7 @@ def test_items_open_and_close_by_the_keyboard(shown: Browser, page: Path) -> Non
     opened = """const link = document.activeElement;
         return [document.querySelector("tr.open")?.id ?? null, link.getAttribute("aria-expanded"), link.textContent];"""
     shown.press(enter)
-    wanted = ["item-f0~3c~26~3e", "true", "f0<&>"]
+    wanted = [FIRST, "true", "f0<&>"]
     assert shown.settled(opened, wanted) == wanted
     shown.press(escape)
     closed = [None, None, "f0<&>"]
@@ -169,13 +177,13 @@ def test_items_open_and_close_by_the_keyboard(shown: Browser, page: Path) -> Non
     assert shown.run("return document.querySelector('[aria-sort]').dataset.column") == "item_id"
 
 
-@pytest.mark.parametrize(("width", "scheme"), list(itertools.product((400, 1000, 1600), ("light", "dark"))))
+@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1000, "light"), (1600, "light")])
 def test_nothing_is_cut_at_any_width(shown: Browser, width: int, scheme: str) -> None:
     shown.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     shown.resize(width, 900)
-    shown.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
-    shown.run("location.hash = '#item-f0~3c~26~3e'")
-    shown.settled(OPEN, "item-f0~3c~26~3e")
+    shown.run(UNFOLD)
+    shown.run(f"location.hash = '#{FIRST}'")
+    shown.settled(OPEN, FIRST)
     found = shown.run(
         """const beyond = [...document.querySelectorAll("body *")].filter((node) =>
             !node.closest(".scroll > *, svg") && node.getBoundingClientRect().right > innerWidth + 1);
@@ -236,3 +244,66 @@ def test_no_script_from_elsewhere_runs(window: Browser, page: Path, tmp_path: Pa
     window.open(other)
     assert window.run("return document.title") == "A study of <b>bold</b> claims"
     assert any("Content Security Policy" in complaint for complaint in window.complaints())
+
+
+def broken(window: Browser, page: Path, fragment: str = "", scheme: str = "light") -> list[str]:
+    """Rules of axe-core that the page breaks with every part open, each with where."""
+    if AXE is None:
+        pytest.skip("needs axe-core-python")
+    window.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    window.devtools("Page.setBypassCSP", enabled=True)  # the policy lets no script but the page's own run
+    try:
+        window.open(page, fragment)
+        window.run(UNFOLD)
+        window.devtools("Runtime.evaluate", expression=(Path(AXE.origin).parent / "axe.min.js").read_text("utf-8"))
+        violations, n_passed = window.run_later(CHECK)
+    finally:
+        window.devtools("Page.setBypassCSP", enabled=False)
+        window.devtools("Emulation.setEmulatedMedia", features=[])
+    assert n_passed >= 15
+    return violations
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_report_breaks_no_rule_and_an_opened_item_none_either(window: Browser, page: Path, scheme: str) -> None:
+    window.resize(1000, 900)
+    assert broken(window, page, f"#{FIRST}", scheme) == []
+    assert window.run("return document.querySelectorAll('.sheet svg').length") == 1
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_page_of_a_command_sorts_searches_and_breaks_no_rule(
+    window: Browser, inputs: Path, tmp_path: Path, name: str
+) -> None:
+    page = tmp_path / "page.html"
+    run(*COMMANDS_READING[name][0], "--html", page, cwd=inputs)
+    window.resize(400, 900)
+    assert broken(window, page) == broken(window, page, scheme="dark") == []
+    window.complaints()
+    window.open(page)
+    rows = "return document.querySelectorAll('#items-table > tbody > tr:not(.item)').length"
+    n_rows = window.run(rows)
+    assert n_rows >= 2
+    assert window.run("return document.documentElement.scrollWidth") == 400
+    order, names = window.run(
+        """const heading = document.querySelector("#items-table thead th");
+        heading.querySelector("button").click();
+        return [heading.getAttribute("aria-sort"),
+          [...document.querySelectorAll("#items-table > tbody > tr > th")].map((cell) => cell.textContent)];"""
+    )
+    assert order == "ascending"
+    assert names == sorted(names, key=lambda text: (len(text), text) if text[-1:].isdigit() else (0, text))
+    window.run(
+        """const search = document.querySelector("input[type=search]"); search.value = "no such thing";
+        search.dispatchEvent(new Event("input"));"""
+    )
+    assert window.run(rows) == 0
+    assert window.run("return document.querySelector('output').textContent").startswith(f"0 of {n_rows} ")
+    assert window.complaints() == []
+
+
+def test_a_broken_rule_is_seen(window: Browser, page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    bad = tmp_path / "bad.html"
+    bad.write_text(text.replace("<main>", '<main><img src="data:,"><button></button>').replace(' lang="en"', ""))
+    assert {"image-alt", "button-name", "html-has-lang"} <= {rule[0] for rule in broken(window, bad)}

@@ -26,19 +26,8 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report import item_details, paper_tables, prose, scale_figures
-from irtbench.report.formatting import (
-    COLUMNS,
-    NORMALISATIONS,
-    REASONS,
-    Cell,
-    count,
-    decimal,
-    either,
-    p_value,
-    percent,
-    write_table,
-)
+from irtbench.report import formatting, item_details, paper_tables, prose, scale_figures
+from irtbench.report.formatting import Cell, count, decimal, either, p_value, percent
 from irtbench.report.html import render_report
 from irtbench.report.item_details import SCORE_COLUMNS, pruning_table, scores_table, summary
 from irtbench.report.page import item_anchor
@@ -59,13 +48,8 @@ class Page(HTMLParser):
     def __init__(self, source):
         super().__init__()
         self.source, self.open_tags, self.text, self.tags = source, list[str](), "", []
-        self.tables, self.images, self.captions, self.rows, self.scripts = (
-            {},
-            [],
-            [],
-            [],
-            list[tuple[str | None, str]](),
-        )
+        self.tables, self.images, self.captions, self.rows = {}, [], [], []
+        self.scripts = list[tuple[str | None, str]]()
         self.feed(source)
         self.close()
         assert not self.open_tags
@@ -204,14 +188,8 @@ def test_of_many_items_the_doubtful_ones_have_a_row(study, monkeypatch):
 def test_text_of_users_is_escaped(page):
     assert SCRIPT not in page.source
     assert SCRIPT in page.text
-    for text in (
-        "A study of <b>bold</b> claims",
-        "Second <i>paragraph</i>.",
-        "A note <u>on</u> it.",
-        FINE,
-        "f0<&>",
-        SYSTEM,
-    ):
+    title, paragraph, note = "A study of <b>bold</b> claims", "Second <i>paragraph</i>.", "A note <u>on</u> it."
+    for text in (title, paragraph, note, FINE, "f0<&>", SYSTEM):
         assert escape(text, quote=False) in page.source.replace("&#39;", "'")
         assert text in page.text
 
@@ -219,12 +197,6 @@ def test_text_of_users_is_escaped(page):
 def test_a_reader_sees_no_nan_and_no_none(page, plain_study):
     for read in (page, Page(render_report(plain_study))):
         assert not re.search(r"\b(nan|NaN|None|inf)\b", read.text)
-
-
-@pytest.mark.slow
-def test_same_study_same_page(study, page):
-    with drawn():
-        assert render_report(study) == page.source
 
 
 def test_summary_says_what_happened(study, page):
@@ -281,24 +253,27 @@ def test_a_system_is_compared_with_people_of_its_ability(study, page):
         assert row["Items"] == str(level["n_items"])
 
 
-@pytest.mark.slow
+def with_systems(study, values, names):
+    """The study with other systems on the items of its one scale."""
+    systems = ResponseMatrix(values, names, study.bank.scales[0].items.item_ids)
+    scores, explained = score_responses(study.bank, systems), explain_all(study.bank, systems)
+    return replace(study, system_scores=scores, system_explanation=explained)
+
+
 def test_surprises_of_a_system_are_named_with_their_text(study):
     # the same system, but wrong on the easiest items and right on the hardest
-    (scale,) = study.bank.scales
-    order = np.argsort(scale.items.difficulty)
+    items = study.bank.scales[0].items
+    order = np.argsort(items.difficulty)
     values = np.ones((2, order.size))
     values[0, order[:2]] = 0
     values[1, order[-2:]] = 0
-    odd = ResponseMatrix(values, (SYSTEM, "other"), scale.items.item_ids)
-    changed = replace(
-        study, system_scores=score_responses(study.bank, odd), system_explanation=explain_all(study.bank, odd)
-    )
+    changed = with_systems(study, values, (SYSTEM, "other"))
     read = Page(render_report(changed))
     surprises = changed.system_explanation.surprises()
     own = surprises[surprises["respondent_id"] == SYSTEM]
     rows = read.table(f"Items on which {SYSTEM} surprises")
-    easiest = [scale.items.item_ids[j] for j in order[:2]]
-    assert {row["Item"] for row in rows if row["The system"] == "missed, people are right"} == set(easiest)
+    easiest = {items.item_ids[j] for j in order[:2]}
+    assert {row["Item"] for row in rows if row["The system"] == "missed, people are right"} == easiest
     assert [row["Item"] for row in rows] == own["item_id"].tolist()
     assert rows[0]["People of its ability"] == f"{100 * own['expected'].iloc[0]:.1f}%"
     assert {row["Item"]: row["Text"] for row in rows}["f0<&>"] == SCRIPT
@@ -311,18 +286,14 @@ def test_surprises_of_a_system_are_named_with_their_text(study):
 
 @pytest.mark.slow
 def test_of_many_systems_those_least_like_people_are_explained(study):
-    (scale,) = study.bank.scales
-    values = np.ones((20, scale.items.n_items))
+    items = study.bank.scales[0].items
+    values = np.ones((20, items.n_items))
     values[:, 3] = 0
-    order = np.argsort(scale.items.difficulty)
-    values[7:12, order[:3]] = 0  # misses what is easy
-    many = ResponseMatrix(values, tuple(f"s{i}" for i in range(20)), scale.items.item_ids)
-    changed = replace(
-        study, system_scores=score_responses(study.bank, many), system_explanation=explain_all(study.bank, many)
-    )
-    shown_systems = prose.explained_systems(changed.system_scores)
-    assert len(shown_systems) == prose.MOST_SYSTEMS
-    assert {f"s{i}" for i in range(7, 12)} <= set(shown_systems)
+    values[7:12, np.argsort(items.difficulty)[:3]] = 0  # misses what is easy
+    changed = with_systems(study, values, tuple(f"s{i}" for i in range(20)))
+    explained = prose.explained_systems(changed.system_scores)
+    assert len(explained) == prose.MOST_SYSTEMS
+    assert {f"s{i}" for i in range(7, 12)} <= set(explained)
     assert "Shown are the 12 systems whose answers are least like a person’s." in Page(render_report(changed)).text
 
 
@@ -365,19 +336,15 @@ def test_study_without_a_scale_systems_or_answers_is_reported(plain_study):
 
 
 @pytest.mark.slow
-def test_respondents_are_shown_where_there_are_no_systems(study):
-    rows = Page(render_report(replace(study, system_scores=None))).table("lowest, the middle and the highest ability")
+def test_respondents_are_shown_where_there_are_no_systems_and_the_card_of_the_bank(study, page):
+    assert "Data card" not in page.text
+    card = DataCard(title="A <b>scale</b>", license="CC-BY-4.0", citation="See there")
+    read = Page(render_report(replace(study, system_scores=None, bank=replace(study.bank, card=card))))
+    rows = read.table("lowest, the middle and the highest ability")
     theta = study.respondent_scores["theta"]
     assert rows[0]["Ability θ [interval]"].startswith(shown(theta.min(), 2))
     assert rows[-1]["Ability θ [interval]"].startswith(shown(theta.max(), 2))
-
-
-@pytest.mark.slow
-def test_the_card_of_the_bank_is_shown(study, page):
-    assert "Data card" not in page.text
-    card = DataCard(title="A <b>scale</b>", license="CC-BY-4.0", citation="See there")
-    rows = Page(render_report(replace(study, bank=replace(study.bank, card=card)))).table("What the maker of the bank")
-    assert [(row["About"], row["What its maker says"]) for row in rows] == [
+    assert [(row["About"], row["What its maker says"]) for row in read.table("What the maker of the bank")] == [
         ("Title", "A <b>scale</b>"), ("License", "CC-BY-4.0"), ("Citation", "See there"),
     ]  # fmt: skip
 
@@ -424,60 +391,44 @@ def test_scale_too_small_to_fit_is_reported(study):
     assert "Nothing was fitted." in Page(render_report(alone)).text
 
 
-def unconverged(study):
-    """The same study, its last fit of the first scale stopped too early and without standard errors."""
-    scale = study.scales[0]
-    last = scale.pruning.rounds[-1]
-    fitted = replace(
-        last.fitted,
-        items=replace(last.fitted.items, covariance=None),
-        status=Status(Stop.STEP_LIMIT, 500, gradient=0.1),
-    )
-    pruning = replace(scale.pruning, rounds=(*scale.pruning.rounds[:-1], replace(last, fitted=fitted)))
-    return replace(study, scales=(replace(scale, pruning=pruning), study.scales[1]))
-
-
-def test_fit_that_did_not_converge_is_at_the_top(study, page):
+def test_a_fit_that_did_not_converge_is_at_the_top(study, page):
     assert "did not converge" not in page.text.split("Every fit")[0]
-    broken = unconverged(study)
-    why = str(broken.scales[0].pruning.fitted.status)
+    scale = study.scales[0]
+    last, number = scale.pruning.rounds[-1], len(scale.pruning.rounds)
+    status = Status(Stop.STEP_LIMIT, 500, gradient=0.1)
+    stopped = replace(last.fitted, items=replace(last.fitted.items, covariance=None), status=status)
+    rounds = (*scale.pruning.rounds[:-1], replace(last, fitted=stopped))
+    broken = replace(scale, pruning=replace(scale.pruning, rounds=rounds))
+    why = str(broken.pruning.fitted.status)
     assert why.startswith("no convergence in 500 steps: largest gradient 1.0e-01 standard errors")
-    read = Page(render_report(broken))
-    number = len(broken.scales[0].pruning.rounds)
+    read = Page(render_report(replace(study, scales=(broken, study.scales[1]))))
     assert read.text.count(f"1 did not converge ({FINE}, round {number})") == 2  # at the top, and with the fits
     assert f"Scale {FINE}: the last fit did not converge: {why}." in read.text
     assert read.table("ranges of difficulty")[0]["Outcome"] == f"not converged: {why}"
     assert read.table("Every fit")[number - 1]["Converged"] == "no"
     assert not re.search(r"\bnan\b", read.text)
-
-
-@pytest.mark.slow
-def test_a_fit_to_all_that_did_not_converge_is_at_the_top_too(study):
-    """Where the rounds are of a sample and converged, it is the fit to all that matters."""
-    scale = study.scales[0]
-    stopped = unconverged(study).scales[0].pruning.fitted
-    of_all = FittedToAll(
-        scale.responses.item_ids, scale.responses.n_by_item, scale.responses.n_correct_by_item, 10, stopped
-    )
+    # where the rounds are of a sample and converged, it is the fit to all that matters
+    seen = scale.responses
+    of_all = FittedToAll(seen.item_ids, seen.n_by_item, seen.n_correct_by_item, 10, stopped)
     read = Page(render_report(replace(study, scales=(replace(scale, of_all=of_all), study.scales[1]))))
     assert f"1 did not converge ({FINE}, all respondents)" in read.text
-    row = read.table("Every fit")[len(scale.pruning.rounds)]
+    row = read.table("Every fit")[number]
     assert (row["Round"], row["Converged"]) == ("all respondents", "no")
 
 
 def test_poor_global_fit_is_cautioned(study):
-    scale = study.scales[0]
-    after = replace(scale.pruning.fit_after, cfi=0.91)
-    poor = replace(study, scales=(replace(scale, pruning=replace(scale.pruning, fit_after=after)),))
-    assert any(
-        "do not meet the cut-offs" in caution and "CFI 0.910" in caution for caution in prose.cautions(poor.scales)
-    )
+    def cautions(**changes):
+        scale = study.scales[0]
+        after = replace(scale.pruning.fit_after, **changes)
+        return prose.cautions((replace(scale, pruning=replace(scale.pruning, fit_after=after)),))
+
+    (poor,) = [caution for caution in cautions(cfi=0.91) if "do not meet the cut-offs" in caution]
+    assert "CFI 0.910" in poor
     assert not any("do not meet the cut-offs" in caution for caution in prose.cautions(study.scales))
-    unknown = replace(after, m2=np.nan, rmsea_lower=np.nan, cfi=np.nan, tli=np.nan, respondents_used="1 of 253")
-    scale = replace(scale, pruning=replace(scale.pruning, fit_after=unknown))
-    (caution,) = prose.cautions((scale,))
-    assert caution.startswith(f"Scale {FINE}: global fit is not known")
-    assert "1 of 253" in caution
+    nan = np.nan
+    (unknown,) = cautions(m2=nan, rmsea_lower=nan, cfi=nan, tli=nan, respondents_used="1 of 253")
+    assert unknown.startswith(f"Scale {FINE}: global fit is not known")
+    assert "1 of 253" in unknown
 
 
 def test_kappas_of_labels_and_of_answers(study):
@@ -514,45 +465,30 @@ def test_files_tables(study, plain_study):
     assert found["scales"][0]["global_fit_after"]["cfi"] == study.scales[0].pruning.fit_after.cfi
     assert found["scales"][1]["rejected"] == study.scales[1].pruning.rejected
     assert "difficulty" not in found["scales"][1]
-    removals = pruning_table(study.scales)
-    assert removals["item_id"].tolist() == [
-        removal.item_id for scale in study.scales for removal in scale.pruning.removals
-    ]
+    removed = [removal.item_id for scale in study.scales for removal in scale.pruning.removals]
+    assert pruning_table(study.scales)["item_id"].tolist() == removed
     scores = scores_table(study.system_scores, study.respondent_scores)
     assert scores["role"].tolist() == ["system"] + ["respondent"] * 253
-    assert scores.columns.tolist() == [*SCORE_COLUMNS, "role"]
     empty = scores_table(plain_study.system_scores, plain_study.respondent_scores)
     assert empty.empty
-    assert empty.columns.tolist() == scores.columns.tolist()
+    assert empty.columns.tolist() == scores.columns.tolist() == [*SCORE_COLUMNS, "role"]
 
 
 def test_formatting_at_its_edges():
-    assert p_value(0.001) == ".001"
-    assert p_value(0.00099999) == "<.001"
-    assert p_value(np.nan) == "–"
-    assert decimal(-0.0049) == "0.00"
-    assert decimal(-12345.678) == "−12,345.68"
-    assert decimal(np.inf) == "∞"
+    assert [p_value(p) for p in (0.001, 0.00099999, np.nan)] == [".001", "<.001", "–"]
+    assert [decimal(x) for x in (-0.0049, -12345.678, np.inf)] == ["0.00", "−12,345.68", "∞"]
     assert (count(np.int64(1000)), count(None)) == ("1,000", "–")
-    assert percent(1 / 3) == "33.3%"
-    assert percent(np.nan) == "–"
-    assert either(np.int64(3)) == "3"
-    assert either(3.0) == "3.000"
+    assert (percent(1 / 3), percent(np.nan)) == ("33.3%", "–")
+    assert (either(np.int64(3)), either(3.0)) == ("3", "3.000")
 
 
 def test_written_table_joins_estimates_with_their_uncertainty():
+    nan = np.nan
     table = pd.DataFrame(
-        {
-            "item_id": ["x", None],
-            "theta": [-0.5, np.nan],
-            "theta_lower": [-1.0, np.nan],
-            "theta_upper": [0.25, np.nan],
-            "difficulty": [1.234, 2.0],
-            "se_difficulty": [0.1, np.nan],
-            "percentile": [np.nan, np.nan],  # nothing known: no column
-        }
+        [("x", -0.5, -1.0, 0.25, 1.234, 0.1, nan), (None, nan, nan, nan, 2.0, nan, nan)],
+        columns=["item_id", "theta", "theta_lower", "theta_upper", "difficulty", "se_difficulty", "percentile"],
     )
-    written = write_table(table)
+    written = formatting.write_table(table)  # of percentiles nothing is known: no column
     assert [cell.text for cell in written.headings] == [
         "Item", "Ability θ [interval]", "Difficulty\N{NO-BREAK SPACE}b (SE)"
     ]  # fmt: skip
@@ -565,33 +501,26 @@ def test_written_table_joins_estimates_with_their_uncertainty():
 
 def test_every_column_of_every_table_has_a_heading(study):
     functions = dict(inspect.getmembers(paper_tables, inspect.isfunction))
-    own = [
-        name for name in functions if name.endswith("_table") and functions[name].__module__ == paper_tables.__name__
-    ]
-    tables = [table_of(functions[name], study) for name in own]
+    own = [function for function in functions.values() if function.__module__ == paper_tables.__name__]
+    tables = [table_of(function, study) for function in own if function.__name__.endswith("_table")]
     assert len(tables) == 19
-    companions = re.compile("^se_|_lower$|_upper$")
     system = study.system_scores["respondent_id"].iloc[0]
     tables.append(prose.difficulty_table(study.system_explanation, system))
     tables.append(prose.surprises_table(study.system_explanation, study.items, system))
-    names = {name for table in tables for name in table.columns if not companions.search(name)}
-    assert names <= COLUMNS.keys()
+    names = {name for table in tables for name in table.columns if not re.search("^se_|_lower$|_upper$", name)}
+    assert names <= formatting.COLUMNS.keys()
 
 
 def test_every_code_has_its_words():
     # a dependent item is described by its partner, not by a fixed word
-    assert REASONS.keys() == set(get_args(PruningReason)) - {"local_dependence"}
-    assert NORMALISATIONS.keys() == set(get_args(NormalisationRule))
-
-
-def axes():
-    return Figure().subplots()
+    assert formatting.REASONS.keys() == set(get_args(PruningReason)) - {"local_dependence"}
+    assert formatting.NORMALISATIONS.keys() == set(get_args(NormalisationRule))
 
 
 def test_curves_are_drawn_as_the_model_says():
     kept = ItemParameters.from_difficulty([1.0, 2.0], [0.0, -1.0])
     removed = ItemParameters.from_difficulty([-0.5], [1.0])
-    ax = scale_figures.draw_curves(axes(), kept, [removed], others_are="removed")
+    ax = scale_figures.draw_curves(Figure().subplots(), kept, [removed], others_are="removed")
     assert [line.get_linestyle() for line in ax.lines] == ["-", "-", ":"]
     theta, probability = ax.lines[2].get_data()
     np.testing.assert_allclose(probability, icc(theta, removed)[:, 0], atol=1e-15)
@@ -600,7 +529,7 @@ def test_curves_are_drawn_as_the_model_says():
 
 def test_right_axis_of_the_information_is_its_standard_error():
     items = ItemParameters.from_difficulty(np.full(20, 1.5), np.linspace(-2, 2, 20))
-    ax = scale_figures.draw_information(axes(), {r"$\frac$": items, "_other": items})
+    ax = scale_figures.draw_information(Figure().subplots(), {r"$\frac$": items, "_other": items})
     theta, total = ax.lines[0].get_data()
     np.testing.assert_allclose(total, information(theta, items).sum(axis=1), atol=1e-12)
     (right,) = [other for other in ax.figure.axes if other is not ax]

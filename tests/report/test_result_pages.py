@@ -22,11 +22,6 @@ def said(text: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).replace("−", "-").split())
 
 
-def table_of(page: object) -> ItemsTable:
-    (found,) = [block for block in page.blocks if isinstance(block, ItemsTable)]  # type: ignore[attr-defined]
-    return found
-
-
 BETTER = r"\d+ of \d+ pairs? differ significantly in"
 BIAS = "items bias responses.csv --groups groups.csv --method mantel-haenszel -o {}/b"
 
@@ -56,22 +51,15 @@ def test_a_page_opens_with_the_result_and_ends_with_how_to_read_it(
     assert read.index("Figure 1.") < read.index("Table 1.") < read.index("How to read it")
 
 
-def test_the_same_input_gives_the_same_page(inputs: Path, tmp_path: Path) -> None:
-    pages = [tmp_path / "one.html", tmp_path / "two.html"]
+def test_the_same_input_gives_the_same_page_with_the_numbers_of_the_file(inputs: Path, tmp_path: Path) -> None:
+    pages, file = [tmp_path / "one.html", tmp_path / "two.html"], tmp_path / "scores.csv"
     with drawn():
         for page in pages:
-            run(f"form assemble bank.json --length 3 -o {tmp_path}/form --html {page} -q", cwd=inputs)
+            run(f"score bank.json systems.csv -o {file} --html {page} -q", cwd=inputs)
     assert pages[0].read_bytes() == pages[1].read_bytes()
-
-
-def test_the_numbers_are_those_of_the_file(inputs: Path, tmp_path: Path) -> None:
-    page, file = tmp_path / "p.html", tmp_path / "scores.csv"
-    run(f"score bank.json systems.csv -o {file} --html {page} -q", cwd=inputs)
-    read = said(page.read_text(encoding="utf-8"))
-    scores = pd.read_csv(file)
-    for row in scores.to_dict("records"):
-        cells = f"{row['theta']:.2f} [{row['theta_lower']:.2f}, {row['theta_upper']:.2f}]"
-        assert cells in read
+    read = said(pages[0].read_text(encoding="utf-8"))
+    for row in pd.read_csv(file).to_dict("records"):
+        assert f"{row['theta']:.2f} [{row['theta_lower']:.2f}, {row['theta_upper']:.2f}]" in read
         assert row["respondent_id"] in read
 
 
@@ -88,20 +76,19 @@ def comparison(names: list[str]) -> pd.DataFrame:
 
 
 def test_who_is_better_is_printed_with_the_interval_on_that_side() -> None:
-    page = comparison_page(comparison(["a", "b", "c"]), None, level=0.95, adjustment="holm")
-    assert page.lead == "1 of 3 pairs differ significantly in accuracy (adjusted p below 0.05)."
-    assert page.results == [("a is better than c: accuracy higher by 0.020 [0.015, 0.025], adjusted p .001.",)]
-    turned = comparison(["a", "b", "c"])
-    turned[["accuracy_difference", "accuracy_lower", "accuracy_upper"]] *= -1
-    turned[["accuracy_lower", "accuracy_upper"]] = turned[["accuracy_upper", "accuracy_lower"]].to_numpy()
-    page = comparison_page(turned, None, level=0.95, adjustment="holm")
-    assert page.results == [("c is better than a: accuracy higher by 0.020 [0.015, 0.025], adjusted p .001.",)]
+    table, turned = comparison(["a", "b", "c"]), comparison(["a", "b", "c"])
+    turned["accuracy_difference"] *= -1
+    turned["accuracy_lower"], turned["accuracy_upper"] = -table["accuracy_upper"], -table["accuracy_lower"]
+    for differences, said in ((table, "a is better than c"), (turned, "c is better than a")):
+        page = comparison_page(differences, None, level=0.95, adjustment="holm")
+        assert page.lead == "1 of 3 pairs differ significantly in accuracy (adjusted p below 0.05)."
+        assert page.results == [(f"{said}: accuracy higher by 0.020 [0.015, 0.025], adjusted p .001.",)]
 
 
 @pytest.mark.slow
 def test_many_systems_make_a_page_of_bounded_size() -> None:
     page = comparison_page(comparison([f"s{k:03d}" for k in range(120)]), None, level=0.95, adjustment="holm")
-    table = table_of(page)
+    (table,) = [block for block in page.blocks if isinstance(block, ItemsTable)]
     assert len(table.table.rows) == 5_000
     assert "The first 5,000 of 7,140 pairs" in table.caption
     assert len(page.results) == 13

@@ -6,46 +6,29 @@ import os
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 
 @pytest.fixture
-def write_json(tmp_path):
-    """Write a value as one JSON text, by path below the test's folder."""
+def write(tmp_path):
+    """Write text as it is, other content as the name ends (.csv, .jsonl, .json), by path below the test's folder."""
 
-    def write(name, value, **options):
+    def write_file(name, content, *, indent=None):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(value, **options), encoding="utf-8")
-        return path
-
-    return write
-
-
-@pytest.fixture
-def write_lines(tmp_path):
-    """Write values as JSON lines."""
-
-    def write(name, values):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
-        return path
-
-    return write
-
-
-@pytest.fixture
-def write_text(tmp_path):
-    """Write text as it is."""
-
-    def write(name, text):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            text = content
+        elif path.suffix == ".csv":
+            text = pd.DataFrame(content).to_csv(index=False)
+        elif path.suffix in (".jsonl", ".jsonlines"):
+            text = "".join(json.dumps(value) + "\n" for value in content)
+        else:
+            text = json.dumps(content, indent=indent)
         path.write_text(text, encoding="utf-8")
         return path
 
-    return write
+    return write_file
 
 
 @pytest.fixture

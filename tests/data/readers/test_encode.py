@@ -33,6 +33,9 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_blocks, "ROWS_READ", 13)
 
 
+Form = Callable[[ResponseMatrix], pd.DataFrame]
+
+
 def encoded(place: Path | str, folder: Path, **choice: object) -> StoredResponses:
     return encode_table(LargeTable.open(place), folder, ColumnChoice(**choice))  # type: ignore[arg-type]
 
@@ -49,8 +52,7 @@ def assert_same(found: StoredResponses, responses: ResponseMatrix) -> None:
     np.testing.assert_array_equal(found.n_by_item, (~np.isnan(expected)).sum(axis=0))
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize("n_files", [1, 4])
+@pytest.mark.parametrize(("missing", "n_files"), [(0.0, 1), (0.3, 4)])
 def test_a_wide_table_in_the_order_of_its_rows(missing: float, n_files: int, tmp_path: Path) -> None:
     responses = drawn(130, 6, missing=missing)
     found = encoded(write_parts(wide_frame(responses), tmp_path / "in", n_files=n_files), tmp_path / "cache")
@@ -59,8 +61,7 @@ def test_a_wide_table_in_the_order_of_its_rows(missing: float, n_files: int, tmp
     assert_same(found, responses)
 
 
-@pytest.mark.parametrize("shuffled", [None, 1])
-@pytest.mark.parametrize("missing", [0.0, 0.6])
+@pytest.mark.parametrize(("shuffled", "missing"), [(None, 0.6), (1, 0.6), (1, 0.0)])
 def test_a_long_table_in_any_order(shuffled: int | None, missing: float, tmp_path: Path) -> None:
     responses = drawn(60, 7, missing=missing)
     responses = responses.select_respondents(responses.n_by_respondent > 0)
@@ -70,7 +71,7 @@ def test_a_long_table_in_any_order(shuffled: int | None, missing: float, tmp_pat
 
 
 @pytest.mark.parametrize("form", [wide_frame, long_frame])
-def test_scores_are_graded_by_a_threshold(form: Callable[[ResponseMatrix], pd.DataFrame], tmp_path: Path) -> None:
+def test_scores_are_graded_by_a_threshold(form: Form, tmp_path: Path) -> None:
     responses = drawn(60, 7, missing=0.1)
     frame = form(responses)
     scores = frame.columns[1:] if form is wide_frame else ["response"]
@@ -124,7 +125,7 @@ def test_the_second_run_reads_nothing_until_the_source_changes(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("layout", ["wide", "long"])
-@pytest.mark.parametrize("later", [0, 1, 365 * 86_400])
+@pytest.mark.parametrize("later", [0, 365 * 86_400])
 def test_a_table_of_the_same_size_and_time_is_known_by_its_content(layout: str, later: int, tmp_path: Path) -> None:
     """Responses to an item are turned over and the file given the times of the other, as `cp -p` does; or later ones.
 
@@ -149,11 +150,12 @@ def test_a_table_of_the_same_size_and_time_is_known_by_its_content(layout: str, 
     assert lines == ["the responses are encoded already"]
 
 
-def test_a_table_that_is_changed_while_it_is_read_is_refused_whatever_its_time(
+def test_a_table_that_is_changed_or_removed_while_it_is_read_is_refused_whatever_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = write_parts(wide_frame(drawn(60, 4)), tmp_path / "in", n_files=1) / "part-0.parquet"
-    before, content, add = place.stat(), bytearray(place.read_bytes()), ResponseStore.add
+    before, whole, add = place.stat(), place.read_bytes(), ResponseStore.add
+    content = bytearray(whole)
 
     def changing(store: ResponseStore, *given: object) -> None:
         add(store, *given)  # type: ignore[arg-type]
@@ -166,9 +168,14 @@ def test_a_table_that_is_changed_while_it_is_read_is_refused_whatever_its_time(
     place.write_bytes(bytes(content[:-20]) + place.read_bytes()[-20:])
     with pytest.raises(InputError, match="was changed or removed while it was read"):
         encoded(place, tmp_path / "other")
+    place.write_bytes(whole)
+    table = LargeTable.open(place)
+    place.unlink()
+    with pytest.raises(InputError, match=r"part-0.parquet: cannot be read to its end"):
+        encode_table(table, tmp_path / "third")
 
 
-@pytest.mark.parametrize("n_added", [0, 1, 4, 9, 17])
+@pytest.mark.parametrize("n_added", [1, 9, 17])
 def test_a_run_that_was_stopped_is_taken_up(n_added: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed in the middle of any part: the parts before it are not read again, and the result is the same."""
     responses = drawn(130, 5, missing=0.1)
@@ -226,63 +233,34 @@ def test_other_columns_in_one_file(tmp_path: Path) -> None:
     assert_same(encoded(place, tmp_path / "cache"), drawn(30, 4))
 
 
-@pytest.mark.parametrize(("value", "got"), [(2, "got 2"), (-2, "got -2"), (0.5, "got 0.5")])
-def test_what_is_no_response_is_named_by_its_place(value: float, got: str, tmp_path: Path) -> None:
-    frame = wide_frame(drawn(90, 4)).astype({"item3": "float64"})
-    frame.loc[71, "item3"] = value
-    with pytest.raises(InputError, match=rf"part-2.parquet, row 12, column item3: expected 1, 0 or missing but {got}"):
+def with_value(form: Form, row: int, column: str, value: object) -> pd.DataFrame:
+    frame = form(drawn(90, 4))
+    frame[column] = frame[column].astype("float64" if isinstance(value, float) else object)
+    frame.loc[row, column] = value
+    return frame
+
+
+LONG = long_frame(drawn(30, 3))
+
+
+@pytest.mark.parametrize(
+    ("frame", "saying"),
+    [
+        (with_value(wide_frame, 71, "item3", 2.0), r"part-2.parquet, row 12, column item3: expected 1, 0 .* got 2"),
+        (with_value(wide_frame, 71, "item3", -2.0), r"part-2.parquet, row 12, column item3: expected 1, 0 .* got -2"),
+        (with_value(long_frame, 200, "response", 0.5), r"part-1.parquet, row 81, column response: .* got 0.5"),
+        (with_value(wide_frame, 89, "respondent_id", "r2"), "respondent r2 comes twice"),
+        (with_value(wide_frame, 89, "respondent_id", None), "part-2.parquet, row 30, column respondent_id: expected"),
+        (with_value(long_frame, 150, "item_id", ""), r"part-1.parquet, row 31, column item_id: expected a name"),
+        (pd.concat([LONG, LONG.iloc[[40]]]).sample(frac=1, random_state=2), "respondent r14 and item item2 come twice"),
+        (LONG.rename(columns={"response": "answer"}), "no column of responses"),
+        (wide_frame(drawn(30, 3)).iloc[:0], "no rows"),
+        (LONG.assign(response=np.nan), "no responses"),
+    ],
+)
+def test_what_cannot_be_is_named_by_its_place(frame: pd.DataFrame, saying: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=saying):
         encoded(write_parts(frame, tmp_path / "in"), tmp_path / "cache")
-    long = long_frame(drawn(90, 4)).astype({"response": "float64"})
-    long.loc[200, "response"] = value
-    with pytest.raises(InputError, match=rf"part-1.parquet, row 81, column response: .* but {got}"):
-        encoded(write_parts(long, tmp_path / "long"), tmp_path / "other")
-
-
-def test_names_that_are_empty_or_come_twice(tmp_path: Path) -> None:
-    frame = wide_frame(drawn(30, 3))
-    frame.loc[29, "respondent_id"] = "r2"
-    with pytest.raises(InputError, match="respondent r2 comes twice"):
-        encoded(write_parts(frame, tmp_path / "twice"), tmp_path / "a")
-    frame.loc[29, "respondent_id"] = None
-    with pytest.raises(InputError, match=r"part-2.parquet, row 10, column respondent_id: expected a name"):
-        encoded(write_parts(frame, tmp_path / "empty"), tmp_path / "b")
-    long = long_frame(drawn(30, 3))
-    long.loc[50, "item_id"] = ""
-    with pytest.raises(InputError, match=r"part-1.parquet, row 21, column item_id: expected a name"):
-        encoded(write_parts(long, tmp_path / "long"), tmp_path / "c")
-
-
-def test_a_pair_that_comes_twice_in_a_long_table(tmp_path: Path) -> None:
-    long = long_frame(drawn(30, 3))
-    again = pd.concat([long, long.iloc[[40]]]).sample(frac=1, random_state=2)
-    with pytest.raises(InputError, match="respondent r14 and item item2 come twice"):
-        encoded(write_parts(again, tmp_path / "in"), tmp_path / "cache")
-
-
-def test_a_file_that_vanishes_or_changes_while_it_is_read(tmp_path: Path) -> None:
-    place = write_parts(wide_frame(drawn(60, 4)), tmp_path / "in")
-    table = LargeTable.open(place)
-    last = place / "part-2.parquet"
-    content = last.read_bytes()
-    last.unlink()
-    with pytest.raises(InputError, match=r"part-2.parquet: cannot be read to its end"):
-        encode_table(table, tmp_path / "a")
-    last.write_bytes(content)
-    with pytest.raises(InputError, match=r"part-2.parquet: was changed or removed while it was read"):
-        encode_table(table, tmp_path / "b")
-
-
-def test_answers_and_empty_tables_are_refused(tmp_path: Path) -> None:
-    long = long_frame(drawn(30, 3)).rename(columns={"response": "answer"})
-    with pytest.raises(InputError, match="no column of responses"):
-        encoded(write_parts(long, tmp_path / "in"), tmp_path / "a")
-    nothing = wide_frame(drawn(30, 3)).iloc[:0]
-    with pytest.raises(InputError, match="no rows"):
-        encoded(write_parts(nothing, tmp_path / "none", n_files=1), tmp_path / "b")
-    missing = wide_frame(drawn(30, 3))
-    missing.iloc[:, 1:] = None
-    with pytest.raises(InputError, match="no responses"):
-        encoded(write_parts(missing, tmp_path / "missing"), tmp_path / "c")
 
 
 def test_a_disk_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,14 +270,10 @@ def test_a_disk_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         encoded(write_parts(wide_frame(drawn(60, 4)), tmp_path / "in"), tmp_path / "cache")
 
 
-def seen_of(*parts: list[str]) -> SeenNames:
-    seen = SeenNames()
-    for names in parts:
-        seen.add(names)
-    return seen
-
-
 def test_names_of_one_hash_are_compared_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_blocks, "hashes_of", lambda names: np.ones(len(names), dtype=np.uint64))
-    assert seen_of(["a", "b", "c"]).repeated([["a", "b", "c"]]) is None
-    assert seen_of(["a", "b", "c"], ["b"]).repeated([["a", "b", "c"], ["b"]]) == "b"
+    for parts, twice in (([["a", "b", "c"]], None), ([["a", "b", "c"], ["b"]], "b")):
+        seen = SeenNames()
+        for names in parts:
+            seen.add(names)
+        assert seen.repeated(parts) == twice

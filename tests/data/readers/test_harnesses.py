@@ -1,6 +1,5 @@
 """Runs of systems in the layout of each harness, small files with every trap of the format."""
 
-import json
 import re
 import subprocess
 import sys
@@ -13,37 +12,25 @@ import pytest
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import holds_responses, read_answers, read_items, read_responses
-from irtbench.data.readers.records import Head
-from irtbench.data.readers.sources import READERS
 
 # --- Every Eval Ever
 
 
-def eee(sample, score=1.0, metric=None, error=None, epoch=None, model="m", name="t", **evaluation):
+def eee(sample, score=1.0, metric=None, epoch=None, model="m", **more):
     line = {
-        "schema_version": "0.3.0",
-        "evaluation_id": "e",
-        "model_id": model,
-        "evaluation_name": name,
-        "sample_id": sample,
-        "sample_hash": f"recipe of {model}",
-        "interaction_type": "single_turn",
+        "schema_version": "0.3.0", "evaluation_id": "e", "model_id": model, "evaluation_name": "t",
+        "sample_id": sample, "sample_hash": f"recipe of {model}", "interaction_type": "single_turn",
         "input": {"raw": f"question {sample}", "reference": ["yes"], "formatted": f"prompt of {model}"},
         "answer_attribution": [{"turn_idx": 0, "extracted_value": "yes"}],
-        "evaluation": {"score": score, "is_correct": score > 0} | evaluation,
-    }
-    if metric is not None:
-        line["evaluation_result_id"] = metric
-    if error is not None:
-        line["error"] = error
-    if epoch is not None:
-        line["metadata"] = {"epoch": epoch}
-    return line
+        "evaluation": {"score": score, "is_correct": score > 0},
+    }  # fmt: skip
+    line |= {} if metric is None else {"evaluation_result_id": metric}
+    return line | ({} if epoch is None else {"metadata": {"epoch": epoch}}) | more
 
 
-def test_every_eval_ever_by_metric(write_lines, triples):
+def test_every_eval_ever_by_metric(write, triples):
     lines = [eee(k, s, f"{m}:accuracy") for k in (1, 2) for m, s in (("match", 1.0), ("judge", 0.0))]
-    path = write_lines("u_samples.jsonl", lines)
+    path = write("u_samples.jsonl", lines)
     with pytest.raises(
         InputError, match=r"line 2, field evaluation_result_id: several scores: 'match:accuracy', 'judge"
     ):
@@ -56,18 +43,25 @@ def test_every_eval_ever_by_metric(write_lines, triples):
         read_responses(path, metric="f1")
 
 
-def test_every_eval_ever_score_of_an_errored_sample_was_invented(write_lines):
-    path = write_lines("u_samples.jsonl", [eee(1), eee(2, 1.0, error="timeout")])
+def test_every_eval_ever_score_of_an_errored_sample_was_invented(write):
+    path = write("u_samples.jsonl", [eee(1), eee(2, 1.0, error="timeout")])
     table = read_responses(path)
     assert list(table.frame["item_id"]) == ["t/1"]
     assert table.left_out == {"the run failed at this sample": 1}
     assert list(read_responses(path, errored="wrong").frame["response"]) == [1, 0]
 
 
-def test_every_eval_ever_epochs_are_trials_and_the_hash_is_our_own(write_lines, write_json):
-    one = write_lines("a_samples.jsonl", [eee(1, epoch="1"), eee(1, 0.0, epoch="2")])
-    two = write_lines("b_samples.jsonl", [eee(1, epoch="1", model="n"), eee(1, epoch="2", model="n")])
-    write_json("a.json", {"schema_version": "0.3.0", "evaluation_id": "e", "evaluation_results": []}, indent=1)
+def test_every_eval_ever_is_correct_is_not_taken_for_partial_credit(write):
+    path = write("u_samples.jsonl", [eee(1), eee(2, 0.25)])
+    with pytest.raises(InputError, match=r"line 2: expected a score of 1, 0 or missing but got 0\.25"):
+        read_responses(path)
+    assert list(read_responses(path, threshold=0.5).frame["response"]) == [1, 0]
+
+
+def test_every_eval_ever_epochs_are_trials_and_the_hash_is_our_own(write):
+    one = write("a_samples.jsonl", [eee(1, epoch="1"), eee(1, 0.0, epoch="2")])
+    two = write("b_samples.jsonl", [eee(1, epoch="1", model="n"), eee(1, epoch="2", model="n")])
+    write("a.json", {"schema_version": "0.3.0", "evaluation_id": "e", "evaluation_results": []}, indent=1)
     table = read_responses([one.parent], trials="keep")
     assert list(table.frame["trial"]) == ["1", "2", "1", "2"]
     assert table.frame["item_hash"].nunique() == 1  # sample_hash differs between the converters
@@ -104,12 +98,8 @@ def test_measurement_db_with_hashes_of_its_items(measurement, triples):
 
 
 def test_measurement_db_trials_and_test_conditions(measurement):
-    rows = [
-        ("s", "i1", "b", 1, "zero-shot", 1.0),
-        ("s", "i1", "b", 2, "zero-shot", 0.0),
-        ("s", "i1", "b", 1, None, 0.5),
-    ]
-    path = measurement(rows)
+    shot = "zero-shot"
+    path = measurement([("s", "i1", "b", 1, shot, 1.0), ("s", "i1", "b", 2, shot, 0.0), ("s", "i1", "b", 1, None, 0.5)])
     with pytest.raises(InputError, match="several test conditions: 'zero-shot', 'none'; choose one"):
         read_responses(path)
     table = read_responses(path, metric="zero-shot", trials="keep")
@@ -121,55 +111,28 @@ def test_measurement_db_trials_and_test_conditions(measurement):
         read_responses(path, metric="none")
 
 
-# --- Item Response Warehouse: our long table, with occasions
-
-
-def test_irw_occasions_are_trials_and_without_one_a_repeated_pair_is_an_error(tmp_path):
-    frame = pd.DataFrame({"id": [1, 1, 1], "item": ["a", "a", "b"], "resp": [1.0, 0.0, None], "wave": [1, 2, 1]})
-    frame.assign(cov_age=30, item_family="t1").to_parquet(tmp_path / "irw.parquet", index=False)
-    table = read_responses(tmp_path / "irw.parquet", trials="keep")
-    assert table.format == "long"
-    assert list(table.frame["trial"]) == ["1", "2", "1"]
-    assert set(table.frame["item_family"]) == {"t1"}
-    assert list(read_responses(tmp_path / "irw.parquet", trials="last").frame["response"].fillna(-1)) == [0, -1]
-    with pytest.raises(InputError, match=r"several trials of a pair: \(1, a\)"):
-        read_responses(tmp_path / "irw.parquet")
-    frame.drop(columns="wave").to_parquet(tmp_path / "irw.parquet", index=False)
-    with pytest.raises(InputError, match=r"duplicate \(respondent, item\) pairs that no trial distinguishes: \(1, a\)"):
-        read_responses(tmp_path / "irw.parquet", trials="keep")
-
-
 # --- HELM
 
 
-def helm(instance, value=1.0, trial=0, perturbation=None, metric="exact_match", **more):
-    def stat(name, mean, **own):
-        return {
-            "name": {"name": name, "split": "test"} | own,
-            "count": 1,
-            "sum": mean,
-            "sum_squared": mean,
-            "mean": mean,
-        }
+def helm(instance, value=1.0, trial=0, perturbation=None, **more):
+    def stat(name, mean):
+        return {"name": {"name": name, "split": "test"}, "count": 1, "sum": mean, "sum_squared": mean, "mean": mean}
 
-    record = {
-        "instance_id": instance,
-        "train_trial_index": trial,
-        "stats": [stat("num_output_tokens", 7.0), stat(metric, value)] + [stat(n, v) for n, v in more.items()],
-    }
+    stats = [stat("num_output_tokens", 7.0), stat("exact_match", value), *(stat(n, v) for n, v in more.items())]
+    record = {"instance_id": instance, "train_trial_index": trial, "stats": stats}
     if perturbation is not None:
         record["perturbation"] = {"name": perturbation, "robustness": True}
     return record
 
 
 @pytest.fixture
-def helm_run(write_json):
-    def write(records, model="openai/gpt", folder="run"):
+def helm_run(write):
+    def write_run(records, model="openai/gpt", folder="run"):
         spec = {"name": f"mmlu:subject=law,model={model.replace('/', '_')}", "adapter_spec": {"model": model}}
-        write_json(f"{folder}/run_spec.json", spec, indent=2)
-        return write_json(f"{folder}/per_instance_stats.json", records, indent=2)
+        write(f"{folder}/run_spec.json", spec, indent=2)
+        return write(f"{folder}/per_instance_stats.json", records, indent=2)
 
-    return write
+    return write_run
 
 
 def test_helm_instances_without_their_perturbed_copies(helm_run, triples):
@@ -188,11 +151,10 @@ def test_helm_scores_are_means_and_without_one_sums_over_counts(helm_run, triple
     given["stats"][1] |= {"mean": 1.0, "sum": 0.0, "count": 2}
     summed["stats"][1] |= {"mean": None, "sum": 2.0, "count": 2}
     none["stats"][1] |= {"mean": None, "sum": 0.0, "count": 0}
-    name = "mmlu:subject=law/"
-    assert triples(read_responses(helm_run([given, summed, none]))) == [
-        ("openai/gpt", f"{name}id1", 1),
-        ("openai/gpt", f"{name}id2", 1),
-    ]
+    found = triples(read_responses(helm_run([given, summed, none])))
+    assert [(item, response) for _, item, response in found] == [
+        ("mmlu:subject=law/id1", 1), ("mmlu:subject=law/id2", 1)
+    ]  # fmt: skip
 
 
 def test_helm_train_trials_are_trials_and_a_folder_is_a_study(helm_run, tmp_path):
@@ -203,7 +165,7 @@ def test_helm_train_trials_are_trials_and_a_folder_is_a_study(helm_run, tmp_path
     assert table.left_out == {}
 
 
-def test_helm_metric_has_to_be_chosen_among_several(helm_run, write_json):
+def test_helm_metric_has_to_be_chosen_among_several(helm_run, write):
     path = helm_run([helm("id1", quasi_exact_match=0.0)])
     with pytest.raises(InputError, match=r"record 1, field stats: several scores: 'exact_match', 'quasi_exact_match'"):
         read_responses(path)
@@ -218,12 +180,12 @@ def test_helm_metric_has_to_be_chosen_among_several(helm_run, write_json):
 # --- EvalPlus
 
 
-def test_evalplus_model_in_the_name_trials_and_statuses(write_json, triples):
+def test_evalplus_model_in_the_name_trials_and_statuses(write, triples):
     def entry(base, plus):
         return {"task_id": "x", "solution": "def f(): pass", "base_status": base, "plus_status": plus}
 
     runs = {"HumanEval/0": [entry("pass", "pass"), entry("pass", "timeout")], "HumanEval/1": [entry("fail", None)]}
-    path = write_json("org--model_vllm_temp_0.8_eval_results.json", {"date": "2026-01-01", "hash": "h", "eval": runs})
+    path = write("org--model_vllm_temp_0.8_eval_results.json", {"date": "2026-01-01", "hash": "h", "eval": runs})
     with pytest.raises(InputError, match="several scores: 'base', 'plus'"):
         read_responses(path)
     base = read_responses(path, metric="base", trials="keep")
@@ -235,7 +197,7 @@ def test_evalplus_model_in_the_name_trials_and_statuses(write_json, triples):
     assert triples(plus) == [(model, "HumanEval/0", 0)]  # one of two is no majority
     assert plus.left_out == {"without a status": 1}
     runs["HumanEval/1"][0]["base_status"] = "crash"
-    path = write_json("m_eval_results.json", {"date": "2026-01-01", "hash": "h", "eval": runs})
+    path = write("m_eval_results.json", {"date": "2026-01-01", "hash": "h", "eval": runs})
     with pytest.raises(InputError, match='base_status: expected pass, fail or timeout but it is "crash"'):
         read_responses(path, metric="base", trials="first")
 
@@ -271,7 +233,7 @@ def test_lighteval_names_items_by_content(tmp_path):
 # --- OpenAI evals
 
 
-def test_openai_evals_matches(write_lines, triples):
+def test_openai_evals_matches(write, triples):
     spec = {"spec": {"completion_fns": ["gpt-4"], "eval_name": "arith.dev.v0"}}
 
     def match(sample, correct, picked="4"):
@@ -279,13 +241,13 @@ def test_openai_evals_matches(write_lines, triples):
         return {"run_id": "r", "event_id": 0, "sample_id": sample, "type": "match", "data": data, "created_at": "2026"}
 
     sampling = {"run_id": "r", "event_id": 1, "sample_id": "s.0", "type": "sampling", "data": {"prompt": "x"}}
-    path = write_lines("r.jsonl", [spec, sampling, match("s.0", True), match("s.1", False, "5"), {"final_report": {}}])
+    path = write("r.jsonl", [spec, sampling, match("s.0", True), match("s.1", False, "5"), {"final_report": {}}])
     table = read_responses(path)
     assert table.format == "openai-evals"
     assert triples(table) == [("gpt-4", "arith.dev.v0/s.0", 1), ("gpt-4", "arith.dev.v0/s.1", 0)]
     assert table.left_out == {"events of type sampling": 1}
     assert triples(read_answers(path))[1] == ("gpt-4", "arith.dev.v0/s.1", "5")
-    again = write_lines("again.jsonl", [spec, match("s.0", True), match("s.0", False)])
+    again = write("again.jsonl", [spec, match("s.0", True), match("s.0", False)])
     assert list(read_responses(again, trials="keep").frame["trial"]) == ["1", "2"]
     assert list(read_responses(again, trials="any").frame["response"]) == [1]
 
@@ -293,17 +255,18 @@ def test_openai_evals_matches(write_lines, triples):
 # --- py-irt
 
 
-def test_py_irt_missing_keys_are_missing(write_lines, triples):
-    lines = [{"subject_id": "m1", "responses": {"q1": 1, "q2": 0}}, {"subject_id": "m2", "responses": {"q2": 1}}]
-    path = write_lines("t.jsonlines", lines)
+PY_IRT = {"subject_id": "m1", "responses": {"q1": 1, "q2": 0}}
+
+
+def test_py_irt_missing_keys_are_missing(write, triples):
+    lines = [PY_IRT, {"subject_id": "m2", "responses": {"q2": 1}}]
+    path = write("t.jsonlines", lines)
     assert holds_responses(path)
     table = read_responses(path)
     assert table.format == "py-irt"
     assert triples(table) == [("m1", "q1", 1), ("m1", "q2", 0), ("m2", "q2", 1)]
-    wrong = write_lines("w.jsonl", [*lines, {"subject_id": "m3", "responses": {"q1": "yes"}}])
-    with pytest.raises(
-        InputError, match=re.escape(f'file {wrong}, line 3, field responses.q1: expected a number but it is "yes"')
-    ):
+    wrong = write("w.jsonl", [*lines, {"subject_id": "m3", "responses": {"q1": "yes"}}])
+    with pytest.raises(InputError, match=r'w\.jsonl, line 3, field responses\.q1: expected a number but it is "yes"'):
         read_responses(wrong)
 
 
@@ -311,49 +274,49 @@ def test_py_irt_missing_keys_are_missing(write_lines, triples):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "content", "message"),
     [
-        ("t.jsonl", '{"a": 1}\n{"a": 2}\n', "JSON lines with a: no format that is known"),
-        ("t.json", '[{"b": 1}]', "a JSON array, its records with b: no format"),
-        ("t.json", json.dumps({"c": 1}, indent=1), "a JSON object with c: no format"),
+        ("t.jsonl", [{"a": 1}, {"a": 2}], "JSON lines with a: no format that is known"),
+        ("t.json", [{"b": 1}], "a JSON array, its records with b: no format"),
+        ("t.json", {"c": 1}, "a JSON object with c: no format"),
     ],
 )
-def test_unknown_json_says_what_it_holds(write_text, name, text, message):
-    path = write_text(name, text)
+def test_unknown_json_says_what_it_holds(write, name, content, message):
+    path = write(name, content, indent=1)
     with pytest.raises(InputError, match=re.escape(f"file {path}: {message}")):
         read_responses(path)
 
 
-def test_two_formats_in_a_folder_need_a_choice(write_lines, tmp_path):
-    write_lines("a.jsonl", [{"subject_id": "m1", "responses": {"q1": 1}}])
-    write_lines("b_samples.jsonl", [eee(1)])
+def test_two_formats_in_a_folder_need_a_choice(write, tmp_path):
+    write("a.jsonl", [PY_IRT])
+    write("b_samples.jsonl", [eee(1)])
     with pytest.raises(InputError, match=r"several formats: py-irt: .*a\.jsonl; every-eval-ever: .*b_samples\.jsonl"):
         read_responses(tmp_path)
     table = read_responses(tmp_path, format="py-irt")
-    assert len(table.frame) == 1
+    assert len(table.frame) == 2
     assert table.left_out == {"files of no known format": 1}
     with pytest.raises(InputError, match="format: expected one of auto, long, wide, inspect"):
         read_responses(tmp_path, format="xlsx")
 
 
-def test_a_table_that_is_named_with_a_log_is_another_format(write_lines, write_text):
-    log = write_lines("a.jsonl", [{"subject_id": "m1", "responses": {"q1": 1}}])
-    table = write_text("b.csv", "respondent_id,item_id,response\na,q1,1\n")
+def test_a_table_that_is_named_with_a_log_is_another_format(write):
+    log = write("a.jsonl", [PY_IRT])
+    table = write("b.csv", "respondent_id,item_id,response\na,q1,1\n")
     with pytest.raises(InputError, match=r"several formats: py-irt: .*a\.jsonl; table: .*b\.csv; expected one"):
         read_responses([log, table])
 
 
-def test_half_a_character_is_refused_with_its_record(write_lines):
-    log = write_lines("a.jsonl", [{"subject_id": "m1", "responses": {"q1": 1, "q\ud8002": 0}}])
+def test_half_a_character_is_refused_with_its_record(write):
+    log = write("a.jsonl", [{"subject_id": "m1", "responses": {"q1": 1, "q\ud8002": 0}}])
     with pytest.raises(InputError, match=r"a\.jsonl, .* half a character in the text 'q\\ud8002'; expected whole"):
         read_responses(log)
 
 
-def test_a_folder_of_tables_is_one_study_and_an_empty_one_is_refused(write_text, tmp_path):
-    write_text("in/a.csv", "respondent_id,item_id,response\na,q1,1\n")
-    write_text("in/b.csv", "respondent_id,item_id,response\nb,q1,0\n")
+def test_a_folder_of_tables_is_one_study_and_an_empty_one_is_refused(write, tmp_path):
+    write("in/a.csv", "respondent_id,item_id,response\na,q1,1\n")
+    write("in/b.csv", "respondent_id,item_id,response\nb,q1,0\n")
     assert list(read_responses(tmp_path / "in").frame["respondent_id"]) == ["a", "b"]
-    write_text("in/c.csv", "who,q1,q2\nc,1,0\n")
+    write("in/c.csv", "who,q1,q2\nc,1,0\n")
     with pytest.raises(InputError, match=r"tables of two layouts: file .*a\.csv: long; .*c\.csv: wide"):
         read_responses(tmp_path / "in")
     (tmp_path / "empty").mkdir()
@@ -361,46 +324,33 @@ def test_a_folder_of_tables_is_one_study_and_an_empty_one_is_refused(write_text,
         read_responses(tmp_path / "empty")
 
 
-# --- each is recognised by its own reader alone
+# --- promptfoo and DeepEval
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [
-        ("respondent_id", "item_id", "response"),
-        ("task", "worker", "label"),
-        ("id", "item", "resp", "rt"),
-        ("who", "q1", "q2"),
-    ],
-)
-def test_our_tables_are_left_to_us(columns):
-    for kind in ("table", "parquet"):
-        assert not any(reader.recognises(Head(Path("a"), kind, columns=columns)) for reader in READERS)
-
-
-def result(provider, test, success, *, prompt="p", description=None, failure=0, output="out", **more):
+def result(provider, test, success, *, prompt="p", description=None, failure=0):
     return {
         "promptIdx": 0, "testIdx": test, "testCase": {"vars": {"q": test}, "description": description},
         "provider": provider, "prompt": {"raw": "{{q}}", "label": prompt}, "vars": {"q": test}, "success": success,
         "score": 0.5, "namedScores": {"tone": float(success)}, "failureReason": failure,
-        "response": None if failure == 2 else {"output": output},
+        "response": None if failure == 2 else {"output": "out"},
         "error": "assertion" if not success else None, "latencyMs": 5,
-    } | more  # fmt: skip
+    }  # fmt: skip
 
 
-def promptfoo(*results):
-    return {"evalId": "eval-1", "results": {"version": 3, "prompts": [], "results": list(results), "stats": {}},
+def promptfoo(results):
+    return {"evalId": "eval-1", "results": {"version": 3, "prompts": [], "results": results, "stats": {}},
             "config": {"description": "d"}, "shareableUrl": None}  # fmt: skip
 
 
-def test_promptfoo_tests_are_passed_or_not(write_json, triples):
+def test_promptfoo_tests_are_passed_or_not(write, triples):
     one = {"id": "openai:m", "label": "m"}
     rows = [result(one, 0, True, description="sums"), result(one, 1, False), result(one, 1, True),
             result("openai:n", 0, False, description="sums", failure=2)]  # fmt: skip
-    path = write_json("results.json", promptfoo(*rows))
+    path = write("results.json", promptfoo(rows))
     table = read_responses(path, trials="first")
     assert table.format == "promptfoo"
     assert triples(table) == [("m", "sums", 1), ("m", "test 1", 0)]
+    assert triples(read_responses(write("lines.jsonl", rows), trials="first")) == triples(table)
     assert table.left_out == {"the run failed at this test": 1}
     assert read_responses(path, trials="count").frame["n_trials"].tolist() == [1, 2]
     assert triples(read_responses(path, trials="last", errored="wrong"))[-1] == ("openai:n", "sums", 0)
@@ -410,6 +360,12 @@ def test_promptfoo_tests_are_passed_or_not(write_json, triples):
     assert read_answers(path, trials="first").frame["answer"].tolist() == ["out", "out"]
 
 
+def test_promptfoo_prompts_of_one_provider_are_respondents(write, triples):
+    rows = [result("m", 0, True, prompt="a"), result("m", 0, False, prompt="b")]
+    path = write("results.json", promptfoo(rows))
+    assert triples(read_responses(path)) == [("m / a", "test 0", 1), ("m / b", "test 0", 0)]
+
+
 def case(name, success, **more):
     metric = {"name": "Relevancy", "threshold": 0.5, "success": success, "score": 0.7, "evaluationModel": "j"}
     other = {"name": "Bias", "threshold": 0.5, "success": True, "score": 0.1, "error": None}
@@ -417,14 +373,14 @@ def case(name, success, **more):
             "metricsData": [metric, other], "completionTime": 1.5} | more  # fmt: skip
 
 
-def test_deepeval_cases_are_passed_or_not(write_json, triples):
+def test_deepeval_cases_are_passed_or_not(write, triples):
     run = {"testCases": [case("c1", True), case("c2", False), case("c3", None)], "metricsScores": []}
-    table = read_responses(write_json("run_a.json", run))
+    table = read_responses(write("run_a.json", run))
     assert table.format == "deepeval"
     assert triples(table) == [("run_a", "c1", 1), ("run_a", "c2", 0)]
     assert table.left_out == {"not scored": 1}
     whole = {"testRunData": run | {"hyperparameters": {"model": "m"}}, "testRunLink": None}
-    path = write_json(".latest_test_run.json", whole)
+    path = write(".latest_test_run.json", whole)
     assert triples(read_responses(path, metric="Bias")) == [("m", "c1", 1), ("m", "c2", 1), ("m", "c3", 1)]
     with pytest.raises(InputError, match="no metric 'x'; expected one of Relevancy, Bias"):
         read_responses(path, metric="x")
@@ -433,66 +389,52 @@ def test_deepeval_cases_are_passed_or_not(write_json, triples):
     assert answers["gold"].tolist() == ["no"] * 3
 
 
-def test_doccano_files_are_annotators(write_lines, tmp_path):
+def test_doccano_files_are_annotators(write, tmp_path, triples):
     for who, labels in (("ann", [["pos"], ["neg", "a"]]), ("bob", [["neg"], []])):
         lines = [{"id": k, "text": f"t{k}", "label": given, "Comments": []} for k, given in enumerate(labels)]
-        write_lines(f"export/{who}.jsonl", lines)
+        write(f"export/{who}.jsonl", lines)
     table = read_answers(tmp_path / "export")
     assert table.format == "doccano"
-    rows = list(table.frame[["respondent_id", "item_id", "answer"]].itertuples(index=False, name=None))
-    assert rows == [("ann", "0", "pos"), ("ann", "1", "a|neg"), ("bob", "0", "neg")]
+    assert triples(table) == [("ann", "0", "pos"), ("ann", "1", "a|neg"), ("bob", "0", "neg")]
     assert table.left_out == {"texts without a label": 1}
     with pytest.raises(InputError, match="grade them with a key"):
         read_responses(tmp_path / "export")
-    spans = write_lines("spans.jsonl", [{"id": 1, "text": "x", "label": [[0, 1, "PER"]]}])
+    spans = write("spans.jsonl", [{"id": 1, "text": "x", "label": [[0, 1, "PER"]]}])
     with pytest.raises(InputError, match="line 1, field label: expected names of labels"):
         read_answers(spans)
 
 
-def test_promptfoo_lines_are_its_results(write_json, write_lines, triples):
-    rows = [
-        {"promptIdx": 0, "testIdx": k, "provider": {"id": "m", "label": ""}, "prompt": {"label": "p"}, "success": k > 0,
-         "response": {"output": "x"}, "failureReason": 0, "vars": {"q": k}, "testCase": {}}
-        for k in range(3)
-    ]  # fmt: skip
-    whole = write_json("r.json", {"evalId": "e", "config": {}, "results": {"version": 3, "results": rows}})
-    lines = write_lines("r.jsonl", rows)
-    assert triples(read_responses(lines)) == triples(read_responses(whole)) == [
-        ("m", "test 0", 0.0), ("m", "test 1", 1.0), ("m", "test 2", 1.0)
-    ]  # fmt: skip
-
-
-def test_records_are_a_long_table_under_the_names_of_their_fields(write_lines, write_json, triples):
+def test_records_are_a_long_table_under_the_names_of_their_fields(write, triples):
     records = [{"question_id": k, "model": f"m{k % 2}", "correct": k > 1, "metadata": {"fold": k}} for k in range(4)]
     expected = [("m0", "0", 0.0), ("m0", "2", 1.0), ("m1", "1", 0.0), ("m1", "3", 1.0)]
-    for path in (write_lines("plain.jsonl", records), write_json("plain.json", records)):
+    for path in (write("plain.jsonl", records), write("plain.json", records)):
         table = read_responses(path)
         assert sorted(triples(table)) == expected
         assert table.frame["metadata.fold"].tolist() == ["0", "1", "2", "3"]
     scored = [{"input": f"q{k}", "scores": {"Exact": k % 2}, "metadata": {"model": "m"}} for k in range(2)]
     named = {"item_id": "input", "respondent_id": "metadata.model", "response": "scores.Exact"}
-    assert triples(read_responses(write_lines("scored.jsonl", scored), columns=named)) == [
+    assert triples(read_responses(write("scored.jsonl", scored), columns=named)) == [
         ("m", "q0", 0.0), ("m", "q1", 1.0)
     ]  # fmt: skip
     with pytest.raises(InputError, match=r"their fields named \(--column respondent_id=NAME --column item_id=NAME"):
-        read_responses(write_lines("scored.jsonl", scored))
+        read_responses(write("scored.jsonl", scored))
     records[2]["correct"] = "maybe"
     with pytest.raises(InputError, match="record 3, column correct: expected a number but got 'maybe'"):
-        read_responses(write_lines("wrong.jsonl", records))
+        read_responses(write("wrong.jsonl", records))
 
 
-def test_a_file_of_items_and_scores_is_of_whom_its_name_says(write_text, tmp_path, triples, caplog):
-    write_text("runs/m1.csv", "item_id,correct\nq1,1\nq2,0\n")
-    write_text("runs/m2.csv", "item_id,correct\nq1,1\nq2,1\n")
+def test_a_file_of_items_and_scores_is_of_whom_its_name_says(write, tmp_path, triples, caplog):
+    write("runs/m1.csv", "item_id,correct\nq1,1\nq2,0\n")
+    write("runs/m2.csv", "item_id,correct\nq1,1\nq2,1\n")
     expected = [("m1", "q1", 1.0), ("m1", "q2", 0.0), ("m2", "q1", 1.0), ("m2", "q2", 1.0)]
     assert triples(read_responses(tmp_path / "runs")) == expected
     assert "no column of respondents, so that its name says whose responses it holds" in caplog.text
-    scores = write_text("m3.csv", "user_input,response,exact_match\nq1,some words,1.0\n")
+    scores = write("m3.csv", "user_input,response,exact_match\nq1,some words,1.0\n")
     assert triples(read_responses(scores, columns={"response": "exact_match"})) == [("m3", "q1", 1.0)]
 
 
-def test_a_table_of_truth_is_a_key_and_no_crowd(write_text):
-    truth = write_text("truth.csv", "task,agg_label\nt1,yes\nt2,no\n")  # as crowd-kit's aggregations are written
+def test_a_table_of_truth_is_a_key_and_no_crowd(write):
+    truth = write("truth.csv", "task,agg_label\nt1,yes\nt2,no\n")  # as crowd-kit's aggregations are written
     with pytest.raises(InputError, match=r"right answers are given as --items FILE, .* or a table of respondent_id"):
         read_answers(truth)
     assert read_items(truth).key == ("yes", "no")
@@ -529,16 +471,3 @@ def test_a_format_of_another_package(tmp_path: Path) -> None:
     assert ended.stdout.strip() == f"toy {expected}"
     assert "broken (toy_package:NOTHING) is left out: it cannot be loaded" in ended.stderr
     assert "other (toy_package:read) is left out: expected" in ended.stderr
-
-
-def test_every_eval_ever_is_correct_is_not_taken_for_partial_credit(write_lines):
-    path = write_lines("u_samples.jsonl", [eee(1), eee(2, 0.25)])
-    with pytest.raises(InputError, match=r"line 2: expected a score of 1, 0 or missing but got 0\.25"):
-        read_responses(path)
-    assert list(read_responses(path, threshold=0.5).frame["response"]) == [1, 0]
-
-
-def test_promptfoo_prompts_of_one_provider_are_respondents(write_json, triples):
-    rows = [result("m", 0, True, prompt="a"), result("m", 0, False, prompt="b")]
-    path = write_json("results.json", promptfoo(*rows))
-    assert triples(read_responses(path)) == [("m / a", "test 0", 1), ("m / b", "test 0", 0)]

@@ -42,18 +42,12 @@ def header(**changes):
     return {"version": 2, "status": "success", "eval": spec | changes}
 
 
-def sample(id, epoch=1, value="C", **changes):
-    scores = {"match": {"value": value, "answer": "4", "explanation": None}}
+def sample(id, value="C", **changes):
     return {
-        "id": id,
-        "epoch": epoch,
-        "input": f"question {id}",
-        "target": "4",
-        "metadata": {},
-        "scores": scores,
-        "working_time": 1.5,
+        "id": id, "epoch": 1, "input": f"question {id}", "target": "4", "metadata": {},
+        "scores": {"match": {"value": value, "answer": "4", "explanation": None}}, "working_time": 1.5,
         "completed": True,
-    } | changes
+    } | changes  # fmt: skip
 
 
 def write_archive(path, members):
@@ -116,9 +110,7 @@ def test_values_become_scores(log, triples, form):
 
 def test_partial_credit_needs_a_threshold(log):
     path = log([sample("a"), sample("b", value="P")])
-    with pytest.raises(
-        InputError, match=re.escape(f"file {path}, sample 2: expected a score of 1, 0 or missing but got 0.5")
-    ):
+    with pytest.raises(InputError, match=r"log\.eval, sample 2: expected a score of 1, 0 or missing but got 0\.5"):
         read_responses(path)
     assert list(read_responses(path, threshold=0.5).frame["response"]) == [1, 1]
     assert list(read_responses(path, threshold=0.6).frame["response"]) == [1, 0]
@@ -147,39 +139,39 @@ def test_of_one_id_and_epoch_the_last_sample_wins(log, triples):
 
 
 def test_a_log_that_did_not_end_is_read_from_its_journal(tmp_path, triples):
-    path = write_archive(
-        tmp_path / "running.eval",
-        {
-            "_journal/start.json": header(),
-            "_journal/summaries/2.json": [sample("b", value="I")],
-            "_journal/summaries/10.json": [sample("a", value="I")],  # the tenth comes after the second
-            "_journal/summaries/1.json": [sample("a")],
-        },
-    )
+    members = {
+        "_journal/start.json": header(),
+        "_journal/summaries/2.json": [sample("b", "I")],
+        "_journal/summaries/10.json": [sample("a", "I")],  # the tenth comes after the second
+        "_journal/summaries/1.json": [sample("a")],
+    }
+    path = write_archive(tmp_path / "running.eval", members)
     assert triples(read_responses(path)) == [("m", "t/b", 0), ("m", "t/a", 0)]
 
 
-def test_several_scorers_are_chosen_from(log):
-    scores = {"match": {"value": "C"}, "judge": {"value": {"style": 0, "truth": 1}}}
-    path = log([sample("a", scores=scores)])
+def test_several_scorers_are_chosen_from_and_not_mixed(log):
+    path = log([sample("a", scores={"match": {"value": "C"}, "judge": {"value": {"style": 0, "truth": 1}}})])
     with pytest.raises(
-        InputError, match=r"sample 1, field scores: several scores: 'match', 'judge:style', 'judge:truth'"
+        InputError, match="sample 1, field scores: several scores: 'match', 'judge:style', 'judge:truth'"
     ):
         read_responses(path)
     assert list(read_responses(path, metric="judge:style").frame["response"]) == [0]
     with pytest.raises(InputError, match="no score 'other'; expected one of match, judge:style, judge:truth"):
         read_responses(path, metric="other")
+    path = log([sample("a"), sample("b", scores={"judge": {"value": "I"}})])
+    with pytest.raises(InputError, match="sample 2, field scores: several scores: 'match', 'judge'; choose one"):
+        read_responses(path)
+    assert read_responses(path, metric="match").left_out == {"not scored": 1}
 
 
 def test_shards_of_a_merged_log_are_not_read_twice(tmp_path):
     members = {"header.json": header(), "summaries.json": [sample("a")]}
-    shard = write_archive(tmp_path / "run.shards" / "0" / "part.eval", members)
+    write_archive(tmp_path / "run.shards" / "0" / "part.eval", members)
     assert len(read_responses(tmp_path).frame) == 1
     write_archive(tmp_path / "run.eval", members)
     table = read_responses(tmp_path)
     assert len(table.frame) == 1
     assert table.left_out == {"files that accompany logs of inspect_ai": 1}
-    assert shard.exists()
 
 
 def test_a_folder_is_a_study_and_a_content_under_two_names_clashes(log, tmp_path):
@@ -203,10 +195,7 @@ def test_a_folder_is_a_study_and_a_content_under_two_names_clashes(log, tmp_path
     [
         ({"id": None}, "sample 1, field id: expected a name but it is null"),
         ({"epoch": "x" * 0}, "sample 1, field epoch: expected a name but it is"),
-        (
-            {"scores": {"match": {"value": "right"}}},
-            'field scores.match.value: expected C, I, P, N or a number but it is "right"',
-        ),
+        ({"scores": {"match": {"value": "right"}}}, "field scores.match.value: expected C, I, P, N or a number but"),
         ({"scores": [1]}, "field scores: expected an object but it is [1]"),
     ],
 )
@@ -257,13 +246,3 @@ def test_without_zstandard_the_error_names_what_to_install(log, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(InputError, match=r"compressed with zstandard; install it: pip install 'irtbench\[inspect\]'"):
         read_responses(path)
-
-
-def test_scorers_are_not_mixed(log):
-    other = sample("b", scores={"judge": {"value": "I"}})
-    path = log([sample("a"), other])
-    with pytest.raises(InputError, match="sample 2, field scores: several scores: 'match', 'judge'; choose one"):
-        read_responses(path)
-    table = read_responses(path, metric="match")
-    assert list(table.frame["item_id"]) == ["t/a"]
-    assert table.left_out == {"not scored": 1}

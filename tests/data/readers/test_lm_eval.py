@@ -41,44 +41,39 @@ cli_evaluate()
 
 
 def line(doc_id, value=1.0, filter="none", metric="acc", **changes):
-    record = {
-        "doc_id": doc_id,
-        "doc": {"question": f"q{doc_id}"},
-        "target": "yes",
-        "arguments": {"gen_args_0": {"arg_0": "prompt", "arg_1": {}}},
-        "resps": [["yes"]],
-        "filtered_resps": ["yes"],
-        "filter": filter,
-        "metrics": [metric],
-        "doc_hash": f"hash{doc_id}",
-        "prompt_hash": "p",
-        "target_hash": "t",
+    return {
+        "doc_id": doc_id, "doc": {"question": f"q{doc_id}"}, "target": "yes",
+        "arguments": {"gen_args_0": {"arg_0": "prompt", "arg_1": {}}}, "resps": [["yes"]], "filtered_resps": ["yes"],
+        "filter": filter, "metrics": [metric], "doc_hash": f"hash{doc_id}", "prompt_hash": "p", "target_hash": "t",
         metric: value,
-    }
-    return {name: value for name, value in (record | changes).items() if value is not ...}
+    } | changes  # fmt: skip
+
+
+def results(model, **more):
+    return {"results": {}, "configs": {}, "model_name": model} | more
 
 
 @pytest.fixture
-def run(write_lines, write_json):
-    def write(lines, model="org/model", folder="org__model", task="even"):
-        path = write_lines(f"{folder}/samples_{task}_{DATE}.jsonl", lines)
+def run(write):
+    def write_run(lines, model="org/model", folder="org__model", task="even"):
+        path = write(f"{folder}/samples_{task}_{DATE}.jsonl", lines)
         if model is not None:
-            write_json(f"{folder}/results_{DATE}.json", {"results": {}, "configs": {}, "model_name": model})
+            write(f"{folder}/results_{DATE}.json", results(model))
         return path
 
-    return write
+    return write_run
 
 
 def test_samples_of_its_own_writer(run_writer):
     folder = run_writer("lm_eval", WRITER) / "out"
-    results = json.loads(next(folder.rglob("results*.json")).read_text())
+    printed = json.loads(next(folder.rglob("results*.json")).read_text())
     table = read_responses(folder, metric=["acc", "exact_match,flexible-extract"])
     assert table.format == "lm-eval"
     assert table.left_out == {"of another metric or filter": 6}
-    assert set(table.frame["respondent_id"]) == {results["model_name"]}
+    assert set(table.frame["respondent_id"]) == {printed["model_name"]}
     shares = table.frame.groupby("task")["response"].mean()
-    assert shares["even"] == pytest.approx(results["results"]["even"]["acc,none"])
-    assert shares["sums"] == pytest.approx(results["results"]["sums"]["exact_match,flexible-extract"])
+    assert shares["even"] == pytest.approx(printed["results"]["even"]["acc,none"])
+    assert shares["sums"] == pytest.approx(printed["results"]["sums"]["exact_match,flexible-extract"])
     assert sorted(table.frame["item_id"]) == [f"{task}/{k}" for task in ("even", "sums") for k in range(6)]
     sums = next(folder.rglob("samples_sums*"))
     assert set(read_answers(sums, metric="exact_match,flexible-extract").frame["answer"]) == {"lol"}
@@ -88,23 +83,19 @@ def test_without_results_the_folder_names_the_model(run):
     assert set(read_responses(run([line(0)], model=None)).frame["respondent_id"]) == {"org__model"}
 
 
-def test_results_of_several_models_in_the_folder_are_refused(run, write_json):
+def test_results_of_several_models_in_the_folder_are_refused(run, write):
     path = run([line(0)], model=None)
     for k, name in enumerate(("a", "b")):
-        write_json(f"org__model/results_2026-01-0{k + 1}.json", {"results": {}, "configs": {}, "model_name": name})
+        write(f"org__model/results_2026-01-0{k + 1}.json", results(name))
     with pytest.raises(InputError, match="of which model\\? the results in its folder name a, b"):
         read_responses(path)
 
 
 def test_one_row_a_document_and_filter_is_not_two_items(run):
     # GSM8K has 2,638 rows for 1,319 questions
-    lines = [
-        line(k, float(k % 2), name, "exact_match") for name in ("strict-match", "flexible-extract") for k in range(4)
-    ]
-    path = run(lines, task="gsm8k")
-    with pytest.raises(
-        InputError, match=r"line 5, .*several scores: 'exact_match,strict-match', 'exact_match,flexible-extract'"
-    ):
+    filters = ("strict-match", "flexible-extract")
+    path = run([line(k, float(k % 2), name, "exact_match") for name in filters for k in range(4)], task="gsm8k")
+    with pytest.raises(InputError, match=r"line 5, .*several scores: 'exact_match,strict-match', 'exact_match,flex"):
         read_responses(path)
     with pytest.raises(InputError, match="line 5, field filter: several filters: 'exact_match,flexible-extract'"):
         read_responses(path, metric="exact_match")
@@ -156,15 +147,10 @@ def test_wrong_fields_are_named(run, changes, message):
         read_responses(path, metric="acc")
 
 
-def test_a_metric_of_which_less_is_better_is_refused(run, write_json):
+def test_a_metric_of_which_less_is_better_is_refused(run, write):
     path = run([line(0, metric="wrong"), line(1, metric="acc")], model=None)
-    results = {
-        "results": {},
-        "configs": {},
-        "model_name": "m",
-        "higher_is_better": {"even": {"wrong": False, "acc": True}},
-    }
-    write_json(f"org__model/results_{DATE}.json", results)
+    better = {"even": {"wrong": False, "acc": True}}
+    write(f"org__model/results_{DATE}.json", results("m", higher_is_better=better))
     with pytest.raises(InputError, match="line 1, field wrong: the results say that less is better"):
         read_responses(path, metric="wrong")
     assert len(read_responses(path, metric="acc").frame) == 1

@@ -37,12 +37,12 @@ def test_a_log_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path: Path,
     with pytest.raises(InputError, match=r"a\.eval: member summaries\.json unpacks to more than 100 times its size"):
         read_responses(one_text)
     monkeypatch.setattr(packed, "MOST_TIMES", 10_000)
-    monkeypatch.setattr(records, "MOST_VALUE", 1_000_000)
+    monkeypatch.setattr(records, "MOST_VALUE", 200_000)
     monkeypatch.setattr(records, "BYTES_READ", 100_000)
     with pytest.raises(InputError, match="one JSON value of more than 0 MiB"):
         read_responses(one_text)
-    many = json.dumps([sample(str(k)) for k in range(20_000)])  # each of them small
-    assert read_responses(log(tmp_path / "b.eval", many)).frame["item_id"].nunique() == 20_000
+    many = json.dumps([sample(str(k)) for k in range(5_000)])  # each of them small
+    assert read_responses(log(tmp_path / "b.eval", many)).frame["item_id"].nunique() == 5_000
 
 
 def test_damage_anywhere_in_a_log_is_named(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_damage_anywhere_in_a_log_is_named(tmp_path: Path) -> None:
     assert len(read_responses(tmp_path / "a.eval").frame) == 2
     rng = np.random.default_rng(1)
     refused = 0
-    for place in range(4, len(whole), 4):
+    for place in range(4, len(whole), 8):
         data = bytearray(whole)
         data[place] = rng.integers(0, 256)
         (tmp_path / "b.eval").write_bytes(data)
@@ -59,7 +59,7 @@ def test_damage_anywhere_in_a_log_is_named(tmp_path: Path) -> None:
             read_responses(tmp_path / "b.eval")
         except InputError as error:
             refused += str(error).startswith("file ")
-    assert refused > 50
+    assert refused > 25
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
@@ -80,8 +80,8 @@ def test_whole_numbers_beyond_all_floats(tmp_path: Path) -> None:
 
 
 def test_one_bound_for_names_that_a_column_repeats(tmp_path: Path, monkeypatch) -> None:
-    """A name of 1,000 letters that 20,000 rows repeat is a few bytes of Parquet and 20 MB once each row has it."""
-    n = 20_000
+    """A name of 1,000 letters that 11,000 rows repeat is a few bytes of Parquet and 11 MB once each row has it."""
+    n = 11_000
     ids = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array(["x" * 1_000]))
     items = pa.array([f"i{k}" for k in range(n)])
     table = pa.table({"respondent_id": ids, "item_id": items, "response": pa.array(np.ones(n, np.int8))})

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +16,23 @@ from irtbench.data.readers import read_responses
 from irtbench.data.readers.recognise import holds_models
 
 
+def log_of(model: str, right: Sequence[bool], **spec: object) -> str:
+    samples = [
+        {"id": f"q{j}", "epoch": 1, "input": "x", "target": "y", "scores": {"match": {"value": "IC"[int(one)]}}}
+        for j, one in enumerate(right)
+    ]
+    made = {"task": "t", "task_version": 0, "model": model, "created": "2026-11-01T10:00:00Z"} | spec
+    return json.dumps({"version": 2, "status": "success", "eval": made, "samples": samples})
+
+
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     """Four logs of one model, in a folder each, of the same two items; two of them are of one run."""
     for k in range(4):
-        samples = [
-            {"id": f"q{j}", "epoch": 1, "input": "x", "target": "y", "scores": {"match": {"value": "CI"[(k + j) % 2]}}}
-            for j in range(2)
-        ]
-        spec = {"task": "t", "task_version": 0, "model": "maker/m", "created": f"2026-11-0{k + 1}T10:00:00Z"}
-        spec |= {"run_id": f"run{k // 2}", "model_args": {"temperature": k}}
         file = tmp_path / "runs" / f"agent{k}" / "log.json"
         file.parent.mkdir(parents=True)
-        file.write_text(json.dumps({"version": 2, "status": "success", "eval": spec, "samples": samples}))
+        spec = {"run_id": f"run{k // 2}", "model_args": {"temperature": k}}
+        file.write_text(log_of("maker/m", [k % 2 == 1, k % 2 == 0], **spec))
     return tmp_path / "runs"
 
 
@@ -73,31 +79,16 @@ def test_a_table_names_its_respondents_itself(tmp_path: Path) -> None:
 
 def test_the_study_file_keeps_the_choice(runs: Path, tmp_path: Path) -> None:
     for k in range(4, 12):  # as many as a fit needs
-        folder = runs / f"agent{k}"
-        folder.mkdir()
-        log = json.loads((runs / f"agent{k % 4}" / "log.json").read_text())
-        (folder / "log.json").write_text(json.dumps(log))
+        shutil.copytree(runs / f"agent{k % 4}", runs / f"agent{k}")
     run("init", runs, "--respondent", "folder", "--yes", "-o", tmp_path / "s.toml")
     assert 'respondent = "folder"' in (tmp_path / "s.toml").read_text()
 
 
 def test_a_bank_of_logs_says_that_its_respondents_are_models(tmp_path: Path) -> None:
     right = np.random.default_rng(1).random((12, 8)) < np.linspace(0.2, 0.9, 12)[:, None]
+    (tmp_path / "runs").mkdir()
     for k in range(12):
-        samples = [
-            {"id": f"q{j}", "epoch": 1, "input": "x", "target": "y", "scores": {"m": {"value": "IC"[int(right[k, j])]}}}
-            for j in range(8)
-        ]
-        spec = {
-            "task": "t",
-            "task_version": 0,
-            "model": f"maker/m{k}",
-            "created": "2026-11-01T10:00:00Z",
-            "run_id": "r",
-        }
-        (tmp_path / "runs").mkdir(exist_ok=True)
-        log = {"version": 2, "status": "success", "eval": spec, "samples": samples}
-        (tmp_path / "runs" / f"log{k}.json").write_text(json.dumps(log))
+        (tmp_path / "runs" / f"log{k}.json").write_text(log_of(f"maker/m{k}", right[k], run_id="r"))
     run("fit runs -o fit -q --allow-unconverged", cwd=tmp_path)
     assert json.loads((tmp_path / "fit" / "bank.json").read_text())["card"]["respondents"] == "models"
     scored = run("score fit/bank.json runs -o scores.csv", cwd=tmp_path)
@@ -105,18 +96,10 @@ def test_a_bank_of_logs_says_that_its_respondents_are_models(tmp_path: Path) -> 
     assert "crowd" not in scored.out
 
 
-@pytest.mark.parametrize(
-    ("header", "models"),
-    [
-        ("model,question_id,correct", True),
-        ("respondent_id,item_id,response", False),
-        ("system,q1,q2", True),
-        ("worker,task,label", False),
-    ],
-)
-def test_a_column_of_models_says_so(tmp_path: Path, header: str, models: bool) -> None:
-    (tmp_path / "t.csv").write_text(f"{header}\na,1,1\n")
-    assert holds_models(tmp_path / "t.csv") == models
+def test_a_column_of_models_says_so(tmp_path: Path) -> None:
+    for header in ("model,question_id,correct", "respondent_id,item_id,response", "system,q1,q2", "worker,task,label"):
+        (tmp_path / "t.csv").write_text(f"{header}\na,1,1\n")
+        assert holds_models(tmp_path / "t.csv") == header.startswith(("model", "system"))
 
 
 ROWS = "respondent_id,item_id,response,age\na,q1,1,30\na,q2,0,30\nb,q1,1,40\n"

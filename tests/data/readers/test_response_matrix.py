@@ -27,7 +27,6 @@ LONG = "respondent_id,item_id,response\nb,i1,1\na,i2,0\nb,i2,\n"
     ("text", "options"),
     [
         (WIDE, {}),
-        (WIDE, {"items": "i*"}),
         (WIDE, {"exclude": ["note", "i2"]}),
         (WIDE.replace("0.0", "0.7").replace("true", "0.2"), {"threshold": 0.5, "items": "i*"}),
         (WIDE.replace("who,i1", "x,who").replace("i1", "who"), {"format": "wide"}),
@@ -50,7 +49,6 @@ def test_it_is_the_matrix_of_the_long_table(tmp_path: Path, text: str, options: 
     ("text", "saying"),
     [
         (WIDE.replace("true", "7"), "row 2 (line 3), column i2: expected 1, 0 or missing but got '7'"),
-        ("who,i1,i2\na,1,8\nb,9,0\nc,1,1\nd,0,1\n", "row 1 (line 2), column i2: expected 1, 0 or missing but got '8'"),
         (WIDE.replace("\nc,", "\n,"), "expected a name but it is empty"),
         (WIDE.replace("\nc,", "\na,"), "neither a long table"),
         (LONG + "b,i1,0\n", "duplicate"),
@@ -78,7 +76,7 @@ def observed(responses: Responses) -> dict[tuple[str, str], int]:
     return {(who, item): right for who, item, right in found.itertuples(index=False)}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(cells=CELLS.filter(lambda cells: (cells >= 0).any()), seed=st.integers(0, 2**16))
 def test_order_form_spelling_and_source_of_a_table_change_nothing(cells: NDArray[np.int8], seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
@@ -50,6 +50,7 @@ rows = st.lists(
 )
 
 
+@settings(max_examples=15)
 @given(rows)
 def test_reductions_agree_with_counting(rows):
     table = pd.DataFrame(rows, columns=["respondent_id", "item_id", "response"])
@@ -100,6 +101,10 @@ def test_occasions_of_a_long_table(tmp_path):
     path.write_text("respondent_id,item_id,answer,rater,wave\nr,a,yes,x,1\nr,a,no,x,2\nr,a,no,y,1\n")
     assert list(read_answers(path, trials="keep").frame["trial"]) == ["1/x", "2/x", "1/y"]  # it takes both
     assert list(read_answers(path, trials="first").frame["answer"]) == ["yes"]
+    path.write_text("id,item,resp,wave\n1,a,1,1\n1,a,0,2\n1,b,,1\n")
+    assert list(read_responses(path, trials="last").frame["response"].fillna(-1)) == [0, -1]
+    with pytest.raises(InputError, match=r"several trials of a pair: \(1, a\)"):
+        read_responses(path)
     path.write_text("respondent_id,item_id,response,wave\nr,a,1,1\nr,b,0,2\n")
     assert "trial" not in read_responses(path).frame  # nothing is repeated
 
