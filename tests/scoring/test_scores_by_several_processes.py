@@ -20,30 +20,22 @@ def frame() -> pd.DataFrame:
 
 
 @pytest.mark.slow
-def test_two_processes_write_what_one_writes(frame: pd.DataFrame, tmp_path: Path) -> None:
-    """Five files are five pieces of work."""
+def test_several_processes_write_what_one_writes_even_where_one_is_killed(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Five files are five pieces of work; the process that ends is started again, and all go on."""
     save_bank(BANK, tmp_path / "bank.json")
     folder = write_parts(frame, tmp_path / "in", n_files=5)
     score_file(BANK, folder, tmp_path / "one.csv")
-    ended = as_torchrun(2, "score", tmp_path / "bank.json", folder, "-o", tmp_path / "two.csv")
-    assert (ended.status, ended.lines) == (0, [])
-    assert ended.out.count("300 respondents scored") == 1
-    found, expected = pd.read_csv(tmp_path / "two.csv"), pd.read_csv(tmp_path / "one.csv")
+    whole = as_torchrun(3, "score", tmp_path / "bank.json", folder, "-o", tmp_path / "whole.csv")
+    assert (whole.status, whole.lines) == (0, [])
+    assert whole.out.count("300 respondents scored") == 1
+    found, expected = pd.read_csv(tmp_path / "whole.csv"), pd.read_csv(tmp_path / "one.csv")
     pd.testing.assert_frame_equal(found, expected, rtol=1e-5, atol=1e-5)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["bank.json", "in", "one.csv", "two.csv"]
-
-
-@pytest.mark.slow
-def test_a_killed_process_is_started_again_and_all_go_on(frame: pd.DataFrame, tmp_path: Path) -> None:
-    save_bank(BANK, tmp_path / "bank.json")
-    folder = write_parts(frame, tmp_path / "in", n_files=5)
-    whole = as_torchrun(3, "score", tmp_path / "bank.json", folder, "-o", tmp_path / "whole.parquet", "--quiet")
-    assert whole.status == 0
-    again = tmp_path / "again.parquet"
-    ended = as_torchrun(3, "score", tmp_path / "bank.json", folder, "-o", again, "--quiet", restarts=1, scored=2)
+    command = ("score", tmp_path / "bank.json", folder, "-o", tmp_path / "again.csv", "--quiet")
+    ended = as_torchrun(3, *command, restarts=1, scored=2)
     assert ended.status == 0, ended.err
-    assert again.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
-    assert not (tmp_path / ".again.parquet.unfinished").exists()
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    left = sorted(file.name for file in tmp_path.iterdir())
+    assert left == ["again.csv", "bank.json", "in", "one.csv", "whole.csv"]
 
 
 @pytest.mark.slow

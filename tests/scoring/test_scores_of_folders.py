@@ -50,24 +50,6 @@ def test_a_folder_is_scored_as_one_file(frame: pd.DataFrame, layout: str, tmp_pa
     pd.testing.assert_frame_equal(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_run_that_was_stopped_goes_on_in_the_file_it_was_in(frame: pd.DataFrame, tmp_path: Path) -> None:
-    folder = write_parts(frame, tmp_path / "parts", n_files=4, rows_of_group=37)
-    unfinished = tmp_path / "unfinished"
-    score_file(BANK, folder, tmp_path / "whole.parquet")
-    saying = iter(range(1, 100))
-
-    def stop(message: str) -> None:
-        if next(saying) == 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        score_file(BANK, folder, tmp_path / "again.parquet", unfinished=unfinished, progress=stop)
-    assert len(list(unfinished.glob("part-*"))) > 1
-    assert score_file(BANK, folder, tmp_path / "again.parquet", unfinished=unfinished) == 250
-    found, whole = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("again", "whole"))
-    pd.testing.assert_frame_equal(found, whole, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.filterwarnings("ignore:file")
 def test_what_comes_with_scores_comes_part_by_part_too(frame: pd.DataFrame, tmp_path: Path) -> None:
     """Surprises and accuracy by difficulty are those of a table that is read whole; values of a parts' own draws."""
