@@ -11,14 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from irtbench import InputError, ItemParameters, ItemTable, Norms, Quadrature, Scale, normal_grid
 from irtbench.bank.bank import ItemBank, load_bank, read_bank, save_bank
-from irtbench.bank.norms import Norms
-from irtbench.bank.scale import Scale
 from irtbench.bank.schema import BankDocument
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.quadrature import Quadrature, normal_grid
 
 
 def small_scale(name: str = "neutral") -> Scale:
@@ -48,8 +43,6 @@ def path(bank: ItemBank, tmp_path: Path) -> Path:
     return tmp_path / "bank.json"
 
 
-# --- round trip ----------------------------------------------------------------------------------------------------
-
 finite = st.floats(allow_nan=False, allow_infinity=False)
 names = st.text(min_size=1, max_size=8)
 perhaps_text = st.none() | st.text(max_size=20)
@@ -68,33 +61,23 @@ def scales(draw: st.DrawFn, name: str) -> Scale:
     def column(values: st.SearchStrategy[Any]) -> Any:
         return draw(st.lists(values, min_size=n, max_size=n))
 
+    def numbers(low: float, high: float, **more: Any) -> Any:
+        return np.array(column(st.floats(low, high, **more)))
+
     factor = np.array(column(st.lists(st.floats(-5, 5), min_size=9, max_size=9))).reshape(n, 3, 3)
     covariance = factor + factor.transpose(0, 2, 1)
     covariance[np.array(column(st.booleans())) & (np.arange(n) > 0)] = np.nan
-    items = ItemParameters(
-        ids,
-        np.array(column(st.floats(-100, 100))),
-        np.array(column(st.floats(-50, 50))),
-        np.array(column(st.floats(0, 1, exclude_max=True))),
-        np.array(column(st.booleans())),
-        draw(st.sampled_from([None, covariance])),
-    )
+    parameters = numbers(-100, 100), numbers(-50, 50), numbers(0, 1, exclude_max=True), np.array(column(st.booleans()))
+    items = ItemParameters(ids, *parameters, draw(st.sampled_from([None, covariance])))
     details = ItemTable(ids, *(tuple(column(perhaps_text)) for _ in range(4)), (False,) * n)  # type: ignore[call-arg]
-    thetas = draw(st.none() | st.lists(st.floats(-6, 6), min_size=1, max_size=5))
-    weights = np.linspace(0.1, 2, len(thetas or [])) if draw(st.booleans()) else None
-    log_weights = draw(st.none() | st.lists(st.floats(-700, 0), min_size=3, max_size=5))
-    population = None
-    if log_weights is not None:
+    norms, population = None, None
+    if thetas := draw(st.none() | st.lists(st.floats(-6, 6), min_size=1, max_size=5)):
+        norms = Norms(np.array(thetas), np.linspace(0.1, 2, len(thetas)) if draw(st.booleans()) else None)
+    if log_weights := draw(st.none() | st.lists(st.floats(-700, 0), min_size=3, max_size=5)):
         mass = np.array([*log_weights[:-1], -np.inf])
-        population = Quadrature(np.linspace(-3, 3, len(log_weights)), mass - np.logaddexp.reduce(mass))
-    return Scale(
-        name,
-        items,
-        details,
-        None if thetas is None else Norms(np.array(thetas), weights),
-        population,
-        draw(st.dictionaries(st.text(max_size=5), plain_json, max_size=3)),
-    )
+        population = Quadrature(np.linspace(-3, 3, len(mass)), mass - np.logaddexp.reduce(mass))
+    provenance = draw(st.dictionaries(st.text(max_size=5), plain_json, max_size=3))
+    return Scale(name, items, details, norms, population, provenance)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -131,13 +114,9 @@ def test_the_schema_version_is_the_lowest_that_holds_the_bank(bank: ItemBank, pa
     save_bank(ItemBank((replace(bank.scales[0], norms=newer), bank.scales[1])), path)
     assert json.loads(path.read_text())["schema_version"] == 2
     read = load_bank(path).scales[0].norms
-    assert read is not None
-    assert read.standard_error is not None
     assert read.standard_error.tolist() == [0.25, 0.375]
     assert read.groups == {"language": ("en", None)}
 
-
-# --- what is refused -----------------------------------------------------------------------------------------------
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -266,9 +245,6 @@ def test_a_table_of_items_has_the_same_bounds(bank: ItemBank, tmp_path: Path) ->
             read(tmp_path / "items.csv")
 
 
-# --- saving, whole or not at all -----------------------------------------------------------------------------------
-
-
 def test_a_failed_save_leaves_the_old_bank_and_nothing_beside_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = path.read_bytes()
 
@@ -280,9 +256,6 @@ def test_a_failed_save_leaves_the_old_bank_and_nothing_beside_it(path: Path, mon
         save_bank(ItemBank((small_scale("other"),)), path)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
-
-
-# --- constructors --------------------------------------------------------------------------------------------------
 
 
 def test_a_scale_must_fit_together() -> None:

@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 import irtbench
 from builders.command_line import refused, run
+from builders.scales import bank_of
 from irtbench.data.input_error import InputError
 from irtbench.scoring.percentiles import percentiles
 
@@ -58,7 +59,7 @@ def test_shares_are_those_of_the_population(pairs: list[tuple[str, str]], shares
         "u": dict(zip("abc", np.array(shares[:3]) / sum(shares[:3]), strict=True)),
         "v": dict(zip("xy", np.array(shares[3:]) / sum(shares[3:]), strict=True)),
     }
-    groups = {"u": [u for u, _ in pairs], "v": [v for _, v in pairs]}
+    groups = dict(zip("uv", zip(*pairs, strict=True), strict=True))
     start = np.random.default_rng(seed).uniform(0.5, 2, len(pairs))
     raking = irtbench.rake(groups, margins, start)
     for column, wanted in margins.items():
@@ -114,8 +115,7 @@ def pack(tmp_path: Path) -> Path:
     items = irtbench.ItemParameters.from_difficulty(np.full(30, 1.4), np.linspace(-2, 2, 30))
     land = np.where(np.arange(300) % 3 == 0, "fr", "de")
     norms = irtbench.Norms(rng.normal(land == "fr"), None, np.full(300, 0.3), {"land": tuple(land.tolist())})
-    scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids), norms)
-    irtbench.save_bank(irtbench.ItemBank((scale,)), tmp_path / "bank.json")
+    irtbench.save_bank(bank_of(items, norms), tmp_path / "bank.json")
     irtbench.simulate_responses([0.2], items, rng=rng).table().to_csv(tmp_path / "log.csv", index=False)
     (tmp_path / "census.csv").write_text("column,value,share\nland,de,0.2\nland,fr,0.8\n")
     return tmp_path
@@ -131,7 +131,6 @@ def test_score_weights_the_norm_sample_to_a_population(pack: Path) -> None:
     # 200 people of weight .3 and 100 of 2.4: 300^2 / (18 + 576) = 151.5
     assert "all: 300 people of the norm sample weighted to census.csv, who are worth 152" in found["raked"][1]
     (scale,) = irtbench.load_bank(pack / "bank.json").scales
-    assert scale.norms is not None
     by_hand = irtbench.raked_norms(scale.norms, {"land": {"de": 0.2, "fr": 0.8}})
     expected = irtbench.score_responses(replace(scale, norms=by_hand), pd.read_csv(pack / "log.csv"), norm="smoothed")
     assert raked["percentile_lower"] == pytest.approx(expected["percentile_lower"][0])
@@ -156,7 +155,6 @@ def test_columns_of_scores_are_no_groups_of_people(pack: Path) -> None:
     scores.assign(country="de", age=31, **{"percentile:country=de": 0.5}).to_csv(pack / "people.csv", index=False)
     for file, groups in (("scores.csv", []), ("people.csv", ["country", "age"])):
         norms = irtbench.with_norms(bank, pack / file).scales[0].norms
-        assert norms is not None
         assert list(norms.groups) == groups
     asked = "--norms scores.csv --norm-groups accuracy"
     saying = "no column accuracy in the norm sample; there is: none"
@@ -181,7 +179,6 @@ def test_wrong_margins_and_groups_are_one_line(pack: Path, more: str, said: str)
 
 def test_weights_that_the_norm_leaves_aside_are_named(pack: Path) -> None:
     (scale,) = irtbench.load_bank(pack / "bank.json").scales
-    assert scale.norms is not None
     raked = replace(scale, norms=irtbench.raked_norms(scale.norms, {"land": {"de": 0.2, "fr": 0.8}}))
     irtbench.save_bank(irtbench.ItemBank((raked,)), pack / "raked.json")
     said = "the norm sample has weights, which a normal population has not: --norm smoothed takes them"

@@ -48,13 +48,10 @@ def test_items_keep_their_parameters_and_the_others_are_left_out_by_name() -> No
 
 def test_a_rank_on_a_form_is_fair_and_the_population_is_that_of_all_items(tmp_path: Path) -> None:
     scale, _ = crowd_scale(n_people=4000)
-    assert scale.norms is not None
     form = assemble_forms(scale, length=6).forms[0]
     short = form_bank(scale, form, seed=3)
     norms = short.scales[0].norms
-    assert norms is not None
     np.testing.assert_array_equal(norms.theta, scale.norms.theta)
-    assert norms.on_form is not None
     assert norms.on_form.std() < 0.9 < norms.theta.std()
     people = simulate_responses(np.random.default_rng(5).normal(size=4000), short.scales[0].items,
                                 rng=np.random.default_rng(6))  # fmt: skip
@@ -69,7 +66,6 @@ def test_a_rank_on_a_form_is_fair_and_the_population_is_that_of_all_items(tmp_pa
     again = load_bank(tmp_path / "bank.json")
     pd.testing.assert_frame_equal(score_responses(again, people), score_responses(short, people))
     group = norms.group("country", "de")
-    assert group.on_form is not None
     np.testing.assert_array_equal(group.on_form, norms.on_form[::2])
 
 

@@ -9,31 +9,30 @@ import pytest
 
 import irtbench
 from builders.command_line import run
+from builders.scales import scale_of
 from irtbench.scoring.percentiles import reliability
 
 RNG = np.random.default_rng(1)
 ITEMS = irtbench.ItemParameters.from_difficulty(RNG.lognormal(0.3, 0.2, 40), np.linspace(-2.5, 2.5, 40))
-SCALE = irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids), irtbench.Norms(RNG.normal(size=400)))
-
-
-def test_reliability_is_the_share_of_variance_that_answers_take_away() -> None:
-    # 1 - .36 / 1, 1 - .36 / .72, and not below 0
-    assert reliability(np.array([0.6]))[0] == pytest.approx(0.64)
-    assert reliability(np.array([0.6]), 0.72**0.5)[0] == pytest.approx(0.5)
-    assert reliability(np.array([1.2]))[0] == 0.0
+SCALE = scale_of(ITEMS, irtbench.Norms(RNG.normal(size=400)))
+EASY = np.where(np.arange(40) < 8, 1.0, np.nan)
+REVERSED = (np.arange(40) >= 20).astype(float)
+PERSON = (np.arange(40) < 22).astype(float)
 
 
 def test_each_reason_by_itself() -> None:
-    easy = np.where(np.arange(40) < 8, 1.0, np.nan)
     few = np.where((np.arange(40) >= 18) & (np.arange(40) < 22), [0.0, 1.0] * 20, np.nan)
-    reversed_ = (np.arange(40) >= 20).astype(float)
-    person = (np.arange(40) < 22).astype(float)
-    scores = irtbench.score_responses(SCALE, [easy, few, reversed_, person, [np.nan] * 40])
+    scores = irtbench.score_responses(SCALE, [EASY, few, REVERSED, PERSON, [np.nan] * 40])
     found = scores["percentile_flags"].tolist()
     assert found == ["little_information", "few_items", "unlikely_pattern", "", "no_items"]
     assert scores["percentile"].notna().all()  # the table keeps the numbers
     bound = irtbench.score_responses(SCALE, [[1.0] * 40], method="ml")
     assert bound["percentile_flags"].tolist() == ["little_information;at_bound"]
+    linked = replace(SCALE, line=irtbench.ScaleLine(1.0, 0.0, np.diag([0.0, 0.6])))
+    assert irtbench.score_responses(linked, [PERSON])["percentile_flags"][0] == "little_information"
+    # 1 - .36 / 1, 1 - .36 / .72, and not below 0
+    assert reliability(np.array([0.6, 1.2])).tolist() == pytest.approx([0.64, 0.0])
+    assert reliability(np.array([0.6]), 0.72**0.5)[0] == pytest.approx(0.5)
 
 
 def test_of_people_a_twentieth_is_refused_and_of_clickers_most() -> None:
@@ -47,18 +46,12 @@ def test_of_people_a_twentieth_is_refused_and_of_clickers_most() -> None:
 
 def test_the_command_refuses_the_sentence_and_says_why(tmp_path: Path) -> None:
     irtbench.save_bank(irtbench.ItemBank((SCALE,)), tmp_path / "bank.json")
-    rows = {
-        "clicker": (np.arange(40) >= 20).astype(float),
-        "short": np.where(np.arange(40) < 3, 1.0, np.nan),
-        "easy": np.where(np.arange(40) < 8, 1.0, np.nan),
-        "person": (np.arange(40) < 22).astype(float),
-    }
+    short = np.where(np.arange(40) < 3, 1.0, np.nan)
     saying = {}
-    for name, values in rows.items():
+    for name, values in (("clicker", REVERSED), ("short", short), ("easy", EASY), ("person", PERSON)):
         frame = pd.DataFrame([values], columns=list(ITEMS.item_ids), index=pd.Index([name], name="respondent_id"))
         frame.to_csv(tmp_path / "r.csv")
-        done = run(f"score {tmp_path}/bank.json {tmp_path}/r.csv -o {tmp_path}/s.csv")
-        saying[name] = " ".join(done.out.split())
+        saying[name] = " ".join(run("score bank.json r.csv -o s.csv", cwd=tmp_path).out.split())
         assert np.isfinite(pd.read_csv(tmp_path / "s.csv")["percentile"]).all()
     assert "person on all: better than" in saying["person"]
     assert all("on all: better than" not in saying[name] for name in ("clicker", "short", "easy"))
@@ -67,9 +60,3 @@ def test_the_command_refuses_the_sentence_and_says_why(tmp_path: Path) -> None:
     assert "given: 3 items answered are fewer than 5" in saying["short"]
     assert "given: the 8 items answered say too little about this ability" in saying["easy"]
     assert all("%" not in saying[name].split("In brackets")[0] for name in ("clicker", "short", "easy"))
-
-
-def test_a_links_error_can_be_the_reason() -> None:
-    line = irtbench.ScaleLine(1.0, 0.0, np.diag([0.0, 0.6]))
-    person = [(np.arange(40) < 22).astype(float)]
-    assert irtbench.score_responses(replace(SCALE, line=line), person)["percentile_flags"][0] == "little_information"

@@ -11,16 +11,12 @@ import pytest
 
 from builders.answered_banks import make_scale, wide_responses
 from builders.parquet_folder import write_parts
-from irtbench.bank.bank import ItemBank
+from irtbench import InputError, ItemBank, ResponseMatrix, ScoringSettings, score_file, score_responses
 from irtbench.data import response_blocks
-from irtbench.data.input_error import InputError
 from irtbench.data.place import SEAL
 from irtbench.data.readers import large_table
-from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring import part_scores
-from irtbench.scoring.bulk import score_file
 from irtbench.scoring.part_scores import IDENTITY, KeptScores
-from irtbench.scoring.scores import ScoringSettings, score_responses
 
 BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
 
