@@ -65,7 +65,7 @@ def test_banks_made_of_it_keep_it(tmp_path: Path) -> None:
 
 def test_a_fit_and_a_study_write_it(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    drawn = irtbench.simulate_responses(rng.normal(size=200), ITEMS, rng=rng)
+    drawn = irtbench.simulate_responses(rng.normal(size=600), ITEMS, rng=rng)
     drawn.to_long().to_csv(tmp_path / "r.csv", index=False)
     (tmp_path / "card.toml").write_text('title = "T"\ncollection = "a \\"platform\\""\n')
     run(f"fit {tmp_path}/r.csv -o {tmp_path}/fit --card {tmp_path}/card.toml -q")

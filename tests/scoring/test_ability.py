@@ -41,7 +41,7 @@ def assert_integrates(abilities: Abilities, i: int, values: NDArray[np.float64],
     Theta within .002 of a standard error, the error within .2%, the quantiles within .02 of a standard error.
     """
     se = abilities.standard_error[i]
-    theta = abilities.theta[i] + np.linspace(-12 * se, 12 * se, 2001)
+    theta = abilities.theta[i] + np.linspace(-10 * se, 10 * se, 801)
     parts = [log_likelihood(values[None, :], part, items)[0] for part in np.array_split(theta, 10)]
     log_density = np.concatenate(parts) - theta**2 / 2
     mass = np.exp(log_density - log_density.max())

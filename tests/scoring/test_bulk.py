@@ -56,7 +56,7 @@ def test_the_same_scores_as_one_by_one(
     monkeypatch.setattr(response_blocks, "ROWS", 64)  # several parts, out of step with the respondents
     responses = responses_to(bank, 300, missing=missing)
     if missing:
-        responses = responses.select_items([*responses.item_ids[:60], *responses.item_ids[90:110]])
+        responses = responses.select_items([*responses.item_ids[:85], *responses.item_ids[90:112]])
     source = write(responses, tmp_path / "responses.parquet", strangers=int(missing > 0))
     if missing:
         with pytest.raises(InputError, match="items unknown to the bank: stranger0"):

@@ -146,8 +146,8 @@ def test_an_integrated_curve_has_no_asymptote_below_zero() -> None:
 
 def test_with_items_from_few_people_new_people_are_scored_right_only_if_curves_are_integrated() -> None:
     rng = np.random.default_rng(4)
-    estimates = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.2, 600), rng.normal(size=600))
-    items = replace(estimates, covariance=np.tile([[0.1, 0.03, 0.0], [0.03, 0.6, 0.0], [0.0, 0.0, 0.0]], (600, 1, 1)))
+    estimates = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.2, 1000), rng.normal(size=1000))
+    items = replace(estimates, covariance=np.tile([[0.1, 0.03, 0.0], [0.03, 0.6, 0.0], [0.0, 0.0, 0.0]], (1000, 1, 1)))
     (truth,) = draw_items(items, 1, rng=rng)
     theta = rng.normal(size=300)
     responses = simulate_responses(theta, truth, rng=rng)
