@@ -83,8 +83,10 @@ def test_planted_faults_are_found_and_named() -> None:
 
 def test_rules_are_asked_in_their_order() -> None:
     responses = faulty(800, 12, flat=(0,), misfit=(6,))
-    by_slope = prune(responses, fit_model, replace(QUICK, order=("slope", "item_fit")))
-    by_fit = prune(responses, fit_model, replace(QUICK, order=("item_fit", "slope")))
+    by_slope, by_fit = (
+        prune(responses, fit_model, replace(QUICK, order=order, min_items=11))
+        for order in (("slope", "item_fit"), ("item_fit", "slope"))
+    )
     assert by_slope.rounds[0].removals[0].reason in ("low_communality", "negative_slope")
     assert by_fit.rounds[0].removals[0].reason == "item_fit"
     assert reasons(by_fit)["item7"] == "item_fit"  # a curve of another shape

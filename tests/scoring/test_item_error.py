@@ -57,17 +57,22 @@ def by_differences(
 
 
 @pytest.mark.parametrize("guessing", [0.0, 0.2])
-@pytest.mark.parametrize("method", ["eap", "map", "ml", "wle"])
-def test_delta_is_the_first_order_and_draws_agree(method: Method, guessing: float) -> None:
-    """The sum over items of g' C g; errors are a tenth of the usual, and the sd over 100 draws has an error of 7%."""
-    items = uncertain_items(10, guessing=guessing, scale=0.1)
+@pytest.mark.parametrize(
+    ("method", "n", "near"), [("eap", 10, 0.01), ("map", 10, 0.01), ("ml", 10, 0.01), ("wle", 40, 0.1)]
+)
+def test_delta_is_the_first_order_and_draws_agree(method: Method, n: int, near: float, guessing: float) -> None:
+    """The sum over items of g' C g; with Warm's term as fixed, which is of the order of one item among all.
+
+    Errors are a tenth of the usual, and the sd over 100 draws has an error of 7%.
+    """
+    items = uncertain_items(n, guessing=guessing, scale=0.1)
     responses = simulate_responses([-0.5, 0.3, 1.0], items, rng=np.random.default_rng(3), missing=0.1)
     known = estimate_ability(responses, items, method=method)
     delta = with_item_error(known, responses, items, item_error="delta")
     gradient = by_differences(responses, items, method)
     expected = np.sqrt(np.einsum("ija,jab,ijb->i", gradient, items.covariance, gradient))
     added = np.sqrt(delta.standard_error**2 - known.standard_error**2)
-    np.testing.assert_allclose(added, expected, rtol=0.01)
+    np.testing.assert_allclose(added, expected, rtol=near)
     assert (delta.upper - delta.lower > known.upper - known.lower).all()
     np.testing.assert_array_equal(delta.theta, known.theta)
     if method == "eap":
