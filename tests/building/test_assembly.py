@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.scales import scale_of
-from irtbench import InputError, ItemBank, ItemParameters, assemble_forms, information
+from irtbench import FormWishes, InputError, ItemBank, ItemParameters, Limit, assemble_forms, information
 from irtbench.building import binary_program
-from irtbench.building.form_wishes import FormWishes, Limit
 from irtbench.diagnostics.measurement_precision import measurement_precision
 
 THETA = np.array([-1.0, 0.0, 1.0])

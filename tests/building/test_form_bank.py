@@ -1,7 +1,6 @@
 """The bank of a form scores what its harness logs, on the scale of the whole bank and with fair percentiles."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,61 +84,25 @@ def test_ids_are_those_of_the_harness_and_sorted() -> None:
         harness_ids(["t/x"], formats=["lmeval"])  # type: ignore[list-item]
 
 
-def lm_eval_log(folder: Path, right: dict[str, bool]) -> None:
-    rows = [
-        {"doc_id": int(index), "doc": {"q": index}, "target": "yes", "arguments": {"gen_args_0": {"arg_0": "p"}},
-         "resps": [["yes"]], "filtered_resps": ["yes"], "filter": "none", "metrics": ["acc"],
-         "doc_hash": f"hash{index}", "acc": int(correct)}
-        for index, correct in right.items()
-    ]  # fmt: skip
-    (folder / f"samples_arc_{DATE}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
-
-
-def inspect_log(folder: Path, right: dict[str, bool]) -> None:
-    samples = [
-        {"id": int(name), "epoch": 1, "input": f"question {name}", "target": "yes",
-         "scores": {"match": {"value": "C" if correct else "I", "answer": "yes"}}}
-        for name, correct in right.items()
-    ]  # fmt: skip
-    evaluation = {"model": "m", "task": "suite/gsm", "created": "2026-11-21"}
-    log = {"version": 2, "status": "success", "eval": evaluation, "samples": samples}
-    (folder / "log.json").write_text(json.dumps(log))
-
-
-def helm_log(folder: Path, right: dict[str, bool]) -> None:
-    stats = [
-        {"instance_id": name, "train_trial_index": 0,
-         "stats": [{"name": {"name": "exact_match", "split": "test"}, "count": 1, "sum": int(correct)}]}
-        for name, correct in right.items()
-    ]  # fmt: skip
-    (folder / "per_instance_stats.json").write_text(json.dumps(stats))
-    spec = {"name": "mmlu:subject=law,model=m", "adapter_spec": {"model": "m"}}
-    (folder / "run_spec.json").write_text(json.dumps(spec))
-
-
-@pytest.mark.parametrize(
-    ("names", "asked_in", "write_log"),
-    [
-        ("arc/{}", "lm_eval_samples.json", lm_eval_log),
-        ("suite/gsm/{}", "inspect_sample_ids.json", inspect_log),
-        ("mmlu:subject=law/id{}", "helm_instances.json", helm_log),
-    ],
-)
-def test_a_log_of_the_form_is_scored_by_its_bank(
-    tmp_path: Path, names: str, asked_in: str, write_log: Callable[[Path, dict[str, bool]], None]
-) -> None:
-    """Forward to the harness and back: the samples asked for are the items that come home."""
-    scale, _ = crowd_scale(40, 300, names)
+def test_a_log_of_the_form_is_scored_by_its_bank(tmp_path: Path) -> None:
+    """Forward to lm-evaluation-harness and back: the samples asked for are the items that come home."""
+    scale, _ = crowd_scale(40, 300, "arc/{}")
     save_bank(ItemBank((scale,)), tmp_path / "bank.json")
     run("form assemble bank.json --length 8 -o form -q", cwd=tmp_path)
-    ((task, asked),) = json.loads((tmp_path / "form" / asked_in).read_text()).items()
-    right = {str(name): k % 3 > 0 for k, name in enumerate(asked)}
+    asked = json.loads((tmp_path / "form" / "lm_eval_samples.json").read_text())["arc"]
+    right = [index % 3 > 0 for index in asked]
     (tmp_path / "log").mkdir()
-    write_log(tmp_path / "log", right)
+    rows = [
+        {"doc_id": index, "doc": {"q": index}, "target": "yes", "arguments": {"gen_args_0": {"arg_0": "p"}},
+         "resps": [["yes"]], "filtered_resps": ["yes"], "filter": "none", "metrics": ["acc"],
+         "doc_hash": f"hash{index}", "acc": int(correct)}
+        for index, correct in zip(asked, right, strict=True)
+    ]  # fmt: skip
+    (tmp_path / "log" / f"samples_arc_{DATE}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
     run("score form/bank.json log -o scores.csv -q", cwd=tmp_path)
     scores = pd.read_csv(tmp_path / "scores.csv")
-    assert scores[["n_items", "n_correct"]].to_numpy().tolist() == [[8, sum(right.values())]]
-    wanted = estimate_ability([list(right.values())], scale.items.select([f"{task}/{name}" for name in right]))
+    assert scores[["n_items", "n_correct"]].to_numpy().tolist() == [[8, sum(right)]]
+    wanted = estimate_ability([right], scale.items.select([f"arc/{index}" for index in asked]))
     assert scores["theta"].tolist() == pytest.approx(wanted.theta.tolist())
     assert 0 < scores["percentile"][0] < 100
     assert 0 < scores["percentile_empirical"][0] < 100

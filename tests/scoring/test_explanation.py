@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from builders.scales import scale_of
-from irtbench import ItemParameters, Quadrature, Scale, explain
-from irtbench.models.curves import icc, simulate_responses
+from irtbench import ItemParameters, Quadrature, Scale, explain, icc, simulate_responses
 
 
 def make_scale(n_items: int) -> Scale:

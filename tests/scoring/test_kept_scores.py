@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -119,11 +120,13 @@ def test_parts_that_are_not_what_this_run_wrote_are_scored_anew(
         os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
         assert source.stat().st_size == before.st_size
     else:
-        bank = ItemBank(BANK.scales[:1])
-    score_file(bank, source, whole, unknown_items="ignore")
+        first_scale, second_scale = BANK.scales
+        harder = replace(first_scale.items, intercept=first_scale.items.intercept - 0.1)
+        bank = ItemBank((replace(first_scale, items=harder), second_scale))
+    score_file(bank, source, whole)
     caplog.clear()
     scored.clear()
-    score_file(bank, source, target, unfinished=unfinished, unknown_items="ignore")
+    score_file(bank, source, target, unfinished=unfinished)
     assert sum(scored) == n_anew
     pd.testing.assert_frame_equal(pd.read_parquet(target), pd.read_parquet(whole), check_exact=True)
     assert len(caplog.messages) == len(damaged or ())

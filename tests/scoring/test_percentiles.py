@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from builders.scales import scale_of
-from irtbench import InputError, ItemBank, ItemParameters, Norms, with_norms
-from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.scoring.ability import Abilities
+from irtbench import Abilities, InputError, ItemBank, ItemParameters, Norms, Quadrature, normal_grid, with_norms
 from irtbench.scoring.percentiles import normal_percentile, percentiles, population_share
 
 ranked, smoothed = partial(percentiles, norm="empirical"), partial(percentiles, norm="smoothed")

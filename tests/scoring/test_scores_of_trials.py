@@ -8,10 +8,9 @@ import pandas as pd
 import pytest
 
 from builders.answered_banks import make_scale
-from irtbench import InputError, ItemBank, ItemParameters, ResponseMatrix, person_fit, score_file
+from irtbench import InputError, ItemBank, ItemParameters, ResponseMatrix, person_fit, score_file, with_item_error
 from irtbench.data.readers import table_blocks
 from irtbench.scoring.ability import Method, estimate_ability
-from irtbench.scoring.item_error import with_item_error
 from irtbench.scoring.scores import score_responses
 
 N_ITEMS = 12
