@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 import irtbench
 from builders.mirt_figures import reference_form
@@ -100,17 +101,13 @@ def test_moved_items_err_as_both_calibrations_do() -> None:
         moved = irtbench.link_scales(old, new, method="mean-mean").items(new)
         return np.stack([getattr(moved, name) for name in names], axis=1).ravel()
 
-    at = np.ravel([[getattr(scale.items, name) for name in names] for scale in scales]).reshape(2, 3, N)
-    at = at.transpose(0, 2, 1).ravel()
+    at = np.array([[getattr(scale.items, name) for name in names] for scale in scales]).transpose(0, 2, 1).ravel()
     jacobian = np.stack([(on_old(at + step) - on_old(at - step)) / 2e-6 for step in 1e-6 * np.eye(36)], axis=1)
-    of_old, of_new = (jacobian[:, part] for part in (slice(18), slice(18, 36)))
-    expected = sum(
-        by @ scale.joint_error.covariance.reshape(18, 18) @ by.T
-        for by, scale in zip((of_old, of_new), scales, strict=True)
-    )
+    errors = block_diag(*(scale.joint_error.covariance.reshape(18, 18) for scale in scales))
     old, new = scales
     link = irtbench.link_scales(old, new, method="mean-mean")
     moved = moved_joint_error(link, new.items, new.joint_error, old.joint_error)
+    expected = jacobian @ errors @ jacobian.T
     np.testing.assert_allclose(moved.covariance.reshape(18, 18), expected, rtol=1e-6, atol=1e-9)
     assert (moved.location, moved.unit) == (old.joint_error.location, old.joint_error.unit)
 

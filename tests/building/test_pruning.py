@@ -227,22 +227,21 @@ def test_interrupted_pruning_goes_on_where_it_was(rounds: tuple[ResponseMatrix, 
     responses, whole = rounds
     fits: list[int] = []
 
-    def until_the_third(data: ResponseMatrix) -> FittedModel:
-        fits.append(data.n_items)
-        if len(fits) == 3:
-            raise KeyboardInterrupt
-        return fit_model(data)
-
-    def going_on(rules: PruneRules) -> tuple[int, Pruning]:
+    def going_on(rules: PruneRules, stopped_at: int | None = None) -> tuple[int, Pruning]:
+        """How many fits it took, and the result."""
         fits.clear()
-        checkpoint = Checkpoint(tmp_path / "c", checkpoint_key(responses, rules))
-        found = prune(responses, lambda data: fits.append(1) or fit_model(data), rules, checkpoint=checkpoint)
+
+        def fit(data: ResponseMatrix) -> FittedModel:
+            fits.append(data.n_items)
+            if len(fits) == stopped_at:
+                raise KeyboardInterrupt
+            return fit_model(data)
+
+        found = prune(responses, fit, rules, checkpoint=Checkpoint(tmp_path / "c", checkpoint_key(responses, rules)))
         return len(fits), found
 
     with pytest.raises(KeyboardInterrupt):
-        prune(
-            responses, until_the_third, BY_FIT, checkpoint=Checkpoint(tmp_path / "c", checkpoint_key(responses, BY_FIT))
-        )
+        going_on(BY_FIT, stopped_at=3)
     assert sorted(file.name for file in (tmp_path / "c").iterdir()) == ["round_1.json", "round_2.json"]
     n_fits, resumed = going_on(BY_FIT)
     assert n_fits == 1
@@ -288,9 +287,7 @@ def test_the_preset_compares_factors_and_tests_guessing_first(
     pd.testing.assert_frame_equal(resumed.guessing.table(), checks.guessing.table())
 
 
-def test_marks_missed_by_chance_and_two_abilities_of_which_nothing_is_known(
-    compared: tuple[ResponseMatrix, Pruning, Checkpoint],
-) -> None:
+def test_marks_missed_by_chance_and_two_abilities_of_which_nothing_is_known(compared) -> None:
     fit, checks = compared[1].fit_before, compared[1].checks
     poor = replace(fit, cfi=0.85, tli=0.8, p=0.001)
     assert misfit_as_a_whole(replace(poor, p=0.06), LALOR2016) is None

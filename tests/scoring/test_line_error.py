@@ -101,7 +101,8 @@ def test_intervals_cover_with_the_links_error_and_not_without() -> None:
             responses = irtbench.simulate_responses(crowd, truth.select(names), rng=rng)
             fitted = irtbench.fit_model(responses, tolerance=1e-3)
             scales.append(scale_of(fitted.items, joint_error=fitted.joint_error))
-        linked = irtbench.linked_scale(*scales, irtbench.link_scales(*scales))
+        old, new = scales
+        linked = irtbench.linked_scale(old, new, irtbench.link_scales(old, new))
         people = rng.normal(size=60)
         answers = irtbench.simulate_responses(people, truth.select(forms[1]), rng=rng)
         true = (people - crowds[0].mean()) / crowds[0].std()

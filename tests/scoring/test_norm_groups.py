@@ -9,7 +9,7 @@ import pytest
 
 from builders.command_line import run
 from irtbench import InputError, ItemParameters, Study, load_bank, read_study, run_study, save_bank, simulate_responses
-from irtbench.config import StudySettings
+from irtbench.config import StudyFile
 from irtbench.data.readers.respondents import read_respondents, respondents_of, weights_of
 from irtbench.report.html import render_report
 from irtbench.scoring.scores import score_responses
@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def study_of(folder: Path, data: str, score: str) -> StudySettings:
+def study_of(folder: Path, data: str, score: str) -> StudyFile:
     path = folder / "study.toml"
     path.write_text(STUDY.format(data=data, score=score))
     return read_study(path)
