@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from irtbench import InputError, ItemParameters, ItemTable, Norms, Quadrature, Scale, normal_grid
 from irtbench.bank.bank import ItemBank, load_bank, read_bank, save_bank
-from irtbench.bank.norms import Norms
-from irtbench.bank.scale import Scale
 from irtbench.bank.schema import BankDocument
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.quadrature import Quadrature, normal_grid
 
 
 def small_scale(name: str = "neutral") -> Scale:
@@ -41,35 +36,12 @@ def bank() -> ItemBank:
     return ItemBank((small_scale(), other))
 
 
-def assert_same(one: ItemBank, other: ItemBank) -> None:
-    """Equal to the last bit, NaN equal to NaN."""
-    assert one.schema_version == other.schema_version
-    assert [scale.name for scale in one.scales] == [scale.name for scale in other.scales]
-    for a, b in zip(one.scales, other.scales, strict=True):
-        assert a.items.item_ids == b.items.item_ids
-        for name in ("discrimination", "intercept", "guessing", "guessing_estimated"):
-            np.testing.assert_array_equal(getattr(a.items, name), getattr(b.items, name))
-        assert (a.items.covariance is None) == (b.items.covariance is None)
-        if a.items.covariance is not None:
-            np.testing.assert_array_equal(a.items.covariance, b.items.covariance)
-        assert a.details == b.details or all(
-            getattr(a.details, name) == getattr(b.details, name)
-            for name in ("item_ids", "key", "label", "group", "text", "attention")
-        )
-        assert (a.norms is None) == (b.norms is None)
-        if a.norms is not None and b.norms is not None:
-            np.testing.assert_array_equal(a.norms.theta, b.norms.theta)
-            assert (a.norms.weights is None) == (b.norms.weights is None)
-            if a.norms.weights is not None:
-                np.testing.assert_array_equal(a.norms.weights, b.norms.weights)
-        assert (a.population is None) == (b.population is None)
-        if a.population is not None and b.population is not None:
-            np.testing.assert_array_equal(a.population.nodes, b.population.nodes)
-            np.testing.assert_array_equal(a.population.log_weights, b.population.log_weights)
-        assert a.provenance == b.provenance
+@pytest.fixture
+def path(bank: ItemBank, tmp_path: Path) -> Path:
+    """The bank's file."""
+    save_bank(bank, tmp_path / "bank.json")
+    return tmp_path / "bank.json"
 
-
-# --- round trip ----------------------------------------------------------------------------------------------------
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 names = st.text(min_size=1, max_size=8)
@@ -89,33 +61,23 @@ def scales(draw: st.DrawFn, name: str) -> Scale:
     def column(values: st.SearchStrategy[Any]) -> Any:
         return draw(st.lists(values, min_size=n, max_size=n))
 
+    def numbers(low: float, high: float, **more: Any) -> Any:
+        return np.array(column(st.floats(low, high, **more)))
+
     factor = np.array(column(st.lists(st.floats(-5, 5), min_size=9, max_size=9))).reshape(n, 3, 3)
     covariance = factor + factor.transpose(0, 2, 1)
     covariance[np.array(column(st.booleans())) & (np.arange(n) > 0)] = np.nan
-    items = ItemParameters(
-        ids,
-        np.array(column(st.floats(-100, 100))),
-        np.array(column(st.floats(-50, 50))),
-        np.array(column(st.floats(0, 1, exclude_max=True))),
-        np.array(column(st.booleans())),
-        draw(st.sampled_from([None, covariance])),
-    )
+    parameters = numbers(-100, 100), numbers(-50, 50), numbers(0, 1, exclude_max=True), np.array(column(st.booleans()))
+    items = ItemParameters(ids, *parameters, draw(st.sampled_from([None, covariance])))
     details = ItemTable(ids, *(tuple(column(perhaps_text)) for _ in range(4)), (False,) * n)  # type: ignore[call-arg]
-    thetas = draw(st.none() | st.lists(st.floats(-6, 6), min_size=1, max_size=5))
-    weights = np.linspace(0.1, 2, len(thetas or [])) if draw(st.booleans()) else None
-    log_weights = draw(st.none() | st.lists(st.floats(-700, 0), min_size=3, max_size=5))
-    population = None
-    if log_weights is not None:
+    norms, population = None, None
+    if thetas := draw(st.none() | st.lists(st.floats(-6, 6), min_size=1, max_size=5)):
+        norms = Norms(np.array(thetas), np.linspace(0.1, 2, len(thetas)) if draw(st.booleans()) else None)
+    if log_weights := draw(st.none() | st.lists(st.floats(-700, 0), min_size=3, max_size=5)):
         mass = np.array([*log_weights[:-1], -np.inf])
-        population = Quadrature(np.linspace(-3, 3, len(log_weights)), mass - np.logaddexp.reduce(mass))
-    return Scale(
-        name,
-        items,
-        details,
-        None if thetas is None else Norms(np.array(thetas), weights),
-        population,
-        draw(st.dictionaries(st.text(max_size=5), plain_json, max_size=3)),
-    )
+        population = Quadrature(np.linspace(-3, 3, len(mass)), mass - np.logaddexp.reduce(mass))
+    provenance = draw(st.dictionaries(st.text(max_size=5), plain_json, max_size=3))
+    return Scale(name, items, details, norms, population, provenance)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -126,20 +88,17 @@ def test_a_bank_reads_back_to_the_last_bit(tmp_path: Path, data: st.DataObject) 
     path = tmp_path / "bank.json"
     save_bank(bank, path)
     read = load_bank(path)
-    assert_same(read, bank)
+    np.testing.assert_equal(asdict(read), asdict(bank))  # NaN equal to NaN
     assert read.content_hash == bank.content_hash
     written = path.read_bytes()
     save_bank(read, path)
     assert path.read_bytes() == written
 
 
-def test_the_file_is_made_for_git(bank: ItemBank, tmp_path: Path) -> None:
-    path, changed = tmp_path / "bank.json", tmp_path / "changed.json"
-    save_bank(bank, path)
-    first = bank.scales[0]
-    slopes = first.items.discrimination.copy()
-    slopes[1] = 0.3
-    save_bank(ItemBank((replace(first, items=replace(first.items, discrimination=slopes)), bank.scales[1])), changed)
+def test_the_file_is_made_for_git(bank: ItemBank, path: Path, tmp_path: Path) -> None:
+    changed, first = tmp_path / "changed.json", bank.scales[0]
+    items = replace(first.items, discrimination=np.array([1.25, 0.3]))
+    save_bank(ItemBank((replace(first, items=items), bank.scales[1])), changed)
     before, after = path.read_text().splitlines(), changed.read_text().splitlines()
     different = [k for k, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
     assert len(different) == 2  # the hash, and the item
@@ -147,23 +106,17 @@ def test_the_file_is_made_for_git(bank: ItemBank, tmp_path: Path) -> None:
     assert json.loads(after[different[1]].strip().rstrip(","))["discrimination"] == 0.3
 
 
-def test_the_schema_version_is_the_lowest_that_holds_the_bank(bank: ItemBank, tmp_path: Path) -> None:
+def test_the_schema_version_is_the_lowest_that_holds_the_bank(bank: ItemBank, path: Path) -> None:
     assert bank.schema_version == 1
-    path = tmp_path / "bank.json"
-    save_bank(bank, path)
     norms = json.loads(path.read_text())["scales"][0]["norms"]
     assert set(norms) == {"n", "theta", "weights"}
     newer = Norms(np.array([-0.5, 0.1]), None, np.array([0.25, 0.375]), {"language": ("en", None)})
     save_bank(ItemBank((replace(bank.scales[0], norms=newer), bank.scales[1])), path)
     assert json.loads(path.read_text())["schema_version"] == 2
     read = load_bank(path).scales[0].norms
-    assert read is not None
-    assert read.standard_error is not None
     assert read.standard_error.tolist() == [0.25, 0.375]
     assert read.groups == {"language": ("en", None)}
 
-
-# --- what is refused -----------------------------------------------------------------------------------------------
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -181,16 +134,13 @@ def assert_refused(path: Path, message: str) -> None:
     [
         (lambda d: d.update(schema_version=7), "has schema_version 7, this irtbench reads up to 6: update irtbench"),
         (lambda d: d.update(schema_version=0), "schema_version: Input should be greater than or equal to 1"),
-        (lambda d: d.update(schema_version="1"), "schema_version: Input should be a valid integer"),
         (lambda d: d.pop("schema_version"), "not an item bank"),
         (lambda d: d.pop("content_hash"), "content_hash: Field required"),
         (lambda d: d.update(scales=[]), "scales: List should have at least 1 item"),
-        (lambda d: d.update(scales={}), "scales: Input should be a valid list"),
         (lambda d: d["scales"][0].update(items=[]), "scales[0].items: List should have at least 1 item"),
         (lambda d: d["scales"][1].pop("norms"), "scales[1].norms: Field required"),
         (lambda d: d["scales"][0]["items"][1].pop("intercept"), "scales[0].items[1].intercept: Field required"),
         (lambda d: d["scales"][0]["items"][1].update(intercept="2"), "scales[0].items[1].intercept: Input should be"),
-        (lambda d: d["scales"][0]["items"][1].update(intercept=True), "scales[0].items[1].intercept: Input should be"),
         (lambda d: d["scales"][0]["items"][1].update(intercept=10**400), "scales[0].items[1].intercept: Input"),
         (lambda d: d["scales"][0]["items"][0].update(covariance=[1.0]), "scales[0].items[0].covariance: List should"),
         (lambda d: d["scales"][0]["items"][0].update(note="x"), "scales[0].items[0].note: Extra inputs"),
@@ -203,13 +153,15 @@ def assert_refused(path: Path, message: str) -> None:
         (lambda d: d["scales"][0]["provenance"].update(seed=8), "its content does not fit its hash: edited by hand?"),
     ],
 )
-def test_a_changed_file_is_refused(bank: ItemBank, tmp_path: Path, change: Change, message: str) -> None:
-    path = tmp_path / "bank.json"
-    save_bank(bank, path)
+def test_a_changed_file_is_refused(path: Path, change: Change, message: str) -> None:
     document = json.loads(path.read_text())
     change(document)
     path.write_text(json.dumps(document))
     assert_refused(path, message)
+
+
+def population(nodes: list[float], log_weights: list[float | None]) -> Change:
+    return lambda s: s.update(population={"kind": "grid", "nodes": nodes, "log_weights": log_weights})
 
 
 @pytest.mark.parametrize(
@@ -220,14 +172,9 @@ def test_a_changed_file_is_refused(bank: ItemBank, tmp_path: Path, change: Chang
         (lambda s: s["norms"].update(n=3), "norms state n 3 for 2 values of theta"),
         (lambda s: s["norms"].update(theta=[], n=0), "at least one finite number"),
         (lambda s: s["norms"].update(weights=[1.0, -1.0]), "weights must be positive"),
-        (
-            lambda s: s.update(population={"kind": "grid", "nodes": [0.0, 1.0, 1.0], "log_weights": [0.0, 0.0, 0.0]}),
-            "population needs increasing nodes",
-        ),
-        (
-            lambda s: s.update(population={"kind": "grid", "nodes": [0.0, 1.0, 2.0], "log_weights": [None] * 3}),
-            "population needs increasing nodes",
-        ),
+        (population([0.0, 1.0, 1.0], [0.0] * 3), "population needs increasing nodes"),
+        (population([0.0, 1.0, 2.0], [None] * 3), "population needs increasing nodes"),
+        (population([0.0, 1.0, 2.0], [0.0] * 3), "population.log_weights: expected weights whose sum is 1"),
         (lambda s: s["items"][1].update(discrimination=1e300), "item n02: discrimination 1e+300; expected at most 100"),
         (lambda s: s["items"][0].update(intercept=-1e308), "item n01: intercept -1e+308; expected at most 62.5"),
         (lambda s: s["items"][1].update(intercept=51.0), "item n02: intercept 51; expected at most 50"),
@@ -235,17 +182,11 @@ def test_a_changed_file_is_refused(bank: ItemBank, tmp_path: Path, change: Chang
         (lambda s: s["norms"].update(theta=[0.0, 1e300]), "each of at most 1000 in size"),
         (lambda s: s["norms"].update(weights=[1.0, 1e300]), "of at most 1e+12"),
         (lambda s: s["norms"].update(standard_error=[1.0, 1e300]), "of at most 1000"),
-        (
-            lambda s: s.update(population={"kind": "grid", "nodes": [0.0, 1.0, 2.0], "log_weights": [0.0] * 3}),
-            "population.log_weights: expected weights whose sum is 1",
-        ),
     ],
 )
 def test_contradictions_and_numbers_that_no_scale_has_are_refused_even_with_a_good_hash(
-    bank: ItemBank, tmp_path: Path, change: Change, message: str
+    path: Path, change: Change, message: str
 ) -> None:
-    path = tmp_path / "bank.json"
-    save_bank(bank, path)
     document = json.loads(path.read_text())
     change(document["scales"][0])
     del document["content_hash"]
@@ -253,18 +194,47 @@ def test_contradictions_and_numbers_that_no_scale_has_are_refused_even_with_a_go
     assert_refused(path, message)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("1.25", "NaN", "not JSON: NaN is not a finite number"),
+        ("1.25", "-Infinity", "not JSON: -Infinity is not a finite number"),
+        ("1.25", "1e999", "not JSON: 1e999 is not a finite number"),
+        ('"n01"', '"n\\ud8001"', "half a character in the text 'n\\ud8001'"),
+        ("", "respondent_id,item_id,response\nr1,i1,1\n", "not JSON"),
+        ("", "", "not JSON"),
+        ("", "[1, 2]", "not an item bank"),
+        ("", '"bank"', "not an item bank"),
+        ("", '{"ability": [0.1], "diff": [1.0]}', "not an item bank"),
+        ("", "PK\x03\x04\udcff\udcfe\x00", "not a text file"),
+        ("", "[" * 100_000, "not JSON"),
+    ],
+)
+def test_what_is_no_bank_is_refused(path: Path, old: str, new: str, message: str) -> None:
+    """A part of the file replaced, or all of it."""
+    text = path.read_text().replace(old, new) if old else new
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    assert_refused(path, message)
+
+
+def test_a_truncated_file_is_refused_wherever_it_is_cut(path: Path) -> None:
+    whole = path.read_bytes()
+    for length in range(0, len(whole) - 2, 37):
+        path.write_bytes(whole[:length])
+        with pytest.raises(InputError, match=r"not JSON|not a text file"):
+            load_bank(path)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert_refused(tmp_path / "none.json", "cannot be read: No such file or directory")
+    assert_refused(tmp_path, "cannot be read: Is a directory")
+
+
 def test_an_item_that_hardly_tells_people_apart_is_no_error(bank: ItemBank, tmp_path: Path) -> None:
     """Its difficulty is far off, its curve is not."""
     items = replace(bank.scales[0].items, discrimination=np.array([1.25, 1e-6]), intercept=np.array([0.5, 2.0]))
     save_bank(ItemBank((replace(bank.scales[0], items=items),)), tmp_path / "bank.json")
     assert load_bank(tmp_path / "bank.json").scales[0].items.difficulty[1] == -2e6
-
-
-def test_half_a_character_in_a_name_is_refused(bank: ItemBank, tmp_path: Path) -> None:
-    path = tmp_path / "bank.json"
-    save_bank(bank, path)
-    path.write_text(path.read_text().replace('"n01"', '"n\\ud8001"'))
-    assert_refused(path, "half a character in the text 'n\\ud8001'")
 
 
 def test_a_table_of_items_has_the_same_bounds(bank: ItemBank, tmp_path: Path) -> None:
@@ -275,69 +245,17 @@ def test_a_table_of_items_has_the_same_bounds(bank: ItemBank, tmp_path: Path) ->
             read(tmp_path / "items.csv")
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_numbers_that_are_not_finite_are_refused(bank: ItemBank, tmp_path: Path, number: str) -> None:
-    path = tmp_path / "bank.json"
-    save_bank(bank, path)
-    path.write_text(path.read_text().replace('"discrimination": 1.25', f'"discrimination": {number}'))
-    assert_refused(path, f"not JSON: {number} is not a finite number")
-
-
-def test_a_truncated_file_is_refused_wherever_it_is_cut(bank: ItemBank, tmp_path: Path) -> None:
-    path = tmp_path / "bank.json"
-    save_bank(bank, path)
-    whole = path.read_bytes()
-    for length in range(0, len(whole) - 2, 37):
-        path.write_bytes(whole[:length])
-        with pytest.raises(InputError, match=r"not JSON|not a text file"):
-            load_bank(path)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"respondent_id,item_id,response\nr1,i1,1\n", "not JSON"),
-        (b"", "not JSON"),
-        (b"[1, 2]", "not an item bank"),
-        (b'"bank"', "not an item bank"),
-        (b'{"ability": [0.1], "diff": [1.0]}', "not an item bank"),
-        (b"PK\x03\x04\xff\xfe\x00", "not a text file"),
-        (b"[" * 100_000, "not JSON"),
-    ],
-)
-def test_what_is_no_bank_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "other"
-    path.write_bytes(content)
-    assert_refused(path, message)
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    assert_refused(tmp_path / "none.json", "cannot be read: No such file or directory")
-    assert_refused(tmp_path, "cannot be read: Is a directory")
-
-
-# --- saving, whole or not at all -----------------------------------------------------------------------------------
-
-
-def test_a_failed_save_leaves_the_old_bank_and_nothing_beside_it(
-    bank: ItemBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "bank.json"
-    save_bank(bank, path)
+def test_a_failed_save_leaves_the_old_bank_and_nothing_beside_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = path.read_bytes()
-    other = ItemBank((small_scale("other"),))
 
     def full(_: int) -> None:
         raise OSError("no space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="no space"):
-        save_bank(other, path)
+        save_bank(ItemBank((small_scale("other"),)), path)
     assert path.read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["bank.json"]
-
-
-# --- constructors --------------------------------------------------------------------------------------------------
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_scale_must_fit_together() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import irtbench
 from builders.command_line import run
+from builders.scales import scale_of
 from irtbench.config import read_card
 from irtbench.data.input_error import InputError
 
@@ -18,9 +19,7 @@ ITEMS = irtbench.ItemParameters.from_difficulty([1.0, 1.5, 0.8, 1.2, 1.0], [-1.0
 
 
 def bank_of(card: irtbench.DataCard | None) -> irtbench.ItemBank:
-    norms = irtbench.Norms(np.linspace(-2, 2, 30))
-    scale = irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids), norms)
-    return irtbench.ItemBank((scale,), card)
+    return irtbench.ItemBank((scale_of(ITEMS, irtbench.Norms(np.linspace(-2, 2, 30))),), card)
 
 
 def test_the_card_is_read_as_it_was_saved_and_the_hash_watches_it(tmp_path: Path) -> None:
@@ -78,9 +77,7 @@ def test_a_fit_and_a_study_write_it(tmp_path: Path) -> None:
     )
     settings = irtbench.read_study(tmp_path / "study.toml")
     assert settings.card == irtbench.DataCard(title="A study", license="CC0-1.0")
-    bank = irtbench.run_study(settings).bank
-    assert bank is not None
-    assert bank.card == settings.card
+    assert irtbench.run_study(settings).bank.card == settings.card
 
 
 @pytest.mark.parametrize(

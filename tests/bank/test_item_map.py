@@ -1,14 +1,29 @@
-"""Items beside people: order, what is expected of the population, and reading a bank or a table of items."""
+"""The map of items, and a table of items, or py-irt's estimates, in the place of a bank."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import irtbench
+from builders.command_line import run
+from builders.scales import bank_of
 
 ITEMS = irtbench.ItemParameters.from_difficulty(
     [1.0, 2.0, 0.0, 1.5], [0.0, 1.0, 0.0, -2.0], [0.0, 0.25, 0.0, 0.0], item_ids=["a", "b", "c", "d"]
 )
+ABILITY = np.array([-1.0, 0.5, 2.0, 4.5])
+THEIRS = {
+    "ability": ABILITY.tolist(),
+    "diff": [-0.3, 1.2, 2.0],
+    "disc": [0.8, 1.5, 0.7],
+    "irt_model": "2pl",
+    "item_ids": {"0": "q1", "1": "q2", "2": "q3"},
+    "subject_ids": {"0": "a", "1": "b", "2": "c", "3": "d"},
+}
 
 
 def test_expectations_over_the_population() -> None:
@@ -27,9 +42,7 @@ def test_expectations_over_the_population() -> None:
 
 
 def test_the_table_begins_with_the_hardest_and_the_extremes_are_the_ends() -> None:
-    details = irtbench.ItemTable(
-        ITEMS.item_ids, (None,) * 4, (None,) * 4, (None,) * 4, ("first", "second", "third", "fourth"), (False,) * 4
-    )
+    details = replace(irtbench.ItemTable.plain(ITEMS.item_ids), text=("first", "second", "third", "fourth"))
     found = irtbench.item_map(irtbench.Scale("s", ITEMS, details))
     table = found.table()
     assert table["difficulty"].iloc[0] == 1.0
@@ -48,8 +61,7 @@ def test_the_table_begins_with_the_hardest_and_the_extremes_are_the_ends() -> No
 
 
 def test_a_bank_and_a_table_of_items_are_read_alike(tmp_path) -> None:
-    scale = irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids))
-    irtbench.save_bank(irtbench.ItemBank((scale,)), tmp_path / "bank.json")
+    irtbench.save_bank(bank_of(ITEMS), tmp_path / "bank.json")
     ITEMS.table().to_csv(tmp_path / "items.csv", index=False)
     for name in ("bank.json", "items.csv"):
         (read,) = irtbench.read_bank(tmp_path / name).scales
@@ -59,7 +71,6 @@ def test_a_bank_and_a_table_of_items_are_read_alike(tmp_path) -> None:
     stated = ITEMS.table().assign(population_mean=0.5, population_sd=2.0)
     stated.to_csv(tmp_path / "items.csv", index=False)
     population = irtbench.read_bank(tmp_path / "items.csv").scales[0].population
-    assert population is not None
     assert population.weights @ population.nodes == pytest.approx(0.5)
     wrong = (("population_sd", 0.0, "above 0"), ("population_sd", "x", "expected a number"))
     for column, value, said in (*wrong, ("population_mean", "", "column population_mean")):
@@ -76,26 +87,48 @@ def test_a_bank_and_a_table_of_items_are_read_alike(tmp_path) -> None:
 
 def test_whose_parameters_they_are_is_kept_by_bank_and_table(tmp_path) -> None:
     kind = ("rasch", "own", "fixed", "1pl")
-    items = irtbench.ItemParameters(
-        ITEMS.item_ids, ITEMS.discrimination, ITEMS.intercept, ITEMS.guessing, ITEMS.guessing_estimated, kind=kind
-    )
+    items = replace(ITEMS, kind=kind)
     assert items.model == ("rasch", "2pl_fixed_guessing", "fixed", "1pl")
     assert items.n_free.tolist() == [1, 2, 0, 1]
     # own: intercepts of a and d, slope and intercept of b; shared: one slope, mean and sd beside known items
     assert items.n_parameters == 1 + 2 + 0 + 1 + 1 + 2
     assert items.select(["c", "b"]).kind == ("fixed", "own")
     assert items.select(["b"]).kind is None
-    scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
-    bank = irtbench.ItemBank((scale,))
-    assert bank.schema_version == 3
-    irtbench.save_bank(bank, tmp_path / "bank.json")
+    assert (bank_of(items).schema_version, bank_of(ITEMS).schema_version) == (3, 1)
+    irtbench.save_bank(bank_of(items), tmp_path / "bank.json")
     assert irtbench.load_bank(tmp_path / "bank.json").scales[0].items.kind == kind
-    assert irtbench.ItemBank((irtbench.Scale("all", ITEMS, scale.details),)).schema_version == 1
     items.table().to_csv(tmp_path / "items.csv", index=False)
     assert irtbench.read_parameters(tmp_path / "items.csv").kind == kind
     assert irtbench.as_parameters(items.table()).kind == kind
     with pytest.raises(irtbench.InputError, match="kind must be one of own, rasch, 1pl, fixed for each item"):
-        irtbench.ItemParameters(
-            ITEMS.item_ids, ITEMS.discrimination, ITEMS.intercept, ITEMS.guessing, ITEMS.guessing_estimated,
-            kind=("own",),
-        )  # fmt: skip
+        replace(ITEMS, kind=("own",))
+
+
+def test_scores_by_a_table_are_those_by_its_items(tmp_path: Path) -> None:
+    items = irtbench.ItemParameters.from_difficulty([1.5, 1.0, 2.0], [-1.0, 0.0, 1.0])
+    items.table().assign(key=["a", "b", "c"]).to_csv(tmp_path / "items.csv", index=False)
+    (scale,) = irtbench.load_bank(tmp_path / "items.csv").scales
+    assert (scale.name, scale.norms) == ("all", None)
+    (tmp_path / "r.csv").write_text("respondent_id,item_id,response\ns,item1,1\ns,item2,1\ns,item3,0\n")
+    run("score items.csv r.csv -o scores.csv --quiet", cwd=tmp_path)
+    found = pd.read_csv(tmp_path / "scores.csv")
+    assert found["theta"][0] == pytest.approx(irtbench.estimate_ability([[1, 1, 0]], items).theta[0])
+    # and answers by its keys
+    (tmp_path / "a.csv").write_text("respondent_id,item_id,answer\ns,item1,a\ns,item2,b\ns,item3,d\n")
+    run("score items.csv a.csv -o again.csv --quiet", cwd=tmp_path)
+    assert pd.read_csv(tmp_path / "again.csv")["theta"][0] == found["theta"][0]
+
+
+def test_py_irt_converted_scores_as_py_irt_itself_says(tmp_path: Path) -> None:
+    (tmp_path / "best_parameters.json").write_text(json.dumps(THEIRS))
+    run("convert best_parameters.json -o items.csv", cwd=tmp_path)
+    (scale,) = irtbench.load_bank(tmp_path / "items.csv").scales
+    theirs = 1 / (1 + np.exp(-np.array(THEIRS["disc"]) * (ABILITY[:, None] - np.array(THEIRS["diff"]))))
+    np.testing.assert_allclose(
+        irtbench.icc((ABILITY - ABILITY.mean()) / ABILITY.std(), scale.items), theirs, rtol=1e-12
+    )
+    (tmp_path / "r.jsonl").write_text('{"subject_id": "m", "responses": {"q1": 1, "q3": 0}}\n')
+    for number, bank in enumerate(("best_parameters.json", "items.csv")):
+        run(f"score {bank} r.jsonl -o {number}.csv --quiet", cwd=tmp_path)
+    assert (tmp_path / "0.csv").read_text() == (tmp_path / "1.csv").read_text()
+    assert pd.read_csv(tmp_path / "0.csv")["n_items"].tolist() == [2]

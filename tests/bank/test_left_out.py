@@ -6,13 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from irtbench import GradingSettings, InputError, ItemParameters, ItemTable, Scale, score_file
 from irtbench.bank.bank import NOT_ON_A_SCALE, ItemBank, LeftOut, among, items_left_out, on_no_scale
-from irtbench.bank.scale import Scale
-from irtbench.data.grading import GradingSettings
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.scoring.bulk import score_file
 from irtbench.scoring.scores import grading_of, score_answers
 
 REMOVED = {"item_id": "bad", "reason": "negative_slope", "round": 1}
@@ -53,13 +48,11 @@ def test_attention_checks_and_rejected_scales_are_recorded() -> None:
     ]
 
 
-def test_an_item_removed_from_one_scale_and_kept_on_another_counts() -> None:
-    bank = bank_with({"pruning": [{"item_id": "i3", "reason": "item_fit"}]})
-    assert items_left_out(bank.scales) == {}
+KEPT_ON_ANOTHER = [{"item_id": "i3", "reason": "item_fit"}]
 
 
-@pytest.mark.parametrize("record", [None, "text", [1], [{"item_id": 3, "reason": "x"}], {"item_id": "bad"}])
-def test_a_provenance_of_another_make_says_nothing(record: object) -> None:
+@pytest.mark.parametrize("record", [KEPT_ON_ANOTHER, None, "text", [1], [{"item_id": 3, "reason": "x"}], [{}]])
+def test_an_item_that_another_scale_kept_and_a_provenance_of_another_make_say_nothing(record: object) -> None:
     assert items_left_out(bank_with({"pruning": record}).scales) == {}
 
 

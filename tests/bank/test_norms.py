@@ -12,35 +12,9 @@ from scipy.stats import norm
 
 import irtbench
 from builders.command_line import refused, run
-from builders.valid_inputs import write_valid_inputs
+from builders.scales import bank_of
 from irtbench.data.input_error import InputError
 from irtbench.scoring.percentiles import percentiles
-
-# -- norm table
-
-ITEMS = irtbench.ItemParameters.from_difficulty([1.5] * 4, [-1.0, -0.3, 0.3, 1.0])
-BANK = irtbench.ItemBank((irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids)),))
-
-
-def test_columns_of_scores_are_no_groups_of_people(tmp_path: Path) -> None:
-    write_valid_inputs(tmp_path)
-    run("score bank.json systems.csv -o scores.csv -q", cwd=tmp_path)
-    scores = pd.read_csv(tmp_path / "scores.csv")
-    assert irtbench.with_norms(BANK, tmp_path / "scores.csv").scales[0].norms is not None
-    scores.assign(country="de", age=31, **{"percentile:country=de": 0.5}).to_csv(tmp_path / "people.csv", index=False)
-    norms = irtbench.with_norms(BANK, tmp_path / "people.csv").scales[0].norms
-    assert norms is not None
-    assert list(norms.groups) == ["country", "age"]
-
-
-def test_a_column_of_scores_is_refused_where_groups_are_asked_for(tmp_path: Path) -> None:
-    write_valid_inputs(tmp_path)
-    run("score", "bank.json", "systems.csv", "-o", "scores.csv", "-q", cwd=tmp_path)
-    asked = ("score", "bank.json", "systems.csv", "--norms", "scores.csv", "--norm-groups", "accuracy")
-    refused(*asked, cwd=tmp_path, saying="no column accuracy in the norm sample; there is: none")
-
-
-# -- raking
 
 CENSUS = {"sex": {"f": 0.5, "m": 0.5}, "age": {"old": 0.4, "young": 0.6}}
 
@@ -85,7 +59,7 @@ def test_shares_are_those_of_the_population(pairs: list[tuple[str, str]], shares
         "u": dict(zip("abc", np.array(shares[:3]) / sum(shares[:3]), strict=True)),
         "v": dict(zip("xy", np.array(shares[3:]) / sum(shares[3:]), strict=True)),
     }
-    groups = {"u": [u for u, _ in pairs], "v": [v for _, v in pairs]}
+    groups = dict(zip("uv", zip(*pairs, strict=True), strict=True))
     start = np.random.default_rng(seed).uniform(0.5, 2, len(pairs))
     raking = irtbench.rake(groups, margins, start)
     for column, wanted in margins.items():
@@ -141,9 +115,7 @@ def pack(tmp_path: Path) -> Path:
     items = irtbench.ItemParameters.from_difficulty(np.full(30, 1.4), np.linspace(-2, 2, 30))
     land = np.where(np.arange(300) % 3 == 0, "fr", "de")
     norms = irtbench.Norms(rng.normal(land == "fr"), None, np.full(300, 0.3), {"land": tuple(land.tolist())})
-    details = irtbench.ItemTable.plain(items.item_ids)
-    scales = tuple(irtbench.Scale(name, items, details, norms) for name in ("all",))
-    irtbench.save_bank(irtbench.ItemBank(scales), tmp_path / "bank.json")
+    irtbench.save_bank(bank_of(items, norms), tmp_path / "bank.json")
     irtbench.simulate_responses([0.2], items, rng=rng).table().to_csv(tmp_path / "log.csv", index=False)
     (tmp_path / "census.csv").write_text("column,value,share\nland,de,0.2\nland,fr,0.8\n")
     return tmp_path
@@ -159,7 +131,6 @@ def test_score_weights_the_norm_sample_to_a_population(pack: Path) -> None:
     # 200 people of weight .3 and 100 of 2.4: 300^2 / (18 + 576) = 151.5
     assert "all: 300 people of the norm sample weighted to census.csv, who are worth 152" in found["raked"][1]
     (scale,) = irtbench.load_bank(pack / "bank.json").scales
-    assert scale.norms is not None
     by_hand = irtbench.raked_norms(scale.norms, {"land": {"de": 0.2, "fr": 0.8}})
     expected = irtbench.score_responses(replace(scale, norms=by_hand), pd.read_csv(pack / "log.csv"), norm="smoothed")
     assert raked["percentile_lower"] == pytest.approx(expected["percentile_lower"][0])
@@ -177,27 +148,37 @@ def test_score_says_the_percentile_in_each_group(pack: Path) -> None:
     assert row["percentile:land=fr"] < row["percentile:land=de"]
 
 
+def test_columns_of_scores_are_no_groups_of_people(pack: Path) -> None:
+    run("score bank.json log.csv -o scores.csv -q", cwd=pack)
+    bank = irtbench.load_bank(pack / "bank.json")
+    scores = pd.read_csv(pack / "scores.csv")
+    scores.assign(country="de", age=31, **{"percentile:country=de": 0.5}).to_csv(pack / "people.csv", index=False)
+    for file, groups in (("scores.csv", []), ("people.csv", ["country", "age"])):
+        norms = irtbench.with_norms(bank, pack / file).scales[0].norms
+        assert list(norms.groups) == groups
+    asked = "--norms scores.csv --norm-groups accuracy"
+    saying = "no column accuracy in the norm sample; there is: none"
+    refused(f"score bank.json log.csv {asked}", cwd=pack, saying=saying)
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--margins", "census.csv", "--norm", "normal"], "--margins: the normal norm has no weights; expected"),
-        (["--norm-groups", "age"], "--norm-groups: no column age in the norm sample; there is: land"),
-        (["--margins", "other.csv"], "other.csv: scale all: margins: no share of land fr, which respondents have"),
-        (["--margins", "twice.csv"], "twice.csv: land de comes twice; expected a row a value"),
-        (["--margins", "log.csv"], "log.csv: column 'column' missing"),
+        ("--margins census.csv --norm normal", "--margins: the normal norm has no weights; expected"),
+        ("--norm-groups age", "--norm-groups: no column age in the norm sample; there is: land"),
+        ("--margins other.csv", "other.csv: scale all: margins: no share of land fr, which respondents have"),
+        ("--margins twice.csv", "twice.csv: land de comes twice; expected a row a value"),
+        ("--margins log.csv", "log.csv: column 'column' missing"),
     ],
 )
-def test_wrong_margins_and_groups_are_one_line(pack: Path, more: list[str], said: str) -> None:
+def test_wrong_margins_and_groups_are_one_line(pack: Path, more: str, said: str) -> None:
     (pack / "other.csv").write_text("column,value,share\nland,de,1\n")
     (pack / "twice.csv").write_text("column,value,share\nland,de,0.5\nland,de,0.5\n")
-    done = run("score bank.json log.csv", *more, cwd=pack, status=None)
-    assert (done.status, len(done.lines)) == (2, 1), done.err
-    assert said in done.lines[0]
+    refused(f"score bank.json log.csv {more}", cwd=pack, saying=said)
 
 
 def test_weights_that_the_norm_leaves_aside_are_named(pack: Path) -> None:
     (scale,) = irtbench.load_bank(pack / "bank.json").scales
-    assert scale.norms is not None
     raked = replace(scale, norms=irtbench.raked_norms(scale.norms, {"land": {"de": 0.2, "fr": 0.8}}))
     irtbench.save_bank(irtbench.ItemBank((raked,)), pack / "raked.json")
     said = "the norm sample has weights, which a normal population has not: --norm smoothed takes them"

@@ -28,3 +28,22 @@ def papers_scale(real_data: Path, reference: Path, label: str) -> tuple[Response
     eap = pd.read_csv(reference / f"mirt_5gs_{label}_2pl_EAP.csv").set_index("respondent_id")["theta"]
     items = ItemParameters(ids, mirt["a"], mirt["intercept"], np.zeros(30), np.zeros(30, dtype=bool))
     return responses, items, eap.loc[list(responses.respondent_ids)].to_numpy()
+
+
+def reference_form(folder: Path, study: str, form: str) -> tuple[ItemParameters, np.ndarray]:
+    """Items of R mirt's calibration and the covariance of (a, d, c), turned from that of (c, b, a), d = -a b."""
+    table = pd.read_csv(folder / f"{study}_pars_{form}.csv")
+    ids, a, b = tuple(table["item"]), table["a"].to_numpy(), table["b"].to_numpy()
+    c = table["c"].to_numpy() if "c" in table else np.zeros(len(ids))
+    whole = pd.read_csv(folder / f"{study}_vcov_{form}.csv", index_col=0)
+    n = len(ids)
+    of_abc = np.zeros((3, n, 3, n))
+    names = [[f"{name}.{item}" for item in ids] for name in "abc"]
+    known = range(3 if c.any() else 2)
+    for k in known:
+        for m in known:
+            of_abc[k, :, m, :] = whole.loc[names[k], names[m]]
+    turn = np.zeros((3, 3, n))  # of (a, d, c) by (a, b, c)
+    turn[0, 0], turn[1, 0], turn[1, 1], turn[2, 2] = 1, -b, -a, 1
+    covariance = np.einsum("xkj,kjml,yml->jxly", turn, of_abc, turn)
+    return ItemParameters.from_difficulty(a, b, c, item_ids=ids, guessing_estimated=bool(c.any())), covariance

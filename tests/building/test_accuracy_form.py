@@ -8,16 +8,18 @@ import pytest
 
 import irtbench
 from builders.command_line import run
+from builders.scales import scale_of
 from irtbench import InputError, ItemParameters, assemble_forms, simulate_responses
+
+
+def items_of(rng: np.random.Generator, n: int) -> ItemParameters:
+    return ItemParameters.from_difficulty(rng.lognormal(0.1, 0.4, n), rng.normal(size=n))
 
 
 def test_the_first_item_and_what_it_leaves_by_hand() -> None:
     # ten responses to three items, each half right: both right in four of ten for the first and second, a covariance of
     # .4 - .25, in three for the first and third, and in two for the second and third
-    first = [1, 1, 1, 1, 1, 0, 0, 0, 0, 0]
-    second = [1, 1, 1, 1, 0, 1, 0, 0, 0, 0]
-    third = [1, 0, 1, 0, 1, 0, 1, 0, 1, 0]
-    known = np.array([first, second, third], dtype=float).T
+    known = np.array([[*map(float, responses)] for responses in ("1111100000", "1111010000", "1010101010")]).T
     raw = np.cov(known.T, bias=True)
     np.testing.assert_allclose(raw, [[0.25, 0.15, 0.05], [0.15, 0.25, -0.05], [0.05, -0.05, 0.25]])
     # shrunk by .2, with a level of variance .25 in all of systems beyond; the first is best for either kind
@@ -35,11 +37,11 @@ def test_the_first_item_and_what_it_leaves_by_hand() -> None:
 
 def test_a_form_is_as_hard_as_the_whole_and_tells_more_than_one_drawn() -> None:
     rng = np.random.default_rng(3)
-    items = ItemParameters.from_difficulty(rng.lognormal(0.1, 0.4, 200), rng.normal(size=200))
+    items = items_of(rng, 200)
     known = simulate_responses(rng.normal(size=300), items, rng=rng)
     new = simulate_responses(rng.normal(1, 1, size=300), items, rng=rng)
     truth = new.values.mean(axis=1)
-    scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    scale = scale_of(items)
     drawn = [rng.choice(items.item_ids, 30, replace=False) for _ in range(10)]
     for responses in (known, None):
         form = assemble_forms(scale, length=30, objective="accuracy", known=responses).forms[0]
@@ -53,14 +55,11 @@ def test_a_form_is_as_hard_as_the_whole_and_tells_more_than_one_drawn() -> None:
 
 
 def test_required_and_forbidden_items() -> None:
-    rng = np.random.default_rng(4)
-    items = ItemParameters.from_difficulty(rng.lognormal(0.1, 0.4, 40), rng.normal(size=40))
-    found = assemble_forms(items, length=8, objective="accuracy")
-    out, wanted = found.forms[0][0], next(item for item in items.item_ids if item not in found.forms[0])
+    items = items_of(np.random.default_rng(4), 40)
+    found = assemble_forms(items, length=8, objective="accuracy").forms[0]
+    out, wanted = found[0], next(item for item in items.item_ids if item not in found)
     again = assemble_forms(items, length=8, objective="accuracy", required=(wanted,), forbidden=(out,)).forms[0]
-    assert wanted in again
-    assert out not in again
-    assert len(again) == 8
+    assert (wanted in again, out in again, len(again)) == (True, False, 8)
 
 
 def test_what_does_not_go_with_accuracy_is_refused() -> None:
@@ -83,14 +82,13 @@ def test_what_does_not_go_with_accuracy_is_refused() -> None:
 
 def test_the_command_writes_the_same_form(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
-    items = ItemParameters.from_difficulty(rng.lognormal(0.1, 0.4, 30), rng.normal(size=30))
-    known = simulate_responses(rng.normal(size=50), items, rng=rng)
-    scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    scale = scale_of(items_of(rng, 30))
+    known = simulate_responses(rng.normal(size=50), scale.items, rng=rng)
     irtbench.save_bank(irtbench.ItemBank((scale,)), tmp_path / "bank.json")
     known.to_long().to_csv(tmp_path / "known.csv", index=False)
     done = run("form assemble bank.json --for accuracy --length 6 --learn-from known.csv -o form", cwd=tmp_path)
     wanted = assemble_forms(scale, length=6, objective="accuracy", known=known)
     assert tuple(pd.read_csv(tmp_path / "form" / "form.csv")["item_id"]) == wanted.forms[0]
     assert f"the accuracy on all items is known to a standard deviation of {wanted.objective:.3f}" in done.out
-    refused = run(f"form assemble {tmp_path}/bank.json --for accuracy --se 0.4 -o {tmp_path}/x", status=2)
+    refused = run("form assemble bank.json --for accuracy --se 0.4 -o x", cwd=tmp_path, status=2)
     assert "for accuracy goes with length" in refused.err

@@ -12,18 +12,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from builders.mirt_figures import papers_scale
+from irtbench import InputError, ItemParameters, Quadrature, ResponseMatrix, log_likelihood, normal_grid
 from irtbench.models import theta_posterior as posterior
 from irtbench.models.curves import information, simulate_responses
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.models.theta_posterior import log_likelihood
 from irtbench.scoring.ability import BOUND, Abilities, Method, eap, estimate_ability
 from irtbench.scoring.item_error import abilities_of
 
+NODES = np.linspace(-6, 6, 61)
 
-def matrix(rows: list[list[float]], items: ItemParameters) -> ResponseMatrix:
+
+def matrix(rows: Any, items: ItemParameters) -> ResponseMatrix:
     return ResponseMatrix(np.array(rows, dtype=float), tuple(f"r{i}" for i in range(len(rows))), items.item_ids)
 
 
@@ -32,31 +31,27 @@ def varied_items(n_items: int, *, guessing: float = 0.0, seed: int = 1) -> ItemP
     return ItemParameters.from_difficulty(rng.lognormal(0, 0.4, n_items), rng.normal(size=n_items), guessing)
 
 
-def integrate(
-    values: NDArray[np.float64], items: ItemParameters, *, low: float, high: float, n_points: int = 2001
-) -> tuple[float, float, float, float]:
-    """Mean, sd and 95% quantiles of the posterior under N(0, 1), by a sum over very many points."""
-    theta = np.linspace(low, high, n_points)
+def population(log_density: NDArray[np.float64], nodes: NDArray[np.float64] = NODES) -> Quadrature:
+    return Quadrature(nodes, log_density - np.log(np.exp(log_density).sum()))
+
+
+def assert_integrates(abilities: Abilities, i: int, values: NDArray[np.float64], items: ItemParameters) -> None:
+    """Mean, sd and quantiles of the posterior under N(0, 1) by a sum over very many points.
+
+    Theta within .002 of a standard error, the error within .2%, the quantiles within .02 of a standard error.
+    """
+    se = abilities.standard_error[i]
+    theta = abilities.theta[i] + np.linspace(-10 * se, 10 * se, 801)
     parts = [log_likelihood(values[None, :], part, items)[0] for part in np.array_split(theta, 10)]
     log_density = np.concatenate(parts) - theta**2 / 2
     mass = np.exp(log_density - log_density.max())
     mass /= mass.sum()
-    mean = float(mass @ theta)
-    lower, upper = np.interp([0.025, 0.975], np.cumsum(mass) - mass / 2, theta)
-    return mean, float(np.sqrt(mass @ (theta - mean) ** 2)), float(lower), float(upper)
-
-
-def assert_integrates(abilities: Abilities, i: int, values: NDArray[np.float64], items: ItemParameters) -> None:
-    """Theta within .002 of a standard error, the error within .2%, the quantiles within .02 of a standard error."""
-    theta, se = abilities.theta[i], abilities.standard_error[i]
-    mean, sd, lower, upper = integrate(values, items, low=theta - 12 * se, high=theta + 12 * se)
-    assert theta == pytest.approx(mean, abs=0.002 * sd)
+    mean = mass @ theta
+    sd = np.sqrt(mass @ (theta - mean) ** 2)
+    ends = np.interp([0.025, 0.975], np.cumsum(mass) - mass / 2, theta)
+    assert abilities.theta[i] == pytest.approx(mean, abs=0.002 * sd)
     assert se == pytest.approx(sd, rel=0.002)
-    assert abilities.lower[i] == pytest.approx(lower, abs=0.02 * sd)
-    assert abilities.upper[i] == pytest.approx(upper, abs=0.02 * sd)
-
-
-# --- reference: R mirt 1.45.1 --------------------------------------------------------------------------------------
+    assert [abilities.lower[i], abilities.upper[i]] == pytest.approx(ends.tolist(), abs=0.02 * sd)
 
 
 @pytest.mark.parametrize("model", ["2pl", "3plprior"])
@@ -77,17 +72,9 @@ def test_lsat6_agrees_with_mirt(reference: Path, model: str, method: Literal["ea
 
 @pytest.mark.parametrize("label", ["entailment", "neutral"])
 def test_a_crowd_agrees_with_mirt(reference: Path, real_data: Path, label: str) -> None:
-    parameters = pd.read_csv(reference / f"mirt_5gs_{label}_2pl_pars.csv")
-    expected = pd.read_csv(reference / f"mirt_5gs_{label}_2pl_EAP.csv").set_index("respondent_id")
-    items = ItemParameters(
-        tuple(parameters["item_id"]), parameters["a"], parameters["intercept"], np.zeros(30), np.zeros(30, bool)
-    )
-    table = pd.read_csv(real_data / "lalor2016_snli" / "responses_5gs.csv.gz").rename(columns={"correct": "response"})
-    abilities = eap(ResponseMatrix.from_long(table[table["item_id"].isin(items.item_ids)]), items)
-    expected = expected.loc[list(abilities.respondent_ids)]
-    assert len(expected) == 983
-    np.testing.assert_allclose(abilities.theta, expected["theta"], atol=1e-4)
-    np.testing.assert_allclose(abilities.standard_error, expected["se"], atol=1e-4)
+    responses, items, theta = papers_scale(real_data, reference, label)
+    assert responses.n_respondents == 983
+    np.testing.assert_allclose(eap(responses, items).theta, theta, atol=1e-4)
 
 
 # --- brute force ---------------------------------------------------------------------------------------------------
@@ -95,12 +82,18 @@ def test_a_crowd_agrees_with_mirt(reference: Path, real_data: Path, label: str) 
 
 @pytest.mark.parametrize(("n_items", "guessing"), [(6, 0.0), (60, 0.25), (1000, 0.25), (4000, 0.0)])
 def test_theta_error_and_interval_are_those_of_the_integral(n_items: int, guessing: float) -> None:
-    # posterior sd from .5 down to .04: below the default grid's spacing of .2 from some 60 items on
+    """Posterior sd from .5 to .04: below the default grid's spacing of .2 from some 60 items on.
+
+    All right and all wrong are finite, and a short pattern has its own grid.
+    """
     items = varied_items(n_items, guessing=guessing)
-    responses = simulate_responses([-2.5, -0.07, 1.3], items, rng=np.random.default_rng(2), missing=0.2)
-    abilities = eap(responses, items)
-    for i in range(3):
-        assert_integrates(abilities, i, responses.values[i], items)
+    usual = simulate_responses([-2.5, -0.07, 1.3], items, rng=np.random.default_rng(2), missing=0.2).values
+    short = np.where(np.arange(n_items) < 4, usual[:1], np.nan)
+    values = np.vstack([usual, np.ones(n_items), np.zeros(n_items), short])
+    abilities = eap(matrix(values, items), items)
+    assert not abilities.at_bound.any()
+    for i, row in enumerate(values):
+        assert_integrates(abilities, i, row, items)
 
 
 def test_without_the_finer_grid_many_items_go_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,37 +112,7 @@ def test_a_curve_steeper_than_the_grid_is_integrated() -> None:
     assert eap(matrix([[1]], items), items).theta[0] == pytest.approx(0.39695 / 0.46017, abs=0.005)
 
 
-def test_short_and_long_patterns_in_one_batch() -> None:
-    items = varied_items(1500)
-    values = simulate_responses([0.4, 0.4], items, rng=np.random.default_rng(5)).values.copy()
-    values[1, 4:] = np.nan
-    abilities = eap(ResponseMatrix(values, ("long", "short"), items.item_ids), items)
-    assert abilities.n_items.tolist() == [1500, 4]
-    for i in range(2):
-        assert_integrates(abilities, i, values[i], items)
-
-
 # --- corners -------------------------------------------------------------------------------------------------------
-
-
-def test_without_an_item_theta_is_the_populations() -> None:
-    items, no_columns = varied_items(3), ResponseMatrix(np.empty((1, 0)), ("r",), ())
-    assert eap(no_columns, items).standard_error[0] == pytest.approx(1, abs=1e-4)
-    # a population of other shape: mean .5 * -1 + .5 * 2 = .5, variance .25 * 9 = 2.25
-    two_points = Quadrature(np.array([-1.0, 0.5, 2.0]), np.log([0.5, 1e-300, 0.5]))
-    abilities = eap(no_columns, items, quadrature=two_points)
-    assert abilities.theta[0] == pytest.approx(0.5)
-    assert abilities.standard_error[0] == pytest.approx(1.5)
-
-
-@pytest.mark.parametrize("n_items", [5, 2000])
-def test_all_right_and_all_wrong_are_finite_and_right(n_items: int) -> None:
-    items = varied_items(n_items)
-    values = np.stack([np.ones(n_items), np.zeros(n_items)])
-    abilities = eap(ResponseMatrix(values, ("right", "wrong"), items.item_ids), items)
-    assert not abilities.at_bound.any()
-    for i in range(2):
-        assert_integrates(abilities, i, values[i], items)
 
 
 def test_a_theta_at_the_end_of_the_population_is_flagged() -> None:
@@ -164,30 +127,19 @@ def test_a_theta_at_the_end_of_the_population_is_flagged() -> None:
 
 def test_the_prior_is_the_population_also_between_its_nodes() -> None:
     # population N(1, .5^2) on a grid; 200 items need a finer one. Brute force over the same density.
-    nodes = np.linspace(-6, 6, 61)
-    log_density = -0.5 * ((nodes - 1) / 0.5) ** 2
-    population = Quadrature(nodes, log_density - np.log(np.exp(log_density).sum()))
     items = varied_items(200)
     responses = simulate_responses([-1.0], items, rng=np.random.default_rng(8))
     theta = np.linspace(-3, 1, 4001)
     log_posterior = log_likelihood(responses.values, theta, items)[0] - 0.5 * ((theta - 1) / 0.5) ** 2
     mass = np.exp(log_posterior - log_posterior.max())
-    mean = mass @ theta / mass.sum()
-    assert eap(responses, items, quadrature=population).theta[0] == pytest.approx(mean, abs=2e-4)
+    found = eap(responses, items, quadrature=population(-0.5 * ((NODES - 1) / 0.5) ** 2))
+    assert found.theta[0] == pytest.approx(mass @ theta / mass.sum(), abs=2e-4)
 
 
 def test_a_population_with_an_empty_node_is_no_obstacle() -> None:
-    grid = normal_grid(61)
-    weights = grid.weights.copy()
-    weights[grid.nodes > 2.01] = 0
-    with np.errstate(divide="ignore"):
-        cut = Quadrature(grid.nodes, np.log(weights / weights.sum()))
     items = varied_items(300)
-    abilities = eap(ResponseMatrix(np.ones((1, 300)), ("right",), items.item_ids), items, quadrature=cut)
-    assert 1.5 < abilities.theta[0] < 2.2
-
-
-# --- alignment and order -------------------------------------------------------------------------------------------
+    cut = population(np.where(NODES > 2.01, -np.inf, -(NODES**2) / 2))
+    assert 1.5 < eap(matrix(np.ones((1, 300)), items), items, quadrature=cut).theta[0] < 2.2
 
 
 def test_items_are_found_by_name() -> None:
@@ -265,51 +217,45 @@ def test_modes_are_where_the_objective_is_highest(method: Literal["map", "ml", "
 
 
 @pytest.mark.parametrize("method", ["eap", "map", "ml", "wle", "eap_sum"])
-def test_no_item_is_defined(method: Method) -> None:
+def test_without_an_item_theta_is_the_populations_or_unknown(method: Method) -> None:
     items = varied_items(3)
     found = estimate_ability(matrix([[np.nan] * 3], items), items, method=method)
     if method in ("ml", "wle"):
         assert np.isnan(found.theta[0])
         assert (found.lower[0], found.upper[0]) == (-BOUND, BOUND)
     else:
-        assert found.theta[0] == pytest.approx(0, abs=1e-9)
-        assert found.standard_error[0] == pytest.approx(1, abs=1e-6)
+        assert (found.theta[0], found.standard_error[0]) == pytest.approx((0, 1), abs=1e-6)
         assert found.upper[0] == pytest.approx(1.95996, abs=0.01)
     assert not found.at_bound[0]
     assert found.n_items[0] == 0
+    if method == "eap":  # of another shape, and with no column: mean .5 * -1 + .5 * 2 = .5, variance .25 * 9 = 2.25
+        two_points = Quadrature(np.array([-1.0, 0.5, 2.0]), np.log([0.5, 1e-300, 0.5]))
+        found = eap(ResponseMatrix(np.empty((1, 0)), ("r",), ()), items, quadrature=two_points)
+        assert (found.theta[0], found.standard_error[0]) == pytest.approx((0.5, 1.5))
 
 
-def test_the_mode_follows_an_estimated_population() -> None:
-    # N(1, .5^2) on a grid: without a response MAP is its mode and its sd; one item at 1 moves it alike to both sides
-    nodes = np.linspace(-6, 6, 61)
-    log_density = -0.5 * ((nodes - 1) / 0.5) ** 2
-    population = Quadrature(nodes, log_density - np.log(np.exp(log_density).sum()))
+def test_the_mode_and_its_error_are_by_the_density_of_the_population_there() -> None:
+    # N(1, .5^2): without a response MAP is its mode and its sd; one item at 1 moves it alike to both sides
     items = ItemParameters.from_difficulty([1.0], [1.0])
-    found = estimate_ability(matrix([[np.nan], [1], [0]], items), items, method="map", quadrature=population)
-    assert found.theta[0] == pytest.approx(1, abs=1e-8)
-    assert found.standard_error[0] == pytest.approx(0.5, abs=1e-8)
+    responses = matrix([[np.nan], [1], [0]], items)
+    normal = population(-0.5 * ((NODES - 1) / 0.5) ** 2)
+    found = estimate_ability(responses, items, method="map", quadrature=normal)
+    assert (found.theta[0], found.standard_error[0]) == pytest.approx((1, 0.5), abs=1e-8)
     assert found.theta[1] - 1 == pytest.approx(1 - found.theta[2])
+    # sd .5 above 1 and .8 below: the mode 1.3 is in the second of the cells of .2 above 1
+    skewed = population(-0.5 * ((NODES - 1.3) / np.where(NODES > 0.99, 0.5, 0.8)) ** 2)
+    found = estimate_ability(responses, items, method="map", quadrature=skewed)
+    assert (found.theta[0], found.standard_error[0]) == pytest.approx((1.3, 0.5), abs=1e-6)
 
 
 def test_a_posterior_that_rises_to_its_end_has_an_interval_by_its_fall() -> None:
     # the density exp(theta) on [-1, 1] and a right answer: log posterior t - log(1 + exp(-4 t)), highest at 1
     nodes = np.linspace(-1, 1, 201)
-    population = Quadrature(nodes, nodes - np.log(np.exp(nodes).sum()))
     items = ItemParameters.from_difficulty([4.0], [0.0])
-    found = estimate_ability(matrix([[1]], items), items, method="map", quadrature=population)
+    found = estimate_ability(matrix([[1]], items), items, method="map", quadrature=population(nodes, nodes))
     fallen = brentq(lambda t: t - np.log1p(np.exp(-4 * t)) - (1 - np.log1p(np.exp(-4))) + 1.96**2 / 2, -1, 1)
     assert (found.theta[0], found.upper[0], bool(found.at_bound[0])) == (1.0, 1.0, True)
     assert found.lower[0] == pytest.approx(fallen, abs=0.011)  # the grid's step
-
-
-def test_warm_is_less_biased_than_maximum_likelihood_and_eap() -> None:
-    # at theta 1.5 with 20 items the expectation over all patterns is near 1.5 for WLE only
-    items = varied_items(20)
-    responses = simulate_responses(np.full(2000, 1.5), items, rng=np.random.default_rng(12))
-    usual = responses.select_respondents(responses.values.mean(axis=1) < 1)
-    bias = {m: abs(estimate_ability(usual, items, method=m).theta.mean() - 1.5) for m in ("wle", "ml", "eap")}
-    assert bias["wle"] < 0.05
-    assert bias["wle"] < min(bias["ml"], bias["eap"])
 
 
 def test_abilities_fitted_with_the_items_keep_their_errors_and_get_normal_intervals() -> None:
@@ -344,13 +290,3 @@ def test_a_right_answer_raises_theta_and_a_wrong_one_lowers_it(
     assert method != "eap" or found.theta[1] < found.theta[2] < found.theta[0]
     ends = found.lower[:2] <= found.theta[:2], found.theta[:2] <= found.upper[:2]
     assert np.all(ends)
-
-
-def test_the_modes_error_is_by_the_density_where_the_mode_is() -> None:
-    # normal with sd .5 above 1 and .8 below: the mode 1.3 is in the second of the cells of .2 above 1
-    nodes = np.linspace(-6, 6, 61)
-    log_density = -0.5 * ((nodes - 1.3) / np.where(nodes > 0.99, 0.5, 0.8)) ** 2
-    population = Quadrature(nodes, log_density - np.log(np.exp(log_density).sum()))
-    items = ItemParameters.from_difficulty([1.0], [1.0])
-    found = estimate_ability(matrix([[np.nan]], items), items, method="map", quadrature=population)
-    assert (found.theta[0], found.standard_error[0]) == pytest.approx((1.3, 0.5), abs=1e-6)

@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from irtbench.bank.norms import Norms
-from irtbench.bank.scale import Scale
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.quadrature import Quadrature
+from builders.scales import scale_of
+from irtbench import InputError, ItemParameters, Norms, Quadrature, ResponseMatrix, Scale, simulate_responses
 from irtbench.scoring.ability_comparison import AbilityComparison, compare_abilities
 
 
@@ -21,17 +15,15 @@ def make_scale(n_items: int, *, variance: float = 0.01) -> Scale:
     rng = np.random.default_rng(n_items)
     items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(size=n_items))
     items = replace(items, covariance=np.broadcast_to(np.diag([variance, variance, 0.0]), (n_items, 3, 3)))
-    return Scale("all", items, ItemTable.plain(items.item_ids), Norms(rng.normal(size=500)))
+    return scale_of(items, Norms(rng.normal(size=500)))
 
 
 def test_one_item_by_hand() -> None:
     # right against wrong on one symmetric item: by symmetry E(theta) = +-.413242 (2 E(theta P(theta)), Stein), and the
     # difference has mean .826484
     items = ItemParameters.from_difficulty([1.0], [0.0])
-    scale = Scale("one", items, ItemTable.plain(items.item_ids))
-    responses = ResponseMatrix(np.array([[1.0], [0.0]]), ("right", "wrong"), items.item_ids)
     rng = np.random.default_rng(0)
-    found = compare_abilities(scale, responses, rng=rng, n_item_draws=0, n_draws=40_000)
+    found = compare_abilities(scale_of(items), [[1.0], [0.0]], rng=rng, n_item_draws=0, n_draws=40_000)
     pair = found.pairs().iloc[0]
     assert pair["theta_difference"] == pytest.approx(0.826484, abs=0.03)
     # P(theta_1 > theta_2) = E(1{t > s} 4 P(t) Q(s)) over t, s normal; by the draws within their error of .0025
@@ -59,13 +51,11 @@ def test_shared_item_error_does_not_blur_a_difference() -> None:
     # all items' intercepts wrong together: each system's ability moves with them, their difference does not. The
     # control is the spread of each ability, which the error does widen.
     rng = np.random.default_rng(3)
-    items = ItemParameters.from_difficulty(np.full(1, 3.0), np.zeros(1))
-    items = replace(items, covariance=np.array([np.diag([0.0, 9.0, 0.0])]))
-    scale = Scale("one", items, ItemTable.plain(items.item_ids))
-    responses = ResponseMatrix(np.array([[1.0], [1.0]]), ("one", "twin"), items.item_ids)
-    shared = compare_abilities(scale, responses, rng=rng, n_draws=4000, n_item_draws=400)
+    items = replace(ItemParameters.from_difficulty([3.0], [0.0]), covariance=np.diag([0.0, 9.0, 0.0])[None])
+    shared, fixed = (
+        compare_abilities(scale_of(items), [[1.0], [1.0]], rng=rng, n_draws=4000, n_item_draws=n) for n in (400, 0)
+    )
     assert np.corrcoef(shared.theta)[0, 1] > 0.05
-    fixed = compare_abilities(scale, responses, rng=rng, n_draws=4000, n_item_draws=0)
     assert abs(np.corrcoef(fixed.theta)[0, 1]) < 0.05
     assert shared.theta.std() > fixed.theta.std()
 

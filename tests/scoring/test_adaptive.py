@@ -1,6 +1,9 @@
 """Adaptive tests: the items, abilities and errors of catR step by step; what always holds; policies; the command."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,15 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.command_line import run
+from irtbench import InputError, ItemParameters, ItemTable, Quadrature, Scale, estimate_ability, simulate_responses
 from irtbench.bank.bank import ItemBank, save_bank
-from irtbench.bank.scale import Scale
 from irtbench.cli.main import application
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.quadrature import Quadrature
-from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.adaptive import CRITERIA, Adaptive, ItemCurves
 from irtbench.scoring.adaptive_paths import replay_adaptive, simulate_adaptive
 
@@ -138,39 +135,40 @@ def test_a_missing_answer_is_what_the_policy_says() -> None:
     assert refuses.n_items == 0
 
 
-def test_it_ends_for_the_reason_reported() -> None:
-    def ended(**wish) -> tuple[str, int]:
-        test = Adaptive(ITEMS, **wish)
-        while (item := test.next_item()) is not None:
-            test.record(item, 1)
-        return test.stopped, test.n_items
+def asked(response: int, **wish: Any) -> Adaptive:
+    """A test to its end, all answers alike."""
+    test = Adaptive(ITEMS, **wish)
+    while (item := test.next_item()) is not None:
+        test.record(item, response)
+    return test
 
-    assert ended(se=0.7)[0] == "se"
-    assert ended(se=None, most_items=4) == ("length", 4)
-    assert ended(se=0.7, least_items=8) == ("se", 8)
-    reason, n_items = ended(se=None, least_gain=0.05)
-    assert reason == "gain"
-    assert 1 < n_items < 9
-    assert ended(se=None) == ("no_items", 9)
-    assert ended(se=0.01, least_items=9, least_gain=5.0) == ("no_items", 9)
+
+@pytest.mark.parametrize(
+    ("wish", "reason", "n_items"),
+    [
+        ({"se": 0.7}, "se", range(1, 8)),
+        ({"se": None, "most_items": 4}, "length", [4]),
+        ({"se": 0.7, "least_items": 8}, "se", [8]),
+        ({"se": None, "least_gain": 0.05}, "gain", range(2, 9)),
+        ({"se": None}, "no_items", [9]),
+        ({"se": 0.01, "least_items": 9, "least_gain": 5.0}, "no_items", [9]),
+    ],
+)
+def test_it_ends_for_the_reason_reported(wish: dict[str, Any], reason: str, n_items: Sequence[int]) -> None:
+    test = asked(1, **wish)
+    assert test.stopped == reason
+    assert test.n_items in n_items
 
 
 def test_shares_are_kept_and_the_best_are_drawn_among() -> None:
     columns = {item: "x" if k < 6 else "y" for k, item in enumerate(ITEMS.item_ids)}
-    test = Adaptive(ITEMS, columns=columns, shares={"x": 0.5, "y": 0.5}, se=None, most_items=6)
-    while (item := test.next_item()) is not None:
-        test.record(item, 0)
-    kinds = test.table()["item_id"].map(columns).tolist()
-    assert kinds.count("x") == kinds.count("y") == 3
-    uneven = Adaptive(ITEMS, columns=columns, shares={"x": 0.8, "y": 0.2}, se=None)
-    first = uneven.next_item()
-    assert first is not None
-    uneven.record(first, 0)
-    assert [columns[first], columns[str(uneven.next_item())]] == ["x", "y"]  # of one item x has all: .2 too much
+    test = asked(0, columns=columns, shares={"x": 0.5, "y": 0.5}, se=None, most_items=6)
+    assert sorted(test.table()["item_id"].map(columns)) == ["x"] * 3 + ["y"] * 3
+    uneven = asked(0, columns=columns, shares={"x": 0.8, "y": 0.2}, se=None, most_items=2)
+    assert uneven.table()["item_id"].map(columns).tolist() == ["x", "y"]  # of one item x has all: .2 too much
     firsts = {Adaptive(ITEMS, best_of=3, rng=np.random.default_rng(seed)).next_item() for seed in range(40)}
     assert firsts == {"item4", "item5", "item6"}
-    assert Adaptive(ITEMS).next_item() == "item5"
-    assert Adaptive(ITEMS).criteria()["item_id"][0] == "item5"
+    assert Adaptive(ITEMS).next_item() == Adaptive(ITEMS).criteria()["item_id"][0] == "item5"
 
 
 def test_no_item_is_asked_by_more_tests_than_allowed() -> None:
@@ -225,7 +223,7 @@ def test_what_is_wrong_is_named_in_a_line(wish, saying) -> None:
 
 @pytest.fixture
 def bank(tmp_path: Path) -> Path:
-    details = ItemTable(ITEMS.item_ids, ("yes",) * 9, ("x", "y", "z") * 3, (None,) * 9, (None,) * 9, (False,) * 9)
+    details = replace(ItemTable.plain(ITEMS.item_ids), key=("yes",) * 9, label=("x", "y", "z") * 3)
     save_bank(ItemBank((Scale("all", ITEMS, details),)), tmp_path / "bank.json")
     rng = np.random.default_rng(5)
     simulate_responses([-1.0, 0.0, 1.0], ITEMS, rng=rng).to_long().to_csv(tmp_path / "responses.csv", index=False)
@@ -233,28 +231,24 @@ def bank(tmp_path: Path) -> Path:
 
 
 def test_the_command_replays_and_simulates(bank: Path, tmp_path: Path) -> None:
-    run(f"form adapt {bank} --replay {tmp_path}/responses.csv --length 4 -o {tmp_path}/path.csv -q")
+    run("form adapt bank.json --replay responses.csv --length 4 -o path.csv -q", cwd=tmp_path)
     path = pd.read_csv(tmp_path / "path.csv")
     assert list(path)[:6] == ["respondent_id", "step", "item_id", "response", "theta", "se"]
-    responses = pd.read_csv(tmp_path / "responses.csv")
-    wanted = replay_adaptive(ITEMS, responses, most_items=4)
+    wanted = replay_adaptive(ITEMS, pd.read_csv(tmp_path / "responses.csv"), most_items=4)
     assert path["item_id"].tolist() == wanted.paths["item_id"].tolist()
     assert path["theta"].tolist() == pytest.approx(wanted.paths["theta"].tolist())
     assert path["stopped"].dropna().tolist() == ["length"] * 3
-    shares = ["--share", "x=50%", "--share", "y=.5", "--length", 4]
-    found = run(f"form adapt {bank} --simulate 5 --theta 1", *shares, "--json").json
+    shares = "--share x=50% --share y=.5 --length 4"
+    found = run(f"form adapt bank.json --simulate 5 --theta 1 {shares} --json", cwd=tmp_path).json
     assert len(found["ends"]) == 5
     labels = dict(zip(ITEMS.item_ids, ("x", "y", "z") * 3, strict=True))
     assert {labels[row["item_id"]] for row in found["paths"]} == {"x", "y"}
 
 
 def test_the_command_asks_at_a_prompt(bank: Path, tmp_path: Path) -> None:
-    app = application("form adapt")
-    given_answers = "Yes\nno\n\n"
     path = tmp_path / "path.csv"
-    done = typer.testing.CliRunner().invoke(
-        app, ["form", "adapt", str(bank), "--length", "3", "-o", str(path)], input=given_answers
-    )
+    command = ["form", "adapt", str(bank), "--length", "3", "-o", str(path)]
+    done = typer.testing.CliRunner().invoke(application("form adapt"), command, input="Yes\nno\n\n")
     assert done.exit_code == 0, done.output
     found = pd.read_csv(path)
     assert found["item_id"][0] == "item5"

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import irtbench
+from builders.scales import scale_of
 from irtbench.data.input_error import InputError
 
 RNG = np.random.default_rng(2)
@@ -17,37 +19,31 @@ IDS = [f"arc/{k}" for k in range(40)]
 ITEMS = irtbench.ItemParameters.from_difficulty(RNG.lognormal(0.4, 0.3, 40), RNG.normal(size=40), item_ids=IDS)
 
 
-def score(value: Any) -> dict[str, SimpleNamespace]:
-    return {"match": SimpleNamespace(score=SimpleNamespace(value=value))}
-
-
-def sample(identity: int | str) -> SimpleNamespace:
-    return SimpleNamespace(id=identity)
-
-
-SAMPLES = [sample(k) for k in range(40)]
+def start(stop: irtbench.InspectStop, task: str = "arc", ids: Iterable[int | str] = range(40)) -> str:
+    return asyncio.run(stop.start_task(SimpleNamespace(task=task), [SimpleNamespace(id=k) for k in ids], 1))
 
 
 def started(**options: Any) -> irtbench.InspectStop:
     stop = irtbench.InspectStop(ITEMS, **options)
-    assert asyncio.run(stop.start_task(SimpleNamespace(task="arc"), SAMPLES, 1)) == "irtbench"
+    assert start(stop) == "irtbench"
     return stop
 
 
-def scored(stop: irtbench.InspectStop, *values: Any) -> None:
+def scored(stop: irtbench.InspectStop, *values: Any, first: int | str = 0, epoch: int = 1) -> None:
+    """Scores of samples one after another, the first of them this one."""
     for k, value in enumerate(values):
-        asyncio.run(stop.complete_sample(k, 1, score(value)))
+        scores = {"match": SimpleNamespace(score=SimpleNamespace(value=value))}
+        asyncio.run(stop.complete_sample(first + k if k else first, epoch, scores))
 
 
 def test_theta_is_the_adaptive_tests_and_the_log_says_so() -> None:
-    stop = started(se=0.1)
-    test = irtbench.Adaptive(ITEMS, se=0.1)
-    for k, value in enumerate(["C", "I", 1, 0, True, False, "C"]):
-        asyncio.run(stop.complete_sample(k, 1, score(value)))
+    stop, test = started(se=0.1), irtbench.Adaptive(ITEMS, se=0.1)
+    values = ["C", "I", 1, 0, True, False, "C"]
+    scored(stop, *values)
+    for k, value in enumerate(values):
         test.record(f"arc/{k}", value in ("C", 1, True))
     assert (stop.theta, stop.standard_error) == (test.theta, test.standard_error)
-    saying = asyncio.run(stop.complete_task())
-    assert saying == {
+    assert asyncio.run(stop.complete_task()) == {
         "scale": "all", "theta": test.theta, "se": test.standard_error, "n_scored": 7, "n_skipped": 0,
         "n_not_binary": 0, "stopped": "",
     }  # fmt: skip
@@ -67,28 +63,23 @@ def test_partial_and_missing_scores_by_the_policy() -> None:
 
 def test_a_later_epoch_and_a_sample_of_no_bank_say_nothing() -> None:
     stop = started()
-    asyncio.run(stop.complete_sample(3, 1, score("C")))
+    scored(stop, "C", first=3)
     theta = stop.theta
-    asyncio.run(stop.complete_sample(3, 2, score("I")))
-    asyncio.run(stop.complete_sample("stranger", 1, score("I")))
+    scored(stop, "I", first=3, epoch=2)
+    scored(stop, "I", first="stranger")
     assert (stop.theta, len(stop.table())) == (theta, 1)
     assert asyncio.run(stop.schedule_sample("stranger", 1)) is None
 
 
-def test_one_run_at_a_time_and_samples_that_are_items() -> None:
-    stop = started()
-    with pytest.raises(InputError, match="task arc is running; expected an InspectStop for each run"):
-        asyncio.run(stop.start_task(SimpleNamespace(task="arc"), SAMPLES, 1))
-    asyncio.run(stop.complete_task())
-    with pytest.raises(InputError, match="task boolq: no sample is an item of the scale; expected such as arc/0"):
-        asyncio.run(stop.start_task(SimpleNamespace(task="boolq"), [sample("x")], 1))
-
-
-def test_a_new_run_begins_anew() -> None:
+def test_one_run_at_a_time_which_begins_anew_and_samples_that_are_items() -> None:
     stop = started()
     scored(stop, "C", "C")
+    with pytest.raises(InputError, match="task arc is running; expected an InspectStop for each run"):
+        start(stop)
     asyncio.run(stop.complete_task())
-    asyncio.run(stop.start_task(SimpleNamespace(task="arc"), SAMPLES, 1))
+    with pytest.raises(InputError, match="task boolq: no sample is an item of the scale; expected such as arc/0"):
+        start(stop, "boolq", ["x"])
+    start(stop)
     assert (stop.theta, len(stop.table())) == (pytest.approx(0, abs=1e-9), 0)
 
 
@@ -119,16 +110,11 @@ def test_inspect_ai_skips_what_is_not_needed(tmp_path: Path, share: float) -> No
     gc.collect()  # what it left open is closed here, where its warnings do not count
     assert log.status == "success", log.error
     stopped = log.results.early_stopping
-    assert stopped.manager == "irtbench"
     n = stopped.metadata["n_scored"]
+    assert (stopped.manager, len(stopped.early_stops)) == ("irtbench", 40 - n)
     assert 3 < n < 30
-    assert len(stopped.early_stops) == 40 - n == stopped.metadata["n_skipped"]
     assert stop.standard_error <= 0.4 < stop.table()["se"].iloc[-2]
     # the log of the run, read and scored as any other, says the same
-    scores = irtbench.score_responses(
-        irtbench.ItemBank((irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids)),)),
-        irtbench.read_responses(next(tmp_path.glob("*.eval"))),
-    )
-    assert scores["n_items"][0] == n
-    assert scores["theta"][0] == pytest.approx(stop.theta, abs=1e-3)
-    assert scores["se"][0] == pytest.approx(stop.standard_error, abs=1e-3)
+    scores = irtbench.score_responses(scale_of(ITEMS), irtbench.read_responses(next(tmp_path.glob("*.eval")))).loc[0]
+    assert (scores["n_items"], scores["theta"]) == (n, pytest.approx(stop.theta, abs=1e-3))
+    assert scores["se"] == pytest.approx(stop.standard_error, abs=1e-3)

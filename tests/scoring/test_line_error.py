@@ -9,12 +9,13 @@ import pytest
 
 import irtbench
 from builders.command_line import run
+from builders.scales import scale_of
 from irtbench.bank.scale import ScaleLine
 
 LINE = ScaleLine(1.2, 0.5, np.array([[0.04, 0.01], [0.01, 0.09]]))
 ITEMS = irtbench.ItemParameters.from_difficulty(np.full(8, 1.4), np.linspace(-1.5, 1.5, 8))
 PEOPLE = irtbench.Norms(np.random.default_rng(1).normal(size=400), groups={"land": ("a", "b") * 200})
-PLAIN = irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids), PEOPLE)
+PLAIN = scale_of(ITEMS, PEOPLE)
 LINKED = replace(PLAIN, line=LINE)
 ANSWERS = irtbench.simulate_responses(np.linspace(-1, 1, 30), ITEMS, rng=np.random.default_rng(2))
 
@@ -37,12 +38,18 @@ def test_standard_error_and_interval_by_hand() -> None:
 
 @pytest.mark.parametrize("norm", ["empirical", "smoothed"])
 def test_percentiles_of_every_norm_and_group_have_it(norm: str) -> None:
-    before, after = (irtbench.score_responses(scale, ANSWERS, norm=norm) for scale in (PLAIN, LINKED))
-    width = [table["percentile_upper"] - table["percentile_lower"] for table in (before, after)]
-    assert (width[1] > width[0]).all()
+    scores = [irtbench.score_responses(scale, ANSWERS, norm=norm) for scale in (PLAIN, LINKED)]
     groups = [irtbench.percentiles_by_group(scale, ANSWERS, ["land"], norm=norm) for scale in (PLAIN, LINKED)]
-    width = [table["percentile_upper"] - table["percentile_lower"] for table in groups]
-    assert (width[1] > width[0]).all()
+    for tables in (scores, groups):
+        before, after = (table["percentile_upper"] - table["percentile_lower"] for table in tables)
+        assert (after > before).all()
+
+
+def test_a_table_of_raw_scores_has_it() -> None:
+    before, after = (irtbench.sum_score_table(scale).table() for scale in (PLAIN, LINKED))
+    added = LINE.variance(before["theta"].to_numpy())
+    np.testing.assert_allclose(after["se"] ** 2, before["se"] ** 2 + added)
+    assert (after["percentile_upper"] > before["percentile_upper"]).all()
 
 
 def test_a_file_scored_by_parts_and_a_comparison_have_it(tmp_path: Path) -> None:
@@ -53,10 +60,8 @@ def test_a_file_scored_by_parts_and_a_comparison_have_it(tmp_path: Path) -> None
     np.testing.assert_allclose(found["se"], expected["se"], atol=1e-3)
     np.testing.assert_allclose(found["percentile_lower"], expected["percentile_lower"], atol=0.5)
     two = ANSWERS.values[[0, 29]]
-    compared = [
-        irtbench.compare_abilities(scale, two, rng=np.random.default_rng(3), n_item_draws=0)
-        for scale in (PLAIN, LINKED)
-    ]
+    scales = PLAIN, LINKED
+    compared = [irtbench.compare_abilities(s, two, rng=np.random.default_rng(3), n_item_draws=0) for s in scales]
     variance = [result.theta.var(axis=1) for result in compared]
     # var((1 + dA / A) theta) is more than .04 / 1.44 times a second moment by itself
     at = LINE.variance(compared[0].theta.mean(axis=1)) + 0.04 / 1.44 * variance[0]
@@ -71,21 +76,22 @@ def test_it_is_printed_in_a_line(tmp_path: Path) -> None:
     ANSWERS.table().to_csv(tmp_path / "answers.csv", index=False)
     for name, scale in (("plain", PLAIN), ("linked", LINKED), ("unknown", replace(PLAIN, provenance={"link": {}}))):
         irtbench.save_bank(irtbench.ItemBank((scale,)), tmp_path / f"{name}.json")
-    saying = {name: run(f"score {tmp_path}/{name}.json {tmp_path}/answers.csv").out
-            for name in ("plain", "linked", "unknown")}  # fmt: skip
-    assert "link" not in saying["plain"]
-    assert (
+    said = {
+        name: " ".join(run(f"score {name}.json answers.csv", cwd=tmp_path).out.split())
+        for name in ("plain", "linked", "unknown")
+    }
+    assert "link" not in said["plain"]
+    line = (
         "all lies on its base scale by a link, whose error is in these intervals: standard error 0.300 at ability 0.50"
-        in " ".join(saying["linked"].split())
     )
-    assert "the link's error is not in these intervals" in " ".join(saying["unknown"].split())
+    assert line in said["linked"]
+    assert "the link's error is not in these intervals" in said["unknown"]
 
 
 @pytest.mark.slow
 def test_intervals_cover_with_the_links_error_and_not_without() -> None:
     """A short link between small crowds, many items: 40 replications of 60 people."""
-    rng = np.random.default_rng(7)
-    covered: dict[str, list[float]] = {"with": [], "without": []}
+    rng, covered = np.random.default_rng(7), []
     a, b = rng.lognormal(0.3, 0.2, 90), rng.uniform(-1.6, 1.6, size=90)
     truth = irtbench.ItemParameters.from_difficulty(a, b)
     forms = truth.item_ids[:30], truth.item_ids[27:87]  # three common items
@@ -94,24 +100,17 @@ def test_intervals_cover_with_the_links_error_and_not_without() -> None:
         for names, crowd in zip(forms, crowds, strict=True):
             responses = irtbench.simulate_responses(crowd, truth.select(names), rng=rng)
             fitted = irtbench.fit_model(responses, tolerance=1e-3)
-            details = irtbench.ItemTable.plain(names)
-            scales.append(irtbench.Scale("all", fitted.items, details, joint_error=fitted.joint_error))
+            scales.append(scale_of(fitted.items, joint_error=fitted.joint_error))
         old, new = scales
         linked = irtbench.linked_scale(old, new, irtbench.link_scales(old, new))
         people = rng.normal(size=60)
         answers = irtbench.simulate_responses(people, truth.select(forms[1]), rng=rng)
         true = (people - crowds[0].mean()) / crowds[0].std()
-        for name, scale in (("with", linked), ("without", replace(linked, line=None))):
-            scores = irtbench.score_responses(scale, answers, item_error="delta")
-            covered[name].append(((scores["theta_lower"] < true) & (true < scores["theta_upper"])).mean())
-    shares = {name: np.mean(found) for name, found in covered.items()}
-    assert shares["with"] > 0.93  # errors of people on one link go together: a standard error of 1%
-    assert shares["without"] < 0.91
-    assert shares["with"] - shares["without"] > 0.03
-
-
-def test_a_table_of_raw_scores_has_it() -> None:
-    before, after = (irtbench.sum_score_table(scale).table() for scale in (PLAIN, LINKED))
-    added = LINE.variance(before["theta"].to_numpy())
-    np.testing.assert_allclose(after["se"] ** 2, before["se"] ** 2 + added)
-    assert (after["percentile_upper"] > before["percentile_upper"]).all()
+        scores = [
+            irtbench.score_responses(s, answers, item_error="delta") for s in (linked, replace(linked, line=None))
+        ]
+        covered.append([((found["theta_lower"] < true) & (true < found["theta_upper"])).mean() for found in scores])
+    with_line, without = np.mean(covered, axis=0)
+    assert with_line > 0.93  # errors of people on one link go together: a standard error of 1%
+    assert without < 0.91
+    assert with_line - without > 0.03

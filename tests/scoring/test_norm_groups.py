@@ -8,18 +8,13 @@ import pandas as pd
 import pytest
 
 from builders.command_line import run
-from irtbench.bank.bank import load_bank, save_bank
-from irtbench.config import read_study
-from irtbench.data.input_error import InputError
+from irtbench import InputError, ItemParameters, Study, load_bank, read_study, run_study, save_bank, simulate_responses
+from irtbench.config import StudyFile
 from irtbench.data.readers.respondents import read_respondents, respondents_of, weights_of
-from irtbench.data.responses import ResponseMatrix
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.html import render_report
-from irtbench.scoring.scores import ScoringSettings, score_responses
-from irtbench.study.run import run_study
+from irtbench.scoring.scores import score_responses
 
-N = 300
+N = 200
 STUDY = """
 [data]
 answers = "answers.csv"
@@ -31,11 +26,13 @@ preset = "none"
 systems = ["systems.csv"]
 {score}
 """
+WORKERS = 'respondents = "workers.csv"\nrespondent_columns = { respondent_id = "worker" }'
+GROUPS = 'norm_groups = ["group"]'
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """300 people: those of group able have abilities 1 higher; the last person's group is not known."""
+    """200 people: those of group able have abilities 1 higher; the last person's group is not known."""
     folder = tmp_path_factory.mktemp("groups")
     rng = np.random.default_rng(4)
     items = ItemParameters.from_difficulty(rng.uniform(1.2, 2, 12), rng.normal(size=12))
@@ -45,33 +42,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     people.loc[N - 1, "group"] = ""
     people["weight"] = np.where(able, 2, 1)
     people.iloc[::-1].to_csv(folder / "workers.csv", index=False)
-    long = responses.to_long()
-    long.to_csv(folder / "answers.csv", index=False)
-    renamed = people.rename(columns={"worker": "respondent_id"})
-    long.merge(renamed).to_csv(folder / "with_columns.csv", index=False)
-    simulate_responses([0.0], items, rng=rng, respondent_ids=["sys<b>"]).to_long().to_csv(
-        folder / "systems.csv", index=False
-    )
+    responses.to_long().to_csv(folder / "answers.csv", index=False)
+    system = simulate_responses([0.0], items, rng=rng, respondent_ids=["sys<b>"])
+    system.to_long().to_csv(folder / "systems.csv", index=False)
     return folder
 
 
-def study_of(folder: Path, *, data: str = "", score: str = ""):  # type: ignore[no-untyped-def]
+def study_of(folder: Path, data: str, score: str) -> StudyFile:
     path = folder / "study.toml"
     path.write_text(STUDY.format(data=data, score=score))
     return read_study(path)
 
 
-WORKERS = 'respondents = "workers.csv"\nrespondent_columns = { respondent_id = "worker" }'
-
-
 @pytest.fixture(scope="module")
-def study(folder: Path):  # type: ignore[no-untyped-def]
-    return run_study(
-        study_of(folder, data=WORKERS, score='norm_groups = ["group"]\nnorm_weight = "weight"\nnorm = "empirical"')
-    )
+def study(folder: Path) -> Study:
+    return run_study(study_of(folder, WORKERS, f'{GROUPS}\nnorm_weight = "weight"\nnorm = "empirical"'))
 
 
-def test_columns_reach_the_bank_in_the_order_of_its_respondents(study, folder: Path, tmp_path: Path) -> None:
+def test_columns_reach_the_bank_in_the_order_of_its_respondents(study: Study, folder: Path, tmp_path: Path) -> None:
     (scale,) = study.bank.scales
     people = pd.read_csv(folder / "workers.csv", keep_default_na=False).set_index("worker")
     own = people.loc[list(study.scales[0].abilities.respondent_ids)]
@@ -80,26 +68,22 @@ def test_columns_reach_the_bank_in_the_order_of_its_respondents(study, folder: P
     save_bank(study.bank, tmp_path / "bank.json")
     again = load_bank(tmp_path / "bank.json").scales[0].norms
     assert again.groups == scale.norms.groups
-    assert again.group("group", "able").n == 100
+    assert again.group("group", "able").n == 67
 
 
-def test_percentiles_within_groups_are_those_of_the_groups_alone(study, folder: Path) -> None:
+def test_percentiles_within_groups_are_those_of_the_groups_alone(study: Study, folder: Path) -> None:
     found = study.group_percentiles
     assert found["value"].tolist() == ["<i>other", "able"]  # the larger first; the person without a group is in none
-    assert found["n_people"].tolist() == [199, 100]
-    responses = ResponseMatrix.from_long(pd.read_csv(folder / "systems.csv"))
-    for row in found.itertuples():
-        alone = score_responses(
-            study.bank, responses, ScoringSettings(norm="empirical", norm_group=("group", row.value))
-        )
-        assert (row.percentile, row.percentile_lower, row.percentile_upper) == pytest.approx(
-            tuple(alone.loc[0, ["percentile", "percentile_lower", "percentile_upper"]])
-        )
+    assert found["n_people"].tolist() == [132, 67]
+    columns, responses = ["percentile", "percentile_lower", "percentile_upper"], pd.read_csv(folder / "systems.csv")
+    for _, row in found.iterrows():
+        alone = score_responses(study.bank, responses, norm="empirical", norm_group=("group", row["value"])).loc[0]
+        assert row[columns].tolist() == pytest.approx(alone[columns].tolist())
     other, able = found["percentile"]
     assert other - able > 15  # the same answers rank higher among less able people; planted difference of 1
 
 
-def test_the_report_shows_groups_and_the_settings(study) -> None:
+def test_the_report_shows_groups_and_the_settings(study: Study) -> None:
     page = render_report(study)
     assert '<td class="words">&lt;i&gt;other</td>' in page
     assert "<i>other" not in page
@@ -114,19 +98,11 @@ def test_the_report_shows_groups_and_the_settings(study) -> None:
     [
         (WORKERS, "", "data.respondents: no column of it is asked for; expected score.norm_groups"),
         (WORKERS, 'norm_groups = ["land"]', "workers.csv: column 'land' missing; it has: worker, group, weight"),
-        ("", 'norm_groups = ["group"]', "answers.csv: column 'group' missing"),
-        (
-            WORKERS,
-            'norm_group = { group = "none" }',
-            "no screened respondent has group none; expected one of <i>other, a",
-        ),
-        (
-            WORKERS,
-            'norm_weight = "group"',
-            "column group: respondent r1 has the weight able; expected a positive number",
-        ),
-        ('respondents = "workers.csv"', 'norm_groups = ["group"]', "column 'respondent_id' missing"),
-        (WORKERS.replace("respondent_id", "id"), 'norm_groups = ["group"]', "unknown name id; expected respondent_id"),
+        ("", GROUPS, "answers.csv: column 'group' missing"),
+        (WORKERS, 'norm_group = { group = "none" }', "no screened respondent has group none; expected one of <i>other"),
+        (WORKERS, 'norm_weight = "group"', "respondent r1 has the weight able; expected a positive number"),
+        ('respondents = "workers.csv"', GROUPS, "column 'respondent_id' missing"),
+        (WORKERS.replace("respondent_id", "id"), GROUPS, "unknown name id; expected respondent_id"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_fitted(
@@ -134,7 +110,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_fitted(
 ) -> None:
     monkeypatch.setattr("irtbench.study.run.study_scale", lambda *_: pytest.fail("fitted"))
     with pytest.raises(InputError, match=re.escape(message)):
-        run_study(study_of(folder, data=data, score=score))
+        run_study(study_of(folder, data, score))
 
 
 def test_one_value_a_respondent(tmp_path: Path) -> None:
@@ -150,7 +126,7 @@ def test_one_value_a_respondent(tmp_path: Path) -> None:
 
 
 def test_build_tells_the_scores_in_words_and_writes_the_groups(folder: Path, tmp_path: Path) -> None:
-    study_of(folder, data=WORKERS, score='norm_groups = ["group"]\nmethod = "map"')
+    study_of(folder, WORKERS, f'{GROUPS}\nmethod = "map"')
     done = run(f"build {folder}/study.toml -o {tmp_path}/out")
     (score,) = pd.read_csv(tmp_path / "out" / "scores.csv").query("role == 'system'").to_dict("records")
     assert score["method"] == "map"
@@ -159,23 +135,20 @@ def test_build_tells_the_scores_in_words_and_writes_the_groups(folder: Path, tmp
     groups = pd.read_csv(tmp_path / "out" / "group_percentiles.csv")
     assert groups["value"].tolist() == ["<i>other", "able"]
     provenance = load_bank(tmp_path / "out" / "bank.json").scales[0].provenance
-    assert provenance["scoring"]["method"] == "map"
-    assert provenance["scoring"]["norm_groups"] == ["group"]
+    assert (provenance["scoring"]["method"], provenance["scoring"]["norm_groups"]) == ("map", ["group"])
     assert "workers.csv" in provenance["data"]
 
 
 def test_norms_of_a_study_are_weighted_to_margins(folder: Path) -> None:
     shares = 'norm_margins = { group = { able = 0.6, "<i>other" = 0.4 } }'
-    (scale,) = run_study(study_of(folder, data=WORKERS, score=shares)).bank.scales
-    norms = scale.norms
-    able = np.array([value == "able" for value in norms.groups["group"]])
-    known = np.array([value is not None for value in norms.groups["group"]])
-    assert norms.weights[able].sum() / norms.weights[known].sum() == pytest.approx(0.6)
-    assert norms.effective_n < norms.n
+    (scale,) = run_study(study_of(folder, WORKERS, shares)).bank.scales
+    group = np.array(scale.norms.groups["group"], dtype=object)
+    weights = scale.norms.weights
+    assert weights[group == "able"].sum() / weights[:-1].sum() == pytest.approx(0.6)
+    assert scale.norms.effective_n < N
     assert scale.provenance["scoring"]["norm"] == "smoothed"
     assert scale.provenance["scoring"]["norm_margins"]["group"]["able"] == 0.6
     with pytest.raises(InputError, match="norm_margins: the norm normal has no weights"):
-        study_of(folder, data=WORKERS, score=shares + '\nnorm = "normal"')
-    wrong = study_of(folder, data=WORKERS, score="norm_margins = { group = { able = 1.0 } }")
+        study_of(folder, WORKERS, shares + '\nnorm = "normal"')
     with pytest.raises(InputError, match="no share of group <i>other"):
-        run_study(wrong)
+        run_study(study_of(folder, WORKERS, "norm_margins = { group = { able = 1.0 } }"))

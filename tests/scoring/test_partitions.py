@@ -10,26 +10,16 @@ import pandas as pd
 import pytest
 
 import irtbench
+from builders.answered_banks import make_scale, wide_responses
 from irtbench.data.input_error import InputError
 
-
-def scale_of(name: str, n: int, seed: int) -> irtbench.Scale:
-    rng = np.random.default_rng(seed)
-    ids = [f"{name}{k}" for k in range(n)]
-    items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n), rng.normal(size=n), item_ids=ids)
-    return irtbench.Scale(name, items, irtbench.ItemTable.plain(ids), irtbench.Norms(rng.normal(size=100)))
-
-
-BANK = irtbench.ItemBank((scale_of("a", 20, 0), scale_of("b", 10, 1)))
+BANK = irtbench.ItemBank((make_scale("a", 20), make_scale("b", 10)))
 
 
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
-    rng = np.random.default_rng(2)
-    theta = rng.normal(size=60)
-    parts = [irtbench.simulate_responses(theta, scale.items, rng=rng, missing=0.2) for scale in BANK.scales]
-    table = pd.DataFrame(np.hstack([part.values for part in parts]), columns=[i for p in parts for i in p.item_ids])
-    return table.assign(respondent_id=[f"p{k}" for k in range(60)])
+    table = wide_responses(BANK, 60, missing=0.2, seed=2).astype({"respondent_id": str})
+    return table.astype(dict.fromkeys(table.columns[1:], float)).replace({"respondent_id": "^r"}, "p", regex=True)
 
 
 def whole(frame: pd.DataFrame, **settings: object) -> pd.DataFrame:

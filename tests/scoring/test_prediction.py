@@ -1,26 +1,35 @@
 """The whole benchmark from a part: by hand, its coverage where the model is right, and the correction where not."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
-from irtbench.bank.scale import Scale
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import fit_model
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
+from builders.scales import scale_of
+from irtbench import InputError, ItemParameters, ResponseMatrix, Scale, fit_model, simulate_responses
 from irtbench.scoring import prediction
-from irtbench.scoring.prediction import learn_correction, predict_accuracy
+from irtbench.scoring.prediction import PredictedAccuracy, learn_correction, predict_accuracy
 
 
-def make_scale(name: str, n_items: int) -> Scale:
+def make_scale(name: str, n_items: int, *, harder: float = 0.0) -> Scale:
     rng = np.random.default_rng(n_items)
-    ids = [f"{name}{k}" for k in range(n_items)]
-    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(size=n_items), item_ids=ids)
-    return Scale(name, items, ItemTable.plain(ids))
+    a, b, ids = rng.lognormal(0.2, 0.3, n_items), rng.normal(size=n_items), [f"{name}{k}" for k in range(n_items)]
+    return scale_of(ItemParameters.from_difficulty(a, b + harder, item_ids=ids), name=name)
+
+
+def with_gaps(values: NDArray[np.float64], form: Sequence[int]) -> NDArray[np.float64]:
+    """The responses to the items of a form alone."""
+    return np.where(np.isin(np.arange(values.shape[1]), form), values, np.nan)
+
+
+def covered(found: PredictedAccuracy, truth: NDArray[np.float64]) -> float:
+    return float(((found.lower <= truth) & (truth <= found.upper)).mean())
+
+
+TWO = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0])
 
 
 @pytest.fixture
@@ -33,10 +42,8 @@ def a_fair_form(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_two_items_by_hand() -> None:
     # two items with a = 1 and b = 0, one seen and right. E(P(theta) | 1) = 2 E(P^2) with theta ~ N(0, 1):
     # E(P) = 1/2, E(P Q) = .206621, so E(P^2) = .293379 and the second is expected right with .586758.
-    items = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0])
-    scale = Scale("two", items, ItemTable.plain(items.item_ids))
-    seen = ResponseMatrix(np.array([[1.0, np.nan], [np.nan, np.nan]]), ("one", "none"), items.item_ids)
-    found = predict_accuracy(scale, seen)
+    seen = ResponseMatrix(np.array([[1.0, np.nan], [np.nan, np.nan]]), ("one", "none"), TWO.item_ids)
+    found = predict_accuracy(scale_of(TWO), seen)
     # the regression across items has no feature to tell two equal curves apart: level x with 1 / (1 + e^x) = x / 2.5^2
     level = 1.3188306641906098
     s = 1 / (1 + np.exp(-level))
@@ -71,12 +78,12 @@ def test_intervals_cover_and_errors_are_smaller_than_those_of_the_part() -> None
     truth = whole.values.mean(axis=1)
     form = [*ids[:20], *ids[100:110]]
     found = predict_accuracy(scales, whole.select_items(form))
-    assert ((found.lower <= truth) & (truth <= found.upper)).mean() == pytest.approx(0.95, abs=0.025)
+    assert covered(found, truth) == pytest.approx(0.95, abs=0.025)
     plain = np.abs(whole.select_items(form).values.mean(axis=1) - truth).mean()
     assert np.abs(found.accuracy - truth).mean() < 0.85 * plain
     # of one scale no item is seen: that its items are no harder is then assumed with room to spare
     first_only = predict_accuracy(scales, whole.select_items(ids[:20]))
-    assert ((first_only.lower <= truth) & (truth <= first_only.upper)).mean() > 0.925
+    assert covered(first_only, truth) > 0.925
 
 
 def test_systems_stronger_than_those_known_are_covered_and_no_worse_than_by_their_share() -> None:
@@ -88,38 +95,26 @@ def test_systems_stronger_than_those_known_are_covered_and_no_worse_than_by_thei
     )
     order = np.argsort(whole.mean(axis=1), kind="stable")
     known, new = whole[order[:60]], whole[order[60:]]
-    items = fit_model(known, prior="hierarchical", standard_errors=False).items
-    scale = Scale("all", items, ItemTable.plain(items.item_ids))
-    truth = new.mean(axis=1)
-    covered, error, plain, flagged = [], [], [], []
+    scale = scale_of(fit_model(known, prior="hierarchical", standard_errors=False).items)
+    truth, results = new.mean(axis=1), []
     for _ in range(8):
         form = rng.choice(200, 40, replace=False)
-        seen = np.full(new.shape, np.nan)
-        seen[:, form] = new[:, form]
-        found = predict_accuracy(scale, seen)
-        covered.append(((found.lower <= truth) & (truth <= found.upper)).mean())
-        error.append(np.abs(found.accuracy - truth).mean())
-        plain.append(np.abs(new[:, form].mean(axis=1) - truth).mean())
-        flagged.append(np.mean([word != "no" for word in found.beyond_known]))
-    assert 0.9 < np.mean(covered) < 0.99
-    assert np.mean(error) < 0.95 * np.mean(plain)
-    assert np.mean(flagged) > 0.1
+        found = predict_accuracy(scale, with_gaps(new, form))
+        errors = np.abs([found.accuracy - truth, new[:, form].mean(axis=1) - truth]).mean(axis=1)
+        results.append([covered(found, truth), *errors, np.mean([word != "no" for word in found.beyond_known])])
+    share, error, of_part, flagged = np.mean(results, axis=0)
+    assert 0.9 < share < 0.99
+    assert error < 0.95 * of_part
+    assert flagged > 0.1
 
 
 def test_systems_beyond_that_are_much_alike_are_known_better_together_than_alone() -> None:
-    # thirty new systems, all about two standard deviations above those known, on 25 of 150 items
-    rng = np.random.default_rng(11)
-    scale = make_scale("s", 150)
-    hard = ItemParameters.from_difficulty(
-        scale.items.discrimination, scale.items.difficulty + 1.5, item_ids=scale.items.item_ids
-    )
-    scale = replace(scale, items=hard)
-    whole = simulate_responses(rng.normal(3, 0.2, size=30), hard, rng=rng).values
-    form = rng.choice(150, 25, replace=False)
-    seen = np.full(whole.shape, np.nan)
-    seen[:, form] = whole[:, form]
+    # twenty new systems, all about two standard deviations above those known, on 25 of 150 items
+    rng, scale = np.random.default_rng(11), make_scale("s", 150, harder=1.5)
+    whole = simulate_responses(rng.normal(3, 0.2, size=20), scale.items, rng=rng).values
+    seen = with_gaps(whole, rng.choice(150, 25, replace=False))
     together = predict_accuracy(scale, seen)
-    alone = [predict_accuracy(scale, seen[[k]]) for k in range(30)]
+    alone = [predict_accuracy(scale, seen[[k]]) for k in range(20)]
     error = np.abs(np.stack([together.accuracy, [one.accuracy[0] for one in alone]]) - whole.mean(axis=1))
     np.testing.assert_allclose(together.lower, [one.lower[0] for one in alone], atol=1e-7)
     assert error[0].mean() < 0.8 * error[1].mean()
@@ -178,15 +173,10 @@ def test_errors_are_as_large_as_they_were_for_known_systems_by_hand() -> None:
 
 def test_a_system_beyond_the_others_is_flagged_and_moves_no_interval() -> None:
     # nineteen systems of a population for whom the items are hard, and one that gets four of five right
-    scale = make_scale("s", 120)
-    hard = ItemParameters.from_difficulty(
-        scale.items.discrimination, scale.items.difficulty + 2.5, item_ids=scale.items.item_ids
-    )
-    scale = replace(scale, items=hard)
-    rng = np.random.default_rng(5)
+    rng, scale = np.random.default_rng(5), make_scale("s", 120, harder=2.5)
     whole = simulate_responses(rng.normal(size=20).clip(-2, 2), scale.items, rng=rng).values.copy()
     whole[0] = rng.random(120) < 0.8
-    seen = np.where(np.arange(120) < 60, whole, np.nan)
+    seen = with_gaps(whole, range(60))
     found, others = predict_accuracy(scale, seen), predict_accuracy(scale, seen[1:])
     assert found.beyond_known == ("above", *("no",) * 19)
     assert abs(found.accuracy[0] - whole[0].mean()) < 0.08
@@ -197,37 +187,31 @@ def test_a_system_beyond_the_others_is_flagged_and_moves_no_interval() -> None:
 
 def test_a_correction_mends_a_wrong_model() -> None:
     # the bank says one ability; the items outside the form measure another, correlated .5 with it
-    scale = make_scale("s", 80)
-    rng = np.random.default_rng(2)
+    scale, rng = make_scale("s", 80), np.random.default_rng(2)
     theta = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=800)
-    first = simulate_responses(theta[:, 0], scale.items, rng=rng).values[:, :30]
-    second = simulate_responses(theta[:, 1], scale.items, rng=rng).values[:, 30:]
-    whole = ResponseMatrix(np.concatenate([first, second], axis=1), tuple(map(str, range(800))), scale.items.item_ids)
-    known, new = (whole.select_respondents((np.arange(800) < 400) == old) for old in (True, False))
-    form, truth = scale.items.item_ids[:30], new.values.mean(axis=1)
-    model = predict_accuracy(scale, new.select_items(form))
-    correction = learn_correction(scale, known, form)
-    corrected = predict_accuracy(scale, new.select_items(form), correction=correction)
-    covered = [((found.lower <= truth) & (truth <= found.upper)).mean() for found in (model, corrected)]
-    assert covered[0] < 0.8
-    assert covered[1] == pytest.approx(0.95, abs=0.035)
-    error = [np.abs(found.accuracy - truth).mean() for found in (model, corrected)]
-    assert error[1] < error[0]
+    values = [simulate_responses(theta[:, k], scale.items, rng=rng).values for k in range(2)]
+    whole = np.where(np.arange(80) < 30, *values)
+    form, truth = scale.items.item_ids[:30], whole[400:].mean(axis=1)
+    correction = learn_correction(scale, pd.DataFrame(whole[:400], columns=scale.items.item_ids), form)
+    new = pd.DataFrame(whole[400:, :30], columns=form)
+    model, corrected = predict_accuracy(scale, new), predict_accuracy(scale, new, correction=correction)
+    assert covered(model, truth) < 0.8
+    assert covered(corrected, truth) == pytest.approx(0.95, abs=0.035)
+    assert np.abs(corrected.accuracy - truth).mean() < np.abs(model.accuracy - truth).mean()
     assert correction.weight > 0.8
 
 
 def test_a_form_of_like_items_widens_its_intervals() -> None:
     # the easiest 30 of 150 items are no fair sample: their share is far off, the intervals know it and hold
-    scale = make_scale("a", 150)
-    rng = np.random.default_rng(6)
-    whole = simulate_responses(rng.normal(size=300), scale.items, rng=rng)
-    truth = whole.values.mean(axis=1)
-    easiest = np.argsort(scale.items.difficulty)[:30]
-    forms = [[scale.items.item_ids[k] for k in chosen] for chosen in (easiest, rng.choice(150, 30, replace=False))]
-    easy, fair = (predict_accuracy(scale, whole.select_items(form)) for form in forms)
-    assert np.abs(whole.select_items(forms[0]).values.mean(axis=1) - truth).mean() > 0.25
+    scale, rng = make_scale("a", 150), np.random.default_rng(6)
+    whole = simulate_responses(rng.normal(size=300), scale.items, rng=rng).values
+    truth, easiest = whole.mean(axis=1), np.argsort(scale.items.difficulty)[:30]
+    easy, fair = (
+        predict_accuracy(scale, with_gaps(whole, form)) for form in (easiest, rng.choice(150, 30, replace=False))
+    )
+    assert np.abs(whole[:, easiest].mean(axis=1) - truth).mean() > 0.25
     assert np.abs(easy.accuracy - truth).mean() < 0.1
-    assert ((easy.lower <= truth) & (truth <= easy.upper)).mean() > 0.93
+    assert covered(easy, truth) > 0.93
     assert (easy.upper - easy.lower).mean() > 1.2 * (fair.upper - fair.lower).mean()
 
 
@@ -257,9 +241,7 @@ def test_bad_input_is_refused() -> None:
 def test_a_seen_item_of_several_trials_counts_by_its_share() -> None:
     # the two items again, of the first 3 trials seen, all right: E(P | 3 of 3) = E(P^4) / E(P^3), and items not seen
     # are tried three times too, so that the chance of their share has a third of the variance
-    items = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0])
-    scale = Scale("two", items, ItemTable.plain(items.item_ids))
-    seen = ResponseMatrix(np.array([[3.0, np.nan]]), ("one",), items.item_ids, np.array([[3, 0]]))
+    seen = ResponseMatrix(np.array([[3.0, np.nan]]), ("one",), TWO.item_ids, np.array([[3, 0]]))
     theta = np.linspace(-8, 8, 4001)
     weight = np.exp(-(theta**2) / 2) / (1 + np.exp(-theta)) ** 3
     p = 1 / (1 + np.exp(-theta))
@@ -271,7 +253,7 @@ def test_a_seen_item_of_several_trials_counts_by_its_share() -> None:
     assert 3 * (1 - s) == pytest.approx(level / 2.5**2, abs=1e-9)
     own = (s * (1 - s)) ** 2 / (3 * s * (1 - s) + 1 / 2.5**2) + s * (1 - s) / 3
     assert (mean - s) ** 2 < own + variance
-    found = predict_accuracy(scale, seen)
+    found = predict_accuracy(scale_of(TWO), seen)
     assert found.accuracy[0] == pytest.approx((1 + mean) / 2, abs=1e-5)
     assert found.standard_error[0] == pytest.approx(np.sqrt(own) / 2, abs=1e-5)
     table = found.table()
@@ -286,11 +268,10 @@ def test_intervals_of_trials_cover() -> None:
     whole = simulate_responses(rng.normal(size=500), scale.items, rng=rng, trials=4)
     truth, form = whole.accuracy(), list(whole.item_ids[:30])
     found = predict_accuracy(scale, whole.select_items(form))
-    assert ((found.lower <= truth) & (truth <= found.upper)).mean() == pytest.approx(0.95, abs=0.025)
+    assert covered(found, truth) == pytest.approx(0.95, abs=0.025)
     once = predict_accuracy(scale, ResponseMatrix(whole.select_items(form).shares > 0.5, whole.respondent_ids, form))
     assert found.standard_error.mean() < 0.75 * once.standard_error.mean()
     correction = learn_correction(scale, whole.select_respondents(np.arange(500) < 400), form)
     new = whole.select_items(form).select_respondents(np.arange(500) >= 400)
     corrected = predict_accuracy(scale, new, correction=correction)
-    covered = (corrected.lower <= truth[400:]) & (truth[400:] <= corrected.upper)
-    assert covered.mean() == pytest.approx(0.95, abs=0.05)
+    assert covered(corrected, truth[400:]) == pytest.approx(0.95, abs=0.05)

@@ -1,28 +1,26 @@
-"""The table of scores: its columns, its flags, unknown and missing items, and how light it is to import."""
+"""The table of scores: columns, flags, items missing or unknown, where a place among people is told, what is loaded."""
 
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.bank.bank import ItemBank
-from irtbench.bank.norms import Norms
-from irtbench.bank.scale import Scale
+from builders.command_line import run
+from builders.scales import scale_of
+from irtbench import InputError, ItemBank, ItemTable, Norms, Quadrature, ResponseMatrix, Scale, percentiles, save_bank
+from irtbench.bank.scale import ScaleLine
 from irtbench.data.grading import GradingSettings
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix
 from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.quadrature import Quadrature
 from irtbench.scoring import scores
 from irtbench.scoring.ability import BOUND, estimate_ability
 from irtbench.scoring.item_error import with_item_error
-from irtbench.scoring.percentiles import percentiles
+from irtbench.scoring.percentiles import reliability
 from irtbench.scoring.scores import ScoringSettings, score_answers, score_responses
 
 
@@ -55,6 +53,15 @@ def test_flags_say_what_a_number_cannot(bank: ItemBank) -> None:
     assert np.isnan(empty["person_fit"])
     assert empty["theta"] == pytest.approx(0, abs=1e-9)
     assert empty["percentile"] == pytest.approx(50)
+    # by maximum likelihood, all right is at its bound
+    scores = score_responses(bank, ones_and_zeros(bank), ScoringSettings(method="ml"))
+    assert scores["flags"].tolist()[:4] == ["all_correct;at_bound"] * 2 + ["all_wrong;at_bound"] * 2
+    assert scores["theta"].tolist()[:4] == [BOUND, BOUND, -BOUND, -BOUND]
+    assert scores["percentile"].tolist()[:4] == pytest.approx([100, 100, 0, 0], abs=1e-6)
+    empty = scores.iloc[5]
+    assert empty["flags"] == "no_items"
+    assert np.isnan(empty["theta"])
+    assert np.isnan(empty["percentile"])
 
 
 def test_the_prior_is_the_scales_population(bank: ItemBank) -> None:
@@ -67,7 +74,7 @@ def test_the_prior_is_the_scales_population(bank: ItemBank) -> None:
 def test_answers_against_the_difficulties_are_flagged_and_the_models_own_are_not() -> None:
     # right on the hard half and wrong on the easy half, against 200 patterns of the model (5% flagged, sd 1.5%)
     items = ItemParameters.from_difficulty(np.full(30, 1.5), np.linspace(-2, 2, 30))
-    scale = Scale("all", items, ItemTable.plain(items.item_ids))
+    scale = scale_of(items)
     reversed_pattern = ResponseMatrix((items.difficulty > 0).astype(float)[None, :], ("odd",), items.item_ids)
     odd = score_responses(scale, reversed_pattern).iloc[0]
     assert odd["flags"] == "unlikely_pattern"
@@ -75,9 +82,6 @@ def test_answers_against_the_difficulties_are_flagged_and_the_models_own_are_not
     rng = np.random.default_rng(3)
     usual = score_responses(scale, simulate_responses(rng.normal(size=200), items, rng=rng))
     assert (usual["flags"] == "unlikely_pattern").mean() == pytest.approx(0.05, abs=0.045)
-
-
-# --- items that the bank does not know, and items that the responses do not have -----------------------------------
 
 
 def test_unknown_items_are_an_error_that_names_five(bank: ItemBank) -> None:
@@ -88,9 +92,6 @@ def test_unknown_items_are_an_error_that_names_five(bank: ItemBank) -> None:
     ignored = score_responses(bank, responses, unknown_items="ignore")
     alone = score_responses(bank, responses.select_items(["n01"]))
     pd.testing.assert_frame_equal(ignored, alone)
-
-
-# --- answers -------------------------------------------------------------------------------------------------------
 
 
 def answers_table(*rows: tuple[str, str, str]) -> pd.DataFrame:
@@ -121,38 +122,24 @@ def test_answers_need_a_key_and_one_key_only(bank: ItemBank) -> None:
         score_answers(torn, answers_table(("s", "e01", "entailment")))
 
 
-# --- settings ------------------------------------------------------------------------------------------------------
-
-
 def test_settings_choose_the_estimator_the_norm_and_the_error(bank: ItemBank) -> None:
     scale = bank.scales[0]
     items = replace(scale.items, covariance=np.broadcast_to(np.diag([0.05, 0.05, 0]), (20, 3, 3)))
     norms = Norms(np.array([-1.0, 0.0, 1.0]), groups={"language": ("en", "en", "de")})
     scale = replace(scale, items=items, norms=norms)
     responses = simulate_responses([-1.0, 0.2, 1.4], items, rng=np.random.default_rng(0))
-    settings = ScoringSettings(
-        method="wle", item_error="delta", norm="smoothed", norm_group=("language", "en"), level=0.8
+    group = ("language", "en")
+    scores = score_responses(
+        scale, responses, method="wle", item_error="delta", norm="smoothed", norm_group=group, level=0.8
     )
-    scores = score_responses(scale, responses, settings)
     known = estimate_ability(responses, items, method="wle", level=0.8)
     found = with_item_error(known, responses, items, item_error="delta")
     np.testing.assert_array_equal(scores["theta"], known.theta)
     np.testing.assert_allclose(scores["theta_upper"], found.upper)
-    place = percentiles(found, norms.group("language", "en"), norm="smoothed")
+    place = percentiles(found, norms.group(*group), norm="smoothed")
     np.testing.assert_allclose(scores["percentile_lower"], place.lower)
     np.testing.assert_allclose(scores["percentile_empirical"], [0, 50, 100])
     assert (scores["method"] == "wle").all()
-
-
-def test_ml_of_all_right_is_at_its_bound_and_says_so(bank: ItemBank) -> None:
-    scores = score_responses(bank, ones_and_zeros(bank), ScoringSettings(method="ml"))
-    assert scores["flags"].tolist()[:4] == ["all_correct;at_bound"] * 2 + ["all_wrong;at_bound"] * 2
-    assert scores["theta"].tolist()[:4] == [BOUND, BOUND, -BOUND, -BOUND]
-    assert scores["percentile"].tolist()[:4] == pytest.approx([100, 100, 0, 0], abs=1e-6)
-    empty = scores.iloc[5]
-    assert empty["flags"] == "no_items"
-    assert np.isnan(empty["theta"])
-    assert np.isnan(empty["percentile"])
 
 
 @pytest.mark.parametrize(
@@ -169,9 +156,6 @@ def test_ml_of_all_right_is_at_its_bound_and_says_so(bank: ItemBank) -> None:
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         ScoringSettings(**settings)
-
-
-# --- weight --------------------------------------------------------------------------------------------------------
 
 
 def test_scoring_imports_nothing_heavy() -> None:
@@ -191,3 +175,55 @@ def test_few_answers_of_many_items_are_scored_as_all_at_once(monkeypatch: pytest
     monkeypatch.setattr(scores, "SPARSE", 0.0)
     pd.testing.assert_frame_equal(in_parts, score_responses(scale, responses))
     assert in_parts["person_fit"].notna().sum() > 100
+
+
+# --- a percentile is a place among people only where answers are like a person's, and enough ------------------------
+
+RNG = np.random.default_rng(1)
+ITEMS = ItemParameters.from_difficulty(RNG.lognormal(0.3, 0.2, 40), np.linspace(-2.5, 2.5, 40))
+SCALE = scale_of(ITEMS, Norms(RNG.normal(size=400)))
+EASY = np.where(np.arange(40) < 8, 1.0, np.nan)
+REVERSED = (np.arange(40) >= 20).astype(float)
+PERSON = (np.arange(40) < 22).astype(float)
+
+
+def test_each_reason_by_itself() -> None:
+    few = np.where((np.arange(40) >= 18) & (np.arange(40) < 22), [0.0, 1.0] * 20, np.nan)
+    scores = score_responses(SCALE, [EASY, few, REVERSED, PERSON, [np.nan] * 40])
+    found = scores["percentile_flags"].tolist()
+    assert found == ["little_information", "few_items", "unlikely_pattern", "", "no_items"]
+    assert scores["percentile"].notna().all()  # the table keeps the numbers
+    bound = score_responses(SCALE, [[1.0] * 40], method="ml")
+    assert bound["percentile_flags"].tolist() == ["little_information;at_bound"]
+    linked = replace(SCALE, line=ScaleLine(1.0, 0.0, np.diag([0.0, 0.6])))
+    assert score_responses(linked, [PERSON])["percentile_flags"][0] == "little_information"
+    # 1 - .36 / 1, 1 - .36 / .72, and not below 0
+    assert reliability(np.array([0.6, 1.2])).tolist() == pytest.approx([0.64, 0.0])
+    assert reliability(np.array([0.6]), 0.72**0.5)[0] == pytest.approx(0.5)
+
+
+def test_of_people_a_twentieth_is_refused_and_of_clickers_most() -> None:
+    rng = np.random.default_rng(2)
+    people = simulate_responses(rng.normal(size=4000), ITEMS, rng=rng)
+    flags = score_responses(SCALE, people)["percentile_flags"]
+    assert (flags == "").mean() == pytest.approx(0.955, abs=0.015)  # lz* is a little skewed
+    clickers = score_responses(SCALE, (rng.random((500, 40)) < 0.5).astype(float))["percentile_flags"]
+    assert clickers.str.contains("unlikely_pattern").mean() > 0.9
+
+
+def test_the_command_refuses_the_sentence_and_says_why(tmp_path: Path) -> None:
+    save_bank(ItemBank((SCALE,)), tmp_path / "bank.json")
+    short = np.where(np.arange(40) < 3, 1.0, np.nan)
+    saying = {}
+    for name, values in (("clicker", REVERSED), ("short", short), ("easy", EASY), ("person", PERSON)):
+        frame = pd.DataFrame([values], columns=list(ITEMS.item_ids), index=pd.Index([name], name="respondent_id"))
+        frame.to_csv(tmp_path / "r.csv")
+        saying[name] = " ".join(run("score bank.json r.csv -o s.csv", cwd=tmp_path).out.split())
+        assert np.isfinite(pd.read_csv(tmp_path / "s.csv")["percentile"]).all()
+    assert "person on all: better than" in saying["person"]
+    assert all("on all: better than" not in saying[name] for name in ("clicker", "short", "easy"))
+    assert "clicker on all: no percentile is given: the answers are unlike those of people" in saying["clicker"]
+    assert ", below -1.645)" in saying["clicker"]
+    assert "given: 3 items answered are fewer than 5" in saying["short"]
+    assert "given: the 8 items answered say too little about this ability" in saying["easy"]
+    assert all("%" not in saying[name].split("In brackets")[0] for name in ("clicker", "short", "easy"))

@@ -1,4 +1,4 @@
-"""A table in several Parquet files, in a folder or at an address, is scored as one file with the same rows is."""
+"""A table in several files, in a folder or at an address, and by several processes, is scored as one file is."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +9,13 @@ import pandas as pd
 import pytest
 
 from builders.answered_banks import make_scale, wide_responses
-from builders.command_line import run
+from builders.command_line import refused, run
 from builders.parquet_folder import write_parts
-from irtbench.bank.bank import ItemBank, save_bank
+from builders.torchrun import as_torchrun
+from irtbench import ItemBank, save_bank, score_file
 from irtbench.data import response_blocks
+from irtbench.report import page
 from irtbench.scoring import part_scores
-from irtbench.scoring.bulk import score_file
 
 NAMES = ("found", "whole")
 BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
@@ -43,50 +44,31 @@ def test_a_folder_is_scored_as_one_file(frame: pd.DataFrame, layout: str, tmp_pa
     if layout == "scattered":
         rows = rows.sample(frac=1, random_state=1)
     rows.to_parquet(tmp_path / "one.parquet", index=False)
-    folder = write_parts(rows, tmp_path / "parts", n_files=4, rows_of_group=37)
+    folder = write_parts(rows, tmp_path / "parts", n_files=4, rows_of_group=97)
     assert score_file(BANK, folder, tmp_path / "parts.csv") == 250
     score_file(BANK, tmp_path / "one.parquet", tmp_path / "one.csv")
     found, expected = pd.read_csv(tmp_path / "parts.csv"), pd.read_csv(tmp_path / "one.csv")
     pd.testing.assert_frame_equal(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_run_that_was_stopped_goes_on_in_the_file_it_was_in(frame: pd.DataFrame, tmp_path: Path) -> None:
-    folder = write_parts(frame, tmp_path / "parts", n_files=4, rows_of_group=37)
-    unfinished = tmp_path / "unfinished"
-    score_file(BANK, folder, tmp_path / "whole.parquet")
-    saying = iter(range(1, 100))
-
-    def stop(message: str) -> None:
-        if next(saying) == 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        score_file(BANK, folder, tmp_path / "again.parquet", unfinished=unfinished, progress=stop)
-    assert len(list(unfinished.glob("part-*"))) > 1
-    assert score_file(BANK, folder, tmp_path / "again.parquet", unfinished=unfinished) == 250
-    found, whole = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("again", "whole"))
-    pd.testing.assert_frame_equal(found, whole, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.filterwarnings("ignore:file")
-def test_what_comes_with_scores_comes_part_by_part_too(frame: pd.DataFrame, tmp_path: Path) -> None:
+def test_what_comes_with_scores_comes_part_by_part_too(frame, tmp_path: Path, monkeypatch) -> None:
     """Surprises and accuracy by difficulty are those of a table that is read whole; values of a parts' own draws."""
     rows = long_rows(frame).sample(frac=1, random_state=1)
     rows.to_csv(tmp_path / "whole.csv", index=False)
-    folder = write_parts(rows, tmp_path / "parts", n_files=2, rows_of_group=37)
+    folder = write_parts(rows, tmp_path / "parts", n_files=2, rows_of_group=97)
     save_bank(BANK, tmp_path / "bank.json")
+    monkeypatch.setattr("irtbench.cli.large.MOST_FIELDS", 0)
+    monkeypatch.setattr(page, "write_drawing", lambda drawing, folder, *_, **__: (folder / drawing.name).touch())
     for name, file in (("found", folder), ("whole", tmp_path / "whole.csv")):
         place = tmp_path / name
         place.mkdir()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("irtbench.cli.large.MOST_FIELDS", 0)
-            ended = run(
-                f"score bank.json {file} -o {place}/scores.csv --explain {place}/why --plausible 3 "
-                f"--html {place}/page.html --figures {place}/drawn --quiet",
-                status=None,
-                cwd=tmp_path,
-            )
-        assert (ended.status, ended.err) == (0, "")
+        ended = run(
+            f"score bank.json {file} -o {place}/scores.csv --explain {place}/why --plausible 3 "
+            f"--html {place}/page.html --figures {place}/drawn --quiet",
+            cwd=tmp_path,
+        )
+        assert ended.err == ""
     found, whole = (pd.read_csv(tmp_path / name / "scores.csv").set_index(["respondent_id", "scale"]) for name in NAMES)
     assert list(found.columns) == list(whole.columns)
     drawn = [f"pv{k}" for k in (1, 2, 3)]
@@ -105,11 +87,8 @@ def test_what_comes_with_scores_comes_part_by_part_too(frame: pd.DataFrame, tmp_
     pages = [(tmp_path / name / "page.html").read_text() for name in NAMES]
     assert "250 systems scored" in pages[0]
     assert len(pages[0]) == pytest.approx(len(pages[1]), rel=0.05)
-    assert len(list((tmp_path / "found" / "drawn").iterdir())) == len(list((tmp_path / "whole" / "drawn").iterdir()))
-
-
-class Unreachable(Exception):
-    """What a library that fetches files raises when its server does not answer."""
+    drawn_here, drawn_there = ({file.name for file in (tmp_path / name / "drawn").iterdir()} for name in NAMES)
+    assert drawn_here == drawn_there
 
 
 @pytest.fixture
@@ -121,27 +100,55 @@ def address(frame: pd.DataFrame, tmp_path: Path) -> Iterator[str]:
     memory.rm("/studies/scored", recursive=True)
 
 
-def test_the_command_scores_a_table_at_an_address(
-    frame: pd.DataFrame, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_scores_a_table_at_an_address(frame: pd.DataFrame, address: str, tmp_path: Path) -> None:
     save_bank(BANK, tmp_path / "bank.json")
-    ended = run(f"score {tmp_path}/bank.json", address, "-o", tmp_path / "found.csv", "--quiet", status=None)
-    assert (ended.status, ended.err) == (0, "")
+    ended = run(f"score bank.json {address} -o found.csv --quiet", cwd=tmp_path)
+    assert ended.err == ""
     frame.to_parquet(tmp_path / "one.parquet", index=False)
     score_file(BANK, tmp_path / "one.parquet", tmp_path / "one.csv")
     found, expected = pd.read_csv(tmp_path / "found.csv"), pd.read_csv(tmp_path / "one.csv")
     pd.testing.assert_frame_equal(found, expected, rtol=1e-5, atol=1e-5)
-    for options in ((), ("-o", tmp_path / "o.json"), ("-o", tmp_path / "o.csv", "--trials", "first")):
-        ended = run(f"score {tmp_path}/bank.json", address, *options, status=2)
-        assert "memory://studies/scored: a table at an address is scored part by part into a CSV" in ended.err
+    for options in ("", "-o o.json", "-o o.csv --trials first"):
+        saying = "memory://studies/scored: a table at an address is scored part by part into a CSV"
+        refused(f"score bank.json {address} {options}", cwd=tmp_path, saying=saying)
     assert not (tmp_path / "o.csv").exists()
 
-    def fail(*given: object, **options: object) -> None:
-        raise Unreachable("the server does not answer")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(type(fsspec.filesystem("memory")), "info", fail)
-        ended = run(f"score {tmp_path}/bank.json", address, "-o", tmp_path / "o.csv", status=None)
-    assert (ended.status, ended.err) == (
-        2, "irtbench: memory://studies/scored: cannot be read (the server does not answer)\n",
-    )  # fmt: skip
+@pytest.mark.slow
+def test_several_processes_write_what_one_writes_even_where_one_is_killed(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Five files are five pieces of work; the process that ends is started again, and all go on."""
+    save_bank(BANK, tmp_path / "bank.json")
+    folder = write_parts(frame, tmp_path / "in", n_files=5)
+    score_file(BANK, folder, tmp_path / "one.csv")
+    whole = as_torchrun(3, "score", tmp_path / "bank.json", folder, "-o", tmp_path / "whole.csv")
+    assert (whole.status, whole.lines) == (0, [])
+    assert whole.out.count("250 respondents scored") == 1
+    found, expected = pd.read_csv(tmp_path / "whole.csv"), pd.read_csv(tmp_path / "one.csv")
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-5, atol=1e-5)
+    command = ("score", tmp_path / "bank.json", folder, "-o", tmp_path / "again.csv", "--quiet")
+    ended = as_torchrun(3, *command, restarts=1, scored=2)
+    assert ended.status == 0, ended.err
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    left = sorted(file.name for file in tmp_path.iterdir())
+    assert left == ["again.csv", "bank.json", "in", "one.csv", "whole.csv"]
+
+
+@pytest.mark.slow
+def test_what_goes_wrong_ends_all_with_one_line(frame: pd.DataFrame, tmp_path: Path) -> None:
+    save_bank(BANK, tmp_path / "bank.json")
+    folder = write_parts(frame, tmp_path / "in", n_files=3)
+    twice = write_parts(pd.concat([frame, frame.iloc[[4]]]), tmp_path / "twice", n_files=3)
+    wrong = frame.copy()
+    wrong.loc[230, "two3"] = 5
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    for place, options, words in (
+        (twice, (), "respondent r4 comes twice; expected a row for each"),
+        (write_parts(wrong, tmp_path / "wrong", n_files=3), (), "part-2.parquet, row 64, column two3: expected 1, 0"),
+        (tmp_path / "in.csv", (), "several processes score a wide Parquet table"),
+        (folder, ("--html", tmp_path / "page.html"), "--html needs all of them in memory"),
+    ):
+        ended = as_torchrun(2, "score", tmp_path / "bank.json", place, "-o", tmp_path / "out.csv", *options)
+        assert ended.status != 0
+        (line,) = ended.lines
+        assert words in line
+        assert not (tmp_path / "out.csv").exists()

@@ -7,35 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.bank.bank import ItemBank
-from irtbench.bank.scale import Scale
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
+from builders.answered_banks import make_scale
+from irtbench import InputError, ItemBank, ItemParameters, ResponseMatrix, person_fit, score_file, with_item_error
 from irtbench.data.readers import table_blocks
-from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.person_fit import person_fit
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.ability import Method, estimate_ability
-from irtbench.scoring.bulk import score_file
-from irtbench.scoring.item_error import ItemError, with_item_error
 from irtbench.scoring.scores import score_responses
 
 N_ITEMS = 12
-
-
-def some_items(guessing: float = 0.0) -> ItemParameters:
-    rng = np.random.default_rng(1)
-    covariance = np.zeros((N_ITEMS, 3, 3))
-    covariance[:, 0, 0], covariance[:, 1, 1], covariance[:, 0, 1] = 0.02, 0.01, 0.004
-    covariance[:, 1, 0] = 0.004
-    return ItemParameters(
-        tuple(f"i{j}" for j in range(N_ITEMS)),
-        rng.lognormal(0, 0.3, N_ITEMS),
-        rng.normal(0, 1, N_ITEMS),
-        np.full(N_ITEMS, guessing),
-        np.zeros(N_ITEMS, dtype=bool),
-        covariance,
-    )
+BANK = ItemBank((make_scale("i", N_ITEMS),))
+ITEMS = BANK.scales[0].items
 
 
 def tried(n_respondents: int = 9) -> ResponseMatrix:
@@ -47,12 +27,11 @@ def tried(n_respondents: int = 9) -> ResponseMatrix:
     k = rng.binomial(n, 0.6).astype(float)
     k[0], k[1] = n[0], 0
     k[n == 0] = np.nan
-    return ResponseMatrix(k, tuple(f"s{i}" for i in range(n_respondents)), some_items().item_ids, n)
+    return ResponseMatrix(k, tuple(f"s{i}" for i in range(n_respondents)), ITEMS.item_ids, n)
 
 
 def one_by_one(responses: ResponseMatrix, items: ItemParameters) -> tuple[ResponseMatrix, ItemParameters]:
     """Each trial as an item of its own with the same parameters."""
-    assert responses.trials is not None
     number = np.arange(responses.trials.max())
     values = np.where(number < np.nan_to_num(responses.correct)[:, :, None], 1.0, 0.0)
     values = np.where(number < responses.trials[:, :, None], values, np.nan).reshape(responses.n_respondents, -1)
@@ -67,7 +46,7 @@ def one_by_one(responses: ResponseMatrix, items: ItemParameters) -> tuple[Respon
 @pytest.mark.parametrize("guessing", [0.0, 0.15])
 @pytest.mark.parametrize("method", ["eap", "map", "ml", "wle", "eap_sum"])
 def test_every_estimator_is_that_of_the_trials_one_by_one(method: Method, guessing: float) -> None:
-    items, responses = some_items(guessing), tried()
+    items, responses = make_scale("i", N_ITEMS, guessing=guessing).items, tried()
     expanded, repeated = one_by_one(responses, items)
     found = estimate_ability(responses, items, method=method)
     expected = estimate_ability(expanded, repeated, method=method)
@@ -80,49 +59,37 @@ def test_every_estimator_is_that_of_the_trials_one_by_one(method: Method, guessi
 
 
 def test_lz_is_that_of_the_trials_one_by_one_and_mean_squares_are_of_numbers_right() -> None:
-    items, responses = some_items(), tried()
-    expanded, repeated = one_by_one(responses, items)
-    theta = estimate_ability(responses, items).theta
+    responses = tried()
+    expanded, repeated = one_by_one(responses, ITEMS)
+    theta = estimate_ability(responses, ITEMS).theta
     with pytest.warns(RuntimeWarning, match="lz"):  # of one response nothing is left to judge
-        found, expected = person_fit(responses, items, theta), person_fit(expanded, repeated, theta)
+        found, expected = person_fit(responses, ITEMS, theta), person_fit(expanded, repeated, theta)
     np.testing.assert_allclose(found.lz, expected.lz, atol=1e-10)
     np.testing.assert_allclose(found.lz_star, expected.lz_star, atol=1e-8)
     # by hand: k - n P against n P (1 - P)
     k, n = responses.correct[4], responses.n_trials[4]
-    p = 1 / (1 + np.exp(-(items.discrimination * theta[4] + items.intercept)))
+    p = 1 / (1 + np.exp(-(ITEMS.discrimination * theta[4] + ITEMS.intercept)))
     seen = n > 0
     square, variance = (k - n * p)[seen] ** 2, (n * p * (1 - p))[seen]
     assert found.infit[4] == pytest.approx(square.sum() / variance.sum())
     assert found.outfit[4] == pytest.approx((square / variance).mean())
 
 
-@pytest.mark.parametrize(("method", "item_error"), [("eap", "delta"), ("map", "delta"), ("eap", "draw")])
-def test_the_items_error_is_common_to_their_trials(method: Method, item_error: ItemError) -> None:
-    items = some_items()
-    once = ResponseMatrix(np.ones((1, N_ITEMS)), ("s",), items.item_ids)
-    often = ResponseMatrix(np.full((1, N_ITEMS), 3.0), ("s",), items.item_ids, np.full((1, N_ITEMS), 5))
-    for responses in (once, often):
-        plain = estimate_ability(responses, items, method=method)
-        widened = with_item_error(plain, responses, items, item_error=item_error)
-        assert widened.standard_error[0] > plain.standard_error[0]
-    # by hand: moving one intercept by h moves theta by its derivative
+@pytest.mark.parametrize("method", ["eap", "map"])
+def test_the_items_error_is_common_to_their_trials(method: Method) -> None:
+    """By hand: moving one intercept moves theta by its derivative."""
     h = 1e-5
-    theta = []
-    for step in (-h, h):
-        intercept = items.intercept.copy()
-        intercept[0] += step
-        moved = ItemParameters(
-            items.item_ids, items.discrimination, intercept, items.guessing, items.guessing_estimated
-        )
-        theta.append(float(estimate_ability(often, moved, method=method).theta[0]))
+    often = ResponseMatrix(np.full((1, N_ITEMS), 3.0), ("s",), ITEMS.item_ids, np.full((1, N_ITEMS), 5))
+    steps = [replace(ITEMS, intercept=ITEMS.intercept + np.eye(N_ITEMS)[0] * step) for step in (-h, h)]
+    down, up = (float(estimate_ability(often, moved, method=method).theta[0]) for moved in steps)
     only = np.zeros((N_ITEMS, 3, 3))
     only[0, 1, 1] = 1.0
-    known = replace(items, covariance=only)
-    plain = estimate_ability(often, known, method=method)
-    if item_error == "delta":
-        found = with_item_error(plain, often, known, item_error=item_error)
-        variance = found.standard_error[0] ** 2 - plain.standard_error[0] ** 2
-        assert variance == pytest.approx(((theta[1] - theta[0]) / (2 * h)) ** 2, rel=0.02)
+    plain = estimate_ability(often, ITEMS, method=method)
+    found = with_item_error(plain, often, replace(ITEMS, covariance=only), item_error="delta")
+    variance = found.standard_error[0] ** 2 - plain.standard_error[0] ** 2
+    assert variance == pytest.approx(((up - down) / (2 * h)) ** 2, rel=0.02)
+    drawn = with_item_error(plain, often, ITEMS, item_error="draw")
+    assert drawn.standard_error[0] > plain.standard_error[0]
 
 
 def test_eap_of_the_reference(reference: Path) -> None:
@@ -141,29 +108,23 @@ def test_eap_of_the_reference(reference: Path) -> None:
     np.testing.assert_allclose(found.standard_error, expected["sd_eap"], atol=2e-5)
 
 
-def bank() -> ItemBank:
-    items = some_items()
-    return ItemBank((Scale("all", items, ItemTable.plain(items.item_ids)),))
-
-
 def test_accuracy_counts_an_item_once() -> None:
-    items = some_items()
     responses = ResponseMatrix(
-        np.array([[3.0, 0.0, *[np.nan] * 10]]), ("s",), items.item_ids, np.array([[4, 1, *[0] * 10]])
+        np.array([[3.0, 0.0, *[np.nan] * 10]]), ("s",), ITEMS.item_ids, np.array([[4, 1, *[0] * 10]])
     )
-    (row,) = score_responses(bank(), responses).to_dict("records")
+    (row,) = score_responses(BANK, responses).to_dict("records")
     assert (row["n_items"], row["n_correct"], row["n_trials"]) == (2, 3, 5)
     assert row["accuracy"] == (3 / 4 + 0) / 2
     assert row["flags"] == "few_items"
-    flags = score_responses(bank(), tried()).set_index("respondent_id")["flags"]
+    flags = score_responses(BANK, tried()).set_index("respondent_id")["flags"]
     assert "all_correct" in flags["s0"]
     assert "all_wrong" in flags["s1"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("counted", [False, True])
 def test_a_table_scored_part_by_part(tmp_path: Path, counted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    responses = tried(40)
+    """Rows need not be adjacent; the same trial twice is refused."""
+    responses = tried(15)
     table = responses.to_long()
     if not counted:
         rows = table.loc[table.index.repeat(table["n_trials"])]
@@ -171,23 +132,18 @@ def test_a_table_scored_part_by_part(tmp_path: Path, counted: bool, monkeypatch:
         rows = rows.assign(trial=trial, response=(trial <= rows["n_correct"]).astype(int))
         table = rows.drop(columns=["n_correct", "n_trials"])
     monkeypatch.setattr(table_blocks, "ROWS_READ", 7)
-    table.to_csv(tmp_path / "in.csv", index=False)
-    assert score_file(bank(), tmp_path / "in.csv", tmp_path / "out.csv") == 40
-    found = pd.read_csv(tmp_path / "out.csv", keep_default_na=False, na_values=[""])
-    expected = score_responses(bank(), responses)
-    for name in ("n_items", "n_correct", "accuracy", "theta", "se", "person_fit", "n_trials"):
-        np.testing.assert_allclose(found[name], expected[name].astype(float), atol=1e-6, err_msg=name)
-    # the same trial twice is refused; rows need not be adjacent
-    twice = pd.concat([table, table.iloc[-1:]])
-    twice.to_csv(tmp_path / "twice.csv", index=False)
+    expected = score_responses(BANK, responses).set_index("respondent_id")
+    file, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    for rows in (table, table.sample(frac=1, random_state=0)):
+        rows.to_csv(file, index=False)
+        assert score_file(BANK, file, target) == 15
+        found = pd.read_csv(target).set_index("respondent_id").loc[expected.index]
+        for name in ("n_items", "n_correct", "accuracy", "theta", "se", "person_fit", "n_trials"):
+            np.testing.assert_allclose(found[name], expected[name].astype(float), atol=1e-6, err_msg=name)
+    pd.concat([table, table.iloc[-1:]]).to_csv(file, index=False)
     with pytest.raises(InputError, match="come twice"):
-        score_file(bank(), tmp_path / "twice.csv", tmp_path / "out.csv")
+        score_file(BANK, file, target)
     if counted:
-        table.astype({"n_trials": str}).replace({"n_trials": {"3": "three"}}).to_csv(tmp_path / "text.csv", index=False)
+        table.astype({"n_trials": str}).replace({"n_trials": {"3": "three"}}).to_csv(file, index=False)
         with pytest.raises(InputError, match="column n_trials: expected a whole number but it holds 'three'"):
-            score_file(bank(), tmp_path / "text.csv", tmp_path / "out.csv")
-    table.sample(frac=1, random_state=0).to_csv(tmp_path / "mixed.csv", index=False)
-    score_file(bank(), tmp_path / "mixed.csv", tmp_path / "mixed_out.csv")
-    mixed = pd.read_csv(tmp_path / "mixed_out.csv").set_index("respondent_id").loc[found["respondent_id"]]
-    for name in ("n_items", "n_correct", "theta", "se", "n_trials"):
-        np.testing.assert_allclose(mixed[name], found[name], atol=1e-6, err_msg=name)
+            score_file(BANK, file, target)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import irtbench
+from builders.scales import scale_of
 
 CSV = ["score", "theta", "se", "theta_lower", "theta_upper", "percentile", "percentile_lower", "percentile_upper"]
 
@@ -63,8 +64,7 @@ def test_a_scale_brings_its_population_and_its_norms() -> None:
     items = irtbench.ItemParameters.from_difficulty([1.0] * 10, np.linspace(-2, 2, 10))
     population = irtbench.normal_population(0.5, 1.5)
     norms = irtbench.Norms(rng.normal(0.5, 1.5, 500))
-    scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids), norms, population)
-    found = irtbench.sum_score_table(scale, norm="empirical")
+    found = irtbench.sum_score_table(scale_of(items, norms, population=population), norm="empirical")
     alone = irtbench.sum_score_table(items, population=population)
     np.testing.assert_array_equal(found.abilities.theta, alone.abilities.theta)
     below = [(norms.theta < theta).mean() for theta in found.abilities.theta]
