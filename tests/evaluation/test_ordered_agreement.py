@@ -7,7 +7,7 @@ import pytest
 from irtbench import InputError, agreement
 from irtbench.evaluation.agreement_of_grades import ordered_agreement
 
-#: Four observers of twelve units (Krippendorff, 2011, Computing Krippendorff's alpha-reliability): .815, .849.
+#: Four observers of twelve units (Krippendorff, 2011, Computing Krippendorff's alpha-reliability): .743, .815, .849.
 KRIPPENDORFF = [
     "1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3", ". 3 3 3 2 3 4 2 2 5 1 .", "1 2 3 3 2 4 4 1 2 5 1 .",
 ]  # fmt: skip
@@ -24,6 +24,7 @@ def long(table: np.ndarray) -> pd.DataFrame:
 
 def test_alphas_are_those_of_krippendorff() -> None:
     table = np.array([[np.nan if text == "." else float(text) for text in row.split()] for row in KRIPPENDORFF]).T
+    assert agreement(long(table)).krippendorff_alpha == pytest.approx(0.743, abs=5e-4)
     found = ordered_agreement(long(table), list("12345"))
     assert found.krippendorff_ordinal == pytest.approx(0.815, abs=5e-4)
     assert found.krippendorff_interval == pytest.approx(0.849, abs=5e-4)
