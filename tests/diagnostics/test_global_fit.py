@@ -9,39 +9,30 @@ import pytest
 from scipy import stats
 
 from builders.mirt_figures import lsat6, papers_scale
-from builders.simulated import simulated
+from builders.simulated import simulated, with_values
 from irtbench import InputError, ItemParameters, ResponseMatrix, fit_factors, fit_model, icc, simulate_responses
 from irtbench.diagnostics.global_fit import global_fit, global_fit_of_factors
 from irtbench.diagnostics.moments import Moments
-from irtbench.diagnostics.quadratic_form import complete_form, dense_form
 from irtbench.models.quadrature import normal_grid
 
 
-def assert_equals_mirt(responses: ResponseMatrix, items: ItemParameters, path: Path) -> None:
-    mirt = pd.read_csv(path).iloc[0]
+@pytest.mark.parametrize("data", ["lsat6", "5gs_entailment", "5gs_neutral"])
+def test_lsat6_and_the_papers_scales_equal_mirt(real_data: Path, reference: Path, data: str) -> None:
+    if data == "lsat6":
+        responses, items, _ = lsat6(real_data, reference, "2pl")
+    else:
+        responses, items, _ = papers_scale(real_data, reference, data.removeprefix("5gs_"))
+    mirt = pd.read_csv(reference / f"mirt_{data}_2pl_M2.csv").iloc[0]
     fit = global_fit(responses, items)
     assert fit.m2 == pytest.approx(mirt["M2"], rel=1e-6)
     assert fit.df == mirt["df"]
     assert fit.p == pytest.approx(mirt["p"], rel=1e-3)
-    assert fit.rmsea == pytest.approx(mirt["RMSEA"], abs=1e-6)
     # mirt divides the ends of the interval by N, its RMSEA by N - 1; here both are by N - 1.
     n = responses.n_respondents
-    assert fit.rmsea_lower == pytest.approx(mirt["RMSEA_5"] * np.sqrt(n / (n - 1)), abs=1e-6)
-    assert fit.rmsea_upper == pytest.approx(mirt["RMSEA_95"] * np.sqrt(n / (n - 1)), abs=1e-6)
-    assert fit.srmsr == pytest.approx(mirt["SRMSR"], abs=1e-6)
-    assert fit.tli == pytest.approx(mirt["TLI"], abs=1e-6)
-    assert fit.cfi == pytest.approx(mirt["CFI"], abs=1e-6)
-
-
-def test_lsat6_equals_mirt(real_data: Path, reference: Path) -> None:
-    responses, items, _ = lsat6(real_data, reference, "2pl")
-    assert_equals_mirt(responses, items, reference / "mirt_lsat6_2pl_M2.csv")
-
-
-@pytest.mark.parametrize("label", ["entailment", "neutral"])
-def test_the_papers_scales_equal_mirt(real_data: Path, reference: Path, label: str) -> None:
-    responses, items, _ = papers_scale(real_data, reference, label)
-    assert_equals_mirt(responses, items, reference / f"mirt_5gs_{label}_2pl_M2.csv")
+    ends = np.array([mirt["RMSEA_5"], mirt["RMSEA_95"]]) * np.sqrt(n / (n - 1))
+    assert [fit.rmsea_lower, fit.rmsea_upper] == pytest.approx(ends, abs=1e-6)
+    for ours, theirs in (("rmsea", "RMSEA"), ("srmsr", "SRMSR"), ("tli", "TLI"), ("cfi", "CFI")):
+        assert getattr(fit, ours) == pytest.approx(mirt[theirs], abs=1e-6)
 
 
 def test_m2_equals_its_definition_over_all_patterns() -> None:
@@ -98,7 +89,7 @@ def test_at_the_truth_m2_is_a_chi_square_of_its_df() -> None:
 
 
 def holed(responses: ResponseMatrix, holes: np.ndarray) -> ResponseMatrix:
-    return ResponseMatrix(np.where(holes, np.nan, responses.values), responses.respondent_ids, responses.item_ids)
+    return with_values(responses, np.where(holes, np.nan, responses.values))
 
 
 def test_with_missing_responses_tli_and_cfi_compare_with_independent_items() -> None:
@@ -119,10 +110,9 @@ def test_an_item_that_nobody_answered_changes_nothing() -> None:
     values = responses.values.copy()
     values[:200, 3] = np.nan
     values[:, 0] = np.nan
-    fit = global_fit(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items)
+    fit = global_fit(values, items)
     others = list(items.item_ids[1:])
-    left = ResponseMatrix(values[:, 1:], responses.respondent_ids, tuple(others))
-    wanted = global_fit(left, items.select(others))
+    wanted = global_fit(pd.DataFrame(values[:, 1:], columns=others), items.select(others))
     assert fit.df == wanted.df == 28 - 14
     for name in ("m2", "p", "rmsea_upper", "tli", "cfi", "srmsr", "n_per_pair"):
         assert getattr(fit, name) == pytest.approx(getattr(wanted, name), rel=1e-9)
@@ -146,31 +136,13 @@ def test_with_missing_responses_m2_is_still_a_chi_square_of_its_df() -> None:
     assert all(fit.reason == "" for fit in fits)
 
 
-def test_pairs_nobody_answered_together_are_left_out() -> None:
-    # Two booklets of six items without a common one: each has 21 shares for its 12 parameters.
-    responses, items, _ = simulated(900, 12, seed=5)
-    holes = (np.arange(12) < 6) == (np.arange(900) < 450)[:, None]
-    fit = global_fit(holed(responses, holes), items)
-    halves = [
-        global_fit(
-            responses.select_items(items.item_ids[part]).select_respondents(rows), items.select(items.item_ids[part])
-        )
-        for part, rows in ((slice(6, 12), np.arange(900) < 450), (slice(0, 6), np.arange(900) >= 450))
-    ]
-    assert fit.df == 18 == sum(half.df for half in halves)
-    assert fit.m2 == pytest.approx(sum(half.m2 for half in halves), rel=0.25)
-    assert fit.n_per_pair == 450
-    assert "36 of 66 pairs" in fit.respondents_used
-
-
 def test_with_missing_responses_two_abilities_do_not_pass_for_one() -> None:
     rng = np.random.default_rng(1)
     items = ItemParameters.from_difficulty(np.full(16, 1.2), rng.normal(0, 1, 16))
     first, second = (simulate_responses(rng.normal(size=1500), items, rng=rng).values for _ in range(2))
     values = np.concatenate([first[:, :8], second[:, 8:]], axis=1)
-    whole = ResponseMatrix(values, tuple(f"r{i}" for i in range(1500)), items.item_ids)
-    complete = global_fit(whole, items)
-    fit = global_fit(holed(whole, rng.random(values.shape) < 0.4), items)
+    complete = global_fit(values, items)
+    fit = global_fit(np.where(rng.random(values.shape) < 0.4, np.nan, values), items)
     assert fit.p < 1e-6
     assert fit.rmsea_lower > 0.03
     # the same misfit, measured on fewer responses, is about as large
@@ -195,16 +167,6 @@ def test_items_that_coincide_are_said() -> None:
     )  # fmt: skip
     with pytest.warns(RuntimeWarning, match="not positive definite"):
         assert "not positive definite" in global_fit(responses, twins).reason
-
-
-def test_many_items_are_solved_as_if_written_out() -> None:
-    rng = np.random.default_rng(1)
-    items = ItemParameters.from_difficulty(rng.uniform(0.72, 1.68, 70), rng.normal(0, 0.8, 70))
-    moments = Moments.of(items, normal_grid(121))
-    residual = moments.residual(simulate_responses(rng.normal(size=800), items, rng=rng).values)
-    covariance, jacobian = moments.covariance(np.arange(moments.n_moments)), moments.jacobian().toarray()
-    exact, _ = dense_form(covariance, residual, jacobian, 140)
-    assert complete_form(moments, residual, 140) == pytest.approx(exact, rel=1e-9)
 
 
 def test_very_steep_items_are_solved_as_if_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,16 +208,6 @@ def test_too_few_items_are_nan_with_a_warning() -> None:
     assert fit.srmsr > 0
 
 
-def test_an_item_all_get_right_and_one_of_extreme_ease_leave_a_finite_m2() -> None:
-    rng = np.random.default_rng(7)
-    items = ItemParameters.from_difficulty([1.0, 1.5, 2.0, 1.0, 0.8, 2.5], [-12.0, 0, 0.5, -0.5, 1, -4.5])
-    responses = simulate_responses(rng.normal(size=400), items, rng=rng)
-    assert responses.proportion_correct()[0] == 1
-    fit = global_fit(responses, items)
-    assert 0 < fit.m2 < 50
-    assert np.isfinite([fit.tli, fit.cfi, fit.srmsr]).all()
-
-
 def test_one_factor_of_the_factor_model_is_the_ordinary_model() -> None:
     rng = np.random.default_rng(3)
     items = ItemParameters.from_difficulty(rng.uniform(0.8, 2, 12), rng.normal(0, 1, 12))
@@ -275,18 +227,17 @@ def test_two_factors_fit_data_of_two_abilities_and_a_rotation_changes_nothing() 
     intercept = np.linspace(-1, 1, 12)
     theta = rng.normal(size=(1500, 2))
     values = (rng.random((1500, 12)) < 1 / (1 + np.exp(-(theta @ slopes.T + intercept)))).astype(float)
-    responses = ResponseMatrix(values, tuple(map(str, range(1500))), tuple(f"i{j}" for j in range(12)))
-    two = fit_factors(responses, 2)
-    found = global_fit_of_factors(responses, two.slopes, two.intercept, n_parameters=two.n_parameters)
+    two = fit_factors(values, 2)
+    found = global_fit_of_factors(values, two.slopes, two.intercept, n_parameters=two.n_parameters)
     assert found.df == 78 - 35
     assert found.p > 0.001
     assert found.cfi > 0.99
-    assert global_fit(responses, fit_model(responses).items).cfi < 0.9
+    assert global_fit(values, fit_model(values).items).cfi < 0.9
     turn = np.array([[np.cos(0.7), -np.sin(0.7)], [np.sin(0.7), np.cos(0.7)]])
-    turned = global_fit_of_factors(responses, two.slopes @ turn, two.intercept, n_parameters=two.n_parameters)
+    turned = global_fit_of_factors(values, two.slopes @ turn, two.intercept, n_parameters=two.n_parameters)
     assert turned.m2 == pytest.approx(found.m2, rel=1e-3)
     with pytest.raises(InputError, match=r"slopes \(3, 2\) and intercepts \(12,\) for 12 items"):
-        global_fit_of_factors(responses, two.slopes[:3], two.intercept, n_parameters=9)
+        global_fit_of_factors(values, two.slopes[:3], two.intercept, n_parameters=9)
 
 
 def steep(slope: float, n_each: int = 5) -> tuple[np.ndarray, np.ndarray]:
@@ -295,7 +246,7 @@ def steep(slope: float, n_each: int = 5) -> tuple[np.ndarray, np.ndarray]:
     return slopes, np.tile(slope * np.linspace(-1.5, 1.5, n_each), 3)
 
 
-@pytest.mark.parametrize("slope", [1.0, 2.5, 4.0, 6.0])
+@pytest.mark.parametrize("slope", [1.0, 6.0])
 def test_moments_of_three_abilities_are_those_of_sums_over_one_at_a_time(slope: float) -> None:
     # items of one ability: their expectations are integrals over that ability, here by 8,001 nodes; others are 0
     slopes, intercept = steep(slope)
@@ -318,10 +269,9 @@ def test_the_fit_of_steep_items_of_three_abilities_does_not_hang_on_the_nodes(mo
     rng = np.random.default_rng(2)
     p = 1 / (1 + np.exp(-(rng.normal(size=(1500, 3)) @ slopes.T + intercept)))
     values = (rng.random(p.shape) < p).astype(float)
-    responses = ResponseMatrix(values, tuple(map(str, range(1500))), tuple(f"i{j}" for j in range(15)))
 
     def m2() -> float:
-        return global_fit_of_factors(responses, slopes, intercept, n_parameters=30, zero_loadings=slopes == 0).m2
+        return global_fit_of_factors(values, slopes, intercept, n_parameters=30, zero_loadings=slopes == 0).m2
 
     found = m2()
     assert stats.chi2(90).sf(found) > 0.001  # the true parameters; 120 moments less 30

@@ -44,21 +44,6 @@ def test_an_upper_asymptote_by_hand() -> None:
     assert (found["infit"][0], found["outfit"][0]) == pytest.approx((1.4 / 1.2, 1.4 / 1.2))
 
 
-def test_mirts_figures_at_eap(reference: Path) -> None:
-    """mirt 1.45.1 itemfit(method = "EAP") of its Rasch model of verbal aggression."""
-    folder = reference / "next"
-    values = pd.read_csv(folder / "data" / "verbal.csv").iloc[:, :24].to_numpy(dtype=float)
-    known = pd.read_csv(folder / "07_rasch" / "verbal_pars.csv")
-    stats = pd.read_csv(folder / "07_rasch" / "verbal_fit.csv").set_index("stat")["value"]
-    items = irtbench.ItemParameters.from_difficulty([1.0] * 24, known["rasch_b"])
-    population = irtbench.normal_population(0.0, stats["sd_rasch_mirt"])
-    theta = irtbench.estimate_ability(values, items, quadrature=population).theta
-    table = irtbench.mean_square_fit(values, items, theta).table()
-    theirs = pd.read_csv(folder / "07_rasch" / "verbal_fit_items.csv")
-    np.testing.assert_allclose(table["infit"], theirs["infit_mirt_EAP"], atol=2e-4)
-    np.testing.assert_allclose(table["outfit"], theirs["outfit_mirt_EAP"], atol=2e-4)
-
-
 def test_ranges_hold_where_items_fit_and_a_planted_misfit_is_found() -> None:
     rng = np.random.default_rng(1)
     items = irtbench.ItemParameters.from_difficulty([1.0] * 200, rng.normal(0, 1, 200))
