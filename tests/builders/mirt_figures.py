@@ -28,3 +28,11 @@ def papers_scale(real_data: Path, reference: Path, label: str) -> tuple[Response
     eap = pd.read_csv(reference / f"mirt_5gs_{label}_2pl_EAP.csv").set_index("respondent_id")["theta"]
     items = ItemParameters(ids, mirt["a"], mirt["intercept"], np.zeros(30), np.zeros(30, dtype=bool))
     return responses, items, eap.loc[list(responses.respondent_ids)].to_numpy()
+
+
+def verbal(reference: Path) -> tuple[ResponseMatrix, np.ndarray]:
+    """Verbal aggression of 316 people (24 items of difR's data), and who of them are women."""
+    table = pd.read_csv(reference / "next" / "data" / "verbal.csv")
+    items = [name for name in table if name not in ("Anger", "Gender")]
+    ids = tuple(f"r{k}" for k in range(len(table)))
+    return ResponseMatrix(table[items].to_numpy(float), ids, tuple(items)), table["Gender"].to_numpy() == 0

@@ -56,18 +56,6 @@ def test_the_scale_agrees_with_psych(name: str, real_data: Path, reference: Path
     assert found.omega > found.alpha
 
 
-def test_figures_that_can_be_counted() -> None:
-    # Guttman's triangle: sum scores 3, 2, 1, 0. The rest score of the first item is 2, 1, 0, 0.
-    found = classical_statistics(np.array([[1.0, 1, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0]]))
-    assert found.proportion_correct.tolist() == [0.75, 0.5, 0.25]
-    np.testing.assert_allclose(found.item_rest[0], np.corrcoef([1, 1, 1, 0], [2, 1, 0, 0])[0, 1])
-    np.testing.assert_allclose(found.item_total[1], np.corrcoef([1, 1, 0, 0], [3, 2, 1, 0])[0, 1])
-    # 27% of four are one: everything right against everything wrong.
-    assert found.discrimination_index.tolist() == [1.0, 1.0, 1.0]
-    # Items 2 and 3: variances 1/3 and 1/4, covariance 1/6; alpha 2 (1 - (7/12) / (7/12 + 1/3)) = 8/11.
-    assert found.alpha_if_dropped[0] == pytest.approx(8 / 11)
-
-
 def test_tied_respondents_share_the_places_in_a_group() -> None:
     first = np.array([1.0] * 4 + [0] * 6)
     second = np.array([0.0] * 9 + [1])

@@ -79,15 +79,6 @@ def test_m2_equals_its_definition_over_all_patterns() -> None:
     assert fit.m2 == pytest.approx(n * residual @ middle @ residual, rel=1e-6)
 
 
-def test_at_the_truth_m2_is_a_chi_square_of_its_df() -> None:
-    # C removes what any parameters could explain, so known ones serve as well as estimated ones. 10 items: df 35,
-    # variance 70; the mean of 60 has standard error 1.08. False alarms at 5%: 3 of 60 expected, 9 or more have p .004.
-    fits = [global_fit(*simulated(1000, 10, seed=seed)[:2]) for seed in range(60)]
-    assert {fit.df for fit in fits} == {35}
-    assert np.mean([fit.m2 for fit in fits]) == pytest.approx(35, abs=3.5 * np.sqrt(70 / 60))
-    assert sum(fit.p < 0.05 for fit in fits) <= 8
-
-
 def holed(responses: ResponseMatrix, holes: np.ndarray) -> ResponseMatrix:
     return with_values(responses, np.where(holes, np.nan, responses.values))
 
@@ -120,19 +111,20 @@ def test_an_item_that_nobody_answered_changes_nothing() -> None:
         "left out"  # fmt: skip
 
 
-@pytest.mark.slow
-def test_with_missing_responses_m2_is_still_a_chi_square_of_its_df() -> None:
-    # As for complete ones above; half the sets miss 40% at random, half come from booklets of two blocks of three.
+def test_at_the_truth_m2_of_missing_responses_is_a_chi_square_of_its_df() -> None:
+    # C removes what any parameters could explain, so known ones serve as well as estimated ones. 10 items: df 35,
+    # variance 70; the mean of 40 has standard error 1.3. False alarms at 5%: 2 of 40 expected, 7 or more have p .003.
+    # Half the sets miss 40% at random, half come from booklets of two blocks of three.
     block = np.arange(10) * 3 // 10
     fits = []
-    for seed in range(60):
+    for seed in range(40):
         responses, items, _ = simulated(800, 10, seed=seed)
         rng = np.random.default_rng([seed, 1])
         at_random, booklets = rng.random((800, 10)) < 0.4, block == rng.integers(3, size=(800, 1))
         fits.append(global_fit(holed(responses, at_random if seed % 2 else booklets), items))
     assert {fit.df for fit in fits} <= set(range(15, 36))  # pairs of two very easy or hard items are left out
-    assert np.mean([fit.m2 - fit.df for fit in fits]) == pytest.approx(0, abs=3.5 * np.sqrt(70 / 60))
-    assert sum(fit.p < 0.05 for fit in fits) <= 8
+    assert np.mean([fit.m2 - fit.df for fit in fits]) == pytest.approx(0, abs=3.5 * np.sqrt(70 / 40))
+    assert sum(fit.p < 0.05 for fit in fits) <= 6
     assert all(fit.reason == "" for fit in fits)
 
 
@@ -148,25 +140,6 @@ def test_with_missing_responses_two_abilities_do_not_pass_for_one() -> None:
     # the same misfit, measured on fewer responses, is about as large
     assert fit.rmsea == pytest.approx(complete.rmsea, rel=0.15)
     assert max(fit.cfi, complete.cfi) < 0.5
-
-
-def test_too_few_respondents_to_any_pair_is_said() -> None:
-    responses, items, _ = simulated(60, 6, seed=2)
-    holes = np.random.default_rng(0).random((60, 6)) < 0.6
-    with pytest.warns(RuntimeWarning, match="no two items were answered by 20 respondents or more"):
-        fit = global_fit(holed(responses, holes), items)
-    assert fit.reason == "no two items were answered by 20 respondents or more"
-    assert np.isnan([fit.m2, fit.p, fit.rmsea, fit.rmsea_lower, fit.tli, fit.cfi, fit.srmsr, fit.n_per_pair]).all()
-
-
-def test_items_that_coincide_are_said() -> None:
-    responses, items, _ = simulated(300, 6, seed=2)
-    twins = ItemParameters(
-        items.item_ids, np.r_[[1e6, 1e6], items.discrimination[2:]], np.r_[[1e5, 1e5], items.intercept[2:]],
-        items.guessing, items.guessing_estimated,
-    )  # fmt: skip
-    with pytest.warns(RuntimeWarning, match="not positive definite"):
-        assert "not positive definite" in global_fit(responses, twins).reason
 
 
 def test_very_steep_items_are_solved_as_if_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,16 +169,6 @@ def test_a_second_ability_that_is_not_there_gives_no_negative_m2() -> None:
         assert fit.df == 1
         assert 0 <= fit.m2 < 15
         assert 0 <= fit.rmsea_lower <= fit.rmsea_upper
-
-
-def test_too_few_items_are_nan_with_a_warning() -> None:
-    # 3 items: 6 moments, 6 parameters
-    responses, items, _ = simulated(200, 3, seed=3)
-    with pytest.warns(RuntimeWarning, match="3 items leave no degree of freedom"):
-        fit = global_fit(responses, items)
-    assert fit.df == 0
-    assert np.isnan([fit.m2, fit.p, fit.rmsea, fit.tli, fit.cfi]).all()
-    assert fit.srmsr > 0
 
 
 def test_one_factor_of_the_factor_model_is_the_ordinary_model() -> None:
@@ -311,18 +274,26 @@ def test_equations_without_a_solution_leave_the_rest(monkeypatch: pytest.MonkeyP
     assert 0 < fit.srmsr < 0.1
 
 
-@pytest.mark.parametrize(
-    ("n", "n_items", "available"), [(30, 8, False), (49, 8, False), (50, 8, True), (60, 61, False)]
-)
-def test_too_few_respondents_say_nothing_of_the_whole(n: int, n_items: int, available: bool) -> None:
-    items = ItemParameters.from_difficulty([1.0] * n_items, np.linspace(-1, 1, n_items).tolist())
-    rng = np.random.default_rng(2)
-    responses = simulate_responses(rng.normal(size=n), items, rng=rng)
-    if available:
-        assert np.isfinite(global_fit(responses, items).p)
-        return
-    with pytest.warns(RuntimeWarning, match="M2 is not available"):
-        found = global_fit(responses, items)
-    assert found.reason == f"{n} respondents to {n_items} items; expected at least {max(50, n_items)}"
-    assert np.isnan([found.m2, found.p, found.rmsea, found.cfi, found.tli]).all()
-    assert np.isfinite(found.srmsr)
+def test_where_m2_is_not_available_it_says_why() -> None:
+    responses, items, _ = simulated(300, 6, seed=2)
+    twins = ItemParameters(
+        items.item_ids, np.r_[[1e6, 1e6], items.discrimination[2:]], np.r_[[1e5, 1e5], items.intercept[2:]],
+        items.guessing, items.guessing_estimated,
+    )  # fmt: skip
+    holes = np.random.default_rng(0).random((60, 6)) < 0.6
+    for (values, own), reason in (
+        ((responses.values, twins), "not positive definite"),
+        (
+            (np.where(holes, np.nan, responses.values[:60]), items),
+            "no two items were answered by 20 respondents or more",
+        ),
+        (simulated(200, 3, seed=3)[:2], "3 items leave no degree of freedom"),  # 6 moments, 6 parameters
+        (simulated(49, 8, seed=2)[:2], "49 respondents to 8 items; expected at least 50"),
+        (simulated(60, 61, seed=2)[:2], "60 respondents to 61 items; expected at least 61"),
+    ):
+        with pytest.warns(RuntimeWarning, match=reason):
+            fit = global_fit(values, own)
+        assert reason in fit.reason
+        assert np.isnan([fit.m2, fit.p, fit.rmsea, fit.rmsea_lower, fit.tli, fit.cfi]).all()
+    assert np.isfinite(fit.srmsr)
+    assert np.isfinite(global_fit(*simulated(50, 8, seed=2)[:2]).p)

@@ -121,17 +121,15 @@ def test_graded_items_fit_as_in_mirt(reference: Path, folder: str) -> None:
     np.testing.assert_allclose(fit.loc[squares.index, "infit"], squares["infit"], rtol=1e-4)
 
 
-def test_graded_items_that_fit_are_let_alone_and_a_broken_one_is_found() -> None:
+def test_a_broken_graded_item_is_found_and_of_too_few_complete_rows_nothing_is_said() -> None:
     rng = np.random.default_rng(5)
-    small: list[bool] = []
+    theta = rng.normal(size=800)
     a, b = np.linspace(0.8, 1.8, 8)[:, None], np.array([-1.0, 0.0, 1.0]) + np.linspace(-0.6, 0.6, 8)[:, None]
-    for _ in range(6):
-        theta = rng.normal(size=800)
-        grades = (a * (theta[:, None, None] - b) + rng.logistic(size=(800, 8, 1)) > 0).sum(axis=2).astype(float)
-        small.extend(item_fit(grades, fit_categories(grades).items).p < 0.05)
-    assert np.mean(small) < 0.13  # .05 and three standard errors of 48
+    grades = (a * (theta[:, None, None] - b) + rng.logistic(size=(800, 8, 1)) > 0).sum(axis=2).astype(float)
     grades[:, 3] = rng.binomial(3, np.where(np.abs(theta) < 0.7, 0.85, 0.15))  # a hump
-    assert item_fit(grades, fit_categories(grades).items).p[3] < 1e-3
+    p = item_fit(grades, fit_categories(grades).items).p
+    assert p[3] < 1e-3
+    assert (np.delete(p, 3) < 0.05).sum() <= 2
     # a third missing: 30 or so of 800 answered all, too few to say anything of items that rest on all
     grades[rng.random(grades.shape) < 0.33] = np.nan
     grades = grades[~np.isnan(grades).all(axis=1)]
@@ -143,17 +141,6 @@ def test_a_curve_with_a_hump_is_found_and_its_neighbours_are_left_alone() -> Non
     responses, items, _ = with_hump()
     fit = item_fit(responses, items)
     assert np.flatnonzero(fit.p_adjusted < 0.05).tolist() == [9]
-
-
-def test_at_the_truth_s_x2_is_its_number_of_rows_on_average() -> None:
-    # With known parameters every row is a chi-square of its own: E[S-X2] = rows = df + 2, variance 2 (df + 2).
-    excess, variance = 0.0, 0.0
-    for seed in range(8):
-        responses, items, _ = simulated(1000, 20, seed=seed)
-        fit = item_fit(responses, items)
-        excess += float(np.sum(fit.s_x2 - fit.df - 2))
-        variance += float(np.sum(2 * (fit.df + 2)))
-    assert abs(excess) < 3.5 * np.sqrt(variance)
 
 
 def test_booklets_give_rows_of_their_own() -> None:
@@ -240,16 +227,6 @@ def test_holm_by_hand() -> None:
     adjusted = adjust(np.array([0.04, 0.01, np.nan, 0.03]))
     np.testing.assert_allclose(adjusted, [0.06, 0.03, np.nan, 0.06])
     assert np.isnan(adjust(np.full(3, np.nan))).all()
-
-
-def test_the_empirical_curve_sees_the_hump() -> None:
-    responses, items, theta = with_hump()
-    curve = empirical_curve(responses, items, "item10", theta)
-    middle = np.abs(curve.theta) < 2
-    hump = 0.2 + 0.6 * np.exp(-(curve.theta**2) / 2)
-    np.testing.assert_allclose(curve.proportion[middle], hump[middle], atol=0.08)
-    outside = (curve.expected < curve.lower) | (curve.expected > curve.upper)
-    assert outside[middle].mean() > 0.5
 
 
 def test_the_band_covers_the_truth_at_its_level() -> None:

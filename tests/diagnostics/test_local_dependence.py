@@ -97,13 +97,6 @@ def test_a_planted_twin_is_found_and_nothing_else() -> None:
     assert pairs.q3[flagged][0] == max(pairs.q3)
 
 
-def test_at_the_truth_x2_is_a_chi_square_with_three_degrees_of_freedom() -> None:
-    # No parameter is estimated here, so each 2 x 2 table has all of its three: mean 3. Pairs that share an item are
-    # dependent but the mean of 10 x 105 of them lies within .25.
-    x2 = [local_dependence(*simulated(1000, 15, seed=seed)[:2]).x2 for seed in range(10)]
-    assert np.mean(x2) == pytest.approx(3, abs=0.25)
-
-
 def test_missing_responses_leave_each_pair_those_who_answered_both() -> None:
     responses, items, theta = simulated(400, 6, seed=9)
     values = responses.values.copy()
@@ -167,8 +160,7 @@ def test_every_category_is_in_every_sample_and_a_dependent_pair_is_found() -> No
 
     def refit(sample: ResponseMatrix) -> ItemParameters:
         samples.append(sample.correct)
-        fitted = fit_categories(sample.correct, "grm", prior="weak", standard_errors=False, tolerance=1e-2)
-        return fitted.items.as_items()
+        return fit_categories(sample.correct, "grm", prior="weak", standard_errors=False).items.as_items()
 
     pairs = local_dependence(responses, items)
     found = with_bootstrap(pairs, responses, items, refit, rng=rng, n_samples=19)

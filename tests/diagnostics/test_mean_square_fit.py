@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import irtbench
+from builders.mirt_figures import verbal
 
 
 @pytest.mark.parametrize("name", ["lsat6", "verbal"])
@@ -18,7 +19,7 @@ def test_figures_are_erms(real_data: Path, reference: Path, name: str) -> None:
         table = pd.read_csv(real_data / "lsat6" / "responses.csv").rename(columns={"correct": "response"})
         values = irtbench.ResponseMatrix.from_long(table).values
     else:
-        values = pd.read_csv(folder / "data" / "verbal.csv").iloc[:, :24].to_numpy(dtype=float)
+        values = verbal(reference)[0].values
     n_items = values.shape[1]
     difficulty = pd.read_csv(folder / "07_rasch" / f"{name}_pars.csv")["cml_b_sum0"]
     of_score = pd.read_csv(folder / "07_rasch" / f"{name}_eRm_score_theta.csv").set_index("score")["theta_ML_cml"]

@@ -46,7 +46,7 @@ def by_name(found) -> dict:
     ("how", "name"), [("word", "plausible_answer"), ("odd", "odd_one_out"), ("long", "longest_option")]
 )
 def test_each_baseline_finds_what_is_planted_for_it(how: str, name: str) -> None:
-    found = artifacts(draw_items(200, planted=0.9, how=how), n_repeats=2, rng=rng())
+    found = artifacts(draw_items(120, planted=0.9, how=how), n_repeats=2, rng=rng())
     baseline = by_name(found)[name]
     assert baseline.p_adjusted < 1e-6
     if how == "odd":  # has no word to learn, and no length
@@ -63,20 +63,20 @@ def test_items_without_artifacts_are_not_flagged() -> None:
 
 
 def test_a_shuffled_key_hides_what_was_planted() -> None:
-    items = draw_items(200, planted=0.9)
-    shuffled = ChoiceItems(items.item_ids, items.options, tuple(rng().integers(4, size=200).tolist()), items.group)
+    items = draw_items(120, planted=0.9)
+    shuffled = ChoiceItems(items.item_ids, items.options, tuple(rng().integers(4, size=120).tolist()), items.group)
     found = artifacts(shuffled, n_repeats=2, rng=rng())
     assert not found.suspect.any()
-    assert abs(by_name(found)["plausible_answer"].corrected) < 0.15
+    assert abs(by_name(found)["plausible_answer"].corrected) < 0.2
 
 
 def test_a_model_sees_neither_the_item_it_is_asked_nor_one_with_the_same_options() -> None:
     # twins whose right options differ: a model that learnt the item would be right, one that learnt its twin wrong
     options = [(f"a{j // 2}", f"b{j // 2}") for j in range(120)]
     items = ChoiceItems(tuple(map(str, range(120))), tuple(options), (0, 1) * 60, (None,) * 120)
-    assert abs(by_name(artifacts(items, rng=rng()))["plausible_answer"].accuracy - 0.5) < 0.15
+    assert abs(by_name(artifacts(items, n_repeats=2, rng=rng()))["plausible_answer"].accuracy - 0.5) < 0.15
     apart = ChoiceItems(items.item_ids, items.options, items.right, items.item_ids)
-    assert by_name(artifacts(apart, rng=rng()))["plausible_answer"].accuracy < 0.2
+    assert by_name(artifacts(apart, n_repeats=2, rng=rng()))["plausible_answer"].accuracy < 0.2
 
 
 def test_the_longest_option_by_hand() -> None:
@@ -117,10 +117,7 @@ def test_winograd_schemas_give_nothing_away(real_data: Path) -> None:
     assert items.n_items == 273
     assert items.options[0] == ("The city councilmen", "The demonstrators")
     assert items.right[:2] == (0, 1)
-    assert not artifacts(items, n_repeats=2, rng=rng()).suspect.any()
-
-
-# -- reading, and wrong input ------------------------------------------------------------------------------------------
+    assert not artifacts(items, n_repeats=1, rng=rng()).suspect.any()
 
 
 def test_the_key_is_a_text_a_column_or_its_letter(tmp_path: Path) -> None:

@@ -1,12 +1,10 @@
 """Accuracy by type: counts by hand, an independent tabulation of real data, planted advantages, bad input."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from irtbench import InputError, ResponseMatrix, mcnemar, paired_bootstrap
 from irtbench.data.items import ItemTags
-from irtbench.data.readers import read_responses
 from irtbench.data.readers.item_table import read_tags
 from irtbench.evaluation.breakdown import (
     ALL,
@@ -61,24 +59,6 @@ def test_missing_responses_do_not_count_and_none_is_nan():
     found = accuracy_by_type(responses_of({"s": [1, np.nan, np.nan, np.nan, 0]}), TAGS).set_index("type")
     assert found["n_items"].to_dict() == {ALL: 2, "x": 1, "y": 0, UNTYPED: 1}
     assert np.isnan(found.loc["y", ["accuracy", "lower", "upper"]].astype(float)).all()
-
-
-def test_mmlu_subjects_of_the_leaderboard(real_data):
-    """1,000 systems by subject, against pandas' own grouping of the same tables."""
-    folder = real_data / "openllm_leaderboard"
-    tags = read_tags(folder / "items.csv", ["subject"], where={"benchmark": "mmlu"})
-    long = read_responses(folder / "responses.csv.gz").frame
-    long = long[long["item_id"].isin(tags.item_ids)]
-    data = ResponseMatrix.from_long(long)
-    assert (data.n_items, data.n_respondents, len(tags.names)) == (102, 1000, 41)
-    counts = type_counts(tags)
-    items = pd.read_csv(folder / "items.csv").query("benchmark == 'mmlu'").set_index("item_id")
-    assert dict(zip(counts.types, counts.n_items, strict=True)) == items["subject"].value_counts().to_dict()
-    assert counts.share_of_items.sum() == pytest.approx(1)
-    expected = long.groupby(["respondent_id", long["item_id"].map(items["subject"])])["response"].mean()
-    found = accuracy_by_type(data, tags)
-    found = found[found["type"] != ALL].set_index(["respondent_id", "type"])["accuracy"]  # type: ignore[assignment]
-    assert found.sort_index().to_numpy() == pytest.approx(expected.sort_index().to_numpy())
 
 
 def test_a_planted_advantage_is_found_where_it_was_planted_only():

@@ -34,9 +34,6 @@ def stretched(n: int, slope: float, generator: np.random.Generator) -> tuple[np.
     return q, (generator.random(n) < 0.5 + slope * (q - 0.5)).astype(np.float64)
 
 
-# -- Algorithm 1 ------------------------------------------------------------------------------------------------------
-
-
 def test_algorithm_1_by_hand() -> None:
     # bin 1: q = .15, p = 1/2; bin 2: q = 1.9/3, p = 2/3
     # error^2 = (2 (.35)^2 + 3 (1/30)^2) / 5 = (.245 + 1/300) / 5
@@ -91,9 +88,6 @@ def test_the_order_of_rows_never_matters(pairs, random) -> None:
         assert getattr(one, name) == pytest.approx(getattr(other, name), abs=1e-12, nan_ok=True), name
 
 
-# -- Algorithm 2 ------------------------------------------------------------------------------------------------------
-
-
 def test_algorithm_2_by_hand() -> None:
     # one bin: error = |q - p'|, p' ~ N(.5, .25 / 100): with q = .9 no sample crosses, so the mean is .4, the sd .05
     curve = reliability_curve(np.full(100, 0.9), np.arange(100) % 2.0, np.zeros(100, dtype=np.int64))
@@ -110,9 +104,6 @@ def test_algorithm_2_clips_what_is_no_probability() -> None:
     lower, upper = error_interval(curve, n_samples=400_000, rng=rng())
     assert (lower + upper) / 2 == pytest.approx(0.5, abs=0.002)
     assert (upper - lower) / 2 == pytest.approx(1.96 * np.sqrt(0.092774), abs=0.003)
-
-
-# -- what chance adds -------------------------------------------------------------------------------------------------
 
 
 def test_the_debiased_error_by_hand() -> None:
@@ -165,9 +156,6 @@ def test_repeating_every_pair_fools_only_who_takes_copies_for_independent() -> N
     assert naive.squared > 2 * naive.standard_error > honest.squared
 
 
-# -- shares, bands, other bins ----------------------------------------------------------------------------------------
-
-
 def test_overconfident_and_underconfident_by_hand() -> None:
     # .9 happens 1 of 2 (over), .1 happens 1 of 2 (over), .6 happens always (under), .5 is neither
     q = [0.9] * 2 + [0.1] * 2 + [0.6] * 2 + [0.5] * 2
@@ -199,9 +187,6 @@ def test_classes_are_concatenated() -> None:
     assert q.tolist() == [0.7, 0.2, 0.1, 0.3, 0.3, 0.4]
     assert y.tolist() == [1, 0, 0, 0, 0, 1]
     assert item.tolist() == [0, 0, 0, 1, 1, 1]
-
-
-# -- two models -------------------------------------------------------------------------------------------------------
 
 
 def two_models(n: int, slopes: tuple[float, float], generator: np.random.Generator):
@@ -239,9 +224,6 @@ def test_pairing_narrows_the_interval_where_models_agree() -> None:
     half = (paired.upper - paired.lower) / 2
     alone = 1.96 * debiased_squared_error(first, y, adaptive_bins(first, 400)).standard_error
     assert half < 0.7 * alone  # unpaired it would be sqrt(2) times one model's
-
-
-# -- wrong or too little input ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

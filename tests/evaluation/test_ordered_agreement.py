@@ -50,17 +50,12 @@ def test_of_two_levels_all_is_as_without_an_order() -> None:
         assert getattr(found, f"{ours}_se") == pytest.approx(getattr(plain, f"{theirs}_se"), abs=1e-12)
 
 
-def test_near_grades_agree_where_same_ones_are_rare_and_chance_is_none() -> None:
+def test_near_grades_agree_where_same_ones_are_rare() -> None:
     rng = np.random.default_rng(4)
     quality = rng.integers(2, 9, size=(200, 1))
     near = np.clip(quality + rng.integers(-1, 2, size=(200, 4)), 1, 9).astype(float)
     levels = [str(k) for k in range(1, 10)]
     assert ordered_agreement(long(near), levels).weighted_kappa > 0.8 > 0.4 > agreement(long(near)).fleiss_kappa
-    covered = [
-        (found := ordered_agreement(long(rng.integers(1, 10, size=(60, 4)).astype(float)), levels)).icc_lower
-        < 0 < found.icc_upper and found.weighted_kappa_lower < 0.005 + 1 / 240 for _ in range(40)
-    ]  # fmt: skip
-    assert np.mean(covered) > 0.85
 
 
 def test_labels_are_in_their_order_and_others_are_refused() -> None:

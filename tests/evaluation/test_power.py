@@ -83,7 +83,7 @@ def test_a_set_that_turns_out_as_expected_with_p_of_alpha_has_half_the_power():
 
 @given(effect=st.floats(0.05, 0.2), hurt=st.floats(0, 0.3), wanted=st.floats(0.55, 0.95))
 @example(effect=0.125, hurt=5e-324, wanted=0.75)
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_the_size_needed_reaches_the_power_and_its_predecessor_does_not(effect, hurt, wanted):
     n = size_needed(effect, hurt, wanted_power=wanted).n_powered
     assert power(n, effect, hurt) >= wanted
