@@ -21,7 +21,12 @@ from irtbench.analysis.meta_regression import Estimates, meta_regression
 from irtbench.models.curves import simulate_responses
 
 EFFECTS = np.array([0.8, -0.4])
-pytestmark = pytest.mark.usefixtures("few_samples_of_r2")
+
+
+@pytest.fixture(autouse=True)
+def hardly_any_samples_of_r2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its interval counts, a test asks for few_samples_of_r2."""
+    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 10, True: 10})
 
 
 def study(
@@ -88,6 +93,7 @@ def test_ten_answers_an_item_are_enough_where_two_steps_go_wrong() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_samples_of_r2")
 def test_intervals_cover_with_few_uneven_answers() -> None:
     covered, r2 = np.zeros(4), []
     n_sets = 5
@@ -147,9 +153,8 @@ def test_few_respondents_of_another_mean_converge_under_rasch() -> None:
     assert np.corrcoef(found.estimates.values, items.difficulty)[0, 1] > 0.7
 
 
-def test_items_and_people_without_a_response_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_and_people_without_a_response_change_nothing() -> None:
     """Such an item is a new one, which its features predict."""
-    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 10, True: 10})
     data, features, _ = study(30, 12, seed=3)
     table = pd.DataFrame(data.values, data.respondent_ids, data.item_ids)
     holes = table.assign(new=np.nan)

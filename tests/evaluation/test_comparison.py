@@ -180,6 +180,7 @@ def test_without_any_spread_the_bootstrap_is_undefined(d, p):
     with pytest.warns(RuntimeWarning, match="undefined"):
         result = paired_bootstrap(d, [0] * len(d))
     assert result.p == pytest.approx(p, nan_ok=True)
+    assert result.p_greater == pytest.approx(p, nan_ok=True)
     assert np.isnan([result.lower, result.upper]).all()
 
 
