@@ -11,14 +11,14 @@ from irtbench.diagnostics.empirical_curve import observed_shares
 def test_groups_in_order_of_ability_are_counted() -> None:
     # abilities out of order: the groups are {r2, r5}, {r1, r4} and, one short, {r3}
     theta = np.array([0.0, -2.0, 3.0, 1.0, -1.0])
-    answers = [[1, 0], [0, np.nan], [1, 1], [0, 1], [1, np.nan]]
+    answers = [[1, 0], [0, np.nan], [1, 1], [0, np.nan], [1, np.nan]]
     found = observed_shares(answers, theta, n_groups=3)
-    np.testing.assert_array_equal(found.n, [[2, 0], [2, 2], [1, 1]])
-    np.testing.assert_array_equal(found.n_correct, [[1, 0], [1, 1], [1, 1]])
-    np.testing.assert_array_equal(found.share, [[0.5, np.nan], [0.5, 0.5], [1, 1]])
-    np.testing.assert_array_equal(found.theta, [[-1.5, np.nan], [0.5, 0.5], [3, 3]])
+    np.testing.assert_array_equal(found.n, [[2, 0], [2, 1], [1, 1]])
+    np.testing.assert_array_equal(found.n_correct, [[1, 0], [1, 0], [1, 1]])
+    np.testing.assert_array_equal(found.share, [[0.5, np.nan], [0.5, 0], [1, 1]])
+    np.testing.assert_array_equal(found.theta, [[-1.5, np.nan], [0.5, 0], [3, 3]])
     assert len(found.table()) == 6
-    assert found.n.sum(axis=0).tolist() == [5, 3]
+    assert found.n.sum(axis=0).tolist() == [5, 2]
 
 
 def test_every_trial_is_a_response() -> None:
