@@ -12,6 +12,7 @@ from statsmodels.multivariate.factor_rotation import rotate_factors
 
 from irtbench import InputError, ItemParameters, ResponseMatrix, find_dimensions, fit_factors, simulate_responses
 from irtbench.analysis.dimensions import parallel_analysis, rotate_to_labels, shuffled
+from irtbench.data.given import as_responses
 from irtbench.diagnostics.correlation import (
     correlations_of_tables,
     orthant,
@@ -86,7 +87,7 @@ def test_abilities_behind_grades_are_counted_by_polychoric_correlations() -> Non
 
 
 def test_independent_items_have_no_ability() -> None:
-    data = one_factor_a_label(2, 8, n=600, seed=4)
+    data = as_responses(one_factor_a_label(2, 8, n=600, seed=4))
     counted = [
         parallel_analysis(
             shuffled(data, np.random.default_rng(k)), rng=np.random.default_rng(k + 100), n_samples=20

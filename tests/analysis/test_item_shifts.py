@@ -1,6 +1,7 @@
 """A few systems against people: nothing found where nothing is, shifts measured, families not counted twice."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +14,15 @@ from scipy.special import expit
 from scipy.stats import chi2, norm
 
 from irtbench import InputError, ItemParameters, simulate_responses
-from irtbench.analysis.item_shifts import TAUS, ItemShifts, _averaged, _profile, item_shifts, shift_control
+from irtbench.analysis.item_shifts import (
+    TAUS,
+    ItemShifts,
+    _averaged,
+    _profile,
+    calibration_variance,
+    item_shifts,
+    shift_control,
+)
 from irtbench.analysis.shift_likelihood import GRID, ShiftLikelihood, family_kernel, grid_weights
 
 RNG = np.random.default_rng
@@ -133,6 +142,17 @@ def test_the_error_of_a_known_item_is_taken_from_what_is_seen_of_its_shift() -> 
     assert 0.1 < share < 0.9
     assert mean[0] == pytest.approx(share * 0.8, abs=1e-4)
     assert variance[0] == pytest.approx(share**2 * 0.09 + share * 0.09, abs=1e-4)
+
+
+def test_the_error_of_the_known_items_is_no_shift() -> None:
+    rng = RNG(3)
+    items = items_of(20, rng)
+    values = systems(items, 30, rng, shift=0.5 * rng.standard_normal(20))
+    known = replace(items, covariance=np.tile([[0.04, 0.01, 0], [0.01, 0.2, 0], [0, 0, 0]], (20, 1, 1)))
+    # of 2 a + d: 4 (.04) + 4 (.01) + .2
+    np.testing.assert_allclose(calibration_variance(known, 2.0), 0.4)
+    # of a + d it is .26, more than the shifts have
+    assert item_shifts(values, known, rng=RNG(1)).tau < 0.5 * item_shifts(values, items, rng=RNG(1)).tau
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ def crowd(n: int, n_items: int, *, seed: int, answered: float = 1.0) -> tuple[pd
     chosen = (logit + rng.gumbel(size=logit.shape)).argmax(axis=2)
     answers = pd.DataFrame(OPTIONS[chosen], [f"r{k}" for k in range(n)], [f"i{k}" for k in range(n_items)])
     keys = {f"i{k}": str(OPTIONS[o]) for k, o in enumerate(right)}
-    return answers.where(rng.random(answers.shape) < answered), keys
+    return answers.where(answered > rng.random((n_items, n)).T), keys
 
 
 def graded(answers: pd.DataFrame, keys: dict[str, str]) -> pd.DataFrame:
