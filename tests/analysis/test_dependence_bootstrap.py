@@ -1,6 +1,6 @@
 """The bootstrap p of local dependence keeps its level where the chi-square of LD-X2 does not."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -134,23 +134,25 @@ def test_a_dependent_pair_is_not_ended_early() -> None:
 
 
 def test_samples_refitted_together_are_the_same_samples() -> None:
-    responses = clean(3, n_items=5, n_respondents=150)
-    items = refit(responses)
-    found = local_dependence(responses, items)
+    responses = clean(3, n_items=5)
     sizes: list[int] = []
+
+    def alone(sample: ResponseMatrix) -> ItemParameters:
+        share = sample.proportion_correct()
+        return ItemParameters.from_difficulty(np.ones(5), np.log(1 / share - 1), item_ids=sample.item_ids)
 
     def refit_many(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]:
         sizes.append(len(samples))
-        return [refit(sample) for sample in samples]
+        return [alone(sample) for sample in samples]
 
-    def bootstrap(one: Callable[[ResponseMatrix], ItemParameters] | None) -> LocalDependence:
-        many = refit_many if one is None else None
-        rng = np.random.default_rng(0)
-        return with_bootstrap(found, responses, items, one, refit_many=many, rng=rng, n_samples=44)
-
-    one_by_one, together = bootstrap(refit), bootstrap(None)
+    items = alone(responses)
+    found = local_dependence(responses, items)
+    one_by_one, together = (
+        with_bootstrap(found, responses, items, one, refit_many=many, rng=np.random.default_rng(0), n_samples=44)
+        for one, many in ((alone, None), (None, refit_many))
+    )
     np.testing.assert_array_equal(one_by_one.p_bootstrap, together.p_bootstrap)
     assert sizes == [19, 10, 10, 5]
-    for one, many in ((None, None), (refit, refit_many)):
+    for one, many in ((None, None), (alone, refit_many)):
         with pytest.raises(InputError, match="expected either refit or refit_many"):
             with_bootstrap(found, responses, items, one, refit_many=many, rng=np.random.default_rng(0))

@@ -101,7 +101,7 @@ def test_an_item_the_whole_focal_group_gets_right_is_finite(method: str) -> None
 
 
 def test_an_item_that_one_group_gets_right_and_the_other_wrong_says_nothing_of_the_scale() -> None:
-    responses, focal = two_groups(seed=7, n=(100, 70), n_items=5)
+    responses, focal = two_groups(seed=7, n=(150, 100), n_items=5)
     values = responses.values.copy()
     values[:, 3] = focal
     found = item_bias(values, focal)

@@ -111,6 +111,7 @@ def test_an_item_that_nobody_answered_changes_nothing() -> None:
         "left out"  # fmt: skip
 
 
+@pytest.mark.slow
 def test_at_the_truth_m2_of_missing_responses_is_a_chi_square_of_its_df() -> None:
     # C removes what any parameters could explain, so known ones serve as well as estimated ones. 10 items: df 35,
     # variance 70; the mean of 40 has standard error 1.3. False alarms at 5%: 2 of 40 expected, 7 or more have p .003.

@@ -88,7 +88,7 @@ def corpus(power: float, generator: np.random.Generator) -> tuple[EventCounts, E
 def test_coverage_is_kept_if_calibrated_and_lost_if_too_sure(power: float, least: float, most: float) -> None:
     generator = rng()
     held, q, y = [], [], []
-    for _ in range(40):
+    for _ in range(20):
         truth, sampled, stated, labels = corpus(power, generator)
         found = summarise_samples(sampled.counts.astype(float))
         held.append((found.lower <= truth.counts[0]) & (truth.counts[0] <= found.upper))

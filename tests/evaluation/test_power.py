@@ -155,7 +155,7 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
 
 
 def test_the_command_tells_two_abilities_apart_by_graded_items(tmp_path) -> None:
-    a_bank(60).table().to_csv(tmp_path / "items.csv", index=False)
+    a_bank(20).table().to_csv(tmp_path / "items.csv", index=False)
     run(f"power --bank {tmp_path}/items.csv --theta 0.5 --against 0 -n 50 -n 200 -o {tmp_path}/out")
     rows = json.loads((tmp_path / "out/power.json").read_text())["systems_apart"]
     assert rows[0]["power"] < rows[1]["power"]
