@@ -52,10 +52,10 @@ def test_a_test_of_equal_items_has_the_closed_form() -> None:
     items = ItemParameters.from_difficulty(np.ones(8), np.zeros(8))
     told = 8 * np.e / (1 + np.e) ** 2
     np.testing.assert_allclose(measurement_precision(items, theta=np.array([0.0, 1, -1])).information, [2, told, told])
-    # half of the people at 2 and half at -2: variance 4
-    apart, told = Quadrature(np.array([-2.0, 2.0]), np.log([0.5, 0.5])), 8 * np.e**2 / (1 + np.e**2) ** 2
+    # half of the people at 0 and a quarter each at 2 and -2: variance 2
+    apart, told = Quadrature(np.array([-2.0, 0, 2]), np.log([0.25, 0.5, 0.25])), 8 * np.e**2 / (1 + np.e**2) ** 2
     reliability = measurement_precision(items, population=apart).marginal_reliability
-    assert reliability == pytest.approx(1 - 1 / (told + 1 / 4) / 4)
+    assert reliability == pytest.approx(1 - (1 / (told + 1 / 2) + 1 / (2 + 1 / 2)) / 2 / 2)
     with pytest.raises(InputError, match="does not vary"):
         measurement_precision(items, population=Quadrature(np.array([0.0]), np.array([0.0])))
 
