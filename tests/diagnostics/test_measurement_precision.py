@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import irtbench
 from builders.mirt_figures import lsat6
@@ -52,10 +53,11 @@ def test_a_test_of_equal_items_has_the_closed_form() -> None:
     items = ItemParameters.from_difficulty(np.ones(8), np.zeros(8))
     told = 8 * np.e / (1 + np.e) ** 2
     np.testing.assert_allclose(measurement_precision(items, theta=np.array([0.0, 1, -1])).information, [2, told, told])
-    # half of the people at 0 and a quarter each at 2 and -2: variance 2
-    apart, told = Quadrature(np.array([-2.0, 0, 2]), np.log([0.25, 0.5, 0.25])), 8 * np.e**2 / (1 + np.e**2) ** 2
-    reliability = measurement_precision(items, population=apart).marginal_reliability
-    assert reliability == pytest.approx(1 - (1 / (told + 1 / 2) + 1 / (2 + 1 / 2)) / 2 / 2)
+    # of people of variance 4, by a sum of its own
+    nodes = np.linspace(-12, 12, 2001)
+    weights, p = norm.pdf(nodes, 0, 2) * (nodes[1] - nodes[0]), 1 / (1 + np.exp(-nodes))
+    found = measurement_precision(items, population=irtbench.normal_population(0.0, 2.0)).marginal_reliability
+    assert found == pytest.approx(1 - weights @ (1 / (8 * p * (1 - p) + 1 / 4)) / 4, abs=1e-4)
     with pytest.raises(InputError, match="does not vary"):
         measurement_precision(items, population=Quadrature(np.array([0.0]), np.array([0.0])))
 
