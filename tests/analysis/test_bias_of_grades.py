@@ -12,12 +12,10 @@ from irtbench.models.curves import simulate_responses
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_models.partial_credit import PartialCredit
 
-MODELS = {"grm": Graded(), "gpcm": PartialCredit()}
-
 
 def two_groups(
-    seed: int, model: ItemModel, *, n: int = 500, n_items: int = 8, shift: float = 0.0, steeper: float = 1.0,
-    apart: float = 0.0,
+    seed: int, model: ItemModel | None = None, *, n: int = 500, n_items: int = 8, shift: float = 0.0,
+    steeper: float = 1.0, apart: float = 0.0,
 ) -> tuple[pd.DataFrame, np.ndarray]:  # fmt: skip
     """Scores 1 to 4; for the focal group the first item is harder, steeper, or its steps are further apart."""
     rng = np.random.default_rng(seed)
@@ -31,23 +29,22 @@ def two_groups(
         table = pd.DataFrame(steps, columns=["step_1", "step_2", "step_3"]).assign(
             item_id=[f"g{j}" for j in range(n_items)], discrimination=slopes, categories="1|2|3|4"
         )
-        items = CategoryParameters.from_table(table, [model] * n_items)
+        items = CategoryParameters.from_table(table, [model or Graded()] * n_items)
         parts.append(items.simulate(rng.normal(mean, 1.0, n), rng=rng))
     return pd.concat(parts, ignore_index=True), np.arange(2 * n) >= n
 
 
-@pytest.mark.parametrize("model", ["grm", pytest.param("gpcm", marks=pytest.mark.slow)])
-def test_a_planted_shift_is_found_with_its_size(model: str) -> None:
-    scores, focal = two_groups(1, MODELS[model], n=1000, shift=0.5)
+def test_a_planted_shift_is_found_with_its_size() -> None:
+    scores, focal = two_groups(1, n=1000, shift=0.5)
     for method in ("likelihood_ratio", "logistic"):
-        found = item_bias(scores, focal, models=model, method=method)
+        found = item_bias(scores, focal, models="grm", method=method)
         assert found.table()["p_adjusted"].lt(0.05).tolist() == [True] + [False] * 7
         assert not found.anchor[0]
         assert found.anchor[1:].sum() >= 5
         assert found.p_uniform[0] < 1e-6 < found.p_crossing[0]
         assert found.focal_mean == pytest.approx(-0.6, abs=0.12)
         if method == "likelihood_ratio":
-            slope = fit_categories(scores[~focal], model).items.parameters[0, 0]
+            slope = fit_categories(scores[~focal]).items.parameters[0, 0]
             assert found.delta[0] == pytest.approx(-2.35 * 0.5 * slope, abs=0.5)
             assert set(found.df) == {4}
 
@@ -55,21 +52,20 @@ def test_a_planted_shift_is_found_with_its_size(model: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("change", [{"steeper": 1.7}, {"apart": 0.5}])
 def test_curves_of_another_shape_are_found_though_delta_is_small(change: dict[str, float]) -> None:
-    found = item_bias(*two_groups(2, MODELS["grm"], n=1200, n_items=5, **change), models="grm")
+    found = item_bias(*two_groups(2, n=800, n_items=4, **change), models="grm")
     assert found.p_crossing[0] < 1e-3
     assert abs(found.delta[0]) < 1.5
     assert found.p_adjusted[1:].min() > 0.01
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_the_statistic_is_that_of_two_fits_of_both_groups(model: str) -> None:
-    scores, focal = two_groups(3, MODELS[model], n=120, n_items=3, shift=0.4)
-    found = item_bias(scores, focal, models=model, purify=False)
+def test_the_statistic_is_that_of_two_fits_of_both_groups() -> None:
+    scores, focal = two_groups(3, PartialCredit(), n=80, n_items=3, shift=0.4)
+    found = item_bias(scores, focal, models="gpcm", purify=False)
     groups = np.where(focal, "focal", "reference")
-    common = fit_categories(scores, model, groups=groups, reference="reference")
+    common = fit_categories(scores, "gpcm", groups=groups, reference="reference")
     # the studied item is two, one for each group
     split = scores.drop(columns="g0").assign(reference=scores["g0"].where(~focal), focal=scores["g0"].where(focal))
-    free = fit_categories(split, model, groups=groups, reference="reference")
+    free = fit_categories(split, "gpcm", groups=groups, reference="reference")
     assert found.x2[0] == pytest.approx(2 * (free.log_likelihood - common.log_likelihood), abs=0.02)
     assert 0 < found.x2_uniform[0] < found.x2[0]
     np.testing.assert_allclose(found.p_crossing, chi2.sf(np.maximum(found.x2 - found.x2_uniform, 0), found.df - 1))
@@ -78,13 +74,13 @@ def test_the_statistic_is_that_of_two_fits_of_both_groups(model: str) -> None:
 def test_of_two_categories_the_figures_are_those_of_right_and_wrong() -> None:
     rng = np.random.default_rng(4)
     items = ItemParameters.from_difficulty(rng.uniform(0.8, 2, 4), rng.normal(0, 0.8, 4))
-    responses = simulate_responses(rng.normal(size=300), items, rng=rng)
-    focal = np.arange(300) >= 150
+    responses = simulate_responses(rng.normal(size=200), items, rng=rng)
+    focal = np.arange(200) >= 100
     scores = pd.DataFrame(responses.correct, columns=items.item_ids)
     for method, tolerance in (("likelihood_ratio", 5e-3), ("logistic", 1e-3)):
         found, expected = (
-            item_bias(scores, focal, models="2pl", method=method),
-            item_bias(responses, focal, method=method),
+            item_bias(scores, focal, models="2pl", method=method, purify=False),
+            item_bias(responses, focal, method=method, purify=False),
         )
         for name in ("x2", "x2_uniform", "delta", "rms_difference"):
             np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=tolerance)
@@ -128,7 +124,7 @@ def test_the_score_statistic_of_two_groups_is_pearsons_of_their_table() -> None:
 @pytest.mark.slow
 def test_of_few_responses_the_score_statistic_keeps_its_level_where_the_likelihood_ratio_does_not() -> None:
     rng, rejected = np.random.default_rng(7), np.zeros(2)
-    for _ in range(800):
+    for _ in range(400):
         ability, focal = rng.normal(size=30), np.arange(30) < 8
         grade = (1.5 * ability[:, None] + rng.logistic(size=(30, 1)) > np.array([-1.5, 0.0, 1.5])).sum(axis=1)
         counts = (grade[:, None] == np.unique(grade)).astype(np.float64)
@@ -136,24 +132,12 @@ def test_of_few_responses_the_score_statistic_keeps_its_level_where_the_likeliho
         same, either = (ordinal_regression(columns[:, :width], counts, 1e-4) for width in (1, 3))
         ratio = 2 * (either.log_likelihood - same.log_likelihood)
         rejected += [score_statistic(columns, counts, 1e-4, same) > 5.991, ratio > 5.991]
-    assert rejected[0] / 800 < 0.065  # of a level of .05 the standard error is .0077
-    assert rejected[1] / 800 > 0.075
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["likelihood_ratio", "logistic"])
-def test_clean_items_are_flagged_at_the_nominal_rate_though_abilities_differ(method: str) -> None:
-    p = np.concatenate(
-        [
-            item_bias(*two_groups(100 + s, MODELS["grm"], n=400, n_items=4), models="grm", method=method).p
-            for s in range(6)
-        ]
-    )
-    assert (p < 0.05).sum() < 5  # of 24 tests at a rate of .05: 5 or more once in 150 times
+    assert rejected[0] / 400 < 0.075  # of a level of .05 the standard error is .011
+    assert rejected[1] > rejected[0] + 8
 
 
 def test_a_category_of_one_group_alone_counts_as_the_next_and_refusals_are_one_line() -> None:
-    scores, focal = two_groups(6, MODELS["grm"], n=80, n_items=4)
+    scores, focal = two_groups(6, n=80, n_items=4)
     scores.loc[focal, "g1"] = scores.loc[focal, "g1"].clip(upper=3)
     scores.loc[focal, "g2"] = 1
     assert comparable_in_categories(scores, [focal, ~focal]) == ("g0", "g1", "g3")

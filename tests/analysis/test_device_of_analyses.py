@@ -17,18 +17,18 @@ from irtbench.analysis.model_comparison import guessing_test
 from irtbench.estimation.settings import Device
 
 Numbers = dict[str, NDArray[np.float64]]
-RANDOM_FEATURES = np.random.default_rng(0).normal(size=(20, 2))
+RANDOM_FEATURES = np.random.default_rng(0).normal(size=(12, 2))
 
 
 def explained(device: Device, kind: Kind) -> Numbers:
     """Difficulties fitted with their regression on features."""
-    found = fit_explanatory_items(drawn(n=100, n_items=20), RANDOM_FEATURES, kind=kind, device=device)
+    found = fit_explanatory_items(drawn(n=60, n_items=12), RANDOM_FEATURES, kind=kind, device=device)
     return {"estimates": found.estimates.values, "b": found.items.difficulty, "sd": found.estimates.sd}
 
 
 def linear_logistic(device: Device) -> Numbers:
     """Effects of features on which difficulties are exactly linear."""
-    responses = drawn(n=150, n_items=20)
+    responses = drawn(n=80, n_items=12)
     features = ItemFeatures(responses.item_ids, ("one", "two"), RANDOM_FEATURES)
     found = linear_logistic_test(responses, features, device=device)
     return {"effect": found.effect, "se": found.se, "x2": np.array(found.x2)}
@@ -36,8 +36,8 @@ def linear_logistic(device: Device) -> Numbers:
 
 def bias(device: Device, method: Method) -> Numbers:
     """Differences of items between two halves of the respondents, one item that one half got right among them."""
-    responses = drawn(n=300, n_items=4)
-    focal = np.arange(300) < 150
+    responses = drawn(n=120, n_items=4)
+    focal = np.arange(120) < 60
     values = responses.values.copy()
     values[focal, 2] = 1.0
     table = item_bias(values, focal, method=method, purify=False, device=device).table()
@@ -46,7 +46,7 @@ def bias(device: Device, method: Method) -> Numbers:
 
 def with_testlets(device: Device) -> Numbers:
     """What testlets do to abilities."""
-    responses = drawn(n=300, n_items=8)
+    responses = drawn(n=150, n_items=8)
     fitted = fit_bifactor(responses, ["a"] * 4 + ["b"] * 4, specific_slopes="equal", device=device)
     abilities: pd.DataFrame = effect_of_testlets(responses, fitted, device=device).abilities
     return {name: abilities[name].to_numpy() for name in ("theta", "se", "theta_one_ability", "se_one_ability")}
@@ -54,7 +54,7 @@ def with_testlets(device: Device) -> Numbers:
 
 def guessed(device: Device) -> Numbers:
     """Guessing of each item, and its test."""
-    found = guessing_test(drawn(n=400, n_items=6), device=device)
+    found = guessing_test(drawn(n=200, n_items=6), device=device)
     return {"guessing": found.guessing, "statistic": found.statistic}
 
 

@@ -127,7 +127,8 @@ def test_known_items_are_those_of_a_fit() -> None:
     assert other.p[1] == pytest.approx(found.p[1])
 
 
-def test_wrong_input_is_named() -> None:
+def test_wrong_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 10, True: 10})
     rng = np.random.default_rng(1)
     items = ItemParameters.from_difficulty(np.ones(10), rng.normal(size=10))
     x = rng.normal(size=(10, 2))

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from irtbench import InputError, ItemFeatures, ItemParameters, ResponseMatrix, explain_difficulty, fit_model
+from builders.mirt_figures import verbal
+from builders.simulated import with_values
+from irtbench import InputError, ItemFeatures, ItemParameters, ResponseMatrix, fit_model
 from irtbench.analysis.explained_responses import (
     Kind,
     explain_grades,
@@ -19,7 +21,12 @@ from irtbench.analysis.meta_regression import Estimates, meta_regression
 from irtbench.models.curves import simulate_responses
 
 EFFECTS = np.array([0.8, -0.4])
-pytestmark = pytest.mark.usefixtures("few_samples_of_r2")
+
+
+@pytest.fixture(autouse=True)
+def hardly_any_samples_of_r2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its interval counts, a test asks for few_samples_of_r2."""
+    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 10, True: 10})
 
 
 def study(
@@ -31,18 +38,15 @@ def study(
     b = x @ EFFECTS + rng.normal(0, residual, n_items)
     a = np.ones(n_items) if kind == "rasch" else rng.lognormal(0.2, 0.3, n_items)
     items = ItemParameters.from_difficulty(a, b)
-    values = simulate_responses(rng.normal(size=n_respondents), items, rng=rng, missing=missing).values
-    there = ~np.isnan(values).all(axis=1)
-    ids = tuple(f"r{k}" for k in range(int(there.sum())))
-    return ResponseMatrix(values[there], ids, items.item_ids), ItemFeatures(items.item_ids, ("x", "y"), x), b
+    responses = simulate_responses(rng.normal(size=n_respondents), items, rng=rng, missing=missing)
+    return responses.answered(), ItemFeatures(items.item_ids, ("x", "y"), x), b
 
 
 def test_verbal_aggression_is_that_of_lme4(reference: Path) -> None:
     """glmer with persons and items at random, by Laplace's approximation and maximum likelihood; ours is REML's."""
     folder = reference / "next" / "10_lltm"
     features = pd.read_csv(folder / "verbal_features.csv").rename(columns={"item": "item_id"})
-    values = pd.read_csv(reference / "next" / "data" / "verbal.csv")[features["item_id"]].to_numpy(float)
-    data = ResponseMatrix(values, tuple(f"r{k}" for k in range(len(values))), tuple(features["item_id"]))
+    data, _ = verbal(reference)
     found = explain_responses(data, features, model="rasch", rng=np.random.default_rng(1))
     printed = pd.read_csv(folder / "verbal_lltm_coef.csv").set_index("term").loc[list(found.terms)]
     fit = pd.read_csv(folder / "verbal_fit.csv").set_index("stat")["value"]
@@ -69,25 +73,6 @@ def test_a_normal_posterior_gives_the_estimate_back() -> None:
 
 
 @pytest.mark.slow
-def test_with_many_answers_both_ways_are_one() -> None:
-    data, features, _ = study(3000, 30, seed=2)
-    joint = explain_responses(data, features, model="rasch", rng=np.random.default_rng(1))
-    fitted = fit_model(data, kind="rasch")
-    steps = explain_difficulty(
-        fitted.items, features, joint_error=fitted.joint_error, population=fitted.quadrature,
-        rng=np.random.default_rng(1),
-    )  # fmt: skip
-    np.testing.assert_allclose(joint.effect, steps.effect, atol=0.004)
-    np.testing.assert_allclose(joint.se, steps.se, rtol=0.03)
-    assert joint.residual_sd == pytest.approx(steps.residual_sd, rel=0.01)
-    assert joint.r2 == pytest.approx(steps.r2, abs=0.005)
-    assert joint.answers_worth == pytest.approx(steps.answers_worth, rel=0.03)
-    # slopes of one have a standard deviation of .02 there; standard errors are .05
-    np.testing.assert_allclose(joint.difficulty, steps.difficulty, atol=0.015)
-    np.testing.assert_allclose(joint.predicted, steps.predicted, atol=0.01)
-
-
-@pytest.mark.slow
 def test_ten_answers_an_item_are_enough_where_two_steps_go_wrong() -> None:
     residuals = []
     for seed in range(2):
@@ -98,7 +83,7 @@ def test_ten_answers_an_item_are_enough_where_two_steps_go_wrong() -> None:
         assert np.isfinite(joint.difficulty).all()
         kept = (data.proportion_correct() > 0) & (data.proportion_correct() < 1)
         some = data.select_items([item for item, one in zip(data.item_ids, kept, strict=True) if one])
-        fitted = fit_model(some.select_respondents(some.n_by_respondent > 0), kind="rasch")
+        fitted = fit_model(some.answered(), kind="rasch")
         se = fitted.items.standard_errors()["difficulty"]
         steps = meta_regression(Estimates(fitted.items.difficulty, se), features.values[kept])
         residuals.append((joint.residual_sd, steps.residual_sd))
@@ -108,16 +93,14 @@ def test_ten_answers_an_item_are_enough_where_two_steps_go_wrong() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_samples_of_r2")
 def test_intervals_cover_with_few_uneven_answers() -> None:
     covered, r2 = np.zeros(4), []
     n_sets = 5
     for seed in range(n_sets):
         data, features, b = study(120, 100, seed=100 + seed, missing=0.85, kind="2pl")
-        known = data.item_ids[:80]
-        some = data.select_items(known)
-        found = explain_responses(
-            some.select_respondents(some.n_by_respondent > 0), features, rng=np.random.default_rng(seed)
-        )
+        some = data.select_items(data.item_ids[:80]).answered()
+        found = explain_responses(some, features, rng=np.random.default_rng(seed))
         r2.append(found.r2)
         truth = EFFECTS @ EFFECTS / (EFFECTS @ EFFECTS + 0.25)
         covered += [
@@ -131,12 +114,11 @@ def test_intervals_cover_with_few_uneven_answers() -> None:
     assert (covered / n_sets > [0.83, 0.7, 0.7, 0.82]).all()
 
 
-def test_items_answered_alike_by_all_and_with_trials_are_items_like_others() -> None:
+def test_items_answered_alike_by_all_are_items_like_others() -> None:
     data, features, _ = study(200, 40, seed=3)
     values = data.values.copy()
     values[:, 5], values[:, 6] = 1.0, 0.0
-    plain = ResponseMatrix(values, data.respondent_ids, data.item_ids)
-    found = fit_explanatory_items(plain, features.values, kind="2pl")
+    found = fit_explanatory_items(with_values(data, values), features.values, kind="2pl")
     assert found.learning.settled
     assert found.items.difficulty[5] < -1.5
     assert found.items.difficulty[6] > 1.5
@@ -173,7 +155,7 @@ def test_few_respondents_of_another_mean_converge_under_rasch() -> None:
 
 def test_items_and_people_without_a_response_change_nothing() -> None:
     """Such an item is a new one, which its features predict."""
-    data, features, _ = study(40, 30, seed=3)
+    data, features, _ = study(30, 12, seed=3)
     table = pd.DataFrame(data.values, data.respondent_ids, data.item_ids)
     holes = table.assign(new=np.nan)
     holes.loc["nobody"] = np.nan

@@ -34,7 +34,7 @@ def one_sample(
 @pytest.mark.slow
 def test_effects_are_found_and_covered_where_those_on_estimates_are_not() -> None:
     rng, inside, effects, naive = np.random.default_rng(1), [], [], []
-    for _ in range(40):
+    for _ in range(20):
         found, x, eap = one_sample(rng)
         assert found.terms == ("intercept", "hours", "kind: b", "kind: c")
         truth = TRUTH[[0, 1, 3, 2]]
@@ -44,7 +44,7 @@ def test_effects_are_found_and_covered_where_those_on_estimates_are_not() -> Non
         effects.append(found.effects)
         naive.append(np.linalg.lstsq(x, eap, rcond=None)[0])
     np.testing.assert_allclose(np.mean(effects, axis=0), TRUTH[[0, 1, 3, 2]], atol=0.05)
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.04)
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.05)
     assert np.mean(naive, axis=0)[1] < 0.42  # of .5: EAPs are drawn to the middle
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import chi2
 
+from builders.simulated import with_values
 from irtbench import InputError, ItemParameters, ResponseMatrix, likelihood_ratio, simulate_responses
 from irtbench.analysis.model_comparison import draw_sample, guessing_test, one_more_factor
 from irtbench.estimation.factors import FactorModel, fit_factors
@@ -17,13 +19,6 @@ def one_ability(n: int, n_items: int, *, seed: int) -> ResponseMatrix:
     rng = np.random.default_rng(seed)
     items = ItemParameters.from_difficulty(rng.uniform(0.8, 2.2, n_items), rng.uniform(-1.2, 1.2, n_items))
     return simulate_responses(rng.normal(size=n), items, rng=rng)
-
-
-def two_abilities(n: int, n_items: int, *, seed: int) -> ResponseMatrix:
-    rng = np.random.default_rng(seed)
-    theta = np.repeat(rng.normal(size=(n, 2)), n_items // 2, axis=1)
-    values = (rng.random((n, n_items)) < 1 / (1 + np.exp(-1.6 * theta))).astype(float)
-    return ResponseMatrix(values, tuple(f"r{i}" for i in range(n)), tuple(f"i{j}" for j in range(n_items)))
 
 
 def models(responses: ResponseMatrix) -> tuple[FactorModel, FactorModel]:
@@ -37,15 +32,6 @@ def test_not_asked_for_there_is_no_p_and_it_says_so() -> None:
     assert np.isnan(found.p)
     assert found.note == "no p: it takes samples of the smaller model; chi-square does not hold for one more factor"
     assert (found.statistic, found.df) == (likelihood_ratio(one, two).statistic, 5)
-
-
-@pytest.mark.slow
-def test_two_abilities_are_found_and_no_sample_reaches_them() -> None:
-    responses = two_abilities(300, 8, seed=2)
-    lines: list[str] = []
-    found = one_more_factor(responses, *models(responses), n_samples=19, progress=lines.append)
-    assert (found.p, found.n_samples, found.note) == (1 / 20, 19, "")
-    assert lines[-1] == "2 factors against 1: sample 19 of at most 19"
 
 
 @pytest.mark.slow
@@ -67,8 +53,7 @@ def test_samples_are_of_the_model_and_miss_what_the_responses_miss() -> None:
     rng = np.random.default_rng(5)
     responses = one_ability(20_000, 5, seed=5)
     values = np.where(rng.random(responses.values.shape) < 0.3, np.nan, responses.values)
-    responses = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
-    responses = responses.select_respondents(responses.n_by_respondent > 0)
+    responses = with_values(responses, values).answered()
     one = fit_factors(responses, 1)
     drawn = draw_sample(one.answers(responses), one, rng)
     assert drawn is not None
@@ -131,20 +116,9 @@ def test_guessing_is_found_in_the_items_that_have_it() -> None:
     np.testing.assert_allclose(found.guessing[:4], 0.35, atol=0.1)
 
 
-@pytest.mark.slow
-def test_without_guessing_the_level_is_kept() -> None:
-    p = []
-    for seed in range(6):
-        rng = np.random.default_rng(100 + seed)
-        items = ItemParameters.from_difficulty(rng.uniform(1, 2, 12), rng.normal(0, 0.7, 12))
-        p.append(guessing_test(simulate_responses(rng.normal(size=800), items, rng=rng)).p)
-    # 72 tests at 5%: more than 9 rejections have a probability below .5%
-    assert (np.concatenate(p) < 0.05).sum() <= 9
-    assert np.concatenate(p).max() <= 0.5  # halved
-
-
 def test_lsat6_needs_no_guessing(real_data: Path) -> None:
     table = pd.read_csv(real_data / "lsat6" / "responses.csv").rename(columns={"correct": "response"})
     found = guessing_test(ResponseMatrix.from_long(table))
     assert (found.p_adjusted > 0.05).all()
-    assert found.statistic == pytest.approx(np.maximum(found.statistic, 0))
+    assert (found.statistic >= 0).all()
+    assert found.p == pytest.approx(chi2.sf(found.statistic, 1) / 2)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model
+from irtbench import InputError, ItemParameters, fit_model
 from irtbench.analysis.wrong_keys import WrongKeys, fit_options, wrong_keys
 
 OPTIONS = np.array(list("abcd"))
@@ -21,19 +21,19 @@ def crowd(n: int, n_items: int, *, seed: int, answered: float = 1.0) -> tuple[pd
     slope[np.arange(n_items), right] = slope.max(axis=1) + rng.uniform(0.4, 1.4, n_items)
     logit = theta[:, None, None] * slope + intercept
     chosen = (logit + rng.gumbel(size=logit.shape)).argmax(axis=2)
-    answers = pd.DataFrame(OPTIONS[chosen], columns=[f"i{k}" for k in range(n_items)])
-    answers.insert(0, "respondent_id", [f"r{k}" for k in range(n)])
-    long = answers.melt("respondent_id", var_name="item_id", value_name="answer")
-    return long[rng.random(len(long)) < answered], {f"i{k}": str(OPTIONS[o]) for k, o in enumerate(right)}
+    answers = pd.DataFrame(OPTIONS[chosen], [f"r{k}" for k in range(n)], [f"i{k}" for k in range(n_items)])
+    keys = {f"i{k}": str(OPTIONS[o]) for k, o in enumerate(right)}
+    return answers.where(answered > rng.random((n_items, n)).T), keys
 
 
-def examined(answers: pd.DataFrame, keys: dict[str, str], *, prior: str = "weak") -> WrongKeys:
-    response = (answers["answer"] == answers["item_id"].map(keys)).astype(float)
-    responses = ResponseMatrix.from_long(answers.assign(response=response), item_ids=tuple(keys))
-    share = responses.proportion_correct()
-    varied = [item for item, p in zip(responses.item_ids, share, strict=True) if 0 < p < 1]
-    settings = FitSettings(prior=prior, standard_errors=False)  # type: ignore[arg-type]
-    fitted = fit_model(responses.select_items(varied), settings)
+def graded(answers: pd.DataFrame, keys: dict[str, str]) -> pd.DataFrame:
+    return (answers == pd.Series(keys)).astype(float).where(answers.notna())
+
+
+def examined(answers: pd.DataFrame, keys: dict[str, str]) -> WrongKeys:
+    responses = graded(answers, keys)
+    varied = responses.columns[responses.nunique() > 1]
+    fitted = fit_model(responses[varied], prior="weak", standard_errors=False)
     return wrong_keys(answers, keys, responses, fitted.items, population=fitted.quadrature)
 
 
@@ -52,27 +52,6 @@ def test_wrong_keys_come_first_with_the_true_option(n: int, n_items: int, answer
     assert (found["p_wrong_key"][:4] > 0.9).all()
     assert (found["p_wrong_key"][4:] < 0.5).all()
     assert [keys[item] for item in found["item_id"][:4]] == found["proposed"][:4].tolist()
-
-
-@pytest.mark.slow
-def test_right_keys_are_left_alone() -> None:
-    flagged = 0
-    for seed in range(5):
-        found = examined(*crowd(400, 30, seed=seed))
-        flagged += int((found.p_wrong_key > 0.5).sum())
-        assert found.share_wrong < 0.05
-    assert flagged <= 1  # of 150 clean keys
-
-
-def test_some_who_answer_much_and_many_who_answer_little() -> None:
-    answers, keys = crowd(300, 60, seed=50)
-    rng = np.random.default_rng(0)
-    names = answers["respondent_id"].unique()
-    activity = dict(zip(names, np.clip(rng.lognormal(-1.6, 1.0, len(names)), 0.04, 1.0), strict=True))
-    answers = answers[rng.random(len(answers)) < answers["respondent_id"].map(activity)]
-    assert (examined(answers, keys).p_wrong_key < 0.5).all()
-    found = examined(answers, turned(keys, np.array([0, 20, 40]), seed=0)).table()
-    assert len({"i0", "i20", "i40"} & set(found["item_id"][:4])) >= 2
 
 
 @pytest.mark.slow
@@ -100,33 +79,23 @@ def test_a_key_that_nobody_chose_is_judged_too() -> None:
 
 def test_an_item_without_an_answer_or_with_one_option_keeps_its_key() -> None:
     answers, keys = crowd(300, 15, seed=4)
-    answers.loc[answers["item_id"] == "i2", "answer"] = keys["i2"]
-    answers = answers[answers["item_id"] != "i7"]
+    answers["i2"], answers["i7"] = keys["i2"], None
     found = examined(answers, keys).table().set_index("item_id")
     assert found.loc[["i2", "i7"], "p_wrong_key"].tolist() == [0.0, 0.0]
     assert found.loc[["i2", "i7"], "proposed"].tolist() == ["", ""]
 
 
-def test_an_item_without_a_key_is_refused() -> None:
-    answers, keys = crowd(50, 8, seed=5)
-    response = (answers["answer"] == answers["item_id"].map(keys)).astype(float)
-    responses = ResponseMatrix.from_long(answers.assign(response=response), item_ids=tuple(keys))
-    fitted = fit_model(responses, FitSettings(prior="weak", standard_errors=False))
-    with pytest.raises(InputError, match="item i0 has no key"):
-        wrong_keys(answers, {"i1": "a"}, responses, fitted.items)
-
-
-def test_frames_give_what_the_matrix_gives_and_strangers_are_refused() -> None:
+def test_long_tables_give_what_wide_ones_give_and_strangers_are_refused() -> None:
     answers, keys = crowd(60, 6, seed=5)
-    response = (answers["answer"] == answers["item_id"].map(keys)).astype(float)
-    responses = ResponseMatrix.from_long(answers.assign(response=response), item_ids=tuple(keys))
-    items = ItemParameters.from_difficulty([1.0] * 6, np.linspace(-1, 1, 6), item_ids=responses.item_ids)
+    responses = graded(answers, keys)
+    items = ItemParameters.from_difficulty([1.0] * 6, np.linspace(-1, 1, 6), item_ids=list(keys))
     expected = wrong_keys(answers, keys, responses, items).table()
-    wide = answers.pivot(index="respondent_id", columns="item_id", values="answer").loc[list(responses.respondent_ids)]
-    graded = responses.table().set_index("respondent_id")
-    pd.testing.assert_frame_equal(wrong_keys(wide, keys, graded, items.table()).table(), expected)
+    long = answers.rename_axis("respondent_id").reset_index().melt("respondent_id", None, "item_id", "answer")
+    pd.testing.assert_frame_equal(wrong_keys(long, keys, responses, items.table()).table(), expected)
     with pytest.raises(InputError, match="answers: respondent r0 has answers but no row in the responses"):
-        wrong_keys(answers, keys, graded.drop("r0"), items)
+        wrong_keys(answers, keys, responses.drop("r0"), items)
+    with pytest.raises(InputError, match="item i0 has no key"):
+        wrong_keys(answers, {"i1": "a"}, responses, items)
 
 
 def test_the_option_model_finds_slopes_and_their_errors() -> None:

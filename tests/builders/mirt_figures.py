@@ -47,3 +47,11 @@ def reference_form(folder: Path, study: str, form: str) -> tuple[ItemParameters,
     turn[0, 0], turn[1, 0], turn[1, 1], turn[2, 2] = 1, -b, -a, 1
     covariance = np.einsum("xkj,kjml,yml->jxly", turn, of_abc, turn)
     return ItemParameters.from_difficulty(a, b, c, item_ids=ids, guessing_estimated=bool(c.any())), covariance
+
+
+def verbal(reference: Path) -> tuple[ResponseMatrix, np.ndarray]:
+    """Verbal aggression of 316 people (24 items of difR's data), and who of them are women."""
+    table = pd.read_csv(reference / "next" / "data" / "verbal.csv")
+    items = [name for name in table if name not in ("Anger", "Gender")]
+    ids = tuple(f"r{k}" for k in range(len(table)))
+    return ResponseMatrix(table[items].to_numpy(float), ids, tuple(items)), table["Gender"].to_numpy() == 0

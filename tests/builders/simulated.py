@@ -39,4 +39,9 @@ def with_a_constant_item() -> ResponseMatrix:
     values[:, 4] = 1
     values[[5, 200]] = np.nan
     values[5, 4] = 1
+    return with_values(responses, values)
+
+
+def with_values(responses: ResponseMatrix, values: NDArray[np.float64]) -> ResponseMatrix:
+    """Other responses of the same respondents to the same items."""
     return ResponseMatrix(values, responses.respondent_ids, responses.item_ids)

@@ -26,11 +26,6 @@ PAIRS = {  # our column, the reference's
 }
 
 
-def matrix(values: np.ndarray) -> ResponseMatrix:
-    rows, columns = values.shape
-    return ResponseMatrix(values, tuple(f"r{k}" for k in range(rows)), tuple(f"i{k}" for k in range(columns)))
-
-
 def responses_of(name: str, real_data: Path, reference: Path) -> ResponseMatrix:
     if name == "lsat6":
         return lsat6(real_data, reference, "2pl")[0]
@@ -61,41 +56,29 @@ def test_the_scale_agrees_with_psych(name: str, real_data: Path, reference: Path
     assert found.omega > found.alpha
 
 
-def test_figures_that_can_be_counted() -> None:
-    # Guttman's triangle: sum scores 3, 2, 1, 0. The rest score of the first item is 2, 1, 0, 0.
-    found = classical_statistics(matrix(np.array([[1.0, 1, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0]])))
-    assert found.proportion_correct.tolist() == [0.75, 0.5, 0.25]
-    np.testing.assert_allclose(found.item_rest[0], np.corrcoef([1, 1, 1, 0], [2, 1, 0, 0])[0, 1])
-    np.testing.assert_allclose(found.item_total[1], np.corrcoef([1, 1, 0, 0], [3, 2, 1, 0])[0, 1])
-    # 27% of four are one: everything right against everything wrong.
-    assert found.discrimination_index.tolist() == [1.0, 1.0, 1.0]
-    # Items 2 and 3: variances 1/3 and 1/4, covariance 1/6; alpha 2 (1 - (7/12) / (7/12 + 1/3)) = 8/11.
-    assert found.alpha_if_dropped[0] == pytest.approx(8 / 11)
-
-
 def test_tied_respondents_share_the_places_in_a_group() -> None:
     first = np.array([1.0] * 4 + [0] * 6)
     second = np.array([0.0] * 9 + [1])
-    found = classical_statistics(matrix(np.column_stack([first, second, np.zeros(10)])))
+    found = classical_statistics(np.column_stack([first, second, np.zeros(10)]))
     # Groups of 3 among ten. Five have sum score 1, four by item 1 and one by item 2; the others have none right.
     np.testing.assert_allclose(found.discrimination_index, [0.8, 0.2, 0.0])
 
 
 def test_what_cannot_be_had_is_missing() -> None:
     always = np.array([[1.0, 1, 0], [1, 0, 0], [1, 1, 1], [1, 0, 1]])
-    found = classical_statistics(matrix(always))
+    found = classical_statistics(always)
     assert np.isnan([found.item_total[0], found.item_rest[0], found.biserial[0]]).all()
     assert np.isfinite([found.item_total[1], found.alpha_if_dropped[1]]).all()
-    nobody_varies = internal_consistency(matrix(np.ones((4, 3))))
+    nobody_varies = internal_consistency(np.ones((4, 3)))
     assert np.isnan(nobody_varies.alpha)
     assert "does not vary" in nobody_varies.reason
-    two = internal_consistency(matrix(always[:, 1:]))
+    two = internal_consistency(always[:, 1:])
     assert np.isnan(two.omega)
     assert "at least 3" in two.reason
     with pytest.raises(InputError, match="expected at least 2"):
-        classical_statistics(matrix(always[:, :1]))
+        classical_statistics(always[:, :1])
     with pytest.raises(InputError, match="level must be between 0 and 1 but got 95"):
-        internal_consistency(matrix(always), level=95)
+        internal_consistency(always, level=95)
 
 
 def test_missing_responses_leave_the_figures_where_they_were() -> None:
@@ -107,7 +90,7 @@ def test_missing_responses_leave_the_figures_where_they_were() -> None:
     blocks[:2_000, :7], blocks[2_000:, 13:] = np.nan, np.nan  # items 1-7 and 14-20 never meet
     complete, alpha = classical_statistics(whole), internal_consistency(whole)
     for values, within in ((thinned, 0.04), (blocks, 0.08)):
-        found, consistency = classical_statistics(matrix(values)), internal_consistency(matrix(values))
+        found, consistency = classical_statistics(values), internal_consistency(values)
         assert complete.complete
         assert not found.complete
         np.testing.assert_allclose(found.item_rest, complete.item_rest, atol=within)
@@ -118,8 +101,8 @@ def test_missing_responses_leave_the_figures_where_they_were() -> None:
 
 @given(arrays(np.float64, (12, 4), elements=st.sampled_from([0.0, 1.0])), st.permutations(range(4)))
 def test_order_of_items_and_of_wrong_and_right_does_not_matter(values: np.ndarray, order: list[int]) -> None:
-    found, moved = classical_statistics(matrix(values)), classical_statistics(matrix(values[:, order]))
-    mirrored = classical_statistics(matrix(1 - values))
+    found, moved = classical_statistics(values), classical_statistics(values[:, order])
+    mirrored = classical_statistics(1 - values)
     for name in ("item_total", "item_rest", "discrimination_index", "alpha_if_dropped"):
         np.testing.assert_allclose(getattr(moved, name), getattr(found, name)[list(order)], atol=1e-9)
         np.testing.assert_allclose(getattr(mirrored, name), getattr(found, name), atol=1e-9)

@@ -9,39 +9,30 @@ import pytest
 from scipy import stats
 
 from builders.mirt_figures import lsat6, papers_scale
-from builders.simulated import simulated
+from builders.simulated import simulated, with_values
 from irtbench import InputError, ItemParameters, ResponseMatrix, fit_factors, fit_model, icc, simulate_responses
 from irtbench.diagnostics.global_fit import global_fit, global_fit_of_factors
 from irtbench.diagnostics.moments import Moments
-from irtbench.diagnostics.quadratic_form import complete_form, dense_form
 from irtbench.models.quadrature import normal_grid
 
 
-def assert_equals_mirt(responses: ResponseMatrix, items: ItemParameters, path: Path) -> None:
-    mirt = pd.read_csv(path).iloc[0]
+@pytest.mark.parametrize("data", ["lsat6", "5gs_entailment", "5gs_neutral"])
+def test_lsat6_and_the_papers_scales_equal_mirt(real_data: Path, reference: Path, data: str) -> None:
+    if data == "lsat6":
+        responses, items, _ = lsat6(real_data, reference, "2pl")
+    else:
+        responses, items, _ = papers_scale(real_data, reference, data.removeprefix("5gs_"))
+    mirt = pd.read_csv(reference / f"mirt_{data}_2pl_M2.csv").iloc[0]
     fit = global_fit(responses, items)
     assert fit.m2 == pytest.approx(mirt["M2"], rel=1e-6)
     assert fit.df == mirt["df"]
     assert fit.p == pytest.approx(mirt["p"], rel=1e-3)
-    assert fit.rmsea == pytest.approx(mirt["RMSEA"], abs=1e-6)
     # mirt divides the ends of the interval by N, its RMSEA by N - 1; here both are by N - 1.
     n = responses.n_respondents
-    assert fit.rmsea_lower == pytest.approx(mirt["RMSEA_5"] * np.sqrt(n / (n - 1)), abs=1e-6)
-    assert fit.rmsea_upper == pytest.approx(mirt["RMSEA_95"] * np.sqrt(n / (n - 1)), abs=1e-6)
-    assert fit.srmsr == pytest.approx(mirt["SRMSR"], abs=1e-6)
-    assert fit.tli == pytest.approx(mirt["TLI"], abs=1e-6)
-    assert fit.cfi == pytest.approx(mirt["CFI"], abs=1e-6)
-
-
-def test_lsat6_equals_mirt(real_data: Path, reference: Path) -> None:
-    responses, items, _ = lsat6(real_data, reference, "2pl")
-    assert_equals_mirt(responses, items, reference / "mirt_lsat6_2pl_M2.csv")
-
-
-@pytest.mark.parametrize("label", ["entailment", "neutral"])
-def test_the_papers_scales_equal_mirt(real_data: Path, reference: Path, label: str) -> None:
-    responses, items, _ = papers_scale(real_data, reference, label)
-    assert_equals_mirt(responses, items, reference / f"mirt_5gs_{label}_2pl_M2.csv")
+    ends = np.array([mirt["RMSEA_5"], mirt["RMSEA_95"]]) * np.sqrt(n / (n - 1))
+    assert [fit.rmsea_lower, fit.rmsea_upper] == pytest.approx(ends, abs=1e-6)
+    for ours, theirs in (("rmsea", "RMSEA"), ("srmsr", "SRMSR"), ("tli", "TLI"), ("cfi", "CFI")):
+        assert getattr(fit, ours) == pytest.approx(mirt[theirs], abs=1e-6)
 
 
 def test_m2_equals_its_definition_over_all_patterns() -> None:
@@ -88,17 +79,8 @@ def test_m2_equals_its_definition_over_all_patterns() -> None:
     assert fit.m2 == pytest.approx(n * residual @ middle @ residual, rel=1e-6)
 
 
-def test_at_the_truth_m2_is_a_chi_square_of_its_df() -> None:
-    # C removes what any parameters could explain, so known ones serve as well as estimated ones. 10 items: df 35,
-    # variance 70; the mean of 60 has standard error 1.08. False alarms at 5%: 3 of 60 expected, 9 or more have p .004.
-    fits = [global_fit(*simulated(1000, 10, seed=seed)[:2]) for seed in range(60)]
-    assert {fit.df for fit in fits} == {35}
-    assert np.mean([fit.m2 for fit in fits]) == pytest.approx(35, abs=3.5 * np.sqrt(70 / 60))
-    assert sum(fit.p < 0.05 for fit in fits) <= 8
-
-
 def holed(responses: ResponseMatrix, holes: np.ndarray) -> ResponseMatrix:
-    return ResponseMatrix(np.where(holes, np.nan, responses.values), responses.respondent_ids, responses.item_ids)
+    return with_values(responses, np.where(holes, np.nan, responses.values))
 
 
 def test_with_missing_responses_tli_and_cfi_compare_with_independent_items() -> None:
@@ -119,10 +101,9 @@ def test_an_item_that_nobody_answered_changes_nothing() -> None:
     values = responses.values.copy()
     values[:200, 3] = np.nan
     values[:, 0] = np.nan
-    fit = global_fit(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items)
+    fit = global_fit(values, items)
     others = list(items.item_ids[1:])
-    left = ResponseMatrix(values[:, 1:], responses.respondent_ids, tuple(others))
-    wanted = global_fit(left, items.select(others))
+    wanted = global_fit(pd.DataFrame(values[:, 1:], columns=others), items.select(others))
     assert fit.df == wanted.df == 28 - 14
     for name in ("m2", "p", "rmsea_upper", "tli", "cfi", "srmsr", "n_per_pair"):
         assert getattr(fit, name) == pytest.approx(getattr(wanted, name), rel=1e-9)
@@ -131,36 +112,21 @@ def test_an_item_that_nobody_answered_changes_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_with_missing_responses_m2_is_still_a_chi_square_of_its_df() -> None:
-    # As for complete ones above; half the sets miss 40% at random, half come from booklets of two blocks of three.
+def test_at_the_truth_m2_of_missing_responses_is_a_chi_square_of_its_df() -> None:
+    # C removes what any parameters could explain, so known ones serve as well as estimated ones. 10 items: df 35,
+    # variance 70; the mean of 40 has standard error 1.3. False alarms at 5%: 2 of 40 expected, 7 or more have p .003.
+    # Half the sets miss 40% at random, half come from booklets of two blocks of three.
     block = np.arange(10) * 3 // 10
     fits = []
-    for seed in range(60):
+    for seed in range(40):
         responses, items, _ = simulated(800, 10, seed=seed)
         rng = np.random.default_rng([seed, 1])
         at_random, booklets = rng.random((800, 10)) < 0.4, block == rng.integers(3, size=(800, 1))
         fits.append(global_fit(holed(responses, at_random if seed % 2 else booklets), items))
     assert {fit.df for fit in fits} <= set(range(15, 36))  # pairs of two very easy or hard items are left out
-    assert np.mean([fit.m2 - fit.df for fit in fits]) == pytest.approx(0, abs=3.5 * np.sqrt(70 / 60))
-    assert sum(fit.p < 0.05 for fit in fits) <= 8
+    assert np.mean([fit.m2 - fit.df for fit in fits]) == pytest.approx(0, abs=3.5 * np.sqrt(70 / 40))
+    assert sum(fit.p < 0.05 for fit in fits) <= 6
     assert all(fit.reason == "" for fit in fits)
-
-
-def test_pairs_nobody_answered_together_are_left_out() -> None:
-    # Two booklets of six items without a common one: each has 21 shares for its 12 parameters.
-    responses, items, _ = simulated(900, 12, seed=5)
-    holes = (np.arange(12) < 6) == (np.arange(900) < 450)[:, None]
-    fit = global_fit(holed(responses, holes), items)
-    halves = [
-        global_fit(
-            responses.select_items(items.item_ids[part]).select_respondents(rows), items.select(items.item_ids[part])
-        )
-        for part, rows in ((slice(6, 12), np.arange(900) < 450), (slice(0, 6), np.arange(900) >= 450))
-    ]
-    assert fit.df == 18 == sum(half.df for half in halves)
-    assert fit.m2 == pytest.approx(sum(half.m2 for half in halves), rel=0.25)
-    assert fit.n_per_pair == 450
-    assert "36 of 66 pairs" in fit.respondents_used
 
 
 def test_with_missing_responses_two_abilities_do_not_pass_for_one() -> None:
@@ -168,43 +134,13 @@ def test_with_missing_responses_two_abilities_do_not_pass_for_one() -> None:
     items = ItemParameters.from_difficulty(np.full(16, 1.2), rng.normal(0, 1, 16))
     first, second = (simulate_responses(rng.normal(size=1500), items, rng=rng).values for _ in range(2))
     values = np.concatenate([first[:, :8], second[:, 8:]], axis=1)
-    whole = ResponseMatrix(values, tuple(f"r{i}" for i in range(1500)), items.item_ids)
-    complete = global_fit(whole, items)
-    fit = global_fit(holed(whole, rng.random(values.shape) < 0.4), items)
+    complete = global_fit(values, items)
+    fit = global_fit(np.where(rng.random(values.shape) < 0.4, np.nan, values), items)
     assert fit.p < 1e-6
     assert fit.rmsea_lower > 0.03
     # the same misfit, measured on fewer responses, is about as large
     assert fit.rmsea == pytest.approx(complete.rmsea, rel=0.15)
     assert max(fit.cfi, complete.cfi) < 0.5
-
-
-def test_too_few_respondents_to_any_pair_is_said() -> None:
-    responses, items, _ = simulated(60, 6, seed=2)
-    holes = np.random.default_rng(0).random((60, 6)) < 0.6
-    with pytest.warns(RuntimeWarning, match="no two items were answered by 20 respondents or more"):
-        fit = global_fit(holed(responses, holes), items)
-    assert fit.reason == "no two items were answered by 20 respondents or more"
-    assert np.isnan([fit.m2, fit.p, fit.rmsea, fit.rmsea_lower, fit.tli, fit.cfi, fit.srmsr, fit.n_per_pair]).all()
-
-
-def test_items_that_coincide_are_said() -> None:
-    responses, items, _ = simulated(300, 6, seed=2)
-    twins = ItemParameters(
-        items.item_ids, np.r_[[1e6, 1e6], items.discrimination[2:]], np.r_[[1e5, 1e5], items.intercept[2:]],
-        items.guessing, items.guessing_estimated,
-    )  # fmt: skip
-    with pytest.warns(RuntimeWarning, match="not positive definite"):
-        assert "not positive definite" in global_fit(responses, twins).reason
-
-
-def test_many_items_are_solved_as_if_written_out() -> None:
-    rng = np.random.default_rng(1)
-    items = ItemParameters.from_difficulty(rng.uniform(0.72, 1.68, 70), rng.normal(0, 0.8, 70))
-    moments = Moments.of(items, normal_grid(121))
-    residual = moments.residual(simulate_responses(rng.normal(size=800), items, rng=rng).values)
-    covariance, jacobian = moments.covariance(np.arange(moments.n_moments)), moments.jacobian().toarray()
-    exact, _ = dense_form(covariance, residual, jacobian, 140)
-    assert complete_form(moments, residual, 140) == pytest.approx(exact, rel=1e-9)
 
 
 def test_very_steep_items_are_solved_as_if_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,26 +172,6 @@ def test_a_second_ability_that_is_not_there_gives_no_negative_m2() -> None:
         assert 0 <= fit.rmsea_lower <= fit.rmsea_upper
 
 
-def test_too_few_items_are_nan_with_a_warning() -> None:
-    # 3 items: 6 moments, 6 parameters
-    responses, items, _ = simulated(200, 3, seed=3)
-    with pytest.warns(RuntimeWarning, match="3 items leave no degree of freedom"):
-        fit = global_fit(responses, items)
-    assert fit.df == 0
-    assert np.isnan([fit.m2, fit.p, fit.rmsea, fit.tli, fit.cfi]).all()
-    assert fit.srmsr > 0
-
-
-def test_an_item_all_get_right_and_one_of_extreme_ease_leave_a_finite_m2() -> None:
-    rng = np.random.default_rng(7)
-    items = ItemParameters.from_difficulty([1.0, 1.5, 2.0, 1.0, 0.8, 2.5], [-12.0, 0, 0.5, -0.5, 1, -4.5])
-    responses = simulate_responses(rng.normal(size=400), items, rng=rng)
-    assert responses.proportion_correct()[0] == 1
-    fit = global_fit(responses, items)
-    assert 0 < fit.m2 < 50
-    assert np.isfinite([fit.tli, fit.cfi, fit.srmsr]).all()
-
-
 def test_one_factor_of_the_factor_model_is_the_ordinary_model() -> None:
     rng = np.random.default_rng(3)
     items = ItemParameters.from_difficulty(rng.uniform(0.8, 2, 12), rng.normal(0, 1, 12))
@@ -275,18 +191,17 @@ def test_two_factors_fit_data_of_two_abilities_and_a_rotation_changes_nothing() 
     intercept = np.linspace(-1, 1, 12)
     theta = rng.normal(size=(1500, 2))
     values = (rng.random((1500, 12)) < 1 / (1 + np.exp(-(theta @ slopes.T + intercept)))).astype(float)
-    responses = ResponseMatrix(values, tuple(map(str, range(1500))), tuple(f"i{j}" for j in range(12)))
-    two = fit_factors(responses, 2)
-    found = global_fit_of_factors(responses, two.slopes, two.intercept, n_parameters=two.n_parameters)
+    two = fit_factors(values, 2)
+    found = global_fit_of_factors(values, two.slopes, two.intercept, n_parameters=two.n_parameters)
     assert found.df == 78 - 35
     assert found.p > 0.001
     assert found.cfi > 0.99
-    assert global_fit(responses, fit_model(responses).items).cfi < 0.9
+    assert global_fit(values, fit_model(values).items).cfi < 0.9
     turn = np.array([[np.cos(0.7), -np.sin(0.7)], [np.sin(0.7), np.cos(0.7)]])
-    turned = global_fit_of_factors(responses, two.slopes @ turn, two.intercept, n_parameters=two.n_parameters)
+    turned = global_fit_of_factors(values, two.slopes @ turn, two.intercept, n_parameters=two.n_parameters)
     assert turned.m2 == pytest.approx(found.m2, rel=1e-3)
     with pytest.raises(InputError, match=r"slopes \(3, 2\) and intercepts \(12,\) for 12 items"):
-        global_fit_of_factors(responses, two.slopes[:3], two.intercept, n_parameters=9)
+        global_fit_of_factors(values, two.slopes[:3], two.intercept, n_parameters=9)
 
 
 def steep(slope: float, n_each: int = 5) -> tuple[np.ndarray, np.ndarray]:
@@ -295,7 +210,7 @@ def steep(slope: float, n_each: int = 5) -> tuple[np.ndarray, np.ndarray]:
     return slopes, np.tile(slope * np.linspace(-1.5, 1.5, n_each), 3)
 
 
-@pytest.mark.parametrize("slope", [1.0, 2.5, 4.0, 6.0])
+@pytest.mark.parametrize("slope", [1.0, 6.0])
 def test_moments_of_three_abilities_are_those_of_sums_over_one_at_a_time(slope: float) -> None:
     # items of one ability: their expectations are integrals over that ability, here by 8,001 nodes; others are 0
     slopes, intercept = steep(slope)
@@ -318,10 +233,9 @@ def test_the_fit_of_steep_items_of_three_abilities_does_not_hang_on_the_nodes(mo
     rng = np.random.default_rng(2)
     p = 1 / (1 + np.exp(-(rng.normal(size=(1500, 3)) @ slopes.T + intercept)))
     values = (rng.random(p.shape) < p).astype(float)
-    responses = ResponseMatrix(values, tuple(map(str, range(1500))), tuple(f"i{j}" for j in range(15)))
 
     def m2() -> float:
-        return global_fit_of_factors(responses, slopes, intercept, n_parameters=30, zero_loadings=slopes == 0).m2
+        return global_fit_of_factors(values, slopes, intercept, n_parameters=30, zero_loadings=slopes == 0).m2
 
     found = m2()
     assert stats.chi2(90).sf(found) > 0.001  # the true parameters; 120 moments less 30
@@ -361,18 +275,26 @@ def test_equations_without_a_solution_leave_the_rest(monkeypatch: pytest.MonkeyP
     assert 0 < fit.srmsr < 0.1
 
 
-@pytest.mark.parametrize(
-    ("n", "n_items", "available"), [(30, 8, False), (49, 8, False), (50, 8, True), (60, 61, False)]
-)
-def test_too_few_respondents_say_nothing_of_the_whole(n: int, n_items: int, available: bool) -> None:
-    items = ItemParameters.from_difficulty([1.0] * n_items, np.linspace(-1, 1, n_items).tolist())
-    rng = np.random.default_rng(2)
-    responses = simulate_responses(rng.normal(size=n), items, rng=rng)
-    if available:
-        assert np.isfinite(global_fit(responses, items).p)
-        return
-    with pytest.warns(RuntimeWarning, match="M2 is not available"):
-        found = global_fit(responses, items)
-    assert found.reason == f"{n} respondents to {n_items} items; expected at least {max(50, n_items)}"
-    assert np.isnan([found.m2, found.p, found.rmsea, found.cfi, found.tli]).all()
-    assert np.isfinite(found.srmsr)
+def test_where_m2_is_not_available_it_says_why() -> None:
+    responses, items, _ = simulated(300, 6, seed=2)
+    twins = ItemParameters(
+        items.item_ids, np.r_[[1e6, 1e6], items.discrimination[2:]], np.r_[[1e5, 1e5], items.intercept[2:]],
+        items.guessing, items.guessing_estimated,
+    )  # fmt: skip
+    holes = np.random.default_rng(0).random((60, 6)) < 0.6
+    for (values, own), reason in (
+        ((responses.values, twins), "not positive definite"),
+        (
+            (np.where(holes, np.nan, responses.values[:60]), items),
+            "no two items were answered by 20 respondents or more",
+        ),
+        (simulated(200, 3, seed=3)[:2], "3 items leave no degree of freedom"),  # 6 moments, 6 parameters
+        (simulated(49, 8, seed=2)[:2], "49 respondents to 8 items; expected at least 50"),
+        (simulated(60, 61, seed=2)[:2], "60 respondents to 61 items; expected at least 61"),
+    ):
+        with pytest.warns(RuntimeWarning, match=reason):
+            fit = global_fit(values, own)
+        assert reason in fit.reason
+        assert np.isnan([fit.m2, fit.p, fit.rmsea, fit.rmsea_lower, fit.tli, fit.cfi]).all()
+    assert np.isfinite(fit.srmsr)
+    assert np.isfinite(global_fit(*simulated(50, 8, seed=2)[:2]).p)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import irtbench
+from builders.mirt_figures import verbal
 
 
 @pytest.mark.parametrize("name", ["lsat6", "verbal"])
@@ -18,7 +19,7 @@ def test_figures_are_erms(real_data: Path, reference: Path, name: str) -> None:
         table = pd.read_csv(real_data / "lsat6" / "responses.csv").rename(columns={"correct": "response"})
         values = irtbench.ResponseMatrix.from_long(table).values
     else:
-        values = pd.read_csv(folder / "data" / "verbal.csv").iloc[:, :24].to_numpy(dtype=float)
+        values = verbal(reference)[0].values
     n_items = values.shape[1]
     difficulty = pd.read_csv(folder / "07_rasch" / f"{name}_pars.csv")["cml_b_sum0"]
     of_score = pd.read_csv(folder / "07_rasch" / f"{name}_eRm_score_theta.csv").set_index("score")["theta_ML_cml"]
@@ -42,21 +43,6 @@ def test_an_upper_asymptote_by_hand() -> None:
     items = replace(items, upper_asymptote=np.array([0.8]))
     found = irtbench.mean_square_fit(np.array([[1.0], [1], [1], [0], [0]]), items, np.zeros(5)).table()
     assert (found["infit"][0], found["outfit"][0]) == pytest.approx((1.4 / 1.2, 1.4 / 1.2))
-
-
-def test_mirts_figures_at_eap(reference: Path) -> None:
-    """mirt 1.45.1 itemfit(method = "EAP") of its Rasch model of verbal aggression."""
-    folder = reference / "next"
-    values = pd.read_csv(folder / "data" / "verbal.csv").iloc[:, :24].to_numpy(dtype=float)
-    known = pd.read_csv(folder / "07_rasch" / "verbal_pars.csv")
-    stats = pd.read_csv(folder / "07_rasch" / "verbal_fit.csv").set_index("stat")["value"]
-    items = irtbench.ItemParameters.from_difficulty([1.0] * 24, known["rasch_b"])
-    population = irtbench.normal_population(0.0, stats["sd_rasch_mirt"])
-    theta = irtbench.estimate_ability(values, items, quadrature=population).theta
-    table = irtbench.mean_square_fit(values, items, theta).table()
-    theirs = pd.read_csv(folder / "07_rasch" / "verbal_fit_items.csv")
-    np.testing.assert_allclose(table["infit"], theirs["infit_mirt_EAP"], atol=2e-4)
-    np.testing.assert_allclose(table["outfit"], theirs["outfit_mirt_EAP"], atol=2e-4)
 
 
 def test_ranges_hold_where_items_fit_and_a_planted_misfit_is_found() -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import irtbench
 from builders.mirt_figures import lsat6
-from irtbench import InputError, ItemParameters, Quadrature, simulate_responses
+from irtbench import InputError, ItemParameters, Quadrature
 from irtbench.diagnostics.measurement_precision import (
     empirical_reliability,
     measurement_precision,
@@ -16,7 +17,7 @@ from irtbench.diagnostics.measurement_precision import (
     times_as_informative,
     times_as_long,
 )
-from irtbench.scoring.ability import eap, estimate_ability
+from irtbench.scoring.ability import estimate_ability
 
 
 def mirt_items(name: str, reference: Path) -> ItemParameters:
@@ -52,18 +53,13 @@ def test_a_test_of_equal_items_has_the_closed_form() -> None:
     items = ItemParameters.from_difficulty(np.ones(8), np.zeros(8))
     told = 8 * np.e / (1 + np.e) ** 2
     np.testing.assert_allclose(measurement_precision(items, theta=np.array([0.0, 1, -1])).information, [2, told, told])
+    # of people of variance 4, by a sum of its own
+    nodes = np.linspace(-12, 12, 2001)
+    weights, p = norm.pdf(nodes, 0, 2) * (nodes[1] - nodes[0]), 1 / (1 + np.exp(-nodes))
+    found = measurement_precision(items, population=irtbench.normal_population(0.0, 2.0)).marginal_reliability
+    assert found == pytest.approx(1 - weights @ (1 / (8 * p * (1 - p) + 1 / 4)) / 4, abs=1e-4)
     with pytest.raises(InputError, match="does not vary"):
         measurement_precision(items, population=Quadrature(np.array([0.0]), np.array([0.0])))
-
-
-def test_marginal_reliability_is_the_squared_correlation_with_the_truth() -> None:
-    rng = np.random.default_rng(5)
-    items = ItemParameters.from_difficulty(rng.uniform(0.8, 2.0, 30), rng.normal(size=30))
-    theta = rng.normal(size=20_000)
-    scored = eap(simulate_responses(theta, items, rng=rng), items)
-    found = measurement_precision(items).marginal_reliability
-    assert np.corrcoef(scored.theta, theta)[0, 1] ** 2 == pytest.approx(found, abs=0.01)
-    assert empirical_reliability(scored.theta, scored.standard_error) == pytest.approx(found, abs=0.015)
 
 
 def test_a_test_as_long_as_said_has_the_reliability_wanted() -> None:

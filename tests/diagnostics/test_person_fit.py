@@ -1,8 +1,5 @@
 """lz, lz*, infit and outfit of respondents by hand, by Snijders' formula as printed, and in simulation."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -129,10 +126,3 @@ def test_what_theta_explains_altogether_is_nan_with_a_warning() -> None:
     assert np.isfinite([fit.lz[0], fit.infit[0], fit.outfit[0]]).all()
     assert np.isnan([fit.lz[1], fit.infit[1], fit.outfit[1]]).all()
     assert fit.n_items.tolist() == [5, 0]
-
-
-def test_scoring_can_import_it_lightly() -> None:
-    heavy = "('scipy.stats', 'statsmodels', 'matplotlib', 'torch')"
-    code = f"import sys, irtbench.diagnostics.person_fit; print([name for name in {heavy} if name in sys.modules])"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert shown.strip() == "[]"

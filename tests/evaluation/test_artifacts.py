@@ -4,12 +4,11 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ChoiceItems
-from irtbench.data.readers.item_table import read_choices, read_items
+from irtbench.data.readers.item_table import read_choices
 from irtbench.evaluation.artifacts import artifacts, chance_tail, corrected_for_chance
 
 WORDS = np.array([f"w{k}" for k in range(200)])
@@ -47,18 +46,14 @@ def by_name(found) -> dict:
     ("how", "name"), [("word", "plausible_answer"), ("odd", "odd_one_out"), ("long", "longest_option")]
 )
 def test_each_baseline_finds_what_is_planted_for_it(how: str, name: str) -> None:
-    found = artifacts(draw_items(200, planted=0.9, how=how), n_repeats=2, rng=rng())
+    found = artifacts(draw_items(120, planted=0.9, how=how), n_repeats=1, rng=rng())
     baseline = by_name(found)[name]
     assert baseline.p_adjusted < 1e-6
+    if how == "odd":  # has no word to learn, and no length
+        assert min(by_name(found)[other].p_adjusted for other in ("plausible_answer", "longest_option")) > 0.01
     # nine tenths are known and the rest guessed; what letters or words leave unclear takes a little off
     assert 0.6 < baseline.corrected < 1
     assert found.suspect.mean() > 0.6
-
-
-def test_a_planted_word_tells_nothing_to_the_one_that_looks_for_odd_ones() -> None:
-    found = by_name(artifacts(draw_items(200, planted=0.9, how="odd"), n_repeats=2, rng=rng()))
-    assert found["plausible_answer"].p_adjusted > 0.01
-    assert found["longest_option"].p_adjusted > 0.01
 
 
 @pytest.mark.slow
@@ -68,30 +63,20 @@ def test_items_without_artifacts_are_not_flagged() -> None:
 
 
 def test_a_shuffled_key_hides_what_was_planted() -> None:
-    items = draw_items(200, planted=0.9)
-    shuffled = ChoiceItems(items.item_ids, items.options, tuple(rng().integers(4, size=200).tolist()), items.group)
+    items = draw_items(120, planted=0.9)
+    shuffled = ChoiceItems(items.item_ids, items.options, tuple(rng().integers(4, size=120).tolist()), items.group)
     found = artifacts(shuffled, n_repeats=2, rng=rng())
     assert not found.suspect.any()
-    assert abs(by_name(found)["plausible_answer"].corrected) < 0.15
+    assert abs(by_name(found)["plausible_answer"].corrected) < 0.2
 
 
-def test_a_model_never_sees_the_item_it_is_asked() -> None:
-    # every item has its own words, so nothing can be learnt of one from another
-    options = tuple((f"a{j} b{j}", f"c{j} d{j}") for j in range(100))
-    items = ChoiceItems(
-        tuple(map(str, range(100))), options, tuple(rng().integers(2, size=100).tolist()), (None,) * 100
-    )
-    found = by_name(artifacts(items, rng=rng()))["plausible_answer"]
-    assert abs(found.accuracy - 0.5) < 0.16  # 3 sd of 100 fair guesses
-
-
-def test_items_with_the_same_options_are_not_parted() -> None:
-    # twins whose right options differ: seen apart, a model that learnt one would get the other wrong
+def test_a_model_sees_neither_the_item_it_is_asked_nor_one_with_the_same_options() -> None:
+    # twins whose right options differ: a model that learnt the item would be right, one that learnt its twin wrong
     options = [(f"a{j // 2}", f"b{j // 2}") for j in range(120)]
     items = ChoiceItems(tuple(map(str, range(120))), tuple(options), (0, 1) * 60, (None,) * 120)
-    assert abs(by_name(artifacts(items, rng=rng()))["plausible_answer"].accuracy - 0.5) < 0.15
+    assert abs(by_name(artifacts(items, n_repeats=2, rng=rng()))["plausible_answer"].accuracy - 0.5) < 0.15
     apart = ChoiceItems(items.item_ids, items.options, items.right, items.item_ids)
-    assert by_name(artifacts(apart, rng=rng()))["plausible_answer"].accuracy < 0.2
+    assert by_name(artifacts(apart, n_repeats=2, rng=rng()))["plausible_answer"].accuracy < 0.2
 
 
 def test_the_longest_option_by_hand() -> None:
@@ -102,18 +87,6 @@ def test_the_longest_option_by_hand() -> None:
     assert found.accuracy == 0.5
     assert found.chance == 0.5
     assert found.corrected == 0
-
-
-def test_the_order_of_items_and_options_never_matters_to_what_learns_nothing() -> None:
-    items = draw_items(50)
-    flipped = ChoiceItems(
-        items.item_ids[::-1],
-        tuple(texts[::-1] for texts in items.options[::-1]),
-        tuple(3 - right for right in items.right[::-1]),
-        items.group,
-    )
-    one, other = (artifacts(each, n_repeats=1, rng=rng()) for each in (items, flipped))
-    assert by_name(one)["longest_option"].right.tolist() == by_name(other)["longest_option"].right[::-1].tolist()
 
 
 @pytest.mark.slow
@@ -144,10 +117,7 @@ def test_winograd_schemas_give_nothing_away(real_data: Path) -> None:
     assert items.n_items == 273
     assert items.options[0] == ("The city councilmen", "The demonstrators")
     assert items.right[:2] == (0, 1)
-    assert not artifacts(items, n_repeats=2, rng=rng()).suspect.any()
-
-
-# -- reading, and wrong input ------------------------------------------------------------------------------------------
+    assert not artifacts(items, n_repeats=1, rng=rng()).suspect.any()
 
 
 def test_the_key_is_a_text_a_column_or_its_letter(tmp_path: Path) -> None:
@@ -189,12 +159,3 @@ def test_too_few_items_and_wrong_settings_are_refused() -> None:
         ChoiceItems(("1",), (("a", "b"),), (2,), (None,))
     with pytest.raises(InputError, match="one is empty"):
         ChoiceItems(("1",), (("a", " "),), (0,), (None,))
-
-
-def test_flagged_items_can_be_left_out_of_a_study(tmp_path: Path) -> None:
-    found = artifacts(draw_items(80, planted=0.7), rng=rng())
-    assert 0 < found.suspect.sum() < 80
-    found.table().to_csv(tmp_path / "artifacts.csv", index=False)
-    kept = read_items(tmp_path / "artifacts.csv", where={"suspect": "0"})
-    assert set(kept.item_ids) == set(np.array(found.item_ids)[~found.suspect])
-    assert pd.read_csv(tmp_path / "artifacts.csv")["suspect"].sum() == found.suspect.sum()

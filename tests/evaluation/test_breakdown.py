@@ -1,14 +1,10 @@
 """Accuracy by type: counts by hand, an independent tabulation of real data, planted advantages, bad input."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from irtbench import InputError, ResponseMatrix, mcnemar, paired_bootstrap
 from irtbench.data.items import ItemTags
-from irtbench.data.readers import read_responses
 from irtbench.data.readers.item_table import read_tags
 from irtbench.evaluation.breakdown import (
     ALL,
@@ -25,9 +21,6 @@ TAGS = ItemTags(("i1", "i2", "i3", "i4", "i5"), (("x",), ("x",), ("x", "y"), ("y
 
 def responses_of(rows, item_ids=TAGS.item_ids):
     return ResponseMatrix(np.array(list(rows.values()), dtype=float), tuple(rows), tuple(item_ids))
-
-
-# --- counts
 
 
 def test_counts_and_shares_both_ways_by_hand():
@@ -51,22 +44,6 @@ def test_one_type_an_item_shares_nothing():
     assert counts.share_of_mentions == pytest.approx(counts.share_of_items)
 
 
-@given(st.lists(st.sets(st.sampled_from("abcd")), min_size=1, max_size=20))
-@settings(max_examples=40, deadline=None)
-def test_shares_add_up_as_they_say(given_tags):
-    tags = ItemTags(tuple(f"i{k}" for k in range(len(given_tags))), tuple(tuple(sorted(own)) for own in given_tags))
-    if not tags.names:
-        return
-    counts = type_counts(tags)
-    assert counts.share_of_mentions.sum() == pytest.approx(1)
-    assert counts.share_of_items.sum() == pytest.approx(np.mean([len(own) for own in given_tags]))
-    assert counts.n_untyped + (np.array([len(own) for own in given_tags]) > 0).sum() == counts.n_all
-    assert (counts.shared == counts.shared.T).all()
-
-
-# --- accuracy
-
-
 def test_an_item_of_two_types_counts_in_each():
     data = responses_of({"s": [1, 0, 1, 0, 1]})
     found = accuracy_by_type(data, TAGS).set_index("type")
@@ -82,49 +59,6 @@ def test_missing_responses_do_not_count_and_none_is_nan():
     found = accuracy_by_type(responses_of({"s": [1, np.nan, np.nan, np.nan, 0]}), TAGS).set_index("type")
     assert found["n_items"].to_dict() == {ALL: 2, "x": 1, "y": 0, UNTYPED: 1}
     assert np.isnan(found.loc["y", ["accuracy", "lower", "upper"]].astype(float)).all()
-
-
-def test_mmlu_subjects_of_the_leaderboard(real_data):
-    """1,000 systems by subject, against pandas' own grouping of the same tables."""
-    folder = real_data / "openllm_leaderboard"
-    tags = read_tags(folder / "items.csv", ["subject"], where={"benchmark": "mmlu"})
-    long = read_responses(folder / "responses.csv.gz").frame
-    long = long[long["item_id"].isin(tags.item_ids)]
-    data = ResponseMatrix.from_long(long)
-    assert (data.n_items, data.n_respondents, len(tags.names)) == (102, 1000, 41)
-    counts = type_counts(tags)
-    items = pd.read_csv(folder / "items.csv").query("benchmark == 'mmlu'").set_index("item_id")
-    assert dict(zip(counts.types, counts.n_items, strict=True)) == items["subject"].value_counts().to_dict()
-    assert counts.share_of_items.sum() == pytest.approx(1)
-    expected = long.groupby(["respondent_id", long["item_id"].map(items["subject"])])["response"].mean()
-    found = accuracy_by_type(data, tags)
-    found = found[found["type"] != ALL].set_index(["respondent_id", "type"])["accuracy"]  # type: ignore[assignment]
-    assert found.sort_index().to_numpy() == pytest.approx(expected.sort_index().to_numpy())
-
-
-def test_rte_tasks_of_the_crowd(real_data):
-    """The majority of ten crowd labels against a single label, by RTE task: tabulated by pandas, tested by hand."""
-    folder = real_data / "snow2008_rte"
-    tags = read_tags(folder / "items.csv", ["task"])
-    assert tags.names == ("CD", "IE", "IR", "MT", "PP", "QA", "RC")
-    long = pd.read_csv(folder / "responses.csv", dtype={"item_id": str})
-    votes = long.groupby("item_id", sort=False)["correct"]
-    # a tie of five to five is no majority
-    scores = pd.DataFrame({"majority": (votes.mean() > 0.5), "one": votes.first()}).astype(float)
-    data = ResponseMatrix(scores.T.to_numpy(), ("majority", "one"), tuple(scores.index))
-    table = advantage_by_type(data, tags, [("majority", "one")]).set_index("type")
-    task = pd.read_csv(folder / "items.csv", dtype={"item_id": str}).set_index("item_id")["task"]
-    means = scores.groupby(task.loc[scores.index]).mean()
-    for name in tags.names:
-        assert table.loc[name, "accuracy_first"] == pytest.approx(means.loc[name, "majority"])
-        assert table.loc[name, "advantage"] == pytest.approx(means.loc[name, "majority"] - means.loc[name, "one"])
-        own = scores[(task.loc[scores.index] == name).to_numpy()]
-        assert table.loc[name, "permutation_p"] == pytest.approx(mcnemar(own["majority"], own["one"]).p)
-    assert table["n_items"].drop(ALL).sum() == table.loc[ALL, "n_items"] == 800
-    assert table.loc[ALL, "p"] < 0.001  # ten heads are better than one
-
-
-# --- advantage
 
 
 def test_a_planted_advantage_is_found_where_it_was_planted_only():
@@ -144,6 +78,8 @@ def test_a_planted_advantage_is_found_where_it_was_planted_only():
     assert table.loc["odd", "lower"] <= 0.25 <= table.loc["odd", "upper"]
     odd = types == "odd"
     assert table.loc["odd", "p"] == paired_bootstrap(first[odd], second[odd]).p
+    assert table.loc["odd", "permutation_p"] == pytest.approx(mcnemar(first[odd], second[odd]).p)
+    assert table.loc["odd", "accuracy_first"] == first[odd].mean()
     # Holm over the three types: the smallest p times 3; the row over all items is no part of the family
     assert table.loc["odd", "p_adjusted"] == pytest.approx(3 * table.loc["odd", "p"])
     assert np.isnan(table.loc[ALL, "p_adjusted"])
@@ -168,9 +104,6 @@ def test_a_type_without_a_response_is_nan_and_no_test():
     assert table.loc["x", "p_adjusted"] == table.loc["x", "p"]  # the only test
 
 
-# --- figures of the items
-
-
 def test_item_figures_by_type_by_hand():
     table = values_by_type({"difficulty": [0.0, 1.0, 5.0, 3.0, np.nan]}, TAGS).set_index("type")
     assert table.loc["x", ["n_items", "mean", "lowest", "median", "highest"]].tolist() == [3, 2.0, 0.0, 1.0, 5.0]
@@ -178,9 +111,6 @@ def test_item_figures_by_type_by_hand():
     assert table.loc["y", "sd"] == pytest.approx(np.sqrt(2))
     assert table.loc[UNTYPED, "n_items"] == 0
     assert np.isnan(table.loc[UNTYPED, "mean"])
-
-
-# --- reading tags
 
 
 def test_tags_from_texts_lists_and_columns_of_1_and_0(tmp_path):

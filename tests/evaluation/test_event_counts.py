@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from irtbench import calibration
@@ -22,6 +22,10 @@ from irtbench.evaluation.event_counts import (
     propagate,
     summarise_samples,
 )
+
+# Mention 1 is linked to 0 with .6; mention 2 to 0 with .2, to 1 with .3.
+ANTECEDENTS = np.array([[1.0, 0.0, 0.0], [0.6, 0.4, 0.0], [0.2, 0.3, 0.5]])
+WHO = np.zeros((2, 3), dtype=np.int64)
 
 
 def rng() -> np.random.Generator:
@@ -58,7 +62,6 @@ def test_above_by_hand() -> None:
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=20, deadline=None)
 def test_the_order_of_events_never_matters(seed: int) -> None:
     generator = np.random.default_rng(seed)
     who = generator.integers(-1, 3, (4, 12))
@@ -85,7 +88,7 @@ def corpus(power: float, generator: np.random.Generator) -> tuple[EventCounts, E
 def test_coverage_is_kept_if_calibrated_and_lost_if_too_sure(power: float, least: float, most: float) -> None:
     generator = rng()
     held, q, y = [], [], []
-    for _ in range(40):
+    for _ in range(20):
         truth, sampled, stated, labels = corpus(power, generator)
         found = summarise_samples(sampled.counts.astype(float))
         held.append((found.lower <= truth.counts[0]) & (truth.counts[0] <= found.upper))
@@ -97,22 +100,31 @@ def test_coverage_is_kept_if_calibrated_and_lost_if_too_sure(power: float, least
     assert (error > 0.05) == (power > 1)
 
 
-def test_wrong_events_are_refused() -> None:
-    with pytest.raises(InputError, match="event 1: expected probabilities of sum 1 at most"):
-        draw_events(np.array([[0.7, 0.7]]), n_samples=2, rng=rng())
-    who = np.zeros((2, 3), dtype=np.int64)
-    with pytest.raises(InputError, match="2 periods for 3 events"):
-        count_events(who, ["a", "b"], entities=("A",))
-    with pytest.raises(InputError, match="1 documents for 3 events"):
-        count_events(who, ["a", "b", "c"], entities=("A",), document=[1])
-    with pytest.raises(InputError, match="entities from -1 to 0"):
-        count_events(who + 1, ["a", "b", "c"], entities=("A",))
-    with pytest.raises(InputError, match="unknown entity Z"):
-        counted().above("A", "Z")
+def antecedents(rows: list[list[float]]) -> np.ndarray:
+    return draw_antecedents(np.array(rows), n_samples=2, rng=rng())
 
 
-# Mention 1 is linked to 0 with .6; mention 2 to 0 with .2, to 1 with .3.
-ANTECEDENTS = np.array([[1.0, 0.0, 0.0], [0.6, 0.4, 0.0], [0.2, 0.3, 0.5]])
+@pytest.mark.parametrize(
+    ("call", "saying"),
+    [
+        (lambda: draw_events(np.array([[0.7, 0.7]]), n_samples=2, rng=rng()), "event 1: .* of sum 1 at most"),
+        (lambda: count_events(WHO, ["a", "b"], entities=("A",)), "2 periods for 3 events"),
+        (lambda: count_events(WHO, ["a", "b", "c"], entities=("A",), document=[1]), "1 documents for 3 events"),
+        (lambda: count_events(WHO + 1, ["a", "b", "c"], entities=("A",)), "entities from -1 to 0"),
+        (lambda: counted().above("A", "Z"), "unknown entity Z"),
+        (lambda: antecedents([[1.0, 0.0], [0.5, 0.4]]), "mention 2: expected probabilities of sum 1"),
+        (lambda: antecedents([[1.0, 0.0], [1.5, -0.5]]), "mention 2"),
+        (lambda: antecedents([[0.5, 0.5], [0.5, 0.5]]), "above the diagonal"),
+        (lambda: antecedents([[1.0, 0.0]]), "square"),
+        (lambda: antecedents([[1.0, 0.0], [np.nan, 0.5]]), "mention 2"),
+        (lambda: link_pairs(np.eye(3), np.array([1, 2])), "one each"),
+        (lambda: propagate([], float), "at least one sample"),
+        (lambda: propagate([1.0, 2.0], float, level=0), "level"),
+    ],
+)
+def test_what_does_not_fit_is_refused(call, saying: str) -> None:
+    with pytest.raises(InputError, match=saying):
+        call()
 
 
 def test_antecedents_come_with_their_probabilities() -> None:
@@ -123,14 +135,7 @@ def test_antecedents_come_with_their_probabilities() -> None:
     assert ((drawn[:, 1] == 0) & (drawn[:, 2] == 2)).mean() == pytest.approx(0.3, abs=0.0125)
 
 
-def test_clusters_are_connected_components_by_hand() -> None:
-    # 0 <- 1 <- 3, 2 <- 4, and all new
-    found = antecedent_clusters(np.array([[0, 0, 2, 1, 2], [0, 1, 2, 3, 4], [0, 0, 1, 2, 3]]))
-    assert found.tolist() == [[0, 0, 2, 0, 2], [0, 1, 2, 3, 4], [0, 0, 0, 0, 0]]
-
-
 @given(st.integers(1, 8), st.integers(1, 5), st.integers(0, 10**6))
-@settings(max_examples=30, deadline=None)
 def test_clusters_are_where_following_antecedents_leads(n_mentions: int, n_samples: int, seed: int) -> None:
     generator = np.random.default_rng(seed)
     drawn = np.array([[generator.integers(i + 1) for i in range(n_mentions)] for _ in range(n_samples)])
@@ -164,26 +169,6 @@ def test_a_cluster_has_the_name_of_its_first_named_mention() -> None:
     assert name_clusters(clusters, named).tolist() == [[3, 3, -1, 3, -1], [-1, 3, 5, 5, -1]]
 
 
-@pytest.mark.parametrize(
-    ("matrix", "saying"),
-    [
-        ([[1.0, 0.0], [0.5, 0.4]], "mention 2: expected probabilities of sum 1"),
-        ([[1.0, 0.0], [1.5, -0.5]], "mention 2"),
-        ([[0.5, 0.5], [0.5, 0.5]], "above the diagonal"),
-        ([[1.0, 0.0]], "square"),
-        ([[1.0, 0.0], [np.nan, 0.5]], "mention 2"),
-    ],
-)
-def test_wrong_antecedents_are_refused(matrix, saying: str) -> None:
-    with pytest.raises(InputError, match=saying):
-        draw_antecedents(np.array(matrix), n_samples=2, rng=rng())
-
-
-def test_links_of_another_number_of_mentions_are_refused() -> None:
-    with pytest.raises(InputError, match="one each"):
-        link_pairs(np.eye(3), np.array([1, 2]))
-
-
 def test_mean_and_interval_by_hand() -> None:
     # lengths 1, 2, 3: mean 2, sd 1
     found = propagate(["a", "bb", "ccc"], len)
@@ -202,20 +187,16 @@ def test_a_function_may_give_an_array() -> None:
 
 def test_counts_of_independent_events_have_the_binomials_mean_and_sd() -> None:
     probability = np.tile([[0.3]], (50, 1))
-    found = propagate(draw_events(probability, n_samples=40_000, rng=rng()), lambda who: (who == 0).sum())
-    assert found.mean == pytest.approx(15, abs=0.08)  # 5 standard errors of sqrt(10.5 / 40000)
-    assert found.sd == pytest.approx(np.sqrt(50 * 0.3 * 0.7), rel=0.02)
+    found = propagate(draw_events(probability, n_samples=10_000, rng=rng()), lambda who: (who == 0).sum())
+    assert found.mean == pytest.approx(15, abs=0.16)  # 5 standard errors of sqrt(10.5 / 10000)
+    assert found.sd == pytest.approx(np.sqrt(50 * 0.3 * 0.7), rel=0.03)  # 4 standard errors
 
 
-def test_one_sample_has_no_standard_deviation_and_none_is_refused() -> None:
+def test_one_sample_has_no_standard_deviation() -> None:
     with pytest.warns(RuntimeWarning, match="no standard deviation"):
         found = propagate([3.0], float)
     assert found.mean == 3
     assert np.isnan([found.sd, found.lower, found.upper]).all()
-    with pytest.raises(InputError, match="at least one sample"):
-        propagate([], float)
-    with pytest.raises(InputError, match="level"):
-        propagate([1.0, 2.0], float, level=0)
 
 
 def test_a_function_that_is_undefined_for_a_sample_makes_its_mean_undefined() -> None:

@@ -7,7 +7,7 @@ import pytest
 from irtbench import InputError, agreement
 from irtbench.evaluation.agreement_of_grades import ordered_agreement
 
-#: Four observers of twelve units (Krippendorff, 2011, Computing Krippendorff's alpha-reliability): .815, .849.
+#: Four observers of twelve units (Krippendorff, 2011, Computing Krippendorff's alpha-reliability): .743, .815, .849.
 KRIPPENDORFF = [
     "1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3", ". 3 3 3 2 3 4 2 2 5 1 .", "1 2 3 3 2 4 4 1 2 5 1 .",
 ]  # fmt: skip
@@ -24,6 +24,7 @@ def long(table: np.ndarray) -> pd.DataFrame:
 
 def test_alphas_are_those_of_krippendorff() -> None:
     table = np.array([[np.nan if text == "." else float(text) for text in row.split()] for row in KRIPPENDORFF]).T
+    assert agreement(long(table)).krippendorff_alpha == pytest.approx(0.743, abs=5e-4)
     found = ordered_agreement(long(table), list("12345"))
     assert found.krippendorff_ordinal == pytest.approx(0.815, abs=5e-4)
     assert found.krippendorff_interval == pytest.approx(0.849, abs=5e-4)
@@ -49,17 +50,12 @@ def test_of_two_levels_all_is_as_without_an_order() -> None:
         assert getattr(found, f"{ours}_se") == pytest.approx(getattr(plain, f"{theirs}_se"), abs=1e-12)
 
 
-def test_near_grades_agree_where_same_ones_are_rare_and_chance_is_none() -> None:
+def test_near_grades_agree_where_same_ones_are_rare() -> None:
     rng = np.random.default_rng(4)
     quality = rng.integers(2, 9, size=(200, 1))
     near = np.clip(quality + rng.integers(-1, 2, size=(200, 4)), 1, 9).astype(float)
     levels = [str(k) for k in range(1, 10)]
     assert ordered_agreement(long(near), levels).weighted_kappa > 0.8 > 0.4 > agreement(long(near)).fleiss_kappa
-    covered = [
-        (found := ordered_agreement(long(rng.integers(1, 10, size=(60, 4)).astype(float)), levels)).icc_lower
-        < 0 < found.icc_upper and found.weighted_kappa_lower < 0.005 + 1 / 240 for _ in range(40)
-    ]  # fmt: skip
-    assert np.mean(covered) > 0.85
 
 
 def test_labels_are_in_their_order_and_others_are_refused() -> None:

@@ -56,19 +56,7 @@ def test_a_table_leaves_out_what_adds_up_to_more_than_all_items():
     assert found["effect"].tolist() == [0.2]
 
 
-def test_expected_p_falls_with_size_and_effect_and_rises_with_items_hurt():
-    table = expected_p_table()
-    wide = table.pivot(index=["hurt", "effect"], columns="n_items", values="p")
-    assert (np.diff(wide.to_numpy(), axis=1) < 0).all()
-    for _, rows in table[table["p"] > 1e-200].groupby(["n_items", "hurt"]):
-        assert (np.diff(rows.sort_values("effect")["p"]) < 0).all()
-    for _, rows in table[table["p"] < 0.5].groupby(["n_items", "effect"]):
-        assert (np.diff(rows.sort_values("hurt")["p"]) > 0).all()
-
-
-@pytest.mark.parametrize(
-    ("n", "effect", "hurt", "alpha"), [(40, 0.1, 0.1, 0.05), (50, 0.2, 0.05, 0.01), (25, 0.2, 0.0, 0.1)]
-)
+@pytest.mark.parametrize(("n", "effect", "hurt", "alpha"), [(40, 0.2, 0.05, 0.01), (25, 0.2, 0.0, 0.1)])
 def test_power_is_the_share_of_all_possible_sets_that_are_significant(n, effect, hurt, alpha):
     """Every count of items helped and hurt with its trinomial chance, and its own bootstrap p."""
     expected = 0.0
@@ -95,7 +83,7 @@ def test_a_set_that_turns_out_as_expected_with_p_of_alpha_has_half_the_power():
 
 @given(effect=st.floats(0.05, 0.2), hurt=st.floats(0, 0.3), wanted=st.floats(0.55, 0.95))
 @example(effect=0.125, hurt=5e-324, wanted=0.75)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4)
 def test_the_size_needed_reaches_the_power_and_its_predecessor_does_not(effect, hurt, wanted):
     n = size_needed(effect, hurt, wanted_power=wanted).n_powered
     assert power(n, effect, hurt) >= wanted
@@ -108,12 +96,8 @@ def test_the_luck_of_the_best_of_ten_guessers():
     assert luck.n_correct == 151
     assert luck.one == pytest.approx(binom.sf(150, 273, 0.5))
     assert (round(luck.one, 3), round(luck.best, 3)) == (0.045, 0.369)
-
-
-def test_the_best_of_guessers_by_simulation():
-    rng = np.random.default_rng(1)
-    best = rng.binomial(40, 0.25, size=(20_000, 5)).max(axis=1)
-    assert guessers_luck(40, 0.35, guess=0.25, n_guessers=5).best == pytest.approx(np.mean(best > 14), abs=0.015)
+    one_of_four = guessers_luck(40, 0.35, guess=0.25, n_guessers=5)
+    assert one_of_four.best == pytest.approx(1 - binom.cdf(14, 40, 0.25) ** 5)
 
 
 def test_a_threshold_that_is_a_whole_number_of_items_must_be_exceeded():
@@ -156,11 +140,9 @@ def test_power_is_that_of_tests_of_simulated_systems() -> None:
     mean, within = share_moments([0.3, 0.0], items.as_items())
     apart = mean[0] - mean[1]
     said = score_power(n, float(apart.mean()), float(np.sqrt(apart.var() + within.sum(axis=0).mean())))
-    found = []
-    for _ in range(800):
-        some = items.select([items.item_ids[k] for k in rng.integers(0, 400, n)])
-        scores = some.draw([0.3, 0.0], rng=rng)
-        found.append(ttest_rel(*scores, alternative="greater").pvalue <= 0.05)
+    tests = items.select([items.item_ids[k] for k in rng.integers(0, 400, 800 * n)])
+    scores = tests.draw([0.3, 0.0], rng=rng).reshape(2, 800, n)
+    found = ttest_rel(*scores, axis=1, alternative="greater").pvalue <= 0.05
     assert np.mean(found) == pytest.approx(said.power, abs=0.05)
     at_size = score_power(said.n_powered, said.difference, said.deviation)
     assert at_size.power >= 0.8 > score_power(said.n_powered - 1, said.difference, said.deviation).power
@@ -173,7 +155,7 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
 
 
 def test_the_command_tells_two_abilities_apart_by_graded_items(tmp_path) -> None:
-    a_bank(60).table().to_csv(tmp_path / "items.csv", index=False)
+    a_bank(20).table().to_csv(tmp_path / "items.csv", index=False)
     run(f"power --bank {tmp_path}/items.csv --theta 0.5 --against 0 -n 50 -n 200 -o {tmp_path}/out")
     rows = json.loads((tmp_path / "out/power.json").read_text())["systems_apart"]
     assert rows[0]["power"] < rows[1]["power"]
