@@ -149,3 +149,12 @@ def test_a_category_of_one_group_alone_counts_as_the_next_and_refusals_are_one_l
     for model, said in (("nominal", "nominal item have no order"), ("pcm", "expected grm or gpcm")):
         with pytest.raises(InputError, match=said):
             item_bias(scores.drop(columns="g2"), focal, models=model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["likelihood_ratio", "logistic"])
+def test_clean_items_are_flagged_at_the_nominal_rate_though_abilities_differ(method: str) -> None:
+    p = np.concatenate(
+        [item_bias(*two_groups(100 + s, n=400, n_items=4), models="grm", method=method).p for s in range(6)]
+    )
+    assert (p < 0.05).sum() < 5  # of 24 tests at a rate of .05: 5 or more once in 150 times

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from irtbench import FitSettings, InputError, ItemParameters, fit_many, fit_model, simulate_responses
+from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_many, fit_model, simulate_responses
 from irtbench.analysis.crowd_plan import CrowdPlan, PlanSettings, attention_checks, plan_crowd
 from irtbench.analysis.design_information import ability_precision, design_information, typical_items
 from irtbench.models.quadrature import normal_grid
+from irtbench.scoring.item_error import abilities_of
 
 
 def rng(seed: int = 1) -> np.random.Generator:
@@ -130,3 +131,24 @@ def test_few_answers_an_item_cost_what_fits_of_them_say() -> None:
     assert plan.precision.se_theta == pytest.approx(information.se_theta, rel=0.01)
     many = plan_crowd(items, PlanSettings(n_each=40, n_respondents=500), rng=rng())
     assert many.not_converged == 0  # nothing is fitted
+
+
+@pytest.mark.slow
+def test_planned_errors_come_true_within_a_tenth() -> None:
+    """Of the median item: a few items that nearly everybody gets right have errors with long tails (docs/crowds.md)."""
+    items, n, each = typical_items(30), 500, 20
+    planned = design_information(items, each, rng=rng()).precision(n)
+    draw = rng(4)
+    errors, abilities = [], []
+    for _ in range(25):
+        theta = draw.standard_normal(n)
+        values = simulate_responses(theta, items, rng=draw).values.copy()
+        values[np.argsort(draw.random(values.shape), axis=1).argsort(axis=1) >= each] = np.nan
+        responses = ResponseMatrix(values, tuple(f"r{i}" for i in range(n)), items.item_ids)
+        fitted = fit_model(responses, FitSettings(standard_errors=False))
+        b = -fitted.items.intercept / fitted.items.discrimination
+        errors.append(b + items.intercept / items.discrimination)
+        abilities.append(abilities_of(fitted, responses).theta - theta)
+    realised = np.sqrt(np.square(errors).mean(axis=0))
+    assert np.median(realised / planned.se_difficulty) == pytest.approx(1, abs=0.1)
+    assert np.sqrt(np.square(abilities).mean()) == pytest.approx(planned.se_theta, rel=0.05)

@@ -1,5 +1,6 @@
 """The regression of difficulty fitted with the items: against lme4, by brute force, and where two steps go wrong."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -166,14 +167,26 @@ def test_items_and_people_without_a_response_change_nothing() -> None:
         assert other.new_item_ids == ("new",)
 
 
+def one_each(table: pd.DataFrame) -> pd.DataFrame:
+    """One response of each respondent, whatever the ability."""
+    rng = np.random.default_rng(1)
+    given = rng.integers(0, table.shape[1], (len(table), 1)) == np.arange(table.shape[1])
+    values = np.where(given, rng.integers(0, 2, table.shape), np.nan)
+    return pd.DataFrame(values, columns=table.columns)
+
+
 @pytest.mark.parametrize(
-    ("rows", "value", "words"),
-    [(2, None, "2 respondents; expected at least 3"), (40, 1.0, "all responses are the same")],
+    ("change", "words"),
+    [
+        (lambda table: table[:2], "2 respondents; expected at least 3"),
+        (lambda table: table.notna() * 1.0, "all responses are the same to every item"),
+        (lambda table: table.notna() * (np.arange(table.shape[1]) % 2.0), "all responses are the same to every item"),
+        (one_each, "tell no abilities apart, so that it has no scale"),
+    ],
 )
-def test_nothing_is_explained_of_nothing(rows: int, value: float | None, words: str) -> None:
+def test_nothing_is_explained_of_nothing(change: Callable[[pd.DataFrame], pd.DataFrame], words: str) -> None:
     data, features, _ = study(40, 30, seed=3)
-    table = pd.DataFrame(data.values, columns=data.item_ids)[:rows]
-    table = table if value is None else table.notna() * value
+    table = change(pd.DataFrame(data.values, columns=data.item_ids))
     for explain in (explain_responses, explain_grades):
         with pytest.raises(InputError, match=words):
             explain(table, features, rng=np.random.default_rng(1))

@@ -19,6 +19,7 @@ from irtbench import (
     simulate_responses,
 )
 from irtbench.analysis.item_bias import comparable_items, item_bias
+from irtbench.diagnostics.empirical_curve import logistic_regression
 
 slowly_by_likelihood = pytest.mark.parametrize(
     "method", [pytest.param("likelihood_ratio", marks=pytest.mark.slow), "logistic"]
@@ -186,3 +187,32 @@ def test_the_statistic_is_that_of_two_fits_of_both_groups() -> None:
     by_regression = item_bias(responses, focal, purify=False, method="logistic")
     assert by_regression.p[0] < 1e-3
     assert by_regression.r2_change[0] > by_regression.r2_change[1:].max()
+
+
+@pytest.mark.slow
+def test_matching_without_regard_to_ability_would_be_wrong() -> None:
+    # The same clean data with groups a whole sd apart: regressing on the sum score sees bias everywhere, since at the
+    # same sum score the weaker group's ability is lower. The reported tests do not.
+    flagged = {"sum score": 0.0, "reported": 0.0}
+    for seed in range(4):
+        responses, focal = two_groups(seed=200 + seed, n=(3000, 3000), n_items=10, mean=-1.0)
+        score = responses.values.sum(axis=1)
+        for item in range(10):
+            columns = np.stack([np.ones_like(score), score - responses.values[:, item], focal.astype(float)], axis=1)
+            answers = responses.values[:, item]
+            same, uniform = (logistic_regression(columns[:, :w], answers, 1e-6 * np.eye(w)) for w in (2, 3))
+            flagged["sum score"] += 2 * (uniform.log_likelihood - same.log_likelihood) > 3.841
+        flagged["reported"] += (item_bias(responses, focal, method="logistic").p_uniform < 0.05).sum()
+    assert flagged["sum score"] > 20  # of 40
+    assert flagged["reported"] < 8  # binomial(40, .05) exceeds 7 once in 1,000
+
+
+@pytest.mark.slow
+def test_machines_against_people_with_missing_responses() -> None:
+    responses, focal = two_groups(seed=11, n=(1000, 60), mean=1.2, sd=0.7, shift={6: 2.5}, missing=0.3)
+    found = item_bias(responses, focal)
+    table = found.table()
+    assert table.loc[table["p"].idxmin(), "item_id"] == "item6"
+    assert found.p_adjusted[6] < 0.05
+    assert found.n_focal[6] == (~np.isnan(responses.values[focal, 6])).sum()
+    assert np.mean(np.delete(found.p, 6) < 0.05) < 0.2

@@ -122,3 +122,15 @@ def test_lsat6_needs_no_guessing(real_data: Path) -> None:
     assert (found.p_adjusted > 0.05).all()
     assert (found.statistic >= 0).all()
     assert found.p == pytest.approx(chi2.sf(found.statistic, 1) / 2)
+
+
+@pytest.mark.slow
+def test_without_guessing_the_level_is_kept() -> None:
+    p = []
+    for seed in range(6):
+        rng = np.random.default_rng(100 + seed)
+        items = ItemParameters.from_difficulty(rng.uniform(1, 2, 12), rng.normal(0, 0.7, 12))
+        p.append(guessing_test(simulate_responses(rng.normal(size=800), items, rng=rng)).p)
+    # 72 tests at 5%: more than 9 rejections have a probability below .5%
+    assert (np.concatenate(p) < 0.05).sum() <= 9
+    assert np.concatenate(p).max() <= 0.5  # halved

@@ -123,3 +123,24 @@ def test_a_small_crowd_calls_no_key_wrong(n: int, enough: bool) -> None:
     assert (found.too_few == "") == enough
     assert found.suspicious == (tuple(found.table().query("p_wrong_key > .5")["item_id"]) if enough else ())
     assert ("too few respondents (60)" in repr(found)) == (not enough)
+
+
+@pytest.mark.slow
+def test_right_keys_are_left_alone() -> None:
+    flagged = 0
+    for seed in range(5):
+        found = examined(*crowd(400, 30, seed=seed))
+        flagged += int((found.p_wrong_key > 0.5).sum())
+        assert found.share_wrong < 0.05
+    assert flagged <= 1  # of 150 clean keys
+
+
+def test_some_who_answer_much_and_many_who_answer_little() -> None:
+    answers, keys = crowd(300, 60, seed=50)
+    rng = np.random.default_rng(0)
+    names = answers["respondent_id"].unique()
+    activity = dict(zip(names, np.clip(rng.lognormal(-1.6, 1.0, len(names)), 0.04, 1.0), strict=True))
+    answers = answers[rng.random(len(answers)) < answers["respondent_id"].map(activity)]
+    assert (examined(answers, keys).p_wrong_key < 0.5).all()
+    found = examined(answers, turned(keys, np.array([0, 20, 40]), seed=0)).table()
+    assert len({"i0", "i20", "i40"} & set(found["item_id"][:4])) >= 2

@@ -70,3 +70,18 @@ def test_without_all_responses_or_degrees_of_freedom_it_says_why() -> None:
     scores[0, 0] = np.nan
     items = fit_categories(scores, "grm").items
     assert "complete responses" in global_fit(items.matrix(scores), items.as_items()).reason
+
+
+@pytest.mark.slow
+def test_it_keeps_its_level_and_finds_two_abilities() -> None:
+    rng = np.random.default_rng(4)
+    p: dict[str, list[float]] = {"one": [], "two": []}
+    for _ in range(24):
+        one, two = rng.normal(size=(2, 400, 1, 1))
+        for name, theta in (("one", one), ("two", np.concatenate([one] * 4 + [0.4 * one + 0.92 * two] * 4, axis=1))):
+            scores = (1.5 * (theta - STEPS) + rng.logistic(size=(400, 8, 1)) > 0).sum(axis=2)
+            fitted = fit_categories(scores, "grm", standard_errors=False)
+            p[name].append(global_fit(fitted.items.matrix(scores), fitted.items.as_items(), quadrature=GRID).p)
+    assert (np.array(p["one"]) < 0.1).sum() <= 6  # 2.4 expected; 7 or more in 1% of such tests
+    assert 0.25 < np.median(p["one"]) < 0.75
+    assert (np.array(p["two"]) < 0.05).mean() > 0.95

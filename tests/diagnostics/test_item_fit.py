@@ -283,3 +283,14 @@ def test_a_grade_that_nobody_gives_counts_as_expected_and_not_seen() -> None:
     scores = known.simulate(rng.normal(size=400), rng=rng)
     assert item_fit(known.matrix(scores), known).p.min() > 1e-3  # whose df counts parameters that were not estimated
     assert item_fit(known.matrix(scores.clip(upper=2)), known).p.max() < 1e-6
+
+
+def test_at_the_truth_s_x2_is_its_number_of_rows_on_average() -> None:
+    # With known parameters every row is a chi-square of its own: E[S-X2] = rows = df + 2, variance 2 (df + 2).
+    excess, variance = 0.0, 0.0
+    for seed in range(8):
+        responses, items, _ = simulated(1000, 20, seed=seed)
+        fit = item_fit(responses, items)
+        excess += float(np.sum(fit.s_x2 - fit.df - 2))
+        variance += float(np.sum(2 * (fit.df + 2)))
+    assert abs(excess) < 3.5 * np.sqrt(variance)

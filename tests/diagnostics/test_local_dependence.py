@@ -13,6 +13,7 @@ from irtbench import (
     ItemParameters,
     ResponseMatrix,
     fit_categories,
+    icc,
     local_dependence,
     simulate_responses,
 )
@@ -174,3 +175,25 @@ def test_every_category_is_in_every_sample_and_a_dependent_pair_is_found() -> No
         assert [set(column[~np.isnan(column)]) for column in sample.T] == [
             set(range(len(own))) for own in fitted.items.categories
         ]
+
+
+def test_expected_tables_at_estimated_abilities_would_be_wrong(real_data: Path, reference: Path) -> None:
+    # On LSAT6 no pair is dependent. With counts expected at each respondent's EAP instead of integrated over the
+    # population, nine of the ten pairs exceed 3 and seven the 5% point of 3.84.
+    responses, items, theta = lsat6(real_data, reference, "2pl")
+    p = icc(theta, items)
+    plug_in = []
+    for k, m in zip(*np.triu_indices(5, 1), strict=True):
+        x, y = responses.values[:, k], responses.values[:, m]
+        cells = [(np.sum(u * v), np.sum(e * f)) for u, e in ((x, p[:, k]), (1 - x, 1 - p[:, k]))
+                 for v, f in ((y, p[:, m]), (1 - y, 1 - p[:, m]))]  # fmt: skip
+        plug_in.append(sum((o - e) ** 2 / e for o, e in cells))
+    assert max(local_dependence(responses, items).x2) < 1.4
+    assert sum(np.array(plug_in) > 3.84) == 7
+
+
+def test_at_the_truth_x2_is_a_chi_square_with_three_degrees_of_freedom() -> None:
+    # No parameter is estimated here, so each 2 x 2 table has all of its three: mean 3. Pairs that share an item are
+    # dependent but the mean of 10 x 105 of them lies within .25.
+    x2 = [local_dependence(*simulated(1000, 15, seed=seed)[:2]).x2 for seed in range(10)]
+    assert np.mean(x2) == pytest.approx(3, abs=0.25)

@@ -140,3 +140,18 @@ def test_a_wide_table_and_a_frame_of_keys_give_the_same() -> None:
         pd.testing.assert_frame_equal(long, short)
         pd.testing.assert_frame_equal(function(ANSWERS, items=keys).table(), function(ANSWERS, items=ITEMS).table())
     pd.testing.assert_series_equal(peer_agreement(wide), peer_agreement(ANSWERS))
+
+
+def test_dawid_and_skene_find_whom_to_believe():
+    """Two good respondents and three at .55: the majority is outvoted by the latter, the model is not."""
+    pytest.importorskip("crowdkit")
+    rng = np.random.default_rng(2)
+    truth = rng.integers(2, size=300)
+    right = np.column_stack([rng.random(300) < p for p in (0.95, 0.9, 0.55, 0.55, 0.55)])
+    given = np.where(right, truth[:, None], 1 - truth[:, None])
+    answers = rows(*((f"r{r}", f"q{i}", str(given[i, r])) for i in range(300) for r in range(5)))
+    majority, model = (
+        np.mean(np.array(labels.label) == truth.astype(str))
+        for labels in (majority_labels(answers), dawid_skene_labels(answers))
+    )
+    assert majority < 0.9 < model

@@ -327,3 +327,20 @@ def test_pairs_with_the_same_counts_are_tested_once_and_as_each_alone(monkeypatc
             other.first, other.second, other.permutation, other.mcnemar,
         )  # fmt: skip
     assert repr(once) == repr(each)
+
+
+def test_levels_of_the_tests_without_a_difference():
+    """1,000 sets of 60 items, equal systems: the permutation test rejects 5% at most, the bootstrap near it."""
+    rng = np.random.default_rng(5)
+    p = []
+    for helped, hurt, _ in rng.multinomial(60, [0.2, 0.2, 0.6], size=1000):
+        first, second = of_counts(60, helped, hurt)
+        p.append(
+            (
+                paired_bootstrap(first, second, alternative="greater").p,
+                permutation_test(first, second, alternative="greater").p,
+            )
+        )
+    bootstrap, permutation = np.mean(np.array(p) <= 0.05, axis=0)
+    assert permutation <= 0.06
+    assert 0.03 <= bootstrap <= 0.08

@@ -58,6 +58,12 @@ def test_near_grades_agree_where_same_ones_are_rare() -> None:
     assert ordered_agreement(long(near), levels).weighted_kappa > 0.8 > 0.4 > agreement(long(near)).fleiss_kappa
 
 
+def test_the_mean_grade_of_items_that_do_not_differ_has_no_reliability() -> None:
+    found = ordered_agreement(long(np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]])), ["1", "2"])
+    assert found.icc == pytest.approx(-1.0)  # (0 - MSW) / (0 + MSW) of two grades each
+    assert np.isnan(found.icc_mean)
+
+
 def test_labels_are_in_their_order_and_others_are_refused() -> None:
     table = pd.DataFrame({"a": ["poor", "fair"], "b": ["good", "good"], "c": ["fair", "good"]}, index=["x", "y"])
     one, other = (ordered_agreement(table, order) for order in (["poor", "fair", "good"], ["fair", "poor", "good"]))

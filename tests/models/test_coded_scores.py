@@ -35,6 +35,16 @@ def test_a_long_table_is_read_by_the_names_of_its_items() -> None:
     assert CodedScores.of(long_of(wide), ["a", "b"]).item_ids == ("a", "b")
 
 
+def test_values_of_every_kind_are_categories_in_their_order() -> None:
+    table = pd.DataFrame({"a": [True, False, True], "b": [2.5, np.nan, 1.0], "c": pd.array([3, None, 1], "Int64")})
+    scores = CodedScores.of(table)
+    assert scores.categories == ((0, 1), (1, 2.5), (1, 3))
+    assert [type(value) for own in scores.categories for value in own] == [int, int, int, float, int, int]
+    assert scores.codes.tolist() == [[1, 1, 1], [0, -1, -1], [1, 0, 0]]
+    with pytest.raises(InputError, match="levels: poor is there twice; expected each once"):
+        CodedScores.of(pd.DataFrame({"a": ["poor", "good"]}), levels=["poor", "good", "poor"])
+
+
 def test_a_long_table_is_coded_as_the_wide_one() -> None:
     rng = np.random.default_rng(1)
     table = pd.DataFrame({"respondent_id": rng.integers(0, 60, 1000), "item_id": rng.integers(0, 40, 1000)})

@@ -59,3 +59,9 @@ def test_moments_are_those_of_the_standard_normal() -> None:
     grid = normal_grid()
     for power, moment in ((0, 1), (1, 0), (2, 1), (3, 0), (4, 3)):
         assert grid.weights @ grid.nodes**power == pytest.approx(moment, abs=1e-5)
+
+
+def test_two_nodes_of_one_weight_are_a_uniform_density() -> None:
+    found = refine(Quadrature(np.array([-2.0, 2.0]), np.log([0.5, 0.5])), 0.5)
+    assert found.nodes == pytest.approx(np.linspace(-2, 2, 9))
+    assert found.weights == pytest.approx(np.full(9, 1 / 9))
