@@ -362,3 +362,14 @@ def test_raters_who_share_nothing_have_no_severity_and_one_category_is_no_error(
     assert found.table()["severity"].eq(0).all()
     assert found.table()["se"].isna().all()
     assert found.scores()["theta"].notna().all()
+
+
+def test_fair_scores_are_nearer_to_the_truth_than_means_where_raters_differ() -> None:
+    table, theta, _ = simulate(np.random.default_rng(5), 300, 3, 6, 1)
+    severe = table["rater_id"].isin(["r0", "r1"])
+    table = table.assign(score=np.where(severe, np.maximum(table["score"] - 1, 0), table["score"]))
+    found = irtbench.fit_raters(table, model="grm")
+    assert set(found.table().nlargest(2, "severity")["rater_id"]) == {"r0", "r1"}
+    scores = found.scores()
+    able = theta[scores["respondent_id"].astype(int)]
+    assert np.corrcoef(scores["fair_score"], able)[0, 1] > np.corrcoef(scores["mean_score"], able)[0, 1] + 0.02

@@ -290,3 +290,13 @@ def test_a_right_answer_raises_theta_and_a_wrong_one_lowers_it(
     assert method != "eap" or found.theta[1] < found.theta[2] < found.theta[0]
     ends = found.lower[:2] <= found.theta[:2], found.theta[:2] <= found.upper[:2]
     assert np.all(ends)
+
+
+def test_warm_is_less_biased_than_maximum_likelihood_and_eap() -> None:
+    # at theta 1.5 with 20 items the expectation over all patterns is near 1.5 for WLE only
+    items = varied_items(20)
+    responses = simulate_responses(np.full(2000, 1.5), items, rng=np.random.default_rng(12))
+    usual = responses.select_respondents(responses.values.mean(axis=1) < 1)
+    bias = {m: abs(estimate_ability(usual, items, method=m).theta.mean() - 1.5) for m in ("wle", "ml", "eap")}
+    assert bias["wle"] < 0.05
+    assert bias["wle"] < min(bias["ml"], bias["eap"])

@@ -13,6 +13,8 @@ from scipy.special import ndtr, ndtri
 
 from builders.scales import scale_of
 from irtbench import Abilities, InputError, ItemBank, ItemParameters, Norms, Quadrature, normal_grid, with_norms
+from irtbench.models.curves import simulate_responses
+from irtbench.scoring.ability import eap
 from irtbench.scoring.percentiles import normal_percentile, percentiles, population_share
 
 ranked, smoothed = partial(percentiles, norm="empirical"), partial(percentiles, norm="smoothed")
@@ -210,3 +212,13 @@ def test_a_norm_sample_from_a_table(tmp_path: Path) -> None:
     path.write_text("theta\n0.5\n")
     with pytest.raises(InputError, match="column 'scale' missing; the bank has 2 scales"):
         with_norms(ItemBank((one, two)), path)
+
+
+def test_percentile_intervals_cover_the_true_percentile() -> None:
+    # people drawn from the population: the percentile of the true theta lies in 95% of the intervals (sd .5%)
+    rng = np.random.default_rng(1)
+    items = ItemParameters.from_difficulty(rng.lognormal(0, 0.3, 30), rng.normal(-1, 1, 30))
+    theta = rng.normal(size=2000)
+    found = normal_percentile(eap(simulate_responses(theta, items, rng=rng), items))
+    truth = normal_percentile(abilities_at(*theta)).percentile
+    assert ((found.lower < truth) & (truth < found.upper)).mean() == pytest.approx(0.95, abs=0.015)
