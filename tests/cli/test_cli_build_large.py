@@ -313,3 +313,38 @@ def test_a_run_that_was_stopped_goes_on(
 
 def stopped(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.slow
+def test_a_part_of_the_items_is_built_alone(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = '[screening]\nmin_responses = 3\n[pruning]\npreset = "none"\n'
+    file = study(data, "long", data='where = { label = "two" }', rules=rules)
+    build(file, tmp_path / "memory", "--quiet")
+    monkeypatch.setattr(large, "MOST_FIELDS", 0)
+    build(file, tmp_path / "out", "--quiet")
+    assert_same_bank(tmp_path / "out", tmp_path / "memory")
+    people, others = (read(tmp_path / name, "respondents.csv").set_index("respondent_id") for name in ("out", "memory"))
+    pd.testing.assert_frame_equal(people.loc[others.index], others)
+    file = study(data, "long", data='item_columns = { item_id = "item_id" }', rules=rules)
+    table = pd.read_csv(data / "items.csv")
+    table.iloc[1:].to_csv(tmp_path / "fewer.csv", index=False)
+    file.write_text(file.read_text().replace('"items.csv"', f'"{tmp_path / "fewer.csv"}"'))
+    refused(f"build {file} -o {tmp_path}/no --quiet", saying="responses: unknown item item1")
+
+
+@pytest.mark.slow
+def test_a_cache_is_used_again_and_bad_input_leaves_nothing(
+    data: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    ended = run(f"fit {data}/wide -o {tmp_path}/fit --cache {cache} --quiet")
+    with monkeypatch.context() as patch:
+        patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("encoded again"))
+        build(study(data, "wide", rules='[pruning]\npreset = "none"\n'), tmp_path / "out", "--cache", cache, "--quiet")
+    frame = wide_frame(responses())
+    frame.loc[700, "item2"] = 2
+    write_parts(frame, tmp_path / "wrong")
+    ended = run("build", study(data, tmp_path / "wrong"), "-o", tmp_path / "failed", "--quiet", status=2)
+    (line,) = ended.lines
+    assert "column item2: expected 1, 0 or missing but got 2" in line
+    assert sorted(os.listdir(tmp_path)) == ["cache", "fit", "out", "wrong"]
