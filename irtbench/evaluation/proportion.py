@@ -114,12 +114,6 @@ class TrialVariance(Figures):
         return cls(accuracy, max(accuracy * (1 - accuracy) - within, 0.0), within)
 
     @classmethod
-    def of_probabilities(cls, p: ArrayLike) -> TrialVariance:
-        """From the probability of a right response to each item."""
-        p = np.asarray(p, dtype=np.float64)
-        return cls.of_shares(p, p * (1 - p))
-
-    @classmethod
     def of_shares(cls, mean: ArrayLike, variance: ArrayLike) -> TrialVariance:
         """From mean and variance of one response to each item, as a share of its points."""
         p, within = np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)

@@ -2,7 +2,6 @@
 from irtbench.models.item_parameters import JointError as JointError
 from irtbench.models.parameter_table import parameter_columns as parameter_columns
 from irtbench.models.pyro_model.model import grouped_model as grouped_model
-from irtbench.models.pyro_model.model import linear_logistic_model as linear_logistic_model
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic as CollapsedLogistic
 from irtbench.models.pyro_model.categories import BifactorNodes as BifactorNodes
 from irtbench.models.pyro_model.categories import CollapsedBifactor as CollapsedBifactor

@@ -43,7 +43,7 @@ def test_components_by_hand() -> None:
     found = TrialVariance.of_responses(responses([[2, 1, 0]], [[2, 2, 2]]))
     assert (found.accuracy, found.within, found.between) == pytest.approx((1 / 2, 1 / 6, 1 / 4 - 1 / 12))
     # two of four pairs of trials of an item that comes right with p = 1/2 agree
-    assert TrialVariance.of_probabilities([0.5, 0.5]).agreement == 0.5
+    assert TrialVariance.of_shares([0.5, 0.5], [0.25, 0.25]).agreement == 0.5
     assert TrialVariance.of_agreement(0.7, 1.0) == TrialVariance(0.7, pytest.approx(0.21), 0.0)
     assert TrialVariance.of_agreement(0.7, 0.58).between == pytest.approx(0)
 
