@@ -1,7 +1,9 @@
 """The parts that make the steps quick leave the maximum where it is: nodes, tables of posteriors, threads, starts."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,8 +15,22 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from builders.problem import make_problem
 from builders.simulated import drawn, simulated
-from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, simulate_responses
+from irtbench import (
+    FitSettings,
+    InputError,
+    ItemParameters,
+    ResponseMatrix,
+    fit_bifactor,
+    fit_categories,
+    fit_factors,
+    fit_groups,
+    fit_model,
+    item_bias,
+    simulate_responses,
+)
+from irtbench.analysis import guessing_test
 from irtbench.estimation import fit, scale_fit, threads
+from irtbench.estimation.driver import maximise
 from irtbench.estimation.fit import problem_of
 from irtbench.estimation.marginal import e_step, fisher_scoring, observed_information
 from irtbench.estimation.marginal.acceleration import StepMemory
@@ -306,3 +322,29 @@ def test_a_fit_limits_both_and_gives_them_back_even_if_it_fails(monkeypatch: pyt
         fit_model(drawn(50, 4))
     assert inside == [(1, {1})]
     assert (torch.get_num_threads(), blas_threads()) == (2, {2})
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_every_small_fit_is_computed_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def noting(*arguments: Any, **words: Any) -> Any:
+        seen.append(torch.get_num_threads())
+        return maximise(*arguments, **words)
+
+    monkeypatch.setattr(fisher_scoring, "maximise", noting)
+    responses, _, _ = simulated(150, 6, seed=1)
+    groups = ["a", "b"] * 75
+    for small in (
+        fit_model,
+        fit_categories,
+        partial(fit_groups, groups=groups),
+        partial(fit_factors, n_factors=1),
+        partial(fit_bifactor, testlets=["t"] * 3 + [None] * 3, tolerance=1e-3),
+        partial(item_bias, focal=np.array(groups) == "b"),
+        guessing_test,
+    ):
+        before = len(seen)
+        small(responses)
+        assert len(seen) > before, small
+    assert set(seen) == {1}
