@@ -27,7 +27,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "nominal": {"models": "nominal"},
 }
 IN_CATEGORIES = ("grm", "gpcm", "nominal")
-N = 140  # respondents
+N = 400  # respondents
 #: Where an option does not go with a model: the first words of the refusal.
 REFUSED = {
     **{
@@ -195,7 +195,7 @@ OPTIONS: dict[str, Callable[[dict[str, Any]], None]] = {
     "single precision": lambda words: plain(words, dtype="float32", loosely=20),
 }
 SLOW = ("posterior", "Adam")
-#: What goes is in `test_abilities_in_categories`; in `test_contract`, `test_few_respondents`, `test_learnt_prior_...`.
+#: Where these options go is tested in `test_abilities_in_categories`, and in `engine_contract` and what is of few people.
 ELSEWHERE = ("several abilities", "testlets", "prior hierarchical")
 CASES = [
     pytest.param(option, model, marks=pytest.mark.slow if option in SLOW and (option, model) not in REFUSED else ())
