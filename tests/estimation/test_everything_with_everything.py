@@ -195,7 +195,7 @@ OPTIONS: dict[str, Callable[[dict[str, Any]], None]] = {
     "single precision": lambda words: plain(words, dtype="float32", loosely=20),
 }
 SLOW = ("posterior", "Adam")
-#: Where these options go is tested in `test_abilities_in_categories`, and in `engine_contract` and what is of few people.
+#: Where these go is tested in `test_abilities_in_categories`, `engine_contract` and the tests of few people.
 ELSEWHERE = ("several abilities", "testlets", "prior hierarchical")
 CASES = [
     pytest.param(option, model, marks=pytest.mark.slow if option in SLOW and (option, model) not in REFUSED else ())
