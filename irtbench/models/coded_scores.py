@@ -197,6 +197,8 @@ def coded(
 ) -> tuple[NDArray[np.int8], tuple[tuple[Any, ...], ...]]:
     """Codes of responses, -1 where missing, and the categories of each item; `of_item` says whose each response is."""
     given, distinct = pd.factorize(values)
+    if len(distinct) > MOST_CATEGORIES * len(item_ids):
+        raise InputError(f"responses: {len(distinct):,} different ones; expected at most {MOST_CATEGORIES} of an item")
     occurs = np.zeros((len(item_ids), len(distinct) + 1), dtype=bool)
     occurs[of_item, given] = True  # in the last column what is missing
     codes = np.full(occurs.shape, MISSING, dtype=np.int8)
@@ -219,8 +221,9 @@ def categories_of_item(item: str, present: list[Any], every: Sequence[Any] | Non
         if wrong := [value for value in present if not isinstance(value, int | float | np.number)]:
             raise InputError(f"responses: item {item}: {wrong[0]!r} is no number; expected numbers, or levels")
         expected = sorted(int(value) if is_whole(value) else value for value in present)
-    if twice := [value for value in expected if expected.count(value) > 1]:
-        raise InputError(f"levels: {written(twice[0])} is there twice; expected each once")
+    if len(set(expected)) < len(expected):
+        twice = next(value for value in expected if expected.count(value) > 1)
+        raise InputError(f"levels: {written(twice)} is there twice; expected each once")
     if unknown := set(present) - set(expected):
         raise InputError(
             f"responses: item {item}: {sorted(map(written, unknown))[0]} is none of its categories; expected "

@@ -43,6 +43,8 @@ def test_values_of_every_kind_are_categories_in_their_order() -> None:
     assert scores.codes.tolist() == [[1, 1, 1], [0, -1, -1], [1, 0, 0]]
     with pytest.raises(InputError, match="levels: poor is there twice; expected each once"):
         CodedScores.of(pd.DataFrame({"a": ["poor", "good"]}), levels=["poor", "good", "poor"])
+    with pytest.raises(InputError, match="responses: 404 different ones; expected at most 100 of an item"):
+        CodedScores.of(np.arange(404.0).reshape(202, 2) / 3)
 
 
 def test_a_long_table_is_coded_as_the_wide_one() -> None:
