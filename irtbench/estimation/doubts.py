@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
+from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.problem import Estimate, Problem
-from irtbench.estimation.threads import total
+from irtbench.estimation.threads import processes_of, total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.rows import Batch
 from irtbench.models.pyro_model.tensors import ItemTensors
 
 Array = NDArray[np.float64]
@@ -70,7 +74,41 @@ def find_doubts(problem: Problem, found: Estimate, priors: Priors) -> tuple[str,
                 f"trials of an item are more alike than independent ones (mean square {ratio:.2f} in place of 1): "
                 "standard errors are too small"
             )
-    return tuple(doubts)
+    return (*doubts, *unlinked(problem))
+
+
+def unlinked(problem: Problem) -> tuple[str, ...]:
+    """What is doubtful where no respondent links some items to the others, and no anchors do."""
+    rows = problem.rows
+    if rows.complete:
+        return ()
+    known = ~problem.free[: rows.n_items].any(dim=1).cpu().numpy()
+    block = np.where(known, rows.n_items, np.arange(rows.n_items))
+    for batch in problem.batches():
+        block = np.unique(block, return_inverse=True)[1]
+        if not block.any():
+            break
+        block = linked(block, batch)
+    if processes_of(rows) is not None:
+        (of_all,) = total(rows, torch.nn.functional.one_hot(torch.from_numpy(block), len(block)))
+        ties = sparse.block_array([[None, of_all.numpy()], [of_all.numpy().T, None]])
+        block = connected_components(ties, directed=False)[1][: len(block)]
+    sizes = np.sort(np.unique(block, return_counts=True)[1])[::-1]
+    if len(sizes) == 1:
+        return ()
+    return (
+        f"no respondent links {len(sizes)} blocks of items (of {name_first(sizes)} items): "
+        "difficulties, and abilities, of two blocks can be compared only if equally able people answered them; have "
+        "common items answered, or fit each block by itself (irtbench doctor names them)",
+    )
+
+
+def linked(block: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
+    """The block of each item when these respondents' responses tie their items together, shape (n_items,)."""
+    respondent, item = batch.observed.cpu().to_sparse_coo().indices().numpy()
+    ends = respondent, len(batch) + block[item]
+    ties = sparse.coo_array((np.ones(len(item)), ends), shape=(len(batch) + len(block),) * 2)
+    return connected_components(ties, directed=False)[1][len(batch) + block]
 
 
 def not_identified(

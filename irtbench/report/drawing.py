@@ -278,9 +278,9 @@ def height_of(n_rows: int, *, each: int = 1) -> float:
 
 
 def shortened(name: object, *, most: int = 34) -> str:
-    """A name that leaves room for what it names."""
+    """A name that leaves room for what it names: its beginning and its end, in which names of one benchmark differ."""
     text = str(name)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= most else f"{text[: most // 3]}…{text[most // 3 + 1 - most :]}"
 
 
 ABILITY_LABEL = "ability θ"  # its unit depends on the model: who draws for a study adds it
@@ -388,6 +388,7 @@ def figure_of(drawing: Drawing, *, headed: bool = False, width: float | None = N
         figure = Figure(figsize=(width, drawing.height * scale), layout="constrained")
         drawing.draw(figure)
         for ax in figure.axes:
+            ax.xaxis.label.set_wrap(True)
             if drawing.unit and ax.get_xlabel() == ABILITY_LABEL:
                 ax.set_xlabel(f"{ABILITY_LABEL} ({drawing.unit})")
             dots = sum(1 if line.get_marker() in ("None", "") else np.size(line.get_xdata()) for line in ax.lines)

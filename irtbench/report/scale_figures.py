@@ -34,6 +34,7 @@ from irtbench.report.drawing import (
     interval_plot,
     on_axes,
     scatter_plot,
+    shortened,
     square_plot,
 )
 from irtbench.report.formatting import count, decimal, interval, plural, words
@@ -52,6 +53,7 @@ BIN = 0.25  # of the histogram of ability
 STANDARD_ERRORS = (1.0, 0.7, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.07, 0.05)
 MAP_HEIGHT = 5.2
 MOST_NAMED = 60  # items whose names are written in a Wright map; of more there are points alone
+ROW_LETTERS = 8.4  # of the names of items in a row of a Wright map, an inch of its Axes
 MOST_DRIFTED = 12  # items whose names are written where they drifted
 MOST_PANELS = 12  # items whose category curves are drawn
 MOST_POSITIONS = 20  # systems in one panel
@@ -223,8 +225,9 @@ def draw_wright_map(ax: Axes, found: ItemMap) -> Axes:
     names = np.array(items.item_ids, dtype=object)[known]
     rows, n_here = np.unique(place, return_counts=True)
     if items.n_items <= MOST_NAMED:
+        letters = int(ROW_LETTERS * ax.bbox.width / ax.figure.dpi)
         for centre in rows:
-            text = " ".join(names[place == centre])
+            text = _named(names[place == centre], letters)
             ax.text(0.03, centre, text, va="center", fontsize=8, color=BLUE, parse_math=False)
     else:
         across = np.concatenate([0.5 + np.arange(n) for n in n_here]) / max(40, *n_here)
@@ -240,6 +243,16 @@ def draw_wright_map(ax: Axes, found: ItemMap) -> Axes:
     ax.grid(visible=False, axis="x")
     ax.set(xlim=(-1.05, 1.05), ylim=(centres[0] - BIN, centres[-1] + BIN), xticks=[])
     return ax
+
+
+def _named(names: NDArray[np.object_], most: int) -> str:
+    """As many of these names as there is room for, and how many more there are: ``a b +3``."""
+    for n in range(len(names), 1, -1):
+        more = f" +{len(names) - n}" if n < len(names) else ""
+        if len(text := " ".join(map(str, names[:n])) + more) <= most:
+            return text
+    more = f" +{len(names) - 1}" if len(names) > 1 else ""
+    return shortened(names[0], most=most - len(more)) + more
 
 
 def _people(found: ItemMap) -> tuple[float, float]:
@@ -305,7 +318,9 @@ def draw_drift(ax: Axes, table: pd.DataFrame) -> Axes:
         diagonal=True,
     )  # fmt: skip
     for name, x, y in zip(table["item_id"][gone].head(MOST_DRIFTED), old[gone], new[gone], strict=False):
-        ax.annotate(str(name), (x, y), (6, 0), textcoords="offset points", va="center", fontsize=8, parse_math=False)
+        away = {"xytext": (6, 0), "ha": "left"} if x < old.mean() else {"xytext": (-6, 0), "ha": "right"}
+        look = {"textcoords": "offset points", "va": "center", "fontsize": 8, "parse_math": False}
+        ax.annotate(shortened(name, most=24), (x, y), **away, **look)
     ax.set_aspect("equal", adjustable="datalim")
     return ax
 

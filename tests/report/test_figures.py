@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import combinations
 
 import matplotlib
@@ -10,10 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
 import irtbench
 from irtbench.analysis.item_differences import ItemDifferences
@@ -127,6 +130,35 @@ def test_a_result_draws_itself_and_nothing_differs_by_colour_alone(results: list
         assert is_drawn(ax), result
         assert mistaken(ax) == [], result
         assert plt.get_fignums() == []
+
+
+def long_name(k: int) -> str:
+    return f"helm_lite/commonsense_subset=openbookqa,{k:03d}#row_$x$"
+
+
+@pytest.mark.parametrize("width", [None, 3.3])
+def test_long_names_stay_in_the_figure_and_apart(width: float | None) -> None:
+    named = replace(LONG, item_ids=tuple(long_name(k) for k in range(12)))
+    close = replace(named, intercept=np.full(12, 0.1))
+    people = np.random.default_rng(3)
+    responses = irtbench.simulate_responses(people.normal(size=200), named, rng=people)
+    drifted = DRIFT.assign(item_id=[long_name(k) for k in range(4)])
+    for draw in (
+        irtbench.item_map(irtbench.Scale("all", named, irtbench.ItemTable.plain(named.item_ids))).plot,
+        irtbench.item_map(irtbench.Scale("all", close, irtbench.ItemTable.plain(close.item_ids))).plot,
+        irtbench.mantel_haenszel(responses, np.arange(200) % 2).plot,
+        lambda ax: scale_figures.draw_drift(ax, drifted),
+    ):
+        with drawing.figure_of(drawing.on_axes("one", draw), width=width) as figure:
+            drawing.laid_out_once(figure)  # a figure without room for itself warns, which is an error
+            renderer = FigureCanvasAgg(figure).get_renderer()
+            texts = [text for text in figure.findobj(Text) if "…" in text.get_text() and text.get_visible()]
+            assert texts
+            assert len({text.get_text() for text in texts}) == len(texts)
+            for text in [*texts, *(ax.xaxis.label for ax in figure.axes)]:
+                box = text.get_window_extent(renderer)
+                assert box.x1 <= figure.bbox.x1 + 3, text  # letters of a picture are a little wider
+                assert box.x0 >= -3, text
 
 
 def made_from(base: type) -> set[type]:

@@ -18,6 +18,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
 from irtbench.data.shown import Shown, counted
+from irtbench.estimation.doubts import unlinked
 from irtbench.estimation.fit import (
     check_estimable,
     choose_device,
@@ -425,4 +426,4 @@ def model_of_scale(
     moments = moments_by_theta(alone, items, errors)
     n_free = n + 1 if alone.prior.shared is not None else int(problem.free[own].sum())
     fit = ScaleFit(alone, found, settings.priors, status, n_free, errors, moments)
-    return model_of(fit, responses, settings, seed, began, doubts=() if all(sure) else None)
+    return model_of(fit, responses, settings, seed, began, doubts=unlinked(alone) if all(sure) else None)
