@@ -83,17 +83,15 @@ def unlinked(problem: Problem) -> tuple[str, ...]:
     if rows.complete:
         return ()
     known = ~problem.free[: rows.n_items].any(dim=1).cpu().numpy()
-    block = np.where(known, rows.n_items, np.arange(rows.n_items))
+    block = np.where(known, np.argmax(known), np.arange(rows.n_items))
     for batch in problem.batches():
-        block = np.unique(block, return_inverse=True)[1]
+        block = linked(block, batch)
         if not block.any():
             break
-        block = linked(block, batch)
     if processes_of(rows) is not None:
-        (of_all,) = total(rows, torch.nn.functional.one_hot(torch.from_numpy(block), len(block)))
-        ties = sparse.block_array([[None, of_all.numpy()], [of_all.numpy().T, None]])
-        block = connected_components(ties, directed=False)[1][: len(block)]
-    sizes = np.sort(np.unique(block, return_counts=True)[1])[::-1]
+        (ties,) = total(rows, torch.nn.functional.one_hot(torch.from_numpy(block), len(block)))
+        block = connected_components(ties.numpy(), directed=False)[1]
+    sizes = sorted(np.unique(block, return_counts=True)[1].tolist(), reverse=True)
     if len(sizes) == 1:
         return ()
     return (
@@ -104,11 +102,15 @@ def unlinked(problem: Problem) -> tuple[str, ...]:
 
 
 def linked(block: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
-    """The block of each item when these respondents' responses tie their items together, shape (n_items,)."""
+    """The first item of each item's block when these respondents tie theirs together, shape (n_items,)."""
+    assert batch.observed is not None
     respondent, item = batch.observed.cpu().to_sparse_coo().indices().numpy()
     ends = respondent, len(batch) + block[item]
     ties = sparse.coo_array((np.ones(len(item)), ends), shape=(len(batch) + len(block),) * 2)
-    return connected_components(ties, directed=False)[1][len(batch) + block]
+    block = connected_components(ties, directed=False)[1][len(batch) + block]
+    _, first, of_block = np.unique(block, return_index=True, return_inverse=True)
+    firsts: NDArray[np.int64] = first[of_block]
+    return firsts
 
 
 def not_identified(

@@ -318,9 +318,11 @@ def draw_drift(ax: Axes, table: pd.DataFrame) -> Axes:
         diagonal=True,
     )  # fmt: skip
     for name, x, y in zip(table["item_id"][gone].head(MOST_DRIFTED), old[gone], new[gone], strict=False):
-        away = {"xytext": (6, 0), "ha": "left"} if x < old.mean() else {"xytext": (-6, 0), "ha": "right"}
-        look = {"textcoords": "offset points", "va": "center", "fontsize": 8, "parse_math": False}
-        ax.annotate(shortened(name, most=24), (x, y), **away, **look)
+        away, side = (6, "left") if x < old.mean() else (-6, "right")
+        words = ax.annotate(
+            shortened(name, most=24), (x, y), (away, 0), textcoords="offset points", ha=side, va="center"
+        )
+        words.set(fontsize=8, parse_math=False)
     ax.set_aspect("equal", adjustable="datalim")
     return ax
 

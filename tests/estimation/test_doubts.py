@@ -9,8 +9,23 @@ import pytest
 
 from builders.command_line import run
 from builders.simulated import simulated
-from irtbench import FitSettings, ItemParameters, ResponseMatrix, fit_factors, fit_groups, fit_model, simulate_responses
+from builders.stored import on_disk
+from irtbench import (
+    FitSettings,
+    ItemParameters,
+    ResponseMatrix,
+    SparseResponses,
+    StoredResponses,
+    as_responses,
+    fit_categories,
+    fit_factors,
+    fit_groups,
+    fit_many,
+    fit_model,
+    simulate_responses,
+)
 from irtbench.estimation.doubts import not_identified
+from irtbench.estimation.marginal import e_step
 
 
 def two_camps(n: int = 300, n_items: int = 20, *, seed: int = 0) -> ResponseMatrix:
@@ -37,6 +52,48 @@ def test_a_crowd_with_some_reversed_items_is_not_doubted(missing: float) -> None
     fitted = fit_model(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), FitSettings(prior="weak"))
     assert (fitted.items.discrimination < 0).sum() == 3
     assert fitted.doubts == ()
+
+
+def of_two_blocks(n: int = 120, n_items: int = 6) -> np.ndarray:
+    """Half of the people answer the first half of the items, the abler half the others."""
+    rng = np.random.default_rng(4)
+    items = ItemParameters.from_difficulty([1.3] * n_items, np.linspace(-1, 1, n_items))
+    values = simulate_responses(np.repeat([-0.5, 0.5], n // 2) + rng.normal(size=n), items, rng=rng).values.copy()
+    values[: n // 2, n_items // 2 :] = values[n // 2 :, : n_items // 2] = np.nan
+    return values
+
+
+def as_given(values: np.ndarray, form: str, folder: Path) -> ResponseMatrix | SparseResponses | StoredResponses:
+    responses = as_responses(values)
+    if form == "sparse":
+        return SparseResponses.from_long(responses.to_long())
+    return responses if form == "memory" else on_disk(responses, folder)
+
+
+@pytest.mark.parametrize("form", ["memory", "sparse", "disk"])
+def test_blocks_of_items_that_nobody_links_are_doubted(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(e_step.BATCH_CELLS, "cpu", 61 * 25)  # several batches
+    apart, linked = of_two_blocks(), of_two_blocks()
+    linked[-1, 0] = 1.0
+    options = {"prior": "weak", "standard_errors": False}
+    (doubt,) = fit_model(as_given(apart, form, tmp_path / "apart"), **options).doubts
+    assert doubt.startswith("no respondent links 2 blocks of items (of 3, 3 items)")
+    tied = fit_model(as_given(linked, form, tmp_path / "linked"), **options)
+    assert tied.doubts == ()
+    given = as_given(apart, form, tmp_path / "again")
+    assert fit_model(given, anchors=tied.items.select(["item1", "item6"]), **options).doubts == ()
+    assert len(fit_model(given, anchors=tied.items.select(["item1", "item2"]), **options).doubts) == 1
+
+
+def test_blocks_are_doubted_in_categories_and_in_many_scales() -> None:
+    apart, linked = of_two_blocks(), of_two_blocks()
+    linked[-1, 0] = 1.0
+    assert "2 blocks of items" in fit_categories(apart, "grm", prior="weak").doubts[0]
+    assert fit_categories(linked, "grm", prior="weak").doubts == ()
+    fits = fit_many([apart, linked, apart], prior="weak").fits
+    assert [len(fitted.doubts) for fitted in fits if fitted] == [1, 0, 1]
 
 
 def test_the_command_says_so(tmp_path: Path) -> None:

@@ -65,6 +65,19 @@ def test_four_processes_of_unequal_shares_and_speed(options: tuple[str, ...], tm
 
 
 @pytest.mark.slow
+def test_blocks_of_items_are_found_across_processes(tmp_path: Path) -> None:
+    """Two shares of respondents, of whom each would call all its items linked."""
+    frame = wide_frame(drawn(160, 6))
+    frame.loc[:79, ["item4", "item5", "item6"]] = frame.loc[80:, ["item1", "item2", "item3"]] = None
+    for linked in (False, True):
+        if linked:
+            frame.loc[159, "item1"] = 1
+        place = write_parts(frame, tmp_path / f"in{linked}")
+        ended = as_torchrun(2, "fit", place, "-o", tmp_path / f"two{linked}", "--quiet", "--prior", "weak")
+        assert (ended.status, "no respondent links 2 blocks of items (of 3, 3" in ended.err) == (0, not linked)
+
+
+@pytest.mark.slow
 def test_many_items_whose_posteriors_are_narrow(tmp_path: Path) -> None:
     """Where nodes are placed by a pass that needs the narrowest posterior of all."""
     place = write_parts(wide_frame(drawn(160, 150)), tmp_path / "in")
