@@ -191,7 +191,12 @@ def human_accuracy(
     >>> people.accuracy, round(people.confidence, 2)
     (0.9, 0.83)
     """
-    correct, votes = _of_items_with_votes(np.asarray(n_correct), np.asarray(n_votes))
+    correct, votes = np.asarray(n_correct), np.asarray(n_votes)
+    if correct.ndim != 1 or correct.shape != votes.shape:
+        raise InputError(f"human accuracy: {correct.size} counts of right votes for {votes.size} counts of votes")
+    if (correct < 0).any() or (correct > votes).any():
+        raise InputError("human accuracy: expected 0 <= right votes <= votes for every item")
+    correct, votes = correct[votes > 0], votes[votes > 0]
     check_level(level, where="human accuracy")
     if n_resamples < 2:
         raise InputError(f"human accuracy: n_resamples must be at least 2 but got {n_resamples}")
@@ -234,8 +239,7 @@ def fresh_accuracy(result: CrowdFilter) -> tuple[float, float]:
     >>> round(lower, 2), round(upper, 2)
     (0.75, 0.83)
     """
-    of_n = result.n_votes == result.n
-    c = result.n_correct[of_n]
+    c = result.n_correct[result.n_votes == result.n]
     bounds = []
     for needed in (result.k - 1, result.k):
         right = c[c - 1 >= needed].sum()
@@ -247,9 +251,8 @@ def fresh_accuracy(result: CrowdFilter) -> tuple[float, float]:
                 stacklevel=2,
             )
         bounds.append(float(right / (right + wrong)) if right + wrong else np.nan)
-    if bounds[0] > bounds[1]:
-        bounds.reverse()
-    return bounds[0], bounds[1]
+    lower, upper = sorted(bounds)  # which leaves NaN in its place
+    return lower, upper
 
 
 def hoeffding_confidence(n: int, margin: float) -> float:
@@ -319,17 +322,6 @@ def over_seeds(scores: Sequence[float] | NDArray[np.float64]) -> SeedSummary:
         warnings.warn("seeds: one run has no standard deviation", RuntimeWarning, stacklevel=2)
     sd = float(values.std(ddof=1)) if values.size > 1 else np.nan
     return SeedSummary(values.size, float(values.mean()), sd, float(values.min()), float(values.max()))
-
-
-def _of_items_with_votes(
-    correct: NDArray[np.int64], votes: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Right votes and votes on each item that has any."""
-    if correct.ndim != 1 or correct.shape != votes.shape:
-        raise InputError(f"human accuracy: {correct.size} counts of right votes for {votes.size} counts of votes")
-    if (correct < 0).any() or (correct > votes).any():
-        raise InputError("human accuracy: expected 0 <= right votes <= votes for every item")
-    return correct[votes > 0], votes[votes > 0]
 
 
 def _bootstrap(
