@@ -244,6 +244,8 @@ def bootstrap_coefficient(
     drawn = rng.multinomial(len(terms), np.full(len(terms), 1 / len(terms)), size=n_resamples)
     values = coefficient.value(drawn @ terms)
     values = values[~np.isnan(values)]
+    if len(terms) < 2 or values.size < 2:
+        return CoefficientWithError(value, np.nan, np.nan, np.nan, level)
     lower, upper = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return CoefficientWithError(value, float(values.std(ddof=1)), float(lower), float(upper), level)
 

@@ -172,6 +172,12 @@ def _group_codes(names: Sequence[Hashable]) -> NDArray[np.int64]:
     return np.where(alone, codes.max() + np.cumsum(alone), codes).astype(np.int64)
 
 
+def demand_resamples(n_resamples: int) -> None:
+    """Refuse to draw none."""
+    if n_resamples < 1:
+        raise InputError(f"comparison: n_resamples must be at least 1 but got {n_resamples}")
+
+
 def batches(n_rows: int, n_columns: int) -> Iterator[int]:
     """Row counts that add up to ``n_rows``, each batch of a bounded number of cells."""
     most = max(1, BATCH // n_columns)
@@ -241,6 +247,7 @@ def permutation_test(
         flipped = flipped_sum(pairs.counted)
         values, probability = flipped.values * pairs.unit, flipped.probability
     else:
+        demand_resamples(n_resamples)
         rng = np.random.default_rng(0) if rng is None else rng
         magnitudes = np.sort(np.abs(pairs.sums[pairs.sums != 0]))
         drawn = [
@@ -309,21 +316,16 @@ def mcnemar(first: ArrayLike, second: ArrayLike, *, alternative: Alternative = "
     """
     for scores in (first, second):
         values = np.asarray(scores, dtype=np.float64)
-        wrong = ~((values == 0) | (values == 1) | np.isnan(values))
-        if wrong.any():
+        if (wrong := ~((values == 0) | (values == 1) | np.isnan(values))).any():
             raise InputError(f"comparison: McNemar's test needs scores 1 and 0 but got {values[wrong][0]:g}")
     d = pair_scores(first, second).differences
     helped, hurt = int((d > 0).sum()), int((d < 0).sum())
-    m = helped + hurt
-    if m == 0:
+    if helped + hurt == 0:
         return McNemar(0, 0, 1.0, 1.0, alternative)
-
-    def at_most(k: int) -> float:
-        return float(bdtr(k, m, 0.5)) if k >= 0 else 0.0
-
     # by symmetry P(B >= k) = P(B <= m - k)
     k = {"greater": hurt, "less": helped, "two-sided": min(helped, hurt)}[alternative]
-    below, here = at_most(k - 1), at_most(k) - at_most(k - 1)
+    below, up_to = np.nan_to_num(bdtr([k - 1, k], helped + hurt, 0.5)).tolist()  # nothing lies below 0
+    here = up_to - below
     if alternative != "two-sided":
         return McNemar(helped, hurt, below + here, below + here / 2, alternative)
     both = here if helped == hurt else 2 * here
