@@ -179,6 +179,16 @@ class RotatedLoadings(Shown):
             table[f"loading_{name}"] = column
         return table.assign(follows_label=self.follows)
 
+    def summary(self) -> dict[str, Any]:
+        """What dimensions.json holds of the rotation."""
+        return {
+            "factors": self.factors,
+            "by_label": self.by_label(),
+            "share_following": float(self.follows.mean()),
+            "correlations": self.correlations,
+            "loadings": self.table(),
+        }
+
     def by_label(self) -> pd.DataFrame:
         """One row a label: number of items, mean loading on each factor, share of items that follow the label."""
         table = self.table().drop(columns="item_id").rename(columns={"follows_label": "share_following"})
@@ -270,15 +280,6 @@ class Dimensions(Drawn):
 
     def summary(self) -> dict[str, Any]:
         """What dimensions.json holds."""
-        rotation = None
-        if self.rotated is not None:
-            rotation = {
-                "factors": self.rotated.factors,
-                "by_label": self.rotated.by_label(),
-                "share_following": float(self.rotated.follows.mean()),
-                "correlations": self.rotated.correlations,
-                "loadings": self.rotated.table(),
-            }
         return {
             "n_abilities": self.analysis.n_abilities,
             "correlations": self.analysis.tetrachoric.kind,
@@ -291,7 +292,7 @@ class Dimensions(Drawn):
             "note": self.analysis.tetrachoric.note,
             "models": self.models,
             "likelihood_ratio_tests": self.tests,
-            "rotation": rotation,
+            "rotation": None if self.rotated is None else self.rotated.summary(),
         }
 
     @property
@@ -378,11 +379,9 @@ def find_dimensions(
         fitted[name] = fit_factors(
             given, number, models=models, seed=seed, standard_errors=False, device=device
         )  # fmt: skip
-    rotated = None
-    n_labels = len(set(labels)) if labels is not None else 0
-    if labels is not None and 1 < n_labels <= max_factors:
-        loadings = fitted[f"{n_labels} factors"].loadings
-        rotated = rotate_to_labels(loadings, given.item_ids, labels)
+    rotated, labels = None, () if labels is None else labels
+    if 1 < (n_labels := len(set(labels))) <= max_factors:
+        rotated = rotate_to_labels(fitted[f"{n_labels} factors"].loadings, given.item_ids, labels)
     size = given.n_respondents, given.n_items
     if not fitted:
         return Dimensions(*size, analysis, None, None, rotated)

@@ -409,8 +409,8 @@ def _ability(linked: LinkedGroups, item: int, group: GroupLikelihood) -> NDArray
     return (posterior @ linked.theta).cpu().numpy()
 
 
+@np.errstate(invalid="ignore", divide="ignore")
 def _sizes(delta: NDArray[np.float64], x2_uniform: NDArray[np.float64], alpha: float) -> tuple[Size, ...]:
     """ETS classes in words, the standard error of delta taken from its test."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        error = np.abs(delta) / np.sqrt(x2_uniform)
+    error = np.abs(delta) / np.sqrt(x2_uniform)
     return tuple(SIZES[grade] for grade in ets_class(delta, error, chdtrc(1, x2_uniform) < alpha))

@@ -422,16 +422,14 @@ def distractor_table(
     counts = np.array([scored is None or item in scored for item in responses.item_ids])
     right = np.where(seen & counts, responses.values, 0.0)
     n_seen = (seen & counts).sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        score = right.sum(axis=1) / n_seen
+    score = right.sum(axis=1) / np.where(n_seen > 0, n_seen, np.nan)
     low, high = np.nanquantile(score, [1 / 3, 2 / 3]) if n_seen.any() else (np.nan, np.nan)
     thirds = np.column_stack([score <= low, (score > low) & (score <= high), score > high])
     rows = []
     for k, (item, people, texts) in enumerate(answers_by_item(answers, keys, responses)):
         asked = seen[:, k]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            n_others = n_seen - (asked & counts[k])
-            rest = (right.sum(axis=1) - right[:, k]) / np.where(n_others > 0, n_others, np.nan)
+        n_others = n_seen - (asked & counts[k])
+        rest = (right.sum(axis=1) - right[:, k]) / np.where(n_others > 0, n_others, np.nan)
         chosen = np.full(responses.n_respondents, "", dtype=object)
         chosen[people] = texts.to_numpy()
         counted = pd.Series(chosen[asked]).value_counts()

@@ -144,14 +144,14 @@ class Moments:
         """E[u_j u_k] for j != k: the correlations the model expects, shape (n_items, n_items)."""
         return (self.level * self.weights) @ self.level.T
 
+    @np.errstate(invalid="ignore")
     def residual(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Observed less expected moments, each over the rows that have it, shape (n_moments,); NaN where none has."""
         seen = ~np.isnan(values)
         standardised = np.where(seen, (values - self.mean) / self.deviation, 0.0)
         counted = seen.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            matrix = standardised.T @ standardised / (counted.T @ counted) - self.expected_products()
-            np.fill_diagonal(matrix, standardised.sum(axis=0) / counted.sum(axis=0))
+        matrix = standardised.T @ standardised / (counted.T @ counted) - self.expected_products()
+        np.fill_diagonal(matrix, standardised.sum(axis=0) / counted.sum(axis=0))
         return self.to_vector(matrix)
 
     def items_of(self, chosen: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -135,16 +135,16 @@ class Residuals:
             total += np.tensordot(weighted, residual, axes=((0, 2), (0, 2)))
         return total
 
+    @np.errstate(invalid="ignore", divide="ignore")
     def correlations(self) -> Array:
         """Expected correlations of responses among those who answered both items, shape (n_items, n_items)."""
         product = np.zeros((self.n.shape[1],) * 2)
         for rows, nodes in self.blocks():
             expected = self.n[rows, :, None] * self.p[:, nodes]
             product += np.tensordot(expected * self.mass[rows, None, nodes], expected, axes=((0, 2), (0, 2)))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            n = self.n.T @ self.n
-            mean = (self.n * (self.mass @ self.p.T)).T @ self.n / n
-            return (product / n - mean * mean.T) / np.sqrt(mean * (1 - mean) * mean.T * (1 - mean.T))
+        n = self.n.T @ self.n
+        mean = (self.n * (self.mass @ self.p.T)).T @ self.n / n
+        return (product / n - mean * mean.T) / np.sqrt(mean * (1 - mean) * mean.T * (1 - mean.T))
 
 
 def every_category(

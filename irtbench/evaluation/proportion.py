@@ -21,6 +21,7 @@ def check_level(level: float, *, where: str) -> float:
     return float(ndtri((1 + level) / 2))
 
 
+@np.errstate(invalid="ignore", divide="ignore")
 def wilson_interval(
     n_successes: ArrayLike, n: ArrayLike, *, level: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -45,10 +46,9 @@ def wilson_interval(
     """
     z = check_level(level, where="Wilson interval")
     count, size = np.asarray(n_successes, dtype=np.float64), np.asarray(n, dtype=np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        p = count / size
-        centre = (p + z**2 / (2 * size)) / (1 + z**2 / size)
-        half = z * np.sqrt(p * (1 - p) / size + z**2 / (4 * size**2)) / (1 + z**2 / size)
+    p = count / size
+    centre = (p + z**2 / (2 * size)) / (1 + z**2 / size)
+    half = z * np.sqrt(p * (1 - p) / size + z**2 / (4 * size**2)) / (1 + z**2 / size)
     return np.minimum(np.clip(centre - half, 0, 1), p), np.maximum(np.clip(centre + half, 0, 1), p)
 
 
