@@ -7,7 +7,6 @@ chance, the items give away.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -161,30 +160,23 @@ def artifacts(
         "odd_one_out": _cross_validated(_relations(options), options, folds, strength=1.0),
         "longest_option": options.credit(options.n_letters),
     }
-    baselines = _compared_with_chance(right, 1 / items.n_options)
-    given_away = [baseline.right > 0.5 for baseline in baselines if baseline.p_adjusted < alpha]
-    suspect = np.any(given_away, axis=0) if given_away else np.zeros(items.n_items, dtype=np.bool_)
-    return Artifacts(items.item_ids, baselines, suspect, alpha)
-
-
-def _compared_with_chance(
-    right: Mapping[str, NDArray[np.float64]], chance: NDArray[np.float64]
-) -> tuple[Baseline, ...]:
-    """The baselines by what each gets right, with p adjusted for their number."""
+    chance = 1 / items.n_options
     p = [chance_tail(chance, int(np.floor(share.sum() + 1e-9))) for share in right.values()]
-    by_chance = float(chance.mean())
-    return tuple(
+    baselines = tuple(
         Baseline(
             name=name,
             accuracy=float(share.mean()),
-            chance=by_chance,
-            corrected=corrected_for_chance(float(share.mean()), by_chance),
+            chance=float(chance.mean()),
+            corrected=corrected_for_chance(float(share.mean()), float(chance.mean())),
             p=own,
             p_adjusted=float(adjusted),
             right=share,
         )
         for (name, share), own, adjusted in zip(right.items(), p, adjust(np.array(p)), strict=True)
     )
+    given_away = [baseline.right > 0.5 for baseline in baselines if baseline.p_adjusted < alpha]
+    suspect = np.any(given_away, axis=0) if given_away else np.zeros(items.n_items, dtype=np.bool_)
+    return Artifacts(items.item_ids, baselines, suspect, alpha)
 
 
 def corrected_for_chance(accuracy: float, chance: float) -> float:

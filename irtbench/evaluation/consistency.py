@@ -148,7 +148,10 @@ def switch_protocol(
     """
     responses = as_responses(responses)
     position = {item: k for k, item in enumerate(responses.item_ids)}
-    switched_of = _invert(twins)
+    switched_of = {original: switched for switched, original in twins.items()}
+    if twice := [original for switched, original in twins.items() if switched_of[original] != switched]:
+        forms = [switched for switched, original in twins.items() if original == twice[0]]
+        raise InputError(f"consistency: {twice[0]} has two switched forms, {forms[0]} and {forms[1]}")
     if both_ways := set(twins) & set(switched_of):
         raise InputError(f"consistency: {name_first(sorted(both_ways))} is both an original and a switched item")
     originals = [item for item in responses.item_ids if item not in twins]
@@ -278,16 +281,6 @@ def compare_measures(
     for p in ("p", "permutation_p"):
         together[f"{p}_adjusted"] = adjust(together[p].to_numpy(dtype=np.float64), adjustment)
     return together
-
-
-def _invert(twins: Mapping[str, str]) -> dict[str, str]:
-    """The switched item of each original."""
-    inverse: dict[str, str] = {}
-    for switched, original in twins.items():
-        if original in inverse:
-            raise InputError(f"consistency: {original} has two switched forms, {inverse[original]} and {switched}")
-        inverse[original] = switched
-    return inverse
 
 
 Contrast = tuple[int, int, float, float, float, float, str]  # sizes, the difference, its interval and p, the test

@@ -149,27 +149,17 @@ def pair_scores(first: ArrayLike, second: ArrayLike, groups: Sequence[Hashable] 
     both = ~(np.isnan(x) | np.isnan(y))
     if not both.any():
         raise InputError("comparison: no item has a score of both systems; expected at least one")
-    d = (x - y)[both]
-    if groups is None:
-        sums: NDArray[np.float64] = np.sort(d)
-        sizes = np.ones(d.size, dtype=np.int64)
-    else:
-        if len(groups) != x.size:
-            raise InputError(f"comparison: {len(groups)} groups for {x.size} items; expected one name for each")
-        codes = _group_codes([name for name, there in zip(groups, both, strict=True) if there])
-        by_group = np.lexsort((d, codes))  # a sum of floats depends on their order
-        sums = np.bincount(codes[by_group], d[by_group]).astype(np.float64)
-        sizes = np.bincount(codes).astype(np.int64)
-        order = np.lexsort((sums, sizes))
-        sums, sizes = sums[order], sizes[order]
-    return PairedDifferences(d, sums, sizes, float(x[both].mean()), float(y[both].mean()), int((~both).sum()))
-
-
-def _group_codes(names: Sequence[Hashable]) -> NDArray[np.int64]:
-    """A number for each group, and one of its own for each item without."""
-    codes, _ = pd.factorize(pd.Series(list(names), dtype=object))
-    alone = codes < 0
-    return np.where(alone, codes.max() + np.cumsum(alone), codes).astype(np.int64)
+    if groups is not None and len(groups) != x.size:
+        raise InputError(f"comparison: {len(groups)} groups for {x.size} items; expected one name for each")
+    d, group = (x - y)[both], np.arange(both.sum())
+    if groups is not None:
+        named, _ = pd.factorize(pd.Series(list(groups), dtype=object)[both])
+        group = np.where(named < 0, named.max() + np.cumsum(named < 0), named)
+    by_group = np.lexsort((d, group))  # a sum of floats depends on their order
+    sums, sizes = np.bincount(group[by_group], d[by_group]).astype(np.float64), np.bincount(group).astype(np.int64)
+    order = np.lexsort((sums, sizes))
+    means = float(x[both].mean()), float(y[both].mean())
+    return PairedDifferences(d, sums[order], sizes[order], *means, int((~both).sum()))
 
 
 def demand_resamples(n_resamples: int) -> None:
