@@ -214,7 +214,7 @@ def rotate_to_labels(loadings: NDArray[np.float64], item_ids: Sequence[str], lab
     Raises
     ------
     InputError
-        If there are not as many labels as factors.
+        If there are not as many labels as factors, or not one label an item.
 
     Examples
     --------
@@ -234,6 +234,11 @@ def rotate_to_labels(loadings: NDArray[np.float64], item_ids: Sequence[str], lab
     names = tuple(sorted(set(labels)))
     if len(names) != loadings.shape[1]:
         raise InputError(f"rotation: {len(names)} labels for {loadings.shape[1]} factors; expected as many")
+    if not len(labels) == len(item_ids) == len(loadings):
+        raise InputError(
+            f"rotation: {len(labels)} labels and {len(item_ids)} items for {len(loadings)} rows of loadings; expected "
+            "one each"
+        )
     own = np.array([[label == name for name in names] for label in labels])
     target = own * np.sqrt((loadings**2).sum(axis=1, keepdims=True))
     rigid = loadings @ orthogonal_procrustes(loadings, target)[0]

@@ -146,8 +146,7 @@ def matched_values(
     names = list(dict.fromkeys(name for name in groups if name is not None))
     if len(names) < 2:
         raise InputError("item bias: expected respondents of two groups or more but all are in one")
-    if reference is None:
-        reference = max(names, key=groups.count)
+    reference = max(names, key=groups.count) if reference is None else str(reference)
     if reference not in names:
         raise InputError(f"item bias: no respondent is in group {reference}; expected one of {name_first(names)}")
     ordered = (reference, *(name for name in names if name != reference))
