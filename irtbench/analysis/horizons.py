@@ -223,6 +223,8 @@ def time_horizon(
     """
     for name, value in [("level", level), *(("share", share) for share in shares)]:
         demand_share(f"time horizon: {name}", value)
+    if not len(shares):
+        raise InputError("time horizon: no share of successes; expected at least one")
     data = with_responses(responses)
     log_t = log_lengths(lengths, data.item_ids)
     columns = (log_t - log_t.mean())[:, None]

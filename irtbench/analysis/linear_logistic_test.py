@@ -14,7 +14,7 @@ from scipy.special import chdtrc, ndtri
 from irtbench.analysis.meta_regression import with_intercept
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Shown, counted
@@ -128,6 +128,7 @@ def linear_logistic_test(
     0  intercept    -0.4  0.1   -0.5   -0.3
     1    negated     1.0  0.1    0.9    1.1
     """
+    demand_share("lltm: level", level)
     responses = as_responses(responses)
     given = features if isinstance(features, ItemFeatures) else ItemFeatures.from_frame(features)
     own = given.select(responses.item_ids)

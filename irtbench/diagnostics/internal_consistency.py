@@ -88,8 +88,8 @@ def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:
     Of several trials of an item the share right counts, and there is no biserial correlation.
 
     On complete responses these are the usual figures; a pair of items that nobody answered together counts with the
-    covariance that one common factor would give. The two groups of the discrimination index hold 27% of the respondents
-    each; those tied at the limit count in equal parts.
+    covariance that one common factor would give; an item that fewer than two answered is no part of the sum. The two
+    groups of the discrimination index hold 27% of the respondents each; those tied at the limit count in equal parts.
 
     Sources: Lord and Novick (1968); Kelley (1939) for the 27%.
 
@@ -121,10 +121,10 @@ def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:
     if responses.n_items < 2:
         raise InputError(f"classical statistics: {responses.n_items} items; expected at least 2")
     own, with_item = covariances_with_sum(responses)
-    rest, p, n_rest = with_item.sum() - 2 * with_item + own, responses.proportion_correct(), responses.n_items - 1
-    dropped = np.full(responses.n_items, np.nan)
-    if n_rest > 1:
-        dropped = n_rest / (n_rest - 1) * (1 - (own.sum() - own) / np.where(rest > 0, rest, np.nan))
+    rest, p = with_item.sum() - 2 * with_item + own, responses.proportion_correct()
+    counted = in_sum(responses)
+    n_rest = np.where(counted.sum() - counted > 1, counted.sum() - counted, np.nan)
+    dropped = n_rest / (n_rest - 1) * (1 - (own.sum() - own) / np.where(rest > 0, rest, np.nan))
     item_total, item_rest = _correlation(with_item, own, with_item.sum()), _correlation(with_item - own, own, rest)
     # a share of several trials was not cut in two
     to_biserial = _biserial_by(p) if responses.trials is None else np.full_like(p, np.nan)
@@ -159,8 +159,15 @@ def covariances_with_sum(responses: ResponseMatrix) -> tuple[NDArray[np.float64]
         centred, score = responses.shares - responses.shares.mean(axis=0), responses.shares.sum(axis=1)
         n = len(score) - 1
         return (centred**2).sum(axis=0) / n, (score - score.mean()) @ centred / n
-    covariance = filled_covariance(responses)
+    covariance, counted = filled_covariance(responses), in_sum(responses)
+    if counted.any():
+        covariance = np.where(np.outer(counted, counted), covariance, 0.0)
     return covariance.diagonal(), covariance.sum(axis=1)
+
+
+def in_sum(responses: ResponseMatrix) -> NDArray[np.bool_]:
+    """Items that are part of the sum score, since two respondents answered them, shape (n_items,)."""
+    return np.asarray(responses.observed.sum(axis=0) > 1)
 
 
 def filled_covariance(responses: ResponseMatrix) -> NDArray[np.float64]:
@@ -273,10 +280,10 @@ def internal_consistency(responses: ResponsesLike, *, level: float = 0.95) -> In
     demand_share("internal consistency: level", level)
     if responses.n_items < 2:
         raise InputError(f"internal consistency: {responses.n_items} items; expected at least 2")
-    (own, with_sum), k = covariances_with_sum(responses), responses.n_items
+    (own, with_sum), k = covariances_with_sum(responses), int(in_sum(responses).sum())
     total = float(with_sum.sum())
     omega, reason = _omega_of(responses)
-    if not total > 0:
+    if not (total > 0 and k > 1):
         why = "the sum score does not vary" if total == 0 else "the items' covariances do not give it a variance"
         return InternalConsistency(
             np.nan, np.nan, np.nan, omega, np.nan, np.nan, responses.is_complete, f"alpha: {why}"
@@ -345,8 +352,8 @@ def _omega_of(responses: ResponseMatrix) -> tuple[float, str]:
 
 def _typical_respondents(responses: ResponseMatrix) -> float:
     """Harmonic mean, over the pairs of items answered together, of their respondents."""
-    _, n = pairwise_covariance(responses.shares)
-    pairs = n[np.triu_indices(responses.n_items, 1)]
+    _, n = pairwise_covariance(responses.shares[:, in_sum(responses)])
+    pairs = n[np.triu_indices(len(n), 1)]
     return float(1 / (1 / pairs[pairs > 0]).mean()) if (pairs > 0).any() else 0.0
 
 
