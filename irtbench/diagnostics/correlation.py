@@ -258,11 +258,10 @@ def correlations_of_tables(cells: NDArray[np.float64]) -> NDArray[np.float64]:
 def _maximum(cells: NDArray[np.float64]) -> NDArray[np.float64]:
     """Steps of Fisher's scoring in the angle arcsin r, halved towards the bracket where they leave it."""
     n = cells.sum(axis=(0, 1))
-    with np.errstate(divide="ignore"):  # beyond the last category of an item
-        of_first, of_second = (
-            ndtri(np.minimum(cells.sum(axis=axis).cumsum(axis=0)[:-1] / n, 1.0)).clip(-FARTHEST, FARTHEST)
-            for axis in (1, 0)
-        )
+    of_first, of_second = (  # +-inf beyond the last category of an item
+        ndtri(np.minimum(cells.sum(axis=axis).cumsum(axis=0)[:-1] / n, 1.0)).clip(-FARTHEST, FARTHEST)
+        for axis in (1, 0)
+    )
     below = ndtr(of_first), ndtr(of_second)
     low, high = np.full(n.size, -LARGEST_ANGLE), np.full(n.size, LARGEST_ANGLE)
     angle = np.zeros(n.size)

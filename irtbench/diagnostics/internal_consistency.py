@@ -196,8 +196,7 @@ def _discrimination_index(responses: ResponseMatrix) -> NDArray[np.float64]:
         return np.full(responses.n_items, np.nan)
     upper, lower = (_share_in_extreme(sign * score, number) for sign in (1, -1))
     right, seen = np.nan_to_num(values), ~np.isnan(values)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        in_upper, in_lower = (share @ right / (share @ seen) for share in (upper, lower))
+    in_upper, in_lower = (share @ right / np.where(share @ seen > 0, share @ seen, np.nan) for share in (upper, lower))
     return np.asarray(in_upper - in_lower, dtype=np.float64)
 
 

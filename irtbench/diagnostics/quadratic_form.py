@@ -73,13 +73,13 @@ class Residuals:
         return cls(correct, n, log_p, log_q, log_weights, mass)
 
     @classmethod
+    @np.errstate(divide="ignore")  # of an expected score of 0
     def of_items(cls, responses: ResponseMatrix, items: ItemParameters, grid: Quadrature) -> Residuals:
         """Of responses to items of one ability."""
         if (own := items.categories) is not None:
             mass = normalise(own.log_likelihood(responses.correct, grid.nodes) + grid.log_weights)[0]
             values, asked = np.nan_to_num(responses.correct), responses.observed.astype(np.float64)
-            with np.errstate(divide="ignore"):
-                log_expected = np.log(own.expected_score(grid.nodes).T)
+            log_expected = np.log(own.expected_score(grid.nodes).T)
             return cls(
                 values, asked, log_expected, np.zeros_like(log_expected), grid.log_weights, mass, own, grid.nodes
             )
