@@ -304,8 +304,7 @@ def ordered_agreement(
     if strange := sorted(set(rows["answer"]) - set(known)):
         raise InputError(f"agreement: answer {strange[0]!r} is none of the levels; expected {', '.join(known)}")
     number = numbers_of(known)
-    item, item_ids = pd.factorize(rows["item_id"])
-    respondent, respondents = pd.factorize(rows["respondent_id"])
+    (item, item_ids), (respondent, respondents) = (pd.factorize(rows[of]) for of in ("item_id", "respondent_id"))
     grade = pd.Categorical(rows["answer"], known).codes
     counts = pd.crosstab(item, grade).reindex(columns=range(len(known)), fill_value=0).to_numpy()
     table = np.full((len(item_ids), len(respondents)), np.nan)

@@ -191,12 +191,7 @@ def human_accuracy(
     >>> people.accuracy, round(people.confidence, 2)
     (0.9, 0.83)
     """
-    correct, votes = np.asarray(n_correct), np.asarray(n_votes)
-    if correct.ndim != 1 or correct.shape != votes.shape:
-        raise InputError(f"human accuracy: {correct.size} counts of right votes for {votes.size} counts of votes")
-    if (correct < 0).any() or (correct > votes).any():
-        raise InputError("human accuracy: expected 0 <= right votes <= votes for every item")
-    correct, votes = correct[votes > 0], votes[votes > 0]
+    correct, votes = _of_items_with_votes(np.asarray(n_correct), np.asarray(n_votes))
     check_level(level, where="human accuracy")
     if n_resamples < 2:
         raise InputError(f"human accuracy: n_resamples must be at least 2 but got {n_resamples}")
@@ -322,6 +317,17 @@ def over_seeds(scores: Sequence[float] | NDArray[np.float64]) -> SeedSummary:
         warnings.warn("seeds: one run has no standard deviation", RuntimeWarning, stacklevel=2)
     sd = float(values.std(ddof=1)) if values.size > 1 else np.nan
     return SeedSummary(values.size, float(values.mean()), sd, float(values.min()), float(values.max()))
+
+
+def _of_items_with_votes(
+    correct: NDArray[np.int64], votes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Right votes and votes on each item that has any."""
+    if correct.ndim != 1 or correct.shape != votes.shape:
+        raise InputError(f"human accuracy: {correct.size} counts of right votes for {votes.size} counts of votes")
+    if (correct < 0).any() or (correct > votes).any():
+        raise InputError("human accuracy: expected 0 <= right votes <= votes for every item")
+    return correct[votes > 0], votes[votes > 0]
 
 
 def _bootstrap(
