@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from irtbench.analysis.item_differences import (
     purified_anchors,
 )
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import demand_share
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.diagnostics.empirical_curve import ordinal_regression
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
@@ -176,8 +176,7 @@ def mantel_haenszel(
     if n_focal == 1:
         log_odds, error = np.array([log_odds_ratio(strata(matched, item, anchor)) for item in range(n_items)]).T
     delta, se_delta = -DELTA_PER_LOGIT * log_odds, DELTA_PER_LOGIT * error
-    with np.errstate(invalid="ignore"):
-        beyond_chance = np.abs(delta) > TWO_SIDED_95 * se_delta
+    beyond_chance = np.abs(delta) > TWO_SIDED_95 * se_delta
     return MantelHaenszel(
         item_ids=responses.item_ids,
         groups=matched.sizes,
@@ -227,6 +226,7 @@ def chi_square(counts: NDArray[np.float64], *, continuity: bool) -> float:
     return float(difference @ np.linalg.solve(covariance, difference))
 
 
+@np.errstate(divide="ignore", invalid="ignore")
 def log_odds_ratio(counts: NDArray[np.float64]) -> tuple[float, float]:
     """Logarithm of the common odds ratio of two groups and its standard error (Phillips & Holland, 1987).
 
@@ -238,9 +238,8 @@ def log_odds_ratio(counts: NDArray[np.float64]) -> tuple[float, float]:
     (wrong, right), (wrong_focal, right_focal) = counts[:, 0].T, counts[:, 1].T
     for_reference, for_focal = right * wrong_focal, wrong * right_focal
     above, below = (for_reference / n).sum(), (for_focal / n).sum()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = above / below
-        log_ratio = float(np.log(ratio))
+    ratio = above / below
+    log_ratio = float(np.log(ratio))
     if not np.isfinite(log_ratio):
         return log_ratio, float("nan")
     either = right + wrong_focal + ratio * (wrong + right_focal)
@@ -374,6 +373,10 @@ def score_regression(
     5   item6  27.36       0.09        C        0.00
     """
     demand_share("item bias: alpha", alpha)
+    if difference not in get_args(Difference):
+        raise InputError(
+            f"item bias: difference: expected one of {', '.join(get_args(Difference))} but got {difference!r}"
+        )
     if in_categories:
         scores = responses if isinstance(responses, pd.DataFrame) else np.asarray(responses)
         given = CodedScores.of(scores, levels=levels)

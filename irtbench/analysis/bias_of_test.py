@@ -142,7 +142,7 @@ def differential_test_functioning(
     Raises
     ------
     InputError
-        If no item is free, or ``level`` lies outside (0, 1).
+        If no item is free, ``level`` lies outside (0, 1), or there are fewer than two draws.
 
     Examples
     --------
@@ -160,23 +160,19 @@ def differential_test_functioning(
     if not grouped.free_items:
         raise InputError("test functioning: no item is free; expected those that differ between the groups")
     demand_share("test functioning: level", level)
-    draws = _drawn_parameters(grouped, n_draws, rng)
+    if n_draws < 2:
+        raise InputError(f"test functioning: expected at least two draws but got {n_draws}")
+    draws = _estimates_and_draws(grouped, n_draws, rng)
     n_others, tails = len(grouped.groups) - 1, [(1 - level) / 2, (1 + level) / 2]
     figures = np.full((8, n_others, len(OVERS)), np.nan)
     lower, upper = np.full((2, n_others, SHOWN.size), np.nan)
     for other, group in enumerate(range(1, n_others + 1)):
         population = normal_population(grouped.mean[group], grouped.sd[group])
-        places = {
-            "group": (population.nodes, population.weights),
-            "even": (EVEN, np.full(EVEN.size, 1 / EVEN.size)),
-        }
-        for column, over in enumerate(OVERS):
-            theta, weights = places[over]
-            found = _difference(grouped, group, theta)
-            drawn = None if draws is None else _of_draws(draws, group, theta, weights).T
-            figures[:, other, column] = _summary(found @ weights, np.abs(found) @ weights, drawn, level)
-        if draws is not None:
-            lower[other], upper[other] = np.quantile(_of_draws(draws, group, SHOWN), tails, axis=0)
+        places = (population.nodes, population.weights), (EVEN, np.full(EVEN.size, 1 / EVEN.size))  # as in OVERS
+        for column, (theta, weights) in enumerate(places):
+            figures[:, other, column] = _summary(_differences(draws, group, theta, weights), level)
+        if len(draws) > 1:
+            lower[other], upper[other] = np.quantile(_differences(draws, group, SHOWN)[1:], tails, axis=0)
     return DifferentialTestFunctioning(
         groups=grouped.groups,
         n_items=grouped.items[0].n_items,
@@ -198,58 +194,43 @@ def differential_test_functioning(
     )
 
 
-def _difference(grouped: GroupedModel, group: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """T_g - T_0 at these abilities, shape (n_theta,)."""
-    free = grouped.free_items
-    own, reference = (icc(theta, grouped.items[g].select(free)) for g in (group, 0))
-    return np.asarray((own - reference).sum(axis=1))
-
-
-def _drawn_parameters(grouped: GroupedModel, n_draws: int, rng: np.random.Generator) -> NDArray[np.float64] | None:
-    """Draws of (a, a_1, d_1, ..., d, c) of the free items, shape (n_draws, n_free, width); None without covariance."""
-    covariance = grouped.free_covariance
-    if covariance is None:
-        return None
-    free = grouped.free_items
-    by_group = [items.select(free) for items in grouped.items]
-    first = by_group[0]
+def _estimates_and_draws(grouped: GroupedModel, n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """The free items' (a, a_1, d_1, ..., d, c), then draws of them if their covariance is known, (n, n_free, width)."""
+    first, *others = (items.select(grouped.free_items) for items in grouped.items)
     columns = [first.discrimination]
-    for items in by_group[1:]:
+    for items in others:
         columns += [items.discrimination - first.discrimination, items.intercept - first.intercept]
     mean = np.stack([*columns, first.intercept, first.guessing], axis=1)
-    whole = covariance.reshape(mean.size, mean.size)  # rows may be 0
+    if grouped.free_covariance is None:
+        return mean[None]
+    whole = grouped.free_covariance.reshape(mean.size, mean.size)  # rows may be 0
     drawn = rng.multivariate_normal(mean.ravel(), (whole + whole.T) / 2, n_draws, check_valid="ignore", method="eigh")
     drawn = drawn.reshape(n_draws, *mean.shape)
     drawn[:, :, -1] = np.clip(drawn[:, :, -1], 0.0, 1.0 - 1e-9)
-    return drawn
+    return np.concatenate([mean[None], drawn])
 
 
-def _drawn_differences(draws: NDArray[np.float64], group: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """T_g - T_0 of each draw at these abilities, shape (n_draws, n_theta)."""
-    total = np.zeros((len(draws), theta.size))
-    for item in draws.transpose(1, 0, 2):
-        a, d, c = item[:, :1], item[:, -2:-1], item[:, -1:]
-        own = expit((a + item[:, 2 * group - 1, None]) * theta + d + item[:, 2 * group, None])
-        total += (1 - c) * (own - expit(a * theta + d))
-    return total
-
-
-def _of_draws(
+def _differences(
     draws: NDArray[np.float64], group: int, theta: NDArray[np.float64], weights: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """Differences of each draw at these abilities, or signed and unsigned by weights; a part of the draws at once."""
+    """T_g - T_0 of each draw at these abilities, or signed and unsigned by weights; a part of the draws at once."""
     found = []
     for part in np.array_split(draws, max(1, -(-len(draws) * theta.size // DRAWS_AT_ONCE))):
-        each = _drawn_differences(part, group, theta)
-        found.append(each if weights is None else np.stack([each @ weights, np.abs(each) @ weights], axis=1))
+        total = np.zeros((len(part), theta.size))
+        for item in part.transpose(1, 0, 2):
+            a, d, c = item[:, :1], item[:, -2:-1], item[:, -1:]
+            own = expit((a + item[:, 2 * group - 1, None]) * theta + d + item[:, 2 * group, None])
+            total += (1 - c) * (own - expit(a * theta + d))
+        found.append(total if weights is None else np.stack([total @ weights, np.abs(total) @ weights], axis=1))
     return np.concatenate(found)
 
 
 def _summary(
-    signed: float, unsigned: float, drawn: NDArray[np.float64] | None, level: float
+    averages: NDArray[np.float64], level: float
 ) -> tuple[float, float, float, float, float, float, float, float]:
     """The signed difference, its standard error, interval and p; the unsigned one and its interval."""
-    if drawn is None:
+    (signed, unsigned), drawn = averages[0].tolist(), averages[1:].T
+    if not drawn.size:
         return signed, np.nan, np.nan, np.nan, np.nan, unsigned, np.nan, np.nan
     error = float(drawn[0].std(ddof=1))
     reach = error * float(ndtri((1 + level) / 2))

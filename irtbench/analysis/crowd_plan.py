@@ -272,7 +272,9 @@ def plan_crowd(
         reader_fails=settings.reader_fails,
     )  # fmt: skip
     n_each = settings.n_each or _items_each(items, settings, rng, progress)
-    information, factor = _information(items, n_each, settings, rng, progress)
+    part, _ = thinned(items, max(THINNED_TO, n_each) if items.n_items > MOST_ITEMS else items.n_items)
+    information = design_information(part, n_each, level=settings.level, rng=rng, progress=progress)
+    factor = part.n_items / items.n_items  # of the answers to an item if there were only the items used for it
     precision, not_converged = _simulated(information, factor, settings, rng, progress)
     n, kept = precision.n_respondents, (1 - settings.careless) * (1 - checks.reader_fails)
     n_recruited = int(np.ceil(n / kept))
@@ -327,19 +329,6 @@ def _items_each(
     if reached := short_of(items.n_items):
         raise InputError(f"plan: all {items.n_items} items give {reached} only; expected a wider wish or more items")
     return bisect_left(range(items.n_items), True, lo=2, key=lambda n_each: not short_of(n_each))
-
-
-def _information(
-    items: ItemParameters,
-    n_each: int,
-    settings: PlanSettings,
-    rng: np.random.Generator,
-    progress: Callable[[str], None],
-) -> tuple[DesignInformation, float]:
-    """Information of a respondent, and the share of the answers to an item if there were only the items used for it."""
-    part, _ = thinned(items, max(THINNED_TO, n_each) if items.n_items > MOST_ITEMS else items.n_items)
-    found = design_information(part, n_each, level=settings.level, rng=rng, progress=progress)
-    return found, part.n_items / items.n_items
 
 
 def _respondents(

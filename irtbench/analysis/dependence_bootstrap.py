@@ -219,6 +219,7 @@ def simulate_like(responses: ResponseMatrix, fitted: Residuals, rng: np.random.G
     return ResponseMatrix(correct, responses.respondent_ids, responses.item_ids, responses.trials)
 
 
+@np.errstate(invalid="ignore")  # an impossible table has an infinite X2
 def bootstrap_p(
     observed: NDArray[np.float64], simulated: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -234,8 +235,7 @@ def bootstrap_p(
     defined = ~np.isnan(observed)
     exceeding = sum((sample >= observed for sample in simulated), start=np.zeros(observed.shape, dtype=np.int64))
     mean = (simulated.sum(axis=0) + observed) / (n_samples + 1)
-    with np.errstate(invalid="ignore"):  # an impossible table has an infinite X2
-        largest = np.sort([np.nanmax(sample / mean, initial=0.0) for sample in simulated])
-        as_large = n_samples - np.searchsorted(largest, observed / mean, side="left")
+    largest = np.sort([np.nanmax(sample / mean, initial=0.0) for sample in simulated])
+    as_large = n_samples - np.searchsorted(largest, observed / mean, side="left")
     p, p_adjusted = (np.where(defined, (1 + count) / (n_samples + 1), np.nan) for count in (exceeding, as_large))
     return p, p_adjusted

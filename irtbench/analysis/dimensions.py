@@ -179,6 +179,16 @@ class RotatedLoadings(Shown):
             table[f"loading_{name}"] = column
         return table.assign(follows_label=self.follows)
 
+    def summary(self) -> dict[str, Any]:
+        """What dimensions.json holds of the rotation."""
+        return {
+            "factors": self.factors,
+            "by_label": self.by_label(),
+            "share_following": float(self.follows.mean()),
+            "correlations": self.correlations,
+            "loadings": self.table(),
+        }
+
     def by_label(self) -> pd.DataFrame:
         """One row a label: number of items, mean loading on each factor, share of items that follow the label."""
         table = self.table().drop(columns="item_id").rename(columns={"follows_label": "share_following"})
@@ -204,7 +214,7 @@ def rotate_to_labels(loadings: NDArray[np.float64], item_ids: Sequence[str], lab
     Raises
     ------
     InputError
-        If there are not as many labels as factors.
+        If there are not as many labels as factors, or not one label an item.
 
     Examples
     --------
@@ -224,6 +234,11 @@ def rotate_to_labels(loadings: NDArray[np.float64], item_ids: Sequence[str], lab
     names = tuple(sorted(set(labels)))
     if len(names) != loadings.shape[1]:
         raise InputError(f"rotation: {len(names)} labels for {loadings.shape[1]} factors; expected as many")
+    if not len(labels) == len(item_ids) == len(loadings):
+        raise InputError(
+            f"rotation: {len(labels)} labels and {len(item_ids)} items for {len(loadings)} rows of loadings; expected "
+            "one each"
+        )
     own = np.array([[label == name for name in names] for label in labels])
     target = own * np.sqrt((loadings**2).sum(axis=1, keepdims=True))
     rigid = loadings @ orthogonal_procrustes(loadings, target)[0]
@@ -270,15 +285,6 @@ class Dimensions(Drawn):
 
     def summary(self) -> dict[str, Any]:
         """What dimensions.json holds."""
-        rotation = None
-        if self.rotated is not None:
-            rotation = {
-                "factors": self.rotated.factors,
-                "by_label": self.rotated.by_label(),
-                "share_following": float(self.rotated.follows.mean()),
-                "correlations": self.rotated.correlations,
-                "loadings": self.rotated.table(),
-            }
         return {
             "n_abilities": self.analysis.n_abilities,
             "correlations": self.analysis.tetrachoric.kind,
@@ -291,7 +297,7 @@ class Dimensions(Drawn):
             "note": self.analysis.tetrachoric.note,
             "models": self.models,
             "likelihood_ratio_tests": self.tests,
-            "rotation": rotation,
+            "rotation": None if self.rotated is None else self.rotated.summary(),
         }
 
     @property
@@ -378,11 +384,9 @@ def find_dimensions(
         fitted[name] = fit_factors(
             given, number, models=models, seed=seed, standard_errors=False, device=device
         )  # fmt: skip
-    rotated = None
-    n_labels = len(set(labels)) if labels is not None else 0
-    if labels is not None and 1 < n_labels <= max_factors:
-        loadings = fitted[f"{n_labels} factors"].loadings
-        rotated = rotate_to_labels(loadings, given.item_ids, labels)
+    rotated, labels = None, () if labels is None else labels
+    if 1 < (n_labels := len(set(labels))) <= max_factors:
+        rotated = rotate_to_labels(fitted[f"{n_labels} factors"].loadings, given.item_ids, labels)
     size = given.n_respondents, given.n_items
     if not fitted:
         return Dimensions(*size, analysis, None, None, rotated)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import brentq
+from scipy.spatial.distance import cdist
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from irtbench.analysis.meta_regression import Estimates, MetaRegression, meta_regression
@@ -239,8 +240,7 @@ def explain_difficulty(
         by = -np.stack([b, np.ones(b.size)], axis=1)[places] / known.discrimination[:, None]
         joint = joint_error.select(places.tolist()).covariance[:, :2][:, :, :, :2]
         estimates = Estimates.of_covariance(b[places], np.einsum("ja,jalb,lb->jl", by, joint, by))
-    given = features_of(features, known.item_ids, shrinkage, level)
-    design = Design.of(given, known.item_ids, shrinkage, curved=curved)
+    design = Design.of(features, known.item_ids, shrinkage, level, curved=curved)
     return explained(known, estimates, estimates, design, population, level, rng)
 
 
@@ -284,8 +284,17 @@ class Design:
     directions: Array
 
     @classmethod
-    def of(cls, given: ItemFeatures, item_ids: Sequence[str], shrinkage: Shrinkage, *, curved: bool = False) -> Design:
+    def of(
+        cls,
+        given: ItemFeatures | pd.DataFrame,
+        item_ids: Sequence[str],
+        shrinkage: Shrinkage,
+        level: float,
+        *,
+        curved: bool = False,
+    ) -> Design:
         """Refuse too few items, and more features than effects can be estimated of where they are not shrunk."""
+        given = features_of(given, item_ids, shrinkage, level)
         n_items, features = len(item_ids), given.select(item_ids)
         mean, sd = features.values.mean(axis=0), features.values.std(axis=0)
         columns = (features.values - mean) / sd
@@ -319,9 +328,7 @@ class Design:
 
 def kernel(one: Array, other: Array) -> Array:
     """How alike items are by their standardised features, 1 where they are the same."""
-    squared = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2 * one @ other.T
-    alike: Array = np.exp(-np.maximum(squared, 0) / (2 * one.shape[1]))
-    return alike
+    return np.asarray(np.exp(-cdist(one, other, "sqeuclidean") / (2 * one.shape[1])))
 
 
 def shrunk(n_features: int, n_items: int, shrinkage: Shrinkage) -> bool:
@@ -354,7 +361,7 @@ def features_of(
     ):
         if out:
             names = name_first([given.names[k] for k in out])
-            warnings.warn(f"difficulty: {names} {why}, and is left out", RuntimeWarning, stacklevel=3)
+            warnings.warn(f"difficulty: {names} {why}, and is left out", RuntimeWarning, stacklevel=4)
     return ItemFeatures(given.item_ids, tuple(given.names[k] for k in chosen), given.values[:, chosen])
 
 

@@ -27,7 +27,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from irtbench.analysis.explained_difficulty import Design, ExplainedDifficulty, Shrinkage, explained, features_of
+from irtbench.analysis.explained_difficulty import Design, ExplainedDifficulty, Shrinkage, explained
 from irtbench.analysis.meta_regression import Estimates, meta_regression
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
@@ -137,8 +137,7 @@ def explain_responses(
     1     length     1.0  0.1
     """
     data = with_responses(responses)
-    given = features_of(features, data.item_ids, shrinkage, level)
-    design = Design.of(given, data.item_ids, shrinkage, curved=curved)
+    design = Design.of(features, data.item_ids, shrinkage, level, curved=curved)
     with threads_for(data.n_respondents * data.n_items), fenced(int(rng.integers(2**31))), torch.no_grad():
         return ExplanatoryFit.of_responses(data, model, device).explained_by(design, level, rng, progress)
 
@@ -200,8 +199,7 @@ def explain_grades(
     if not isinstance(levels, Mapping):
         levels = {str(item): own for item, own in categories_of(grades, levels).items()}
     scores = CodedScores.of(grades, levels=levels)
-    given = features_of(features, scores.item_ids, shrinkage, level)
-    design = Design.of(given, scores.item_ids, shrinkage, curved=curved)
+    design = Design.of(features, scores.item_ids, shrinkage, level, curved=curved)
     with threads_for(scores.n_respondents * scores.n_items), fenced(0), torch.no_grad():
         return ExplanatoryFit.of_grades(scores, model).explained_by(design, level, rng, progress)
 

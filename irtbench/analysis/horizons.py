@@ -131,6 +131,7 @@ def point_of(share: float, residual: float, slope: tuple[float, float]) -> float
     return float(brentq(lambda d: float(weights @ expit(steep * (d - away)) @ weights) - share, -reach, reach))
 
 
+@np.errstate(invalid="ignore")
 def ratios(above: Array, effect: float, covariance: Array, further: Array, reach: float) -> tuple[Array, Array, Array]:
     """The x with above = effect x, and the nearest on either side that the data refute, as Fieller has them.
 
@@ -143,8 +144,7 @@ def ratios(above: Array, effect: float, covariance: Array, further: Array, reach
         square = effect**2 - reach**2 * covariance[-1, -1]
         middle = above * effect - reach**2 * covariance[:-1, -1]
         level = above**2 - reach**2 * np.diagonal(covariance)[:-1] - more**2
-        with np.errstate(invalid="ignore"):
-            roots = (middle + np.multiply.outer([-1.0, 1.0], np.sqrt(middle**2 - square * level))) / square
+        roots = (middle + np.multiply.outer([-1.0, 1.0], np.sqrt(middle**2 - square * level))) / square
         beyond = np.where((roots - best) * side > 0, roots, side * np.inf)
         ends.append(side * (side * beyond).min(axis=0))
     return best, ends[0], ends[1]
@@ -223,6 +223,8 @@ def time_horizon(
     """
     for name, value in [("level", level), *(("share", share) for share in shares)]:
         demand_share(f"time horizon: {name}", value)
+    if not len(shares):
+        raise InputError("time horizon: no share of successes; expected at least one")
     data = with_responses(responses)
     log_t = log_lengths(lengths, data.item_ids)
     columns = (log_t - log_t.mean())[:, None]

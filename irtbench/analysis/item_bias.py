@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 import pandas as pd
@@ -221,6 +221,8 @@ def item_bias(
     2   item3   1.56    moderate        0.40
     """
     settings = fit_settings(settings, keywords)
+    if method not in get_args(Method):
+        raise InputError(f"item bias: method: expected one of {', '.join(get_args(Method))} but got {method!r}")
     if method == "logistic" and (settings.estimates_guessing or settings.guessing > 0):
         raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
     if settings.prior_items or not (settings.kind in ("2pl", "3pl") and settings.priors.hierarchy is None):
@@ -409,8 +411,8 @@ def _ability(linked: LinkedGroups, item: int, group: GroupLikelihood) -> NDArray
     return (posterior @ linked.theta).cpu().numpy()
 
 
+@np.errstate(invalid="ignore", divide="ignore")
 def _sizes(delta: NDArray[np.float64], x2_uniform: NDArray[np.float64], alpha: float) -> tuple[Size, ...]:
     """ETS classes in words, the standard error of delta taken from its test."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        error = np.abs(delta) / np.sqrt(x2_uniform)
+    error = np.abs(delta) / np.sqrt(x2_uniform)
     return tuple(SIZES[grade] for grade in ets_class(delta, error, chdtrc(1, x2_uniform) < alpha))

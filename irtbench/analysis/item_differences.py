@@ -28,6 +28,7 @@ LEAST_SHARE_OF_ANCHORS = 0.25
 MOST_ROUNDS = 50
 
 
+@np.errstate(invalid="ignore", divide="ignore")
 def ets_class(
     delta: NDArray[np.float64], error: NDArray[np.float64], significant: NDArray[np.bool_]
 ) -> tuple[Grade, ...]:
@@ -37,8 +38,7 @@ def ets_class(
     than 1, one-sided at .05. B: what is neither. Empty where delta is not finite.
     """
     absolute = np.abs(delta)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        above_one = (absolute - MODERATE_DELTA) / error > ONE_SIDED_95
+    above_one = (absolute - MODERATE_DELTA) / error > ONE_SIDED_95
     negligible = (absolute < MODERATE_DELTA) | ~significant
     large = (absolute >= LARGE_DELTA) & above_one
     grades = np.where(negligible, "A", np.where(large, "C", "B"))
@@ -124,8 +124,7 @@ class MatchedGroups:
         The studied item is part of the score: without it the test is biased even under a Rasch model (Holland &
         Thayer, 1988).
         """
-        counted = anchor.copy()
-        counted[item] = True
+        counted = anchor | (np.arange(anchor.size) == item)
         return self.values @ counted.astype(np.int64)
 
 
@@ -147,8 +146,7 @@ def matched_values(
     names = list(dict.fromkeys(name for name in groups if name is not None))
     if len(names) < 2:
         raise InputError("item bias: expected respondents of two groups or more but all are in one")
-    if reference is None:
-        reference = max(names, key=groups.count)
+    reference = max(names, key=groups.count) if reference is None else str(reference)
     if reference not in names:
         raise InputError(f"item bias: no respondent is in group {reference}; expected one of {name_first(names)}")
     ordered = (reference, *(name for name in names if name != reference))

@@ -15,7 +15,7 @@ from scipy.stats import chi2
 from irtbench.analysis.item_differences import DELTA_PER_LOGIT, ItemDifferences
 from irtbench.analysis.shift_likelihood import GRID, Mode, ShiftLikelihood
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.shown import Shown, counted, significant
 from irtbench.models.curves import curve
@@ -157,8 +157,8 @@ def item_shifts(
     Raises
     ------
     InputError
-        If there are fewer than three systems or five items, several trials of an item, items whose slopes are 0, or
-        families that are not one a system or all the same.
+        If there are fewer than three systems or five items, several trials of an item, items whose slopes are 0,
+        families that are not one a system or all the same, or ``level`` lies outside (0, 1).
 
     Examples
     --------
@@ -173,6 +173,7 @@ def item_shifts(
        item_id  n_correct  expected_correct    p
     14  item15          2              12.8  0.0
     """
+    demand_share("item shifts: level", level)
     responses, items = responses_and_items(responses, items)
     known = known_items(responses, items)
     numbers = _check(responses.n_respondents, responses.n_items, families)

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtr, ndtri
 
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.readers.long_table import with_known_names
 from irtbench.data.readers.table import MISSING, demand_columns, read_table
 from irtbench.data.responses import name_first
@@ -78,6 +78,7 @@ class AbilityRegression(Shown):
 
     def table(self, level: float = 0.95) -> pd.DataFrame:
         """One row a term: ``term, effect, se, z, p, lower, upper``."""
+        demand_share("ability regression: level", level)
         se, reach = np.sqrt(np.diagonal(self.covariance)[:-1]), float(ndtri((1 + level) / 2))
         z = self.effects / se
         return pd.DataFrame(
@@ -114,6 +115,8 @@ class AbilityRegression(Shown):
         Relations of ability to the terms, computed set by set and averaged, are then those of the population (Mislevy,
         1991), which those of point estimates are not.
         """
+        if n_values < 1:
+            raise InputError(f"plausible values: expected at least one of each respondent but got {n_values}")
         at = np.append(self.effects, np.log(self.residual_sd))
         drawn = rng.multivariate_normal(at, self.covariance, size=n_values)
         return np.hstack([self._posterior(parameters).draw(1, rng=rng) for parameters in drawn])
@@ -231,7 +234,8 @@ def log_prior(parameters: Array, x: Array, nodes: Array) -> Array:
 def design_of(covariates: pd.DataFrame | Array, respondent_ids: tuple[str, ...]) -> tuple[tuple[str, ...], Array]:
     """Names and values of the terms, an intercept first; see `ability_regression`."""
     if not isinstance(covariates, pd.DataFrame):
-        values = np.asarray(covariates, dtype=np.float64).reshape(len(respondent_ids), -1)
+        values = np.asarray(covariates, dtype=np.float64)
+        values = values.reshape(len(values), values.size // max(len(values), 1))
         covariates = pd.DataFrame(values, columns=[f"x{k + 1}" for k in range(values.shape[1])])
     if not isinstance(covariates.index, pd.RangeIndex):
         covariates = covariates.set_axis(covariates.index.astype(str), axis=0)
@@ -240,6 +244,11 @@ def design_of(covariates: pd.DataFrame | Array, respondent_ids: tuple[str, ...])
         covariates = covariates.loc[list(respondent_ids)]
     elif len(covariates) != len(respondent_ids):
         raise InputError(f"covariates: {len(covariates)} rows for {len(respondent_ids)} respondents; expected one each")
+    names = pd.Index([*covariates.columns, *covariates.index.map("respondent {}".format)])
+    if names.has_duplicates:
+        raise InputError(f"covariates: {names[names.duplicated()][0]} is there twice; expected once")
+    if np.isinf(covariates.select_dtypes("number").to_numpy(dtype=np.float64)).any():
+        raise InputError("covariates: a value is infinite; expected finite numbers")
     if (missing := covariates.isna()).any(axis=None):
         row, column = (int(place[0]) for place in np.nonzero(missing.to_numpy()))
         who = respondent_ids[row]

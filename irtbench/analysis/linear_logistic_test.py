@@ -14,7 +14,7 @@ from scipy.special import chdtrc, ndtri
 from irtbench.analysis.meta_regression import with_intercept
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Shown, counted
@@ -128,15 +128,22 @@ def linear_logistic_test(
     0  intercept    -0.4  0.1   -0.5   -0.3
     1    negated     1.0  0.1    0.9    1.1
     """
+    demand_share("lltm: level", level)
     responses = as_responses(responses)
     given = features if isinstance(features, ItemFeatures) else ItemFeatures.from_frame(features)
     own = given.select(responses.item_ids)
-    design = _design(own)
+    design = with_intercept(own.values)
+    n_items, n_terms = design.shape
+    if n_terms >= n_items or np.linalg.matrix_rank(design) < n_terms:
+        raise InputError(
+            f"lltm: {len(own.names)} features of {n_items} items determine each other, or are as many; "
+            "expected fewer, none a sum of others"
+        )
     rasch = fit_model(responses, kind="rasch", **keywords)
     found, errors = _constrained(responses, design, rasch.settings)
     sd, *effects = found.items.matrix[0].tolist()
     effect, reach = np.array(effects), float(ndtri((1 + level) / 2)) * errors[1:]
-    x2, df = max(2 * (rasch.log_likelihood - found.log_likelihood), 0.0), design.shape[0] - design.shape[1]
+    x2, df = max(2 * (rasch.log_likelihood - found.log_likelihood), 0.0), n_items - n_terms
     return LinearLogisticTest(
         terms=("intercept", *own.names), effect=effect, se=errors[1:], lower=effect - reach, upper=effect + reach,
         ability_sd=sd, se_ability_sd=float(errors[0]), log_likelihood=found.log_likelihood,
@@ -144,17 +151,6 @@ def linear_logistic_test(
         correlation=float(np.corrcoef(design @ effect, rasch.items.difficulty)[0, 1]),
         converged=found.status.converged and rasch.converged, rasch=rasch,
     )  # fmt: skip
-
-
-def _design(features: ItemFeatures) -> NDArray[np.float64]:
-    design = with_intercept(features.values)
-    n_items, n_terms = design.shape
-    if n_terms >= n_items or np.linalg.matrix_rank(design) < n_terms:
-        raise InputError(
-            f"lltm: {len(features.names)} features of {n_items} items determine each other, or are as many; "
-            "expected fewer, none a sum of others"
-        )
-    return design
 
 
 def _constrained(

@@ -262,13 +262,11 @@ def _right_shares(posteriors: list[NDArray[np.float64]], counts: list[NDArray[np
     known = [(p, n / n.sum(), n.sum()) for p, n in zip(posteriors, counts, strict=True) if n.sum() and p.size > 1]
     if not known:
         return 1.0, 1.0
-    mean = float(np.mean([p @ share for p, share, _ in known]))
-    mean = min(max(mean, 0.01), 0.99)
+    mean = float(np.clip(np.mean([p @ share for p, share, _ in known]), 0.01, 0.99))
     variance = float(np.mean([p @ (share - mean) ** 2 for p, share, _ in known]))
     by_chance = float(np.mean([1 / n for _, _, n in known]))
     between = (variance - mean * (1 - mean) * by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
-    total = mean * (1 - mean) / max(between, np.finfo(np.float64).tiny) - 1
-    total = min(max(total, FIRMNESS[0]), FIRMNESS[1])
+    total = float(np.clip(mean * (1 - mean) / max(between, np.finfo(np.float64).tiny) - 1, *FIRMNESS))
     return mean * total, (1 - mean) * total
 
 

@@ -179,6 +179,7 @@ def answer_similarity(
             f"{1 if scale is None else column.max() + 1} scales"
         )
     model = _model(answers, responses, items, abilities, column)
+    answered = (model.coded >= 0).astype(np.float64)
     listed: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]] = []
     n_tested = 0
     for start in range(0, responses.n_respondents, BLOCK):
@@ -190,7 +191,7 @@ def answer_similarity(
             variance += match * (1 - match)
         variance = np.maximum(variance, LEAST_VARIANCE)
         left = np.maximum(variance - model.explained(own), LEAST_LEFT * variance)
-        tested = (own[:, None] < np.arange(responses.n_respondents)) & (model.n_common(own) >= min_items)
+        tested = (own[:, None] < np.arange(responses.n_respondents)) & (answered[own] @ answered.T >= min_items)
         n_tested += int(tested.sum())
         z = np.where(tested, excess / np.sqrt(left), -np.inf)
         n_listed = min(most_listed, int(tested.sum()))
@@ -261,10 +262,6 @@ class _Model:
     slopes: list[NDArray[np.float64]]
     information: NDArray[np.float64]
     column: NDArray[np.int64]
-
-    def n_common(self, own: NDArray[np.int64]) -> NDArray[np.float64]:
-        observed = (self.coded >= 0).astype(np.float64)
-        return observed[own] @ observed.T
 
     def explained(self, own: NDArray[np.int64]) -> NDArray[np.float64]:
         """The part of the variance that goes into the estimated abilities, for pairs of these with everybody."""

@@ -28,9 +28,7 @@ def pairwise_covariance(values: NDArray[np.float64]) -> tuple[NDArray[np.float64
     -0.5
     """
     n, total, _, product = _sums_by_pair(values)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        covariance = (product - total * total.T / n) / (n - 1)
-    return np.where(n > 1, covariance, np.nan), n
+    return (product - total * total.T / np.maximum(n, 1)) / np.where(n > 1, n - 1, np.nan), n
 
 
 def pairwise_correlation(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -44,12 +42,10 @@ def pairwise_correlation(values: NDArray[np.float64]) -> NDArray[np.float64]:
     -1.0
     """
     n, total, squares, product = _sums_by_pair(values)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        variation = squares - total**2 / n
-        rounding = np.maximum(1e-12, n * np.finfo(np.float64).eps)  # of a sum of n, relative
-        variation[variation <= rounding * squares] = np.nan
-        correlation = (product - total * total.T / n) / np.sqrt(variation * variation.T)
-    return np.clip(correlation, -1.0, 1.0)
+    variation = squares - total**2 / np.maximum(n, 1)
+    rounding = np.maximum(1e-12, n * np.finfo(np.float64).eps)  # of a sum of n, relative
+    variation[variation <= rounding * squares] = np.nan
+    return np.clip((product - total * total.T / np.maximum(n, 1)) / np.sqrt(variation * variation.T), -1.0, 1.0)
 
 
 def _sums_by_pair(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
@@ -262,11 +258,10 @@ def correlations_of_tables(cells: NDArray[np.float64]) -> NDArray[np.float64]:
 def _maximum(cells: NDArray[np.float64]) -> NDArray[np.float64]:
     """Steps of Fisher's scoring in the angle arcsin r, halved towards the bracket where they leave it."""
     n = cells.sum(axis=(0, 1))
-    with np.errstate(divide="ignore"):  # beyond the last category of an item
-        of_first, of_second = (
-            ndtri(np.minimum(cells.sum(axis=axis).cumsum(axis=0)[:-1] / n, 1.0)).clip(-FARTHEST, FARTHEST)
-            for axis in (1, 0)
-        )
+    of_first, of_second = (  # +-inf beyond the last category of an item
+        ndtri(np.minimum(cells.sum(axis=axis).cumsum(axis=0)[:-1] / n, 1.0)).clip(-FARTHEST, FARTHEST)
+        for axis in (1, 0)
+    )
     below = ndtr(of_first), ndtr(of_second)
     low, high = np.full(n.size, -LARGEST_ANGLE), np.full(n.size, LARGEST_ANGLE)
     angle = np.zeros(n.size)

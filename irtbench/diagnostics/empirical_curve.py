@@ -223,7 +223,7 @@ def empirical_curve(
     ------
     InputError
         If the items differ, theta has another shape or is not finite, the item is unknown, those who answered it do
-        not differ in ability, or ``level`` lies outside (0, 1).
+        not differ in ability, ``level`` lies outside (0, 1), or there are fewer than two points.
 
     Examples
     --------
@@ -245,6 +245,8 @@ def empirical_curve(
     if item_id not in items.item_ids:
         raise InputError(f"empirical curve: unknown item {item_id}")
     demand_share("empirical curve: level", level)
+    if n_points < 2:
+        raise InputError(f"empirical curve: expected at least two points but got {n_points}")
     alone = responses.select_items([item_id])
     answers, trials = alone.correct[:, 0], alone.n_trials[:, 0]
     if items.categories is not None:
@@ -359,7 +361,7 @@ def observed_shares(responses: ResponsesLike, theta: NDArray[np.float64], *, n_g
     Raises
     ------
     InputError
-        If theta has another shape or is not finite, or there is no group.
+        If theta has another shape or is not finite, or there is no group or respondent.
 
     Examples
     --------
@@ -375,8 +377,9 @@ def observed_shares(responses: ResponsesLike, theta: NDArray[np.float64], *, n_g
     """
     responses = as_responses(responses)
     theta = check_theta(theta, responses)
-    if n_groups < 1:
-        raise InputError(f"observed shares: expected at least one group but got {n_groups}")
+    if n_groups < 1 or not theta.size:
+        what = f"group but got {n_groups}" if theta.size else "respondent but there is none"
+        raise InputError(f"observed shares: expected at least one {what}")
     parts = np.array_split(np.argsort(theta, kind="stable"), min(n_groups, theta.size))
     right, trials, seen = np.nan_to_num(responses.correct), responses.n_trials, responses.observed
     n_seen = np.array([seen[part].sum(axis=0) for part in parts])

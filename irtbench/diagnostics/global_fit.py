@@ -235,17 +235,17 @@ def _global_fit(responses: ResponseMatrix, moments: Moments, n_parameters: int) 
 
 def _of_categories(responses: ResponseMatrix, items: CategoryParameters, population: Quadrature) -> GlobalFit:
     """C2 of complete responses in categories."""
-    moments = CategoryMoments.of(items, population)
-    n, n_moments = responses.n_respondents, moments.expected().size
+    first, second = np.triu_indices(items.n_items, 1)
+    n, n_moments = responses.n_respondents, int(items.top.sum()) + first.size
     if not responses.is_complete:
         return GlobalFit.not_available("C2 of items in categories is of complete responses")
     if n_moments > MOST_CATEGORY_MOMENTS:
         return GlobalFit.not_available(f"C2 of {n_moments} moments; at most {MOST_CATEGORY_MOMENTS} are computed")
     if n < (fewest := max(FEWEST_RESPONDENTS, items.n_items)):
         return GlobalFit.not_available(f"{n} respondents to {items.n_items} items; expected at least {fewest}")
-    correlations = pairwise_correlation(responses.correct)[tuple(moments.pairs)]
-    jacobian = moments.jacobian(items, population)
-    residual = np.sqrt(n) * (moments.observed(responses.correct) - moments.expected())
+    correlations = pairwise_correlation(responses.correct)[first, second]
+    moments = CategoryMoments.of(items, population)
+    jacobian, residual = moments.jacobian(), np.sqrt(n) * moments.residual(responses.correct)
     try:
         m2, rank = dense_form(moments.covariance(), residual, np.sqrt(n) * jacobian, jacobian.shape[1])
     except ArithmeticError as error:
@@ -253,7 +253,7 @@ def _of_categories(responses: ResponseMatrix, items: CategoryParameters, populat
     if (df := n_moments - rank) < 1:
         return GlobalFit.not_available(f"{items.n_items} items leave no degree of freedom")
     tli, cfi = _against_independence(m2, df, correlations, np.full(correlations.size, float(n)))
-    srmsr = _root_mean_square(correlations - moments.correlations())
+    srmsr = _root_mean_square(correlations - moments.scores.expected_products()[first, second])
     return GlobalFit(m2, df, float(chdtrc(df, m2)), *_rmsea(m2, df, n), srmsr, tli, cfi, n, f"all {n}", float(n))
 
 

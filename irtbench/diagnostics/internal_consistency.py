@@ -88,8 +88,8 @@ def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:
     Of several trials of an item the share right counts, and there is no biserial correlation.
 
     On complete responses these are the usual figures; a pair of items that nobody answered together counts with the
-    covariance that one common factor would give. The two groups of the discrimination index hold 27% of the respondents
-    each; those tied at the limit count in equal parts.
+    covariance that one common factor would give; an item that fewer than two answered is no part of the sum. The two
+    groups of the discrimination index hold 27% of the respondents each; those tied at the limit count in equal parts.
 
     Sources: Lord and Novick (1968); Kelley (1939) for the 27%.
 
@@ -121,10 +121,10 @@ def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:
     if responses.n_items < 2:
         raise InputError(f"classical statistics: {responses.n_items} items; expected at least 2")
     own, with_item = covariances_with_sum(responses)
-    rest, p, n_rest = with_item.sum() - 2 * with_item + own, responses.proportion_correct(), responses.n_items - 1
-    dropped = np.full(responses.n_items, np.nan)
-    if n_rest > 1:
-        dropped = n_rest / (n_rest - 1) * (1 - (own.sum() - own) / np.where(rest > 0, rest, np.nan))
+    rest, p = with_item.sum() - 2 * with_item + own, responses.proportion_correct()
+    counted = in_sum(responses)
+    n_rest = np.where(counted.sum() - counted > 1, counted.sum() - counted, np.nan)
+    dropped = n_rest / (n_rest - 1) * (1 - (own.sum() - own) / np.where(rest > 0, rest, np.nan))
     item_total, item_rest = _correlation(with_item, own, with_item.sum()), _correlation(with_item - own, own, rest)
     # a share of several trials was not cut in two
     to_biserial = _biserial_by(p) if responses.trials is None else np.full_like(p, np.nan)
@@ -159,8 +159,15 @@ def covariances_with_sum(responses: ResponseMatrix) -> tuple[NDArray[np.float64]
         centred, score = responses.shares - responses.shares.mean(axis=0), responses.shares.sum(axis=1)
         n = len(score) - 1
         return (centred**2).sum(axis=0) / n, (score - score.mean()) @ centred / n
-    covariance = filled_covariance(responses)
+    covariance, counted = filled_covariance(responses), in_sum(responses)
+    if counted.any():
+        covariance = np.where(np.outer(counted, counted), covariance, 0.0)
     return covariance.diagonal(), covariance.sum(axis=1)
+
+
+def in_sum(responses: ResponseMatrix) -> NDArray[np.bool_]:
+    """Items that are part of the sum score, since two respondents answered them, shape (n_items,)."""
+    return np.asarray(responses.observed.sum(axis=0) > 1)
 
 
 def filled_covariance(responses: ResponseMatrix) -> NDArray[np.float64]:
@@ -189,8 +196,7 @@ def _discrimination_index(responses: ResponseMatrix) -> NDArray[np.float64]:
         return np.full(responses.n_items, np.nan)
     upper, lower = (_share_in_extreme(sign * score, number) for sign in (1, -1))
     right, seen = np.nan_to_num(values), ~np.isnan(values)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        in_upper, in_lower = (share @ right / (share @ seen) for share in (upper, lower))
+    in_upper, in_lower = (share @ right / np.where(share @ seen > 0, share @ seen, np.nan) for share in (upper, lower))
     return np.asarray(in_upper - in_lower, dtype=np.float64)
 
 
@@ -273,10 +279,10 @@ def internal_consistency(responses: ResponsesLike, *, level: float = 0.95) -> In
     demand_share("internal consistency: level", level)
     if responses.n_items < 2:
         raise InputError(f"internal consistency: {responses.n_items} items; expected at least 2")
-    (own, with_sum), k = covariances_with_sum(responses), responses.n_items
+    (own, with_sum), k = covariances_with_sum(responses), int(in_sum(responses).sum())
     total = float(with_sum.sum())
     omega, reason = _omega_of(responses)
-    if not total > 0:
+    if not (total > 0 and k > 1):
         why = "the sum score does not vary" if total == 0 else "the items' covariances do not give it a variance"
         return InternalConsistency(
             np.nan, np.nan, np.nan, omega, np.nan, np.nan, responses.is_complete, f"alpha: {why}"
@@ -345,8 +351,8 @@ def _omega_of(responses: ResponseMatrix) -> tuple[float, str]:
 
 def _typical_respondents(responses: ResponseMatrix) -> float:
     """Harmonic mean, over the pairs of items answered together, of their respondents."""
-    _, n = pairwise_covariance(responses.shares)
-    pairs = n[np.triu_indices(responses.n_items, 1)]
+    _, n = pairwise_covariance(responses.shares[:, in_sum(responses)])
+    pairs = n[np.triu_indices(len(n), 1)]
     return float(1 / (1 / pairs[pairs > 0]).mean()) if (pairs > 0).any() else 0.0
 
 
@@ -422,16 +428,14 @@ def distractor_table(
     counts = np.array([scored is None or item in scored for item in responses.item_ids])
     right = np.where(seen & counts, responses.values, 0.0)
     n_seen = (seen & counts).sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        score = right.sum(axis=1) / n_seen
+    score = right.sum(axis=1) / np.where(n_seen > 0, n_seen, np.nan)
     low, high = np.nanquantile(score, [1 / 3, 2 / 3]) if n_seen.any() else (np.nan, np.nan)
     thirds = np.column_stack([score <= low, (score > low) & (score <= high), score > high])
     rows = []
     for k, (item, people, texts) in enumerate(answers_by_item(answers, keys, responses)):
         asked = seen[:, k]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            n_others = n_seen - (asked & counts[k])
-            rest = (right.sum(axis=1) - right[:, k]) / np.where(n_others > 0, n_others, np.nan)
+        n_others = n_seen - (asked & counts[k])
+        rest = (right.sum(axis=1) - right[:, k]) / np.where(n_others > 0, n_others, np.nan)
         chosen = np.full(responses.n_respondents, "", dtype=object)
         chosen[people] = texts.to_numpy()
         counted = pd.Series(chosen[asked]).value_counts()

@@ -241,11 +241,12 @@ def _item_fit(
             stacklevel=3,
         )
     s_x2 = np.where(undefined, np.nan, found.s_x2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rmsea = np.sqrt(np.maximum(0, s_x2 - df) / (df * (found.n_respondents - 1)))
+    excess = np.maximum(0, s_x2 - df) / np.where(undefined, np.nan, df * (found.n_respondents - 1))
     p = chdtrc(df, s_x2)
     infit, outfit = squares if squares is not None else np.full((2, len(item_ids)), np.nan)
-    return ItemFit(item_ids, s_x2, df, p, adjust(p), rmsea, infit, outfit, found.n_respondents, found.used, statistic)
+    return ItemFit(
+        item_ids, s_x2, df, p, adjust(p), np.sqrt(excess), infit, outfit, found.n_respondents, found.used, statistic
+    )
 
 
 def _fit_of_categories(

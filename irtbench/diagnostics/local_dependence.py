@@ -174,8 +174,7 @@ def local_dependence(
             stacklevel=2,
         )
     top = tables.top[first], tables.top[second]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        cramers_v = np.where(tables.less_together, -1, 1) * np.sqrt(x2 / (n * np.minimum(*top)))
+    cramers_v = np.where(tables.less_together, -1, 1) * np.sqrt(x2 / np.where(unanswered, np.nan, n * np.minimum(*top)))
     single, df = responses.trials is None or items.categories is not None, top[0] * top[1]
     p, q3 = chdtrc(df, x2) if single else np.full(n.size, np.nan), np.full(n.size, np.nan)
     if theta is not None:
@@ -262,4 +261,4 @@ class PairTables:
 
 def alternating(first: Array, second: Array) -> Array:
     """Columns of one and of the other in turn."""
-    return np.stack([first, second], axis=2).reshape(len(first), -1)
+    return np.stack([first, second], axis=2).reshape(len(first), 2 * first.shape[1])

@@ -48,10 +48,10 @@ class MeasurementPrecision(Drawn, columns="theta, information, se=standard_error
     marginal_reliability: float
 
     @property
+    @np.errstate(divide="ignore")
     def standard_error(self) -> NDArray[np.float64]:
         """Of theta by maximum likelihood, 1 / sqrt(I); infinite without information."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(1 / np.sqrt(self.information), dtype=np.float64)
+        return np.asarray(1 / np.sqrt(self.information), dtype=np.float64)
 
     @property
     def reliability(self) -> NDArray[np.float64]:
@@ -131,7 +131,7 @@ def over_population(
 def empirical_reliability(theta: ArrayLike, standard_error: ArrayLike) -> float:
     """Reliability of estimated abilities, var(theta) / (var(theta) + mean of se^2), as R mirt's empirical_rxx.
 
-    Respondents without a finite estimate are left out; NaN with fewer than two others.
+    Respondents without a finite estimate are left out; NaN with fewer than two others, or if nothing varies.
 
     Parameters
     ----------
@@ -149,7 +149,8 @@ def empirical_reliability(theta: ArrayLike, standard_error: ArrayLike) -> float:
     if finite.sum() < 2:
         return float("nan")
     spread = float(np.var(theta[finite], ddof=1))
-    return spread / (spread + float((standard_error[finite] ** 2).mean()))
+    total = spread + float((standard_error[finite] ** 2).mean())
+    return spread / total if total > 0 else float("nan")
 
 
 WANTED = "length of a test: the wanted reliability"
@@ -158,6 +159,8 @@ MOST_TIMES = 1e6  # a test lengthened more than this is none
 
 def spearman_brown(reliability: float, times: float) -> float:
     """Reliability of a test `times` as long, of parallel parts: n r / (1 + (n - 1) r) (Spearman, 1910; Brown, 1910).
+
+    NaN where so many parts cannot correlate so negatively.
 
     Raises
     ------
@@ -172,7 +175,8 @@ def spearman_brown(reliability: float, times: float) -> float:
     """
     if not times > 0:
         raise InputError(f"Spearman-Brown: {times} times as long; expected a positive number")
-    return times * reliability / (1 + (times - 1) * reliability)
+    below = 1 + (times - 1) * reliability
+    return times * reliability / below if below > 0 else float("nan")
 
 
 def times_as_long(reliability: float, wanted: float) -> float:

@@ -7,11 +7,12 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from scipy.sparse import csc_array, csr_array, eye_array, vstack
 from scipy.special import expit
 
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
+from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, factor_quadrature
@@ -144,14 +145,14 @@ class Moments:
         """E[u_j u_k] for j != k: the correlations the model expects, shape (n_items, n_items)."""
         return (self.level * self.weights) @ self.level.T
 
+    @np.errstate(invalid="ignore")
     def residual(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Observed less expected moments, each over the rows that have it, shape (n_moments,); NaN where none has."""
         seen = ~np.isnan(values)
         standardised = np.where(seen, (values - self.mean) / self.deviation, 0.0)
         counted = seen.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            matrix = standardised.T @ standardised / (counted.T @ counted) - self.expected_products()
-            np.fill_diagonal(matrix, standardised.sum(axis=0) / counted.sum(axis=0))
+        matrix = standardised.T @ standardised / (counted.T @ counted) - self.expected_products()
+        np.fill_diagonal(matrix, standardised.sum(axis=0) / counted.sum(axis=0))
         return self.to_vector(matrix)
 
     def items_of(self, chosen: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -297,105 +298,82 @@ class Margins:
         return float(self.n[-self.n_pairs :].mean()) if self.n_pairs else np.nan
 
 
-Array = NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class CategoryMoments:
-    """Shares of every category but the lowest of each item, then mean products of two items' scores 0, ..., m.
+    """Shares of every category but the lowest of each item, then mean products of two items' standardised scores.
 
     Parameters
     ----------
+    scores
+        Moments of the items' scores 0, ..., m, of which the products are used.
     item, category
         Of each share, shape (n_shares,).
-    pairs
-        Places of the two items of each product, shape (2, n_pairs).
-    share, mean, square
-        At the nodes: probabilities of those categories, and mean and mean square of each item's score, shapes
-        (n_nodes, n_shares) and (n_nodes, n_items).
-    weights
-        Of the nodes.
+    share
+        Probabilities of those categories at the nodes, shape (n_shares, n_nodes).
+    rates
+        Derivatives of the shares by the parameters, shape (n_shares, n_parameters).
     """
 
+    scores: Moments
     item: NDArray[np.intp]
     category: NDArray[np.intp]
-    pairs: NDArray[np.intp]
-    share: Array
-    mean: Array
-    square: Array
-    weights: Array
+    share: NDArray[np.float64]
+    rates: NDArray[np.float64]
 
     @classmethod
     def of(cls, items: CategoryParameters, population: Quadrature) -> CategoryMoments:
-        """Of these items in this population."""
-        each = np.repeat(np.arange(items.n_items), items.top + 1)
-        score = np.arange(each.size) - items.first[each]
-        p = np.exp(items.log_probabilities(population.nodes))
-        mean, square = (np.add.reduceat(p * score**power, items.first, axis=1) for power in (1, 2))
+        """Of these items in this population; where n_free is one less, the slope is one of all those items."""
+        nodes, weights = population.nodes, population.weights
+        item = np.repeat(np.arange(items.n_items), items.top + 1)
+        score = np.arange(item.size) - items.first[item]
+        p = np.exp(items.log_probabilities(nodes)).T
+        mean_at, square_at = (np.add.reduceat(p * score[:, None] ** power, items.first) for power in (1, 2))
+        mean = mean_at @ weights
+        deviation = np.sqrt(square_at @ weights - mean**2)
+        each = zip(items.probabilities(nodes), items.parameter_derivatives(nodes), strict=True)
+        rates = [own[:, :, None] * of_log for own, of_log in each]  # (n_nodes, n_categories, n_parameters)
+        n_own = np.array([rate.shape[2] for rate in rates])
+        item_of, common = np.repeat(np.arange(items.n_items), n_own), np.zeros(n_own.sum())
+        common[(np.cumsum(n_own) - n_own)[items.n_free < n_own]] = 1.0  # the slope is the first parameter of an item
+        shared = np.column_stack([np.eye(common.size)[:, common == 0], *([common] if common.any() else [])])
+        derivative = [np.einsum("qkp,k->pq", rate, np.arange(rate.shape[1])) for rate in rates]
+        scores = Moments(
+            mean=mean,
+            deviation=deviation,
+            weights=weights,
+            level=(mean_at - mean[:, None]) / deviation[:, None],
+            spread=(square_at - mean_at**2) / deviation[:, None] ** 2,
+            derivative=np.concatenate(derivative) / deviation[item_of][:, None],
+            item_of=item_of,
+            shares=csc_array(shared),
+        )
+        by_share = block_diag(*(np.einsum("q,qkp->kp", weights, rate) for rate in rates)) @ shared
         later = score > 0
-        pairs = np.stack(np.triu_indices(items.n_items, 1))
-        return cls(each[later], score[later], pairs, p[:, later], mean, square, population.weights)
+        return cls(scores, item[later], score[later], p[later], by_share[later])
 
-    @property
-    def product(self) -> Array:
-        """Mean products at the nodes, shape (n_nodes, n_pairs)."""
-        return self.mean[:, self.pairs[0]] * self.mean[:, self.pairs[1]]
+    def residual(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Observed less expected moments of complete responses, shape (n_moments,)."""
+        shares = (values[:, self.item] == self.category).mean(axis=0) - self.share @ self.scores.weights
+        return np.concatenate([shares, self.scores.residual(values)[self.scores.n_items :]])
 
-    def expected(self) -> Array:
-        """All moments in the population, shape (n_moments,)."""
-        return self.weights @ np.hstack([self.share, self.product])
-
-    def observed(self, values: Array) -> Array:
-        """The same of complete responses."""
-        shares = values[:, self.item] == self.category
-        return np.hstack([shares, values[:, self.pairs[0]] * values[:, self.pairs[1]]]).mean(axis=0)
-
-    def correlations(self) -> Array:
-        """Of the items' scores in the population, shape (n_pairs,)."""
-        mean, square = self.weights @ self.mean, self.weights @ self.square
-        sd = np.sqrt(square - mean**2)
-        first, second = self.pairs
-        return (self.weights @ self.product - mean[first] * mean[second]) / (sd[first] * sd[second])
-
-    def covariance(self) -> Array:
+    def covariance(self) -> NDArray[np.float64]:
         """Of one respondent's shares and products, shape (n_moments, n_moments).
 
-        Items are independent given ability: products of expectations, but where two moments are of one item.
+        Items are independent given ability: what it does to both, but where two moments are of one item.
         """
-        n_shares, (first, second) = self.item.size, self.pairs
-        both = np.hstack([self.share, self.product])
-        found = (both.T * self.weights) @ both
-        for j in range(self.mean.shape[1]):
+        scores, weights = self.scores, self.scores.weights
+        pairs = np.arange(scores.n_items, scores.n_moments)
+        first, second = scores.items_of(pairs)
+        centred = (self.share - (self.share @ weights)[:, None]) * weights
+        within, across = centred @ self.share.T, centred @ (scores.level[first] * scores.level[second]).T
+        for j in range(scores.n_items):
             own, theirs = np.flatnonzero(self.item == j), np.flatnonzero((first == j) | (second == j))
-            other = np.where(first[theirs] == j, second[theirs], first[theirs])
-            rest, pair = self.mean[:, other], n_shares + theirs
-            found[np.ix_(own, own)] = np.diag(self.weights @ self.share[:, own])
-            found[np.ix_(own, pair)] = (self.share[:, own] * self.category[own]).T * self.weights @ rest
-            found[np.ix_(pair, own)] = found[np.ix_(own, pair)].T
-            found[np.ix_(pair, pair)] = (rest.T * (self.weights * self.square[:, j])) @ rest
-        same = n_shares + np.arange(first.size)
-        found[same, same] = self.weights @ (self.square[:, first] * self.square[:, second])
-        expected = self.weights @ both
-        return found - np.outer(expected, expected)
+            share = self.share[own] * weights
+            within[np.ix_(own, own)] += np.diag(share.sum(axis=1)) - share @ self.share[own].T
+            of_score = share * ((self.category[own, None] - scores.mean[j]) / scores.deviation[j] - scores.level[j])
+            across[np.ix_(own, theirs)] += of_score @ scores.level[first[theirs] + second[theirs] - j].T
+        return np.block([[within, across], [across.T, scores.covariance(pairs)]])
 
-    def jacobian(self, items: CategoryParameters, population: Quadrature) -> Array:
-        """Derivatives of the moments by the items' parameters, shape (n_moments, n_parameters).
-
-        Where a slope is none of an item's own (n_free one less), one for all takes the place of theirs.
-        """
-        (first, second), n_shares, columns = self.pairs, self.item.size, []
-        common = np.zeros(n_shares + first.size)
-        p = CategoryDerivatives.at(items, population.nodes).p
-        for j, rates in enumerate(items.parameter_derivatives(population.nodes)):
-            rate = p[:, items.first[j] : items.first[j] + items.top[j] + 1, None] * rates
-            of_mean = np.einsum("qkp,k->qp", rate, np.arange(items.top[j] + 1.0))
-            found = np.zeros((rates.shape[2], n_shares + first.size))
-            found[:, np.flatnonzero(self.item == j)] = np.einsum("q,qkp->pk", self.weights, rate[:, 1:])
-            theirs = np.flatnonzero((first == j) | (second == j))
-            other = np.where(first[theirs] == j, second[theirs], first[theirs])
-            found[:, n_shares + theirs] = (of_mean.T * self.weights) @ self.mean[:, other]
-            if items.n_free[j] == len(found) - 1:
-                common += found[0]
-                found = found[1:]
-            columns.append(found)
-        return np.vstack([*columns, common[None]] if common.any() else columns).T
+    def jacobian(self) -> NDArray[np.float64]:
+        """Derivatives of the moments by the items' parameters, shape (n_moments, n_parameters)."""
+        return np.vstack([self.rates, self.scores.jacobian().tocsr()[self.scores.n_items :].toarray()])

@@ -56,6 +56,7 @@ def residuals(values: NDArray[np.float64], theta: NDArray[np.float64], items: It
     return values - icc(theta, items)
 
 
+@np.errstate(invalid="ignore", divide="ignore")
 def mean_squares(
     values: NDArray[np.float64],
     theta: NDArray[np.float64],
@@ -96,9 +97,8 @@ def mean_squares(
         n = np.asarray(observed if trials is None else trials, dtype=np.float64)
         each, residual = n * p * q, values * q - (n - values) * p  # x - n P, of a right response 1 - P to all digits
     variance, squares = np.where(observed, each, 0.0), np.where(observed, residual, 0.0) ** 2
-    with np.errstate(invalid="ignore", divide="ignore"):
-        infit = squares.sum(axis=axis) / variance.sum(axis=axis)
-        outfit = (squares / np.maximum(each, TINY)).sum(axis=axis) / observed.sum(axis=axis)
+    infit = squares.sum(axis=axis) / variance.sum(axis=axis)
+    outfit = (squares / np.maximum(each, TINY)).sum(axis=axis) / observed.sum(axis=axis)
     return infit, outfit
 
 
@@ -148,10 +148,10 @@ class MeanSquareFit(Shown):
         return f"{counted(len(self.item_ids), 'item')}, outside of the range: infit {outside[0]}, outfit {outside[1]}"
 
 
+@np.errstate(invalid="ignore", divide="ignore")
 def standardised(mean_square: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
     """Z = (MS^(1/3) - 1) 3 / q + q / 3, nearly standard normal if the item fits (Wilson & Hilferty, 1931)."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((np.cbrt(mean_square) - 1) * 3 / q + q / 3, dtype=np.float64)
+    return np.asarray((np.cbrt(mean_square) - 1) * 3 / q + q / 3, dtype=np.float64)
 
 
 def mean_square_at(z: float, q: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -301,10 +301,10 @@ class PatternTerms(Generic[Real]):
         left[~(left > least_left * known)] = np.nan
         return cls(log_odds, used_up, remaining, known, left)
 
+    @np.errstate(invalid="ignore", divide="ignore")
     def lz(self, residual: NDArray[Real]) -> NDArray[Real]:
         """Lz of responses with these residuals x - P, 0 where missing, shape (n_rows,); NaN without a response."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return row_sums(residual, self.log_odds) / np.sqrt(self.variance_known)
+        return row_sums(residual, self.log_odds) / np.sqrt(self.variance_known)
 
     def lz_star(self, residual: NDArray[Real]) -> NDArray[Real]:
         """lz* of responses with these residuals, 0 where missing, shape (n_rows,); NaN where it is undefined."""
@@ -436,6 +436,7 @@ def pattern_fit(
     return terms.lz(residual), terms.lz_star(residual)
 
 
+@np.errstate(invalid="ignore", divide="ignore")
 def lz_of_categories(
     values: NDArray[np.float64], items: CategoryParameters, theta: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -454,9 +455,8 @@ def lz_of_categories(
     expected = np.where(observed, at.by_item(at.p * logs), 0.0)
     log_likelihood = np.where(observed, at.chosen(values, logs), 0.0).sum(axis=1)
     known = total(at.p * logs**2) - (expected**2).sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        k = total(at.p * logs * at.slope) / total(at.p * at.slope**2)
-        left = total(at.p * (logs - k[:, None] * at.slope) ** 2) - (expected**2).sum(axis=1)
-        left = np.where(left > LEAST_VARIANCE_LEFT * known, left, np.nan)
-        residual = log_likelihood - expected.sum(axis=1)
-        return residual / np.sqrt(known), (residual - k * at.score(values).sum(axis=1)) / np.sqrt(left)
+    k = total(at.p * logs * at.slope) / total(at.p * at.slope**2)
+    left = total(at.p * (logs - k[:, None] * at.slope) ** 2) - (expected**2).sum(axis=1)
+    left = np.where(left > LEAST_VARIANCE_LEFT * known, left, np.nan)
+    residual = log_likelihood - expected.sum(axis=1)
+    return residual / np.sqrt(known), (residual - k * at.score(values).sum(axis=1)) / np.sqrt(left)

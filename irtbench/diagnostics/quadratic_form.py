@@ -73,13 +73,13 @@ class Residuals:
         return cls(correct, n, log_p, log_q, log_weights, mass)
 
     @classmethod
+    @np.errstate(divide="ignore")  # of an expected score of 0
     def of_items(cls, responses: ResponseMatrix, items: ItemParameters, grid: Quadrature) -> Residuals:
         """Of responses to items of one ability."""
         if (own := items.categories) is not None:
             mass = normalise(own.log_likelihood(responses.correct, grid.nodes) + grid.log_weights)[0]
             values, asked = np.nan_to_num(responses.correct), responses.observed.astype(np.float64)
-            with np.errstate(divide="ignore"):
-                log_expected = np.log(own.expected_score(grid.nodes).T)
+            log_expected = np.log(own.expected_score(grid.nodes).T)
             return cls(
                 values, asked, log_expected, np.zeros_like(log_expected), grid.log_weights, mass, own, grid.nodes
             )
@@ -135,16 +135,16 @@ class Residuals:
             total += np.tensordot(weighted, residual, axes=((0, 2), (0, 2)))
         return total
 
+    @np.errstate(invalid="ignore", divide="ignore")
     def correlations(self) -> Array:
         """Expected correlations of responses among those who answered both items, shape (n_items, n_items)."""
         product = np.zeros((self.n.shape[1],) * 2)
         for rows, nodes in self.blocks():
             expected = self.n[rows, :, None] * self.p[:, nodes]
             product += np.tensordot(expected * self.mass[rows, None, nodes], expected, axes=((0, 2), (0, 2)))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            n = self.n.T @ self.n
-            mean = (self.n * (self.mass @ self.p.T)).T @ self.n / n
-            return (product / n - mean * mean.T) / np.sqrt(mean * (1 - mean) * mean.T * (1 - mean.T))
+        n = self.n.T @ self.n
+        mean = (self.n * (self.mass @ self.p.T)).T @ self.n / n
+        return (product / n - mean * mean.T) / np.sqrt(mean * (1 - mean) * mean.T * (1 - mean.T))
 
 
 def every_category(

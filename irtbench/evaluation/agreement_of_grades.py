@@ -18,7 +18,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.shown import Drawn, Figures, Shown
 from irtbench.evaluation.agreement import EmptyAnswer, answers_that_count, counts_of
 from irtbench.evaluation.chance_agreement import alpha_by, coefficient_with_error, gwet_by, kappa_by
-from irtbench.evaluation.gold_labels import GoldLabels
+from irtbench.evaluation.gold_labels import GoldLabels, most_likely
 from irtbench.evaluation.proportion import check_level
 
 
@@ -94,18 +94,17 @@ def item_agreement(
     rows, keys = answers_that_count(answers, items, normalise, empty)
     counts, item_ids, categories = counts_of(rows)
     n, most = counts.sum(axis=1), counts.max(axis=1)
+    common = most_likely(counts / n[:, None], item_ids, categories, "majority")
     key = tuple(keys.get(item) for item in item_ids)
     keyed = np.array([each is not None for each in key])
     is_key = np.array(categories, dtype=object) == np.array(key, dtype=object)[:, None]
     votes = (counts * is_key).sum(axis=1)
-    pairs = np.where(n > 1, n * (n - 1), 1)
-    single = (counts == most[:, None]).sum(axis=1) == 1
     return ItemAgreement(
         item_ids=item_ids,
         n_answers=n,
-        plurality=tuple(categories[k] if alone else "" for k, alone in zip(counts.argmax(axis=1), single, strict=True)),
-        share=most / n,
-        agreement=np.where(n > 1, (counts * (counts - 1)).sum(axis=1) / pairs, np.nan),
+        plurality=common.label,
+        share=common.probability,
+        agreement=(counts * (counts - 1)).sum(axis=1) / np.where(n > 1, n * (n - 1), np.nan),
         entropy=entr(counts / n[:, None]).sum(axis=1) / np.log(2),
         key=key,
         key_share=np.where(keyed, votes / n, np.nan),
@@ -172,9 +171,8 @@ def respondent_agreement(
     3           dee          2       0.33      0.50        0.50
     """
     rows, keys = answers_that_count(answers, items, normalise, empty)
-    typical = peer_shares(rows).groupby(rows["item_id"]).mean()
-    by_respondent = rows.groupby("respondent_id", sort=False)
-    n = by_respondent.size()
+    with_others = peer_shares(rows)
+    n = rows.groupby("respondent_id", sort=False).size()
     labels = {} if gold is None else {i: g for i, g in zip(gold.item_ids, gold.label, strict=True) if g}
 
     def by_person(values: pd.Series[float]) -> NDArray[np.float64]:
@@ -182,21 +180,19 @@ def respondent_agreement(
 
     def share_of(expected: dict[str, str]) -> NDArray[np.float64]:
         wanted = rows["item_id"].map(expected)
-        right = (rows["answer"] == wanted).astype(np.float64).mask(wanted.isna())
-        return by_person(right)
+        return by_person((rows["answer"] == wanted).astype(np.float64).mask(wanted.isna()))
 
     return RespondentAgreement(
         respondent_ids=tuple(map(str, n.index)),
         n_answers=np.asarray(n, dtype=np.int64),
-        agreement=by_person(peer_shares(rows)),
-        expected=by_person(rows["item_id"].map(typical)),
+        agreement=by_person(with_others),
+        expected=by_person(with_others.groupby(rows["item_id"]).transform("mean")),
         key_share=share_of(keys),
         gold_share=share_of(labels),
     )
 
 
 Array = NDArray[np.float64]
-FEWEST_LEVELS = 2
 
 
 @dataclass(frozen=True)
@@ -302,10 +298,13 @@ def ordered_agreement(
     """
     check_level(level, where="agreement")
     rows, _ = answers_that_count(answers, items, normalise, "missing")
-    known = _levels_of(rows["answer"], list(normalise_answers(pd.Series(list(map(str, levels))), normalise)))
+    known = list(normalise_answers(pd.Series(list(map(str, levels))), normalise))
+    if len(set(known)) < 2 or len(set(known)) < len(known):
+        raise InputError(f"agreement: levels {', '.join(known)}: expected two or more, each once, the lowest first")
+    if strange := sorted(set(rows["answer"]) - set(known)):
+        raise InputError(f"agreement: answer {strange[0]!r} is none of the levels; expected {', '.join(known)}")
     number = numbers_of(known)
-    item, item_ids = pd.factorize(rows["item_id"])
-    respondent, respondents = pd.factorize(rows["respondent_id"])
+    (item, item_ids), (respondent, respondents) = (pd.factorize(rows[of]) for of in ("item_id", "respondent_id"))
     grade = pd.Categorical(rows["answer"], known).codes
     counts = pd.crosstab(item, grade).reindex(columns=range(len(known)), fill_value=0).to_numpy()
     table = np.full((len(item_ids), len(respondents)), np.nan)
@@ -314,15 +313,6 @@ def ordered_agreement(
         n_items=len(item_ids), n_respondents=len(respondents), n_answers=len(rows), level=level,
         **_beyond_chance(counts, number, level), **one_way(table, level), **two_way(table),
     )  # fmt: skip
-
-
-def _levels_of(answers: pd.Series[str], known: list[str]) -> list[str]:
-    """The levels, among which all answers are."""
-    if len(set(known)) < FEWEST_LEVELS or len(set(known)) < len(known):
-        raise InputError(f"agreement: levels {', '.join(known)}: expected two or more, each once, the lowest first")
-    if strange := sorted(set(answers) - set(known)):
-        raise InputError(f"agreement: answer {strange[0]!r} is none of the levels; expected {', '.join(known)}")
-    return known
 
 
 def _beyond_chance(counts: NDArray[np.int64], number: Array, level: float) -> dict[str, float]:

@@ -7,7 +7,6 @@ chance, the items give away.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -154,36 +153,30 @@ def artifacts(
             raise InputError(f"artifacts: {name} must be at least {least} but got {value}")
     demand_share("artifacts: alpha", alpha)
     group, options = _groups(items), _Options.of(items)
-    folds = [_folds(group, min(n_folds, int(group.max()) + 1), rng) for _ in range(n_repeats)]
+    groups = np.arange(group.max() + 1)  # all items of a group are in one part
+    folds = [rng.permutation(groups % min(n_folds, groups.size))[group] for _ in range(n_repeats)]
     right = {
         "plausible_answer": _cross_validated(_words(options), options, folds, strength=10.0),
         "odd_one_out": _cross_validated(_relations(options), options, folds, strength=1.0),
         "longest_option": options.credit(options.n_letters),
     }
-    baselines = _compared_with_chance(right, 1 / items.n_options)
-    given_away = [baseline.right > 0.5 for baseline in baselines if baseline.p_adjusted < alpha]
-    suspect = np.any(given_away, axis=0) if given_away else np.zeros(items.n_items, dtype=np.bool_)
-    return Artifacts(items.item_ids, baselines, suspect, alpha)
-
-
-def _compared_with_chance(
-    right: Mapping[str, NDArray[np.float64]], chance: NDArray[np.float64]
-) -> tuple[Baseline, ...]:
-    """The baselines by what each gets right, with p adjusted for their number."""
+    chance = 1 / items.n_options
     p = [chance_tail(chance, int(np.floor(share.sum() + 1e-9))) for share in right.values()]
-    by_chance = float(chance.mean())
-    return tuple(
+    baselines = tuple(
         Baseline(
             name=name,
             accuracy=float(share.mean()),
-            chance=by_chance,
-            corrected=corrected_for_chance(float(share.mean()), by_chance),
+            chance=float(chance.mean()),
+            corrected=corrected_for_chance(float(share.mean()), float(chance.mean())),
             p=own,
             p_adjusted=float(adjusted),
             right=share,
         )
         for (name, share), own, adjusted in zip(right.items(), p, adjust(np.array(p)), strict=True)
     )
+    given_away = [baseline.right > 0.5 for baseline in baselines if baseline.p_adjusted < alpha]
+    suspect = np.any(given_away, axis=0) if given_away else np.zeros(items.n_items, dtype=np.bool_)
+    return Artifacts(items.item_ids, baselines, suspect, alpha)
 
 
 def corrected_for_chance(accuracy: float, chance: float) -> float:
@@ -199,11 +192,9 @@ def chance_tail(chance: NDArray[np.float64], n_right: int) -> float:
 
     The number right is Poisson-binomial; its distribution is the convolution of the items' own, built item by item.
     """
-    distribution = np.zeros(chance.size + 1)
-    distribution[0] = 1.0
+    distribution = np.ones(1)
     for p in chance:
-        distribution[1:] = distribution[1:] * (1 - p) + distribution[:-1] * p
-        distribution[0] *= 1 - p
+        distribution = np.convolve(distribution, [1 - p, p])
     return float(min(1.0, distribution[n_right:].sum()))
 
 
@@ -238,23 +229,16 @@ def _groups(items: ChoiceItems) -> NDArray[np.int64]:
 
     The right options of twins that share their options differ: a model that had seen one would be wrong on the other.
     """
-    numbers: dict[object, int] = {}
     names = [
         tuple(sorted(options)) if group is None else group
         for options, group in zip(items.options, items.group, strict=True)
     ]
-    found = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
-    if len(numbers) < 2:
+    number, distinct = pd.factorize(pd.Series(names, dtype=object))
+    if len(distinct) < 2:
         raise InputError(
-            f"artifacts: expected at least 2 groups of items, to learn of one from another, but got {len(numbers)}"
+            f"artifacts: expected at least 2 groups of items, to learn of one from another, but got {len(distinct)}"
         )
-    return found
-
-
-def _folds(group: NDArray[np.int64], n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A part for each item, the items of a group in one; shape (n_items,)."""
-    part = rng.permutation(np.arange(group.max() + 1) % n_folds)
-    return part[group]
+    return number
 
 
 def _cross_validated(
@@ -302,8 +286,7 @@ def _relations(options: _Options) -> NDArray[np.float64]:
     columns.append(np.log(options.n_letters / mean_length[options.item]))
     begins = pd.Series([text.casefold().split()[0] for text in options.texts])
     shared = begins.groupby([options.item, begins]).transform("size") > 1
-    columns.append(np.asarray(shared, dtype=np.float64))
-    return np.asarray(StandardScaler().fit_transform(np.column_stack(columns)))
+    return np.asarray(StandardScaler().fit_transform(np.column_stack([*columns, shared])))
 
 
 def _likeness(vectors: csr_matrix, item: NDArray[np.int64]) -> list[NDArray[np.float64]]:

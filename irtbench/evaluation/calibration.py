@@ -74,11 +74,9 @@ def error_interval(
             "calibration: the interval is undefined: in no bin do the labels differ", RuntimeWarning, stacklevel=3
         )
         return np.nan, np.nan
-    parts = []
-    for size in batches(n_samples, sd.size):
-        drawn = np.clip(curve.observed_share + sd * rng.standard_normal((size, sd.size)), 0, 1)
-        parts.append(np.sqrt((curve.mean_predicted - drawn) ** 2 @ curve.n / curve.n.sum()))
-    errors = np.concatenate(parts)
+    noise = (sd * rng.standard_normal((size, sd.size)) for size in batches(n_samples, sd.size))
+    gaps = (curve.mean_predicted - np.clip(curve.observed_share + each, 0, 1) for each in noise)
+    errors = np.concatenate([np.sqrt(gap**2 @ curve.n / curve.n.sum()) for gap in gaps])
     return float(errors.mean() - z * errors.std(ddof=1)), float(errors.mean() + z * errors.std(ddof=1))
 
 

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -244,6 +245,8 @@ def bootstrap_coefficient(
     drawn = rng.multinomial(len(terms), np.full(len(terms), 1 / len(terms)), size=n_resamples)
     values = coefficient.value(drawn @ terms)
     values = values[~np.isnan(values)]
+    if len(terms) < 2 or values.size < 2:
+        return CoefficientWithError(value, np.nan, np.nan, np.nan, level)
     lower, upper = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return CoefficientWithError(value, float(values.std(ddof=1)), float(lower), float(upper), level)
 
@@ -273,35 +276,30 @@ def gwet_by(apart: Array | None = None) -> Coefficient:
     return Coefficient("Gwet's AC1", partial(_paired_terms, apart=apart), partial(_ac, apart=apart))
 
 
-def _apart(apart: Array | None, n_categories: int) -> Array:
-    """How far two categories are apart: 1 if they are not the same, unless given."""
-    return 1 - np.eye(n_categories) if apart is None else apart
-
-
 def _paired_terms(counts: NDArray[np.int64], apart: Array | None = None) -> Array:
     """Of each item with an answer: whether it has two, 1, how far two of its answers are apart, its shares."""
     counts = counts[counts.sum(axis=1) >= 1]
     n = counts.sum(axis=1, keepdims=True)
     paired = n >= 2
-    differ = _apart_in_all(counts, apart) / np.maximum(n * (n - 1), 1)
+    differ = _apart_in_all(counts, apart)[:, None] / np.maximum(n * (n - 1), 1)
     return np.hstack([paired, np.ones_like(n), np.where(paired, differ, 0.0), counts / n])
 
 
-def _apart_in_all(counts: NDArray[np.int64], apart: Array | None) -> Array:
-    """Sum over ordered pairs of answers to an item of how far they are apart, shape (n_items, 1)."""
-    return ((counts @ _apart(apart, counts.shape[1])) * counts).sum(axis=1, keepdims=True)
+def _apart_in_all(counts: NDArray[Any], apart: Array | None) -> Array:
+    """Sum over ordered pairs of answers, or shares, of how far they are apart: 1 if they differ, unless given."""
+    between = 1 - np.eye(counts.shape[-1]) if apart is None else apart
+    return np.asarray(((counts @ between) * counts).sum(axis=-1))
 
 
 def _kappa(sums: Array, apart: Array | None = None) -> Array:
     share = _ratio(sums[..., 3:], sums[..., 1:2])
-    by_chance = ((share @ _apart(apart, share.shape[-1])) * share).sum(axis=-1)
-    return 1 - _ratio(_ratio(sums[..., 2], sums[..., 0]), by_chance)
+    return 1 - _ratio(_ratio(sums[..., 2], sums[..., 0]), _apart_in_all(share, apart))
 
 
 def _ac(sums: Array, apart: Array | None = None) -> Array:
     share = _ratio(sums[..., 3:], sums[..., 1:2])
     q = share.shape[-1]
-    weight = (1 - _apart(apart, q)).sum() / q  # 1 where categories are alike or not
+    weight = 1.0 if apart is None else (1 - apart).sum() / q
     by_chance = weight * (share * (1 - share)).sum(axis=-1) / (q - 1) if q > 1 else np.full(sums.shape[:-1], np.nan)
     return 1 - _ratio(_ratio(sums[..., 2], sums[..., 0]), 1 - by_chance)
 
@@ -310,21 +308,17 @@ def _pairable_terms(counts: NDArray[np.int64], apart: Array | None = None) -> Ar
     """Of each item with two answers: n_i, how far its answers are apart over n_i - 1, and its counts."""
     counts = counts[counts.sum(axis=1) >= 2]
     n = counts.sum(axis=1, keepdims=True)
-    return np.hstack([n, _apart_in_all(counts, apart) / (n - 1), counts])
+    return np.hstack([n, _apart_in_all(counts, apart)[:, None] / (n - 1), counts])
 
 
 def _alpha(sums: Array, apart: Array | None = None) -> Array:
     n, counts = sums[..., 0], sums[..., 2:]
-    expected = _ratio(((counts @ _apart(apart, counts.shape[-1])) * counts).sum(axis=-1), n * (n - 1))
-    return 1 - _ratio(_ratio(sums[..., 1], n), expected)
+    return 1 - _ratio(_ratio(sums[..., 1], n), _ratio(_apart_in_all(counts, apart), n * (n - 1)))
 
 
 def _ratio(above: Array, below: Array) -> Array:
-    """Above / below, NaN where below is not above 0."""
-    # a share of 1 is rarely 1 to the last bit
-    positive = below > 1e-12
-    shape = np.broadcast_shapes(np.shape(above), np.shape(below))
-    return np.divide(above, below, out=np.full(shape, np.nan), where=np.broadcast_to(positive, shape))
+    """Above / below, NaN where below is not above 0; a share of 1 is rarely 1 to the last bit."""
+    return above / np.where(below > 1e-12, below, np.nan)
 
 
 KAPPA, ALPHA, GWET_AC1 = kappa_by(), alpha_by(), gwet_by()

@@ -148,7 +148,10 @@ def switch_protocol(
     """
     responses = as_responses(responses)
     position = {item: k for k, item in enumerate(responses.item_ids)}
-    switched_of = _invert(twins)
+    switched_of = {original: switched for switched, original in twins.items()}
+    if twice := [original for switched, original in twins.items() if switched_of[original] != switched]:
+        forms = [switched for switched, original in twins.items() if original == twice[0]]
+        raise InputError(f"consistency: {twice[0]} has two switched forms, {forms[0]} and {forms[1]}")
     if both_ways := set(twins) & set(switched_of):
         raise InputError(f"consistency: {name_first(sorted(both_ways))} is both an original and a switched item")
     originals = [item for item in responses.item_ids if item not in twins]
@@ -163,13 +166,13 @@ def switch_protocol(
         before = x[:, [position[item] for item in paired]]
         after = x[:, [position[switched_of[item]] for item in paired]]
         unknown: NDArray[np.bool_] = np.isnan(before) | np.isnan(after)
-        for k, system in enumerate(responses.respondent_ids):
-            if unknown[k].all():
-                warnings.warn(
-                    f"consistency of {system} is undefined: it has no response to any pair of twins",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
+        for k in np.flatnonzero(unknown.all(axis=1)):
+            system = responses.respondent_ids[k]
+            warnings.warn(
+                f"consistency of {system} is undefined: it has no response to any pair of twins",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         measures += [
             Measure(BEFORE, paired, before),
             Measure(AFTER, paired, after),
@@ -178,9 +181,9 @@ def switch_protocol(
         ]
     if tags is not None:
         known = tags.select(originals)
-        taken = {measure.name for measure in measures} | {f"not {tag}" for tag in known.names}
-        if taken & set(known.names):
-            raise InputError(f"consistency: a tag cannot be called {name_first(sorted(taken & set(known.names)))}")
+        names = {measure.name for measure in measures} | {f"not {tag}" for tag in known.names}
+        if taken := sorted(names & set(known.names)):
+            raise InputError(f"consistency: a tag cannot be called {name_first(taken)}")
         for tag in known.names:
             for name, which in ((tag, known.has(tag)), (f"not {tag}", ~known.has(tag))):
                 chosen = tuple(item for item, is_in in zip(originals, which, strict=True) if is_in)
@@ -216,15 +219,13 @@ def contrast_measures(protocol: SwitchProtocol, *, level: float = 0.95) -> pd.Da
     """
     check_level(level, where="consistency")
     names = [measure.name for measure in protocol.measures]
-    rows = []
-    for k, system in enumerate(protocol.system_ids):
-        if BEFORE in names:
-            before, after = protocol.measure(BEFORE).values[k], protocol.measure(AFTER).values[k]
-            rows.append(_paired_row(system, BEFORE, AFTER, before, after, level))
-        for name in names:
-            if f"not {name}" in names:
-                with_tag, without = protocol.measure(name).values[k], protocol.measure(f"not {name}").values[k]
-                rows.append(_unpaired_row(system, name, f"not {name}", with_tag, without, level))
+    pairs = [(BEFORE, AFTER, _paired)] if BEFORE in names else []
+    pairs += [(name, f"not {name}", _unpaired) for name in names if f"not {name}" in names]
+    rows = [
+        (system, first, second, *compared(protocol.measure(first).values[k], protocol.measure(second).values[k], level))
+        for k, system in enumerate(protocol.system_ids)
+        for first, second, compared in pairs
+    ]
     columns = ["respondent_id", "first", "second", "n_first", "n_second", "difference", "lower", "upper", "p", "test"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -282,40 +283,23 @@ def compare_measures(
     return together
 
 
-def _invert(twins: Mapping[str, str]) -> dict[str, str]:
-    """The switched item of each original."""
-    inverse: dict[str, str] = {}
-    for switched, original in twins.items():
-        if original in inverse:
-            raise InputError(f"consistency: {original} has two switched forms, {inverse[original]} and {switched}")
-        inverse[original] = switched
-    return inverse
+Contrast = tuple[int, int, float, float, float, float, str]  # sizes, the difference, its interval and p, the test
 
 
-Row = tuple[str, str, str, int, int, float, float, float, float, str]
-
-
-def _paired_row(
-    system: str, first: str, second: str, x: NDArray[np.float64], y: NDArray[np.float64], level: float
-) -> Row:
+def _paired(x: NDArray[np.float64], y: NDArray[np.float64], level: float) -> Contrast:
     n = int((~np.isnan(x - y)).sum())
     if n == 0:
-        return system, first, second, 0, 0, np.nan, np.nan, np.nan, np.nan, "mcnemar"
+        return 0, 0, np.nan, np.nan, np.nan, np.nan, "mcnemar"
     result = paired_bootstrap(x, y, level=level)
-    return (
-        system, first, second, n, n, result.difference, result.lower, result.upper, mcnemar(x, y).p, "mcnemar"
-    )  # fmt: skip
+    return n, n, result.difference, result.lower, result.upper, mcnemar(x, y).p, "mcnemar"
 
 
-def _unpaired_row(
-    system: str, first: str, second: str, x: NDArray[np.float64], y: NDArray[np.float64], level: float
-) -> Row:
+def _unpaired(x: NDArray[np.float64], y: NDArray[np.float64], level: float) -> Contrast:
     x, y = x[~np.isnan(x)], y[~np.isnan(y)]
     if x.size == 0 or y.size == 0:
-        return system, first, second, x.size, y.size, np.nan, np.nan, np.nan, np.nan, "fisher"
-    lower, upper, p = two_proportions(int(x.sum()), x.size, int(y.sum()), y.size, level=level)
-    difference = float(x.mean() - y.mean())
-    return system, first, second, x.size, y.size, difference, lower, upper, p, "fisher"
+        return x.size, y.size, np.nan, np.nan, np.nan, np.nan, "fisher"
+    interval_and_p = two_proportions(int(x.sum()), x.size, int(y.sum()), y.size, level=level)
+    return x.size, y.size, float(x.mean() - y.mean()), *interval_and_p, "fisher"
 
 
 def two_proportions(count_1: int, n_1: int, count_2: int, n_2: int, *, level: float) -> tuple[float, float, float]:

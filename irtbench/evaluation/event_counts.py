@@ -8,7 +8,7 @@ paper are here.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -27,17 +27,23 @@ from irtbench.evaluation.proportion import check_level
 def demand_probabilities(probability: NDArray[np.float64], what: str, *, exact: bool) -> None:
     """Refuse rows that are no distribution: a negative value, or a sum that is not (or, unless exact, is above) 1."""
     total = probability.sum(axis=1)
-    wrong = ~((probability >= 0).all(axis=1) & (total <= 1 + 1e-6) & (not exact or total >= 1 - 1e-6))
-    if wrong.any():
-        first = int(wrong.argmax())
-        expected = "of sum 1" if exact else "of sum 1 at most"
-        raise InputError(f"{what} {first + 1}: expected probabilities {expected} but they sum to {total[first]:g}")
+    wrong = np.flatnonzero(~((probability >= 0).all(axis=1) & (total <= 1 + 1e-6) & (not exact or total >= 1 - 1e-6)))
+    if wrong.size:
+        raise InputError(
+            f"{what} {wrong[0] + 1}: expected probabilities of sum 1{'' if exact else ' at most'} but they sum to "
+            f"{total[wrong[0]]:g}"
+        )
 
 
-def draw_positions(probability: NDArray[np.float64], n_samples: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Positions drawn from one distribution, shape (n_samples,)."""
-    steps = np.cumsum(probability)
-    return np.searchsorted(steps, rng.random(n_samples) * steps[-1], side="right").clip(max=probability.size - 1)
+def draw_positions(
+    distributions: Sequence[NDArray[np.float64]], n_samples: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Positions drawn from each of some distributions, shape (n_samples, n_distributions)."""
+    drawn = np.empty((n_samples, len(distributions)), dtype=np.int64)
+    for column, probability in zip(drawn.T, distributions, strict=True):
+        steps = np.cumsum(probability)
+        column[:] = np.searchsorted(steps, rng.random(n_samples) * steps[-1], side="right").clip(max=steps.size - 1)
+    return drawn
 
 
 #: No entity: the event did not happen, or the cluster has no named mention.
@@ -86,10 +92,7 @@ def draw_antecedents(
     if np.triu(probability, k=1).any():
         raise InputError("antecedents: expected probabilities of earlier mentions only, above the diagonal is not 0")
     demand_probabilities(probability, "antecedents: mention", exact=True)
-    drawn = np.empty((n_samples, n_mentions), dtype=np.int64)
-    for mention, row in enumerate(probability):
-        drawn[:, mention] = draw_positions(row[: mention + 1], n_samples, rng)
-    return drawn
+    return draw_positions([row[: mention + 1] for mention, row in enumerate(probability)], n_samples, rng)
 
 
 def antecedent_clusters(antecedents: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -342,10 +345,9 @@ class EventCounts(Drawn):
 
     def table(self, *, level: float = 0.95, interval: Interval = "normal") -> pd.DataFrame:
         """Mean and interval of each count, one row a period and entity; see ``propagate``."""
-        found = summarise_samples(self.counts.astype(np.float64), level=level, interval=interval)
-        index = pd.MultiIndex.from_product([self.periods, self.entities], names=["period", "entity"])
-        columns = {name: getattr(found, name).ravel() for name in ("mean", "sd", "lower", "upper")}
-        return pd.DataFrame(columns, index=index).reset_index()
+        cells = pd.MultiIndex.from_product([self.periods, self.entities], names=["period", "entity"])
+        found = summarise_samples(self.counts.astype(np.float64), level=level, interval=interval).table()
+        return found.set_axis(cells).reset_index()
 
     def above(self, first: str, second: str) -> pd.DataFrame:
         """Is the first entity above the second, period by period.
@@ -416,11 +418,8 @@ def draw_events(probability: NDArray[np.float64], *, n_samples: int, rng: np.ran
     if probability.ndim != 2:
         raise InputError(f"events: expected probabilities of shape (n_events, n_entities), got {probability.shape}")
     demand_probabilities(probability, "events: event", exact=False)
-    n_entities = probability.shape[1]
-    drawn = np.empty((n_samples, len(probability)), dtype=np.int64)
-    for event, row in enumerate(probability):
-        drawn[:, event] = draw_positions(np.append(row, max(0.0, 1 - row.sum())), n_samples, rng)
-    return np.where(drawn == n_entities, NOBODY, drawn)
+    drawn = draw_positions([np.append(row, max(0.0, 1 - row.sum())) for row in probability], n_samples, rng)
+    return np.where(drawn == probability.shape[1], NOBODY, drawn)
 
 
 def count_events(

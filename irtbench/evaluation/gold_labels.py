@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.special import log_softmax, softmax
 
 from irtbench.data.given import AnswersLike, ItemsLike
 from irtbench.data.grading import NormalisationRule
@@ -293,9 +294,7 @@ class _LatentClasses:
 
     def _probabilities(self) -> tuple[Array, Array]:
         """Logs of the labels' probabilities, shape (labels, n, states), and the mean rows, (n, states, parameters)."""
-        logs = self.parameters @ self.rows.transpose(0, 2, 1)
-        logs -= logs.max(axis=0)
-        logs -= np.log(np.exp(logs).sum(axis=0))
+        logs = log_softmax(self.parameters @ self.rows.transpose(0, 2, 1), axis=0)
         means = sum(np.exp(log)[:, :, None] * rows for log, rows in zip(logs, self.rows, strict=True))
         return logs, np.asarray(means)
 
@@ -337,8 +336,7 @@ class _LatentClasses:
         spread -= np.einsum("rsp,rsp->rs", means @ self.covariance, means)
         table = (logs - spread / 2).reshape(self.given.shape[1], -1)
         log_state = self.given @ table + (np.log(self.share)[:, None] + self.log_weights).ravel()
-        self.state = np.exp(log_state - log_state.max(axis=1, keepdims=True))
-        self.state /= self.state.sum(axis=1, keepdims=True)
+        self.state = softmax(log_state, axis=1)
         self.truth = self.state.reshape(len(self.state), self.n_labels, -1).sum(axis=2)
         equal = ITEMS_KNOWN + SHARES_KNOWN * len(self.truth)
         self.share = (self.truth.sum(axis=0) + equal) / (len(self.truth) + self.n_labels * equal)

@@ -234,8 +234,7 @@ def fresh_accuracy(result: CrowdFilter) -> tuple[float, float]:
     >>> round(lower, 2), round(upper, 2)
     (0.75, 0.83)
     """
-    of_n = result.n_votes == result.n
-    c = result.n_correct[of_n]
+    c = result.n_correct[result.n_votes == result.n]
     bounds = []
     for needed in (result.k - 1, result.k):
         right = c[c - 1 >= needed].sum()
@@ -247,9 +246,8 @@ def fresh_accuracy(result: CrowdFilter) -> tuple[float, float]:
                 stacklevel=2,
             )
         bounds.append(float(right / (right + wrong)) if right + wrong else np.nan)
-    if bounds[0] > bounds[1]:
-        bounds.reverse()
-    return bounds[0], bounds[1]
+    lower, upper = sorted(bounds)  # which leaves NaN in its place
+    return lower, upper
 
 
 def hoeffding_confidence(n: int, margin: float) -> float:

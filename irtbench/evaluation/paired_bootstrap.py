@@ -19,6 +19,7 @@ from irtbench.evaluation.paired_tests import (
     PairedDifferences,
     SumDistribution,
     chance_at_most_zero,
+    demand_resamples,
     drawn_sum,
     pair_scores,
     resampled_means,
@@ -206,8 +207,7 @@ def _resampled_means(
     pairs: PairedDifferences, n_resamples: int, rng: np.random.Generator
 ) -> tuple[SumDistribution, float, float]:
     """Means of resamples, and the estimated P(mean <= 0) and P(mean >= 0)."""
-    if n_resamples < 1:
-        raise InputError(f"comparison: n_resamples must be at least 1 but got {n_resamples}")
+    demand_resamples(n_resamples)
     means = np.sort(resampled_means(pairs.sums, pairs.sizes, n_resamples, rng))
     tolerance = 1e-12 * np.abs(pairs.differences).max()
     below, above = (int((side <= tolerance).sum()) for side in (means, -means))

@@ -149,27 +149,23 @@ def pair_scores(first: ArrayLike, second: ArrayLike, groups: Sequence[Hashable] 
     both = ~(np.isnan(x) | np.isnan(y))
     if not both.any():
         raise InputError("comparison: no item has a score of both systems; expected at least one")
-    d = (x - y)[both]
-    if groups is None:
-        sums: NDArray[np.float64] = np.sort(d)
-        sizes = np.ones(d.size, dtype=np.int64)
-    else:
-        if len(groups) != x.size:
-            raise InputError(f"comparison: {len(groups)} groups for {x.size} items; expected one name for each")
-        codes = _group_codes([name for name, there in zip(groups, both, strict=True) if there])
-        by_group = np.lexsort((d, codes))  # a sum of floats depends on their order
-        sums = np.bincount(codes[by_group], d[by_group]).astype(np.float64)
-        sizes = np.bincount(codes).astype(np.int64)
-        order = np.lexsort((sums, sizes))
-        sums, sizes = sums[order], sizes[order]
-    return PairedDifferences(d, sums, sizes, float(x[both].mean()), float(y[both].mean()), int((~both).sum()))
+    if groups is not None and len(groups) != x.size:
+        raise InputError(f"comparison: {len(groups)} groups for {x.size} items; expected one name for each")
+    d, group = (x - y)[both], np.arange(both.sum())
+    if groups is not None:
+        named, _ = pd.factorize(pd.Series(list(groups), dtype=object)[both])
+        group = np.where(named < 0, named.max() + np.cumsum(named < 0), named)
+    by_group = np.lexsort((d, group))  # a sum of floats depends on their order
+    sums, sizes = np.bincount(group[by_group], d[by_group]).astype(np.float64), np.bincount(group).astype(np.int64)
+    order = np.lexsort((sums, sizes))
+    means = float(x[both].mean()), float(y[both].mean())
+    return PairedDifferences(d, sums[order], sizes[order], *means, int((~both).sum()))
 
 
-def _group_codes(names: Sequence[Hashable]) -> NDArray[np.int64]:
-    """A number for each group, and one of its own for each item without."""
-    codes, _ = pd.factorize(pd.Series(list(names), dtype=object))
-    alone = codes < 0
-    return np.where(alone, codes.max() + np.cumsum(alone), codes).astype(np.int64)
+def demand_resamples(n_resamples: int) -> None:
+    """Refuse to draw none."""
+    if n_resamples < 1:
+        raise InputError(f"comparison: n_resamples must be at least 1 but got {n_resamples}")
 
 
 def batches(n_rows: int, n_columns: int) -> Iterator[int]:
@@ -241,6 +237,7 @@ def permutation_test(
         flipped = flipped_sum(pairs.counted)
         values, probability = flipped.values * pairs.unit, flipped.probability
     else:
+        demand_resamples(n_resamples)
         rng = np.random.default_rng(0) if rng is None else rng
         magnitudes = np.sort(np.abs(pairs.sums[pairs.sums != 0]))
         drawn = [
@@ -309,21 +306,16 @@ def mcnemar(first: ArrayLike, second: ArrayLike, *, alternative: Alternative = "
     """
     for scores in (first, second):
         values = np.asarray(scores, dtype=np.float64)
-        wrong = ~((values == 0) | (values == 1) | np.isnan(values))
-        if wrong.any():
+        if (wrong := ~((values == 0) | (values == 1) | np.isnan(values))).any():
             raise InputError(f"comparison: McNemar's test needs scores 1 and 0 but got {values[wrong][0]:g}")
     d = pair_scores(first, second).differences
     helped, hurt = int((d > 0).sum()), int((d < 0).sum())
-    m = helped + hurt
-    if m == 0:
+    if helped + hurt == 0:
         return McNemar(0, 0, 1.0, 1.0, alternative)
-
-    def at_most(k: int) -> float:
-        return float(bdtr(k, m, 0.5)) if k >= 0 else 0.0
-
     # by symmetry P(B >= k) = P(B <= m - k)
     k = {"greater": hurt, "less": helped, "two-sided": min(helped, hurt)}[alternative]
-    below, here = at_most(k - 1), at_most(k) - at_most(k - 1)
+    below, up_to = np.nan_to_num(bdtr([k - 1, k], helped + hurt, 0.5)).tolist()  # nothing lies below 0
+    here = up_to - below
     if alternative != "two-sided":
         return McNemar(helped, hurt, below + here, below + here / 2, alternative)
     both = here if helped == hurt else 2 * here

@@ -110,7 +110,8 @@ def power(n: int, effect: float, hurt: float, *, alpha: float = 0.05) -> float:
     chance = np.diff(bdtr(k, n, hurt), prepend=float(bdtr(k[0] - 1, n, hurt)) if k[0] > 0 else 0.0)
     helped = _least_helped(n, k, alpha)
     reached = helped <= n - k
-    tail = bdtrc(helped[reached] - 1, n - k[reached], (hurt + effect) / (1 - hurt))
+    # rounding must not put a share of 1 above it: .05 + .9 is more than 1 - .05
+    tail = bdtrc(helped[reached] - 1, n - k[reached], min((hurt + effect) / (1 - hurt), 1.0))
     return float(chance[reached] @ tail)
 
 

@@ -21,6 +21,7 @@ def check_level(level: float, *, where: str) -> float:
     return float(ndtri((1 + level) / 2))
 
 
+@np.errstate(invalid="ignore", divide="ignore")
 def wilson_interval(
     n_successes: ArrayLike, n: ArrayLike, *, level: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -45,10 +46,9 @@ def wilson_interval(
     """
     z = check_level(level, where="Wilson interval")
     count, size = np.asarray(n_successes, dtype=np.float64), np.asarray(n, dtype=np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        p = count / size
-        centre = (p + z**2 / (2 * size)) / (1 + z**2 / size)
-        half = z * np.sqrt(p * (1 - p) / size + z**2 / (4 * size**2)) / (1 + z**2 / size)
+    p = count / size
+    centre = (p + z**2 / (2 * size)) / (1 + z**2 / size)
+    half = z * np.sqrt(p * (1 - p) / size + z**2 / (4 * size**2)) / (1 + z**2 / size)
     return np.minimum(np.clip(centre - half, 0, 1), p), np.maximum(np.clip(centre + half, 0, 1), p)
 
 
@@ -132,22 +132,17 @@ class TrialVariance(Figures):
             Naming respondents who tried no item twice, or only one item.
         """
         k, n = np.nan_to_num(responses.correct), responses.n_trials
-        answered, repeated = n > 0, n > 1
-        short = (repeated.sum(axis=1) == 0) | (answered.sum(axis=1) < 2)
-        if short.any():
-            names = [responses.respondent_ids[i] for i in np.flatnonzero(short)]
+        short = ~(n > 1).any(axis=1) | ((n > 0).sum(axis=1) < 2)
+        if names := [responses.respondent_ids[i] for i in np.flatnonzero(short)]:
             raise InputError(
                 f"trials: respondent {name_first(names)}: expected responses to two items at least, and one of them "
                 "tried twice"
             )
-        found = []
-        for right, tried, has, again in zip(k, n, answered, repeated, strict=True):
-            share = right[has] / tried[has]
-            each = right[again] * (tried[again] - right[again]) / (tried[again] * (tried[again] - 1))
-            within = float(each.mean())
-            between = max(float(share.var(ddof=1) - within * (1 / tried[has]).mean()), 0.0)
-            found.append((float(share.mean()), between, within))
-        return cls(*np.mean(found, axis=0).tolist())
+        tried, again = np.where(n > 0, n, np.nan), np.where(n > 1, n, np.nan)
+        within = np.nanmean(k * (again - k) / (again * (again - 1)), axis=1)
+        between = np.nanvar(k / tried, axis=1, ddof=1) - within * np.nanmean(1 / tried, axis=1)
+        figures = np.nanmean(k / tried, axis=1), np.maximum(between, 0.0), within
+        return cls(*np.mean(figures, axis=1).tolist())
 
 
 def trial_table(

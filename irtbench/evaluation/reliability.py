@@ -23,14 +23,12 @@ def check_pairs(predicted: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.flo
         raise InputError(f"calibration: probabilities of shape {q.shape} do not fit labels of shape {y.shape}")
     if q.size == 0:
         raise InputError("calibration: expected at least one pair of probability and label but there is none")
-    outside = ~((q >= 0) & (q <= 1))
-    if outside.any():
-        first = int(outside.argmax())
-        raise InputError(f"calibration: pair {first + 1}: expected a probability in [0, 1] but got {q[first]:g}")
-    wrong = ~((y == 0) | (y == 1))
-    if wrong.any():
-        first = int(wrong.argmax())
-        raise InputError(f"calibration: pair {first + 1}: expected the label 1 or 0 but got {y[first]:g}")
+    if (outside := np.flatnonzero(~((q >= 0) & (q <= 1)))).size:
+        raise InputError(
+            f"calibration: pair {outside[0] + 1}: expected a probability in [0, 1] but got {q[outside[0]]:g}"
+        )
+    if (wrong := np.flatnonzero(~((y == 0) | (y == 1)))).size:
+        raise InputError(f"calibration: pair {wrong[0] + 1}: expected the label 1 or 0 but got {y[wrong[0]]:g}")
     return q, y
 
 
@@ -76,17 +74,15 @@ def concatenate_classes(
     q, right = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
     if q.ndim != 2 or right.shape != q.shape[:1]:
         raise InputError(f"calibration: probabilities of shape {q.shape} do not fit labels of shape {right.shape}")
-    wrong = ~np.isin(right, np.arange(q.shape[1]))
-    if wrong.any():
-        first = int(wrong.argmax())
+    total = q.sum(axis=1)
+    if (wrong := np.flatnonzero(~np.isin(right, np.arange(q.shape[1])))).size:
         raise InputError(
-            f"calibration: item {first + 1}: expected a class from 0 to {q.shape[1] - 1}, got {right[first]}"
+            f"calibration: item {wrong[0] + 1}: expected a class from 0 to {q.shape[1] - 1}, got {right[wrong[0]]}"
         )
-    astray = ~(np.abs(q.sum(axis=1) - 1) <= 1e-3)
-    if astray.any():
-        first = int(astray.argmax())
+    if (astray := np.flatnonzero(~(np.abs(total - 1) <= 1e-3))).size:
         raise InputError(
-            f"calibration: item {first + 1}: probabilities of all classes must sum to 1 but sum to {q[first].sum():g}"
+            f"calibration: item {astray[0] + 1}: probabilities of all classes must sum to 1 but sum to "
+            f"{total[astray[0]]:g}"
         )
     is_right = right[:, None] == np.arange(q.shape[1])
     return q.ravel(), is_right.ravel().astype(np.float64), np.repeat(np.arange(len(q)), q.shape[1])

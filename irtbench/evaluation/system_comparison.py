@@ -251,11 +251,10 @@ def compare_systems(
     else:
         second = np.full(len(names) - 1, names.index(against))
         first = np.delete(np.arange(len(names)), names.index(against))
-    different = None
-    if right_or_wrong and exact is not False and matrix.shape[1] <= MOST_COUNTED_ITEMS:
-        different = different_pairs(matrix, first, second)
-    each = [(matrix[i], matrix[j]) for i, j in zip(first, second, strict=True)] if different is None else different[0]
-    which, own = (np.arange(first.size), {}) if different is None else different[1:]
+    by_counts = right_or_wrong and exact is not False and matrix.shape[1] <= MOST_COUNTED_ITEMS
+    each, which, own = (different_pairs(matrix, first, second) if by_counts else None) or (
+        [(matrix[i], matrix[j]) for i, j in zip(first, second, strict=True)], np.arange(first.size), {}
+    )  # fmt: skip
     tests: list[Tests] = []
     for x, y in each:
         bootstrap = paired_bootstrap(

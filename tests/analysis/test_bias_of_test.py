@@ -116,3 +116,5 @@ def test_wrong_input_is_named() -> None:
     grouped, _, _ = fitted({2: 0.5}, seed=1)
     with pytest.raises(InputError, match="level must be between 0 and 1"):
         differential_test_functioning(grouped, rng=np.random.default_rng(1), level=95)
+    with pytest.raises(InputError, match="at least two draws but got 1"):
+        differential_test_functioning(grouped, rng=np.random.default_rng(1), n_draws=1)

@@ -151,6 +151,8 @@ def test_wrong_input_is_named() -> None:
         parallel_analysis(one_factor_a_label(1, 4, n=50, seed=0), rng=rng, n_samples=1)
     with pytest.raises(InputError, match="2 labels for 3 factors"):
         rotate_to_labels(np.ones((4, 3)), list("wxyz"), ["a", "a", "b", "b"])
+    with pytest.raises(InputError, match="2 labels and 4 items for 4 rows of loadings; expected one each"):
+        rotate_to_labels(np.ones((4, 2)), list("wxyz"), ["a", "b"])
 
 
 @pytest.mark.parametrize("n_factors", [2, 3])

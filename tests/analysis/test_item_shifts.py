@@ -267,6 +267,7 @@ def test_wrong_input_is_named() -> None:
         (lambda: item_shifts(few, items, families=["a"], rng=rng), "1 families for 14 systems"),
         (lambda: item_shifts(few, items, families=["a"] * 14, rng=rng), "all systems are of one family"),
         (lambda: item_shifts(trials, items, rng=rng), "several trials of an item"),
+        (lambda: item_shifts(few, items, level=95, rng=rng), "level must be between 0 and 1 but got 95"),
         (lambda: item_shifts(few, flat, rng=rng), "all slopes are 0"),
         (lambda: shift_control(few, items, found, rng=rng), "14 people for 5 systems; expected at least 3 times"),
         (lambda: shift_control(many, items, found, n_groups=0, rng=rng), "0 groups"),

@@ -157,3 +157,28 @@ def test_respondents_without_a_row_are_named() -> None:
     known = pd.DataFrame({"x": [1.0, 2.0]}, index=["r1", "r2"])
     with pytest.raises(InputError, match="no row of respondent r3"):
         ability_regression([[1, 0, 1], [0, 0, 1], [1, 1, 0]], items, known)
+
+
+@pytest.mark.parametrize(
+    ("covariates", "saying"),
+    [
+        (np.ones(4), "4 rows for 3 respondents"),
+        ([np.inf, 0.0, 1.0], "a value is infinite"),
+        (pd.DataFrame([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0]], columns=["x", "x"]), "x is there twice"),
+        (pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0]}, index=["r1", "r2", "r3", "r3"]), "respondent r3 is there twice"),
+    ],
+)
+def test_covariates_that_cannot_be_are_refused(covariates, saying: str) -> None:
+    items = ItemParameters.from_difficulty([1.0] * 3, [-1.0, 0.0, 1.0])
+    with pytest.raises(InputError, match=saying):
+        ability_regression([[1, 0, 1], [0, 0, 1], [1, 1, 0]], items, covariates)
+
+
+def test_a_level_or_a_number_of_values_that_cannot_be_is_refused() -> None:
+    rng = np.random.default_rng(5)
+    items = ItemParameters.from_difficulty([1.0] * 9, np.linspace(-1, 1, 9))
+    found = ability_regression((rng.random((60, 9)) < 0.5).astype(float), items, rng.normal(size=60))
+    with pytest.raises(InputError, match="level must be between 0 and 1 but got 95"):
+        found.table(level=95)
+    with pytest.raises(InputError, match="at least one of each respondent but got 0"):
+        found.plausible_values(0, rng=rng)

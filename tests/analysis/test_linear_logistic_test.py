@@ -73,6 +73,8 @@ def test_features_that_determine_each_other_are_refused() -> None:
     x = rng.normal(size=4)
     with pytest.raises(InputError, match="2 features of 4 items determine each other"):
         linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x", "y"), np.stack([x, 2 * x], axis=1)))
+    with pytest.raises(InputError, match="level must be between 0 and 1 but got 95"):
+        linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x",), x[:, None]), level=95)
     with pytest.raises(InputError, match="3 features of 4 items"):
         linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x", "y", "z"), rng.normal(size=(4, 3))))
 

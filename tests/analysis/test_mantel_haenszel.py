@@ -197,6 +197,10 @@ def test_wrong_input_is_named(test: object) -> None:
     for settings, saying in refused:
         with pytest.raises(InputError, match=saying):
             test(responses, **settings)  # type: ignore[operator]
+    with pytest.raises(InputError, match="expected one of any, uniform, crossing but got 'both'"):
+        score_regression(responses, groups, difference="both")  # type: ignore[arg-type]
+    numbers = [int(name == "people") for name in groups]  # names of groups may be numbers, and so the reference
+    assert list(test(responses, numbers, reference=1).groups) == ["1", "0"]  # type: ignore[operator]
     with pytest.raises(InputError, match="2 items; expected at least 3"):
         test(responses.select_items(["item0", "item1"]), groups)  # type: ignore[operator]
     values = responses.values.copy()

@@ -174,5 +174,7 @@ def test_what_cannot_be_is_refused() -> None:
             time_horizon(data, wrong)
     with pytest.raises(InputError, match="share must be between 0 and 1 but got 80"):
         time_horizon(data, lengths, shares=(0.5, 80))
+    with pytest.raises(InputError, match="no share of successes; expected at least one"):
+        time_horizon(data, lengths, shares=())
     with pytest.raises(InputError, match="5 tasks; expected at least 8"):
         time_horizon(data.select_items(data.item_ids[:5]), lengths)

@@ -36,25 +36,32 @@ def test_moments_and_their_derivatives_are_those_of_all_patterns(model: str) -> 
     items = fit_categories(scores, model).items
     moments = CategoryMoments.of(items, GRID)
     patterns = np.array(np.meshgrid(*[range(4)] * 4)).reshape(4, -1).T.astype(float)
-    share = np.exp(items.log_likelihood(patterns, GRID.nodes)) @ GRID.weights
-    each = np.hstack(
-        [patterns[:, moments.item] == moments.category, patterns[:, moments.pairs[0]] * patterns[:, moments.pairs[1]]]
-    )
+    first, second = np.triu_indices(4, 1)
+    u = (patterns - moments.scores.mean) / moments.scores.deviation
+    each = np.hstack([patterns[:, moments.item] == moments.category, u[:, first] * u[:, second]])
+
+    def shares(of) -> np.ndarray:
+        return np.exp(of.log_likelihood(patterns, GRID.nodes)) @ GRID.weights
+
+    share = shares(items)
     expected = share @ each
-    np.testing.assert_allclose(moments.expected(), expected, atol=1e-12)
+    products = moments.scores.expected_products()[first, second]
+    np.testing.assert_allclose([*moments.share @ GRID.weights, *products], expected, atol=1e-12)
     np.testing.assert_allclose(moments.covariance(), (each.T * share) @ each - np.outer(expected, expected), atol=1e-11)
+    some = rng.integers(256, size=50)
+    np.testing.assert_allclose(moments.residual(patterns[some]), each[some].mean(axis=0) - expected, atol=1e-12)
 
     def moved(item: int, parameter: int) -> np.ndarray:
         sides = []
         for step in (1e-5, -1e-5):
             x = items.steps_at.copy()
             x[item, parameter] += step
-            sides.append(CategoryMoments.of(replace(items, steps_at=x), GRID).expected())
+            sides.append(shares(replace(items, steps_at=x)) @ each)
         return (sides[0] - sides[1]) / 2e-5
 
     width = items.steps_at.shape[1]
     by_each = np.array([[moved(j, k) for k in range(width)] for j in range(4)])
-    jacobian = moments.jacobian(items, GRID)
+    jacobian = moments.jacobian()
     if model == "pcm":  # one slope for all is the standard deviation of ability
         by_each = np.vstack([by_each[:, 1:].reshape(-1, len(expected)), by_each[:, 0].sum(axis=0)[None]])
     np.testing.assert_allclose(jacobian, np.reshape(by_each, (-1, len(expected))).T, atol=1e-8)

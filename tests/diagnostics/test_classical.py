@@ -81,6 +81,21 @@ def test_what_cannot_be_had_is_missing() -> None:
         internal_consistency(always, level=95)
 
 
+@pytest.mark.parametrize("n_answers", [0, 1])
+def test_an_item_that_nobody_or_one_answered_changes_nothing_of_the_others(n_answers: int) -> None:
+    rng = np.random.default_rng(4)
+    values = (rng.random((80, 5)) < rng.random((80, 1))).astype(float)
+    values[rng.random(values.shape) < 0.2] = np.nan
+    more = np.column_stack([values, np.where(np.arange(80) < n_answers, 1.0, np.nan)])
+    table, alone = classical_statistics(more).table(), classical_statistics(values).table()
+    pd.testing.assert_frame_equal(table.iloc[:5], alone)
+    assert table.iloc[5][["item_total", "item_rest", "biserial", "discrimination_index"]].isna().all()
+    found, expected = internal_consistency(more), internal_consistency(values)
+    assert table["alpha_if_dropped"][5] == pytest.approx(expected.alpha)
+    for name in ("alpha", "alpha_lower", "alpha_upper", "standard_error", "n_respondents"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name))
+
+
 def test_missing_responses_leave_the_figures_where_they_were() -> None:
     rng = np.random.default_rng(1)
     whole, _, _ = simulated(4_000, 20, seed=1)

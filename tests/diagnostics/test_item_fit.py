@@ -255,6 +255,9 @@ def test_the_empirical_curve_of_an_item_all_get_right_is_finite_and_of_an_unknow
         empirical_curve(values, items, "item3", theta)
     with pytest.raises(InputError, match="level must be between 0 and 1 but got 95"):
         empirical_curve(values, items, "item1", theta, level=95)
+    for n_points in (1, 0, -1):  # one point has no range for a spline
+        with pytest.raises(InputError, match="at least two points"):
+            empirical_curve(values, items, "item1", theta, n_points=n_points)
 
 
 def test_very_many_items_are_compared_within_parts(monkeypatch: pytest.MonkeyPatch) -> None:

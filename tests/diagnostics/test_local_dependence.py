@@ -123,6 +123,8 @@ def test_a_pair_nobody_answered_is_nan_with_a_warning() -> None:
     assert np.isnan([pairs.x2[0], pairs.g2[0], pairs.p[0], pairs.p_adjusted[0], pairs.cramers_v[0], pairs.q3[0]]).all()
     assert not np.isnan([pairs.x2[1:], pairs.p_adjusted[1:], pairs.q3[1:]]).any()
     assert pairs.n_respondents[0] == 0
+    with pytest.warns(RuntimeWarning, match="nobody answered both items of 3 of 3 pairs"):
+        assert np.isnan(local_dependence(np.empty((0, 3)), items).x2).all()
 
 
 def test_cells_the_model_leaves_empty() -> None:

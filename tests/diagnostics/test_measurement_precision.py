@@ -86,12 +86,14 @@ def test_spearman_and_brown_undo_each_other() -> None:
         times_as_long(0.5, 90)
     with pytest.raises(InputError, match="positive number"):
         spearman_brown(0.5, 0)
+    assert np.isnan([spearman_brown(-1.0, 2), spearman_brown(-0.5, 4)]).all()  # no such parts: 2 / 0, and 4
 
 
 def test_estimates_without_a_value_are_left_out() -> None:
     theta, error = np.array([-1.0, 0.0, 1.0, np.inf]), np.array([0.5, 0.5, 0.5, np.nan])
     assert empirical_reliability(theta, error) == pytest.approx(0.8)
     assert np.isnan(empirical_reliability(theta[2:], error[2:]))
+    assert np.isnan(empirical_reliability([1.0, 1.0], [0.0, 0.0]))
 
 
 def test_each_coefficient_is_that_of_its_function() -> None:

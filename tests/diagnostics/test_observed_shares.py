@@ -36,3 +36,5 @@ def test_no_more_groups_than_people_and_at_least_one() -> None:
         observed_shares([[1], [0]], np.array([0.0, 1.0]), n_groups=0)
     with pytest.raises(InputError, match="theta has shape"):
         observed_shares([[1], [0]], np.array([0.0]))
+    with pytest.raises(InputError, match="at least one respondent but there is none"):
+        observed_shares(np.empty((0, 2)), np.empty(0))

@@ -78,6 +78,10 @@ def test_errors_are_unknown_where_there_is_nothing_to_estimate_them_from():
     assert np.isnan(coefficient_with_error(np.array([[1, 1], [2, 0]]), ALPHA).standard_error)
     assert np.isnan(coefficient_with_error(np.array([[1, 0], [0, 1]]), ALPHA).value)
     assert np.isnan(bootstrap_coefficient(np.array([[2, 0]]), ALPHA, rng=np.random.default_rng(0)).lower)
+    # one item is the same in every resample, and without the one disputed item of 1,000 there is no kappa
+    assert np.isnan(bootstrap_coefficient(np.array([[3, 2]]), KAPPA, rng=np.random.default_rng(0)).standard_error)
+    rare = np.array([[5, 0]] * 999 + [[3, 2]])
+    assert np.isnan(bootstrap_coefficient(rare, KAPPA, n_resamples=2, rng=np.random.default_rng(0)).lower)
     with pytest.raises(InputError, match="level must be between 0 and 1"):
         coefficient_with_error(np.array([[1, 1], [2, 0]]), ALPHA, level=1.0)
     with pytest.raises(InputError, match="n_resamples must be at least 2"):

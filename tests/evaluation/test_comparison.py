@@ -200,6 +200,9 @@ def test_without_any_spread_the_bootstrap_is_undefined(d, p):
 def test_bad_scores_are_refused(first, second, options, saying):
     with pytest.raises(InputError, match=saying):
         paired_bootstrap(first, second, **options)
+    if "level" not in options:
+        with pytest.raises(InputError, match=saying):
+            permutation_test(first, second, **options)
 
 
 def test_sign_flips_by_enumeration():

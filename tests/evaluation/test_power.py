@@ -90,6 +90,12 @@ def test_the_size_needed_reaches_the_power_and_its_predecessor_does_not(effect, 
     assert n == 1 or power(n - 1, effect, hurt) < wanted
 
 
+@pytest.mark.parametrize(("effect", "hurt"), [(0.9, 0.05), (0.2, 0.4), (0.4, 0.3)])
+def test_power_is_known_where_every_item_is_helped_or_hurt(effect, hurt):
+    # .05 + .9 is more than 1 - .05 by rounding
+    assert power(50, effect, hurt) == pytest.approx(power(50, effect - 1e-9, hurt), abs=1e-6)
+
+
 def test_the_luck_of_the_best_of_ten_guessers():
     # METHODS 9: P(X > 150 of 273) = .045, the best of 10: .369
     luck = guessers_luck(273, 0.55, n_guessers=10)
