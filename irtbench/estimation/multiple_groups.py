@@ -16,7 +16,7 @@ from torch import Tensor
 
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix, name_first, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.doubts import weakly_identified
@@ -223,14 +223,10 @@ def fit_groups(
     names = check_groups(responses, labels, settings, reference)
     members = [labels == name for name in names]
     free = check_free(responses, members, names, free_items)
-    n_items = responses.n_items
-    with threads_for(responses.n_respondents * max(n_items, settings.n_nodes)), fenced(seed), torch.no_grad():
+    with threads_for(responses.n_respondents * max(responses.n_items, settings.n_nodes)), fenced(seed), torch.no_grad():
         differs = np.stack([free & (not settings.has_common_slope), free], axis=1)
         grouped, start = group_problem(responses, members, settings, differs=differs)
-        design = None
-        if settings.has_common_slope:
-            slopes = torch.tensor([[True, False, False]], device=start.matrix.device).expand(n_items, -1)
-            design = common_slope(grouped.alone.free, slopes)
+        design = common_slope(grouped.alone.free) if settings.has_common_slope else None
         fit = fit_in_groups(grouped, start, settings, design=design)
         status = with_names(fit.status, responses)
         covariance = None if fit.errors is None or fit.errors.joint is None else torch.from_numpy(fit.errors.joint)
@@ -268,12 +264,14 @@ def check_groups(
     responses: ResponseMatrix, labels: NDArray[np.object_], settings: FitSettings, reference: str | None
 ) -> tuple[str, ...]:
     """Refuse what does not go with groups; their names, the reference first."""
-    if settings.has_common_slope and not settings.priors.is_flat:
-        raise InputError(f"groups: a {settings.kind} has one slope for all items; expected no prior with it")
-    if settings.priors.hierarchy is not None or settings.population == "estimated" or settings.posterior is not None:
-        raise InputError("groups: expected prior none or weak, a normal population and no variational posterior")
-    if settings.optimiser == "adam" and settings.has_common_slope:
-        raise InputError(f"groups: a {settings.kind} goes with optimiser fisher_scoring")
+    one_slope, priors = settings.has_common_slope, settings.priors
+    refuse_any((
+        (one_slope and not priors.is_flat,
+         f"groups: a {settings.kind} has one slope for all items; expected no prior with it"),
+        (priors.hierarchy is not None or settings.population == "estimated" or settings.posterior is not None,
+         "groups: expected prior none or weak, a normal population and no variational posterior"),
+        (settings.optimiser == "adam" and one_slope, f"groups: a {settings.kind} goes with optimiser fisher_scoring"),
+    ))  # fmt: skip
     check_estimable(responses, settings.priors)
     return group_names(labels, responses.n_respondents, reference)
 
