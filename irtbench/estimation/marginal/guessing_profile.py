@@ -31,6 +31,7 @@ from torch import Tensor
 from irtbench.estimation.marginal.item_likelihood import ItemLikelihoods
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
+    blocks_of,
     invert,
     on_guessing_scale,
     own_information,
@@ -196,15 +197,10 @@ def own_items(problem: Problem, items: ItemParameters, tensors: ItemTensors, joi
         return replace(
             items, covariance=on_guessing_scale(problem, tensors, torch.where(problem.estimated_pairs, blocks, 0.0))
         )
-    free = problem.free.cpu().numpy()
-    width = free.shape[1]
-    flat, chosen = joint.reshape(free.size, free.size), np.flatnonzero(free)
-    information = np.zeros_like(flat)
-    information[np.ix_(chosen, chosen)] = np.linalg.inv(flat[np.ix_(chosen, chosen)])
-    each = np.arange(len(free))
-    block = information.reshape(len(free), width, len(free), width)[each, :, each, :]
-    pairs = free[:, :, None] & free[:, None, :]
-    return replace(items, covariance=np.where(pairs, np.linalg.inv(np.where(pairs, block, np.eye(width))), 0.0))
+    free, pairs = problem.free.flatten().cpu().numpy(), problem.estimated_pairs.cpu().numpy()
+    whole = np.where(free[:, None] & free, joint.reshape(free.size, free.size), np.eye(free.size))
+    information = blocks_of(np.linalg.inv(whole).reshape(joint.shape))
+    return replace(items, covariance=np.where(pairs, np.linalg.inv(information), 0.0))
 
 
 def start_of_profiles(

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit, logsumexp
+from scipy.special import log_expit, logit, logsumexp
 
 from irtbench.data.input_error import InputError
 
@@ -122,19 +122,59 @@ class ItemModel(ABC):
         """
         raise InputError(f"model {self.name}: does not say what its parameters are on another scale; expected `moved`")
 
+    def names(self, n_categories: int) -> list[str]:
+        """Names of the parameters of an item of so many categories, of one ability."""
+        return [name for name, _ in self.parameters(n_categories, 1)]
+
     def columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """Columns of items.csv of the parameters as they are read: under their own names, unless a model has others."""
-        names = [name for name, _ in self.parameters(n_categories, 1)]
-        return dict(zip(names, natural.tolist(), strict=True))
+        return dict(zip(self.names(n_categories), natural.tolist(), strict=True))
 
     def mirt_columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """The parameters under the names of R's mirt."""
-        names = [name for name, _ in self.parameters(n_categories, 1)]
-        return dict(zip([{"a": "a1", "c": "g"}.get(name, name) for name in names], natural.tolist(), strict=True))
+        names = [{"a": "a1", "c": "g"}.get(name, name) for name in self.names(n_categories)]
+        return dict(zip(names, natural.tolist(), strict=True))
 
     def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:
         """The parameters as they are read, of columns of items.csv; a column that is not there is a `KeyError`."""
-        return np.array([row[name] for name, _ in self.parameters(n_categories, 1)])
+        return np.array([row[name] for name in self.names(n_categories)])
+
+
+class SlopeAndShares(ItemModel):
+    """A model of a slope, an intercept and shares, such as asymptotes, on the scale of whose logits steps are taken."""
+
+    @property
+    @abstractmethod
+    def shares(self) -> tuple[str, ...]:
+        """The shares in the words of items.csv."""
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The parameters in the words of items.csv."""
+        return "discrimination", "difficulty", *self.shares
+
+    def natural(self, x: Any, n_abilities: int, maths: Maths) -> Any:
+        """Slopes, intercept and shares."""
+        n = n_abilities + 1
+        return maths.join([x[..., :n, :], maths.exp(maths.log_sigmoid(x[..., n:, :]))])
+
+    def unbounded(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Logits of the shares."""
+        return np.array([*natural[:2], *logit(natural[2:])])
+
+    def moved(self, natural: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
+        """A / slope, d - a intercept / slope; shares stay."""
+        return np.array([natural[0] / slope, natural[1] - natural[0] * intercept / slope, *natural[2:]])
+
+    def columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+        """``discrimination, difficulty`` and the shares."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return dict(zip(self.table_names, [natural[0], -natural[1] / natural[0], *natural[2:]], strict=True))
+
+    def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:
+        """Of slope, difficulty and shares."""
+        a, b, *shares = (row[name] for name in self.table_names)
+        return np.array([a, -a * b, *shares])
 
 
 class SteppedModel(ItemModel):
