@@ -375,22 +375,18 @@ def group_populations(
     problem: GroupProblem, parameters: ItemTensors, covariance: Tensor | None, unit: float
 ) -> tuple[NDArray[np.float64], ...]:
     """Means and standard deviations of all groups and their standard errors, times the unit of Rasch items, a slope."""
-    prior, others = problem.prior, len(problem.groups) - 1
-    first = prior.population_columns.start
-    moments = np.array([[0.0, 1.0], *torch.stack([
-        prior.populations(parameters)[0], prior.populations(parameters)[1].exp()], dim=1).tolist()])  # fmt: skip
-    errors = np.full((others + 1, 2), np.nan)
+    prior, first = problem.prior, problem.prior.population_columns.start
+    values = problem.log_moments(parameters).cpu()
+    values[:, 1] = values[:, 1].exp()
+    errors = torch.full_like(values, torch.nan)
     errors[0] = 0.0
     if covariance is not None:
-        of_unit = covariance[0, first, 0, first] if unit != 1.0 else torch.zeros(())
-        for group in range(others + 1):
-            row = len(prior.differs) + group - 1
-            for k in (0, 1):
-                own = across = torch.zeros(())
-                if group:
-                    own = covariance[row, first + k, row, first + k]
-                    across = covariance[0, first, row, first + k] if unit != 1.0 else across
-                value = moments[group, k]
-                variance = unit**2 * own + 2 * unit * value * across + value**2 * of_unit
-                errors[group, k] = float(variance.clamp(min=0).sqrt())
-    return unit * moments[:, 0], unit * moments[:, 1], errors[:, 0], errors[:, 1]
+        others, pair = torch.arange(len(values) - 1) + len(prior.differs), slice(first, first + 2)
+        own, across = torch.zeros_like(values), torch.zeros_like(values)
+        own[1:] = covariance[others, pair, others, pair].diagonal(dim1=1, dim2=2)
+        variance = unit**2 * own
+        if unit != 1.0:
+            across[1:] = covariance[0, first, others, pair]
+            variance += 2 * unit * values * across + values**2 * covariance[0, first, 0, first]
+        errors = variance.clamp(min=0).sqrt()
+    return tuple(part.numpy() for part in (*(unit * values).T, *errors.T))

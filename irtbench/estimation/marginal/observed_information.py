@@ -261,13 +261,13 @@ class Errors:
 def slope_of_all(problem: Problem, items: ItemTensors) -> float:
     """The slope that all items have, the standard deviation of a Rasch model's ability; no less than `LEAST_SD`."""
     assert problem.prior.shared is not None
-    return max(float(problem.prior.shared.nearest(items.linear)[0]), LEAST_SD)
+    return max(float(problem.prior.shared.nearest(items.linear)), LEAST_SD)
 
 
 def ability_vanishes(problem: Problem, items: ItemTensors) -> bool:
     """Whether the slope of all items has gone to its bound 0."""
     shared = problem.prior.shared
-    return shared is not None and float(shared.nearest(items.linear)[0].abs()) <= LEAST_SD
+    return shared is not None and float(shared.nearest(items.linear).abs()) <= LEAST_SD
 
 
 def shared_errors(problem: Problem, items: ItemTensors) -> Errors:
