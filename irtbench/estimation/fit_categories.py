@@ -254,7 +254,8 @@ def fit_categories(
     InputError
         If there are fewer than 10 respondents, one without a response, an item with fewer than two categories or more
         than 100, a 2PL or 3PL of more than two, a response that is none of the levels, guessing without a prior, prior
-        weak and more items than respondents, or anchors that are none of the items or of other models or categories.
+        weak and more items than respondents, or anchors that are none of the items or of other models or categories, or
+        a start of other items or models.
 
     Examples
     --------
@@ -289,6 +290,10 @@ def fit_categories(
         demand_streamed(settings)
     elif rating_scale:
         scores = scores.on_one_scale(levels)
+    if start is not None and (start.item_ids, start.models) != (scores.item_ids, each):
+        raise InputError(
+            "fit: start is of other items or models than the responses; expected the same in the same order"
+        )
     sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope)
     check_together(scores, each, settings, sets, anchors=anchors, groups=groups, rating_scale=rating_scale)
     labels = None if groups is None else np.asarray(groups, dtype=object)
