@@ -290,10 +290,9 @@ def fit_categories(
         demand_streamed(settings)
     elif rating_scale:
         scores = scores.on_one_scale(levels)
-    if start is not None and (start.item_ids, start.models) != (scores.item_ids, each):
-        raise InputError(
-            "fit: start is of other items or models than the responses; expected the same in the same order"
-        )
+    given = [*zip(scores.item_ids, [model.name for model in each], strict=True)]
+    if start is not None and given != [*zip(start.item_ids, [model.name for model in start.models], strict=True)]:
+        raise InputError("fit: start is of other items or models than the responses; expected the same in their order")
     sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope)
     check_together(scores, each, settings, sets, anchors=anchors, groups=groups, rating_scale=rating_scale)
     labels = None if groups is None else np.asarray(groups, dtype=object)

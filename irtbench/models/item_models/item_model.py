@@ -223,6 +223,15 @@ def by_ability(x: Any, theta: Any) -> tuple[Any, Any]:
     return sum(x[..., k : k + 1, :] * theta[k] for k in range(n)), x[..., n:, :]
 
 
+def along_abilities(by_z: Any, rest: Sequence[Any], x: Any, theta: Any, maths: Maths) -> tuple[Any, Any]:
+    """Derivatives by all parameters and by abilities, of those by z = a theta + ... and by what is behind the slopes.
+
+    Each with an axis of length 1 behind categories and nodes.
+    """
+    by_x = [*(by_z * along[:, None] for along in theta), *rest]
+    return maths.join_last(by_x), maths.join_last([by_z * x[..., k, :, None, None] for k in range(len(theta))])
+
+
 def steps_of_shares(shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
     """Intercepts d_k of P(at least k) = s(a theta + d_k) that have these shares in a standard normal population."""
     at_least = np.cumsum(shares[::-1])[::-1][1:].clip(0.001, 0.999)

@@ -12,6 +12,7 @@ from irtbench.models.item_models.item_model import (
     Maths,
     Parameters,
     SlopeAndShares,
+    along_abilities,
     by_ability,
     slopes,
     steps_of_shares,
@@ -83,9 +84,7 @@ class Logistic(SlopeAndShares):
             maths.join([-maths.exp(log - log_p[..., :1, :]), maths.exp(log - log_p[..., 1:, :])])[..., None]
             for log in logs
         )
-        by_x = [*(by_z * along[:, None] for along in theta), by_z, *by_asymptotes]
-        by_theta = [by_z * x[..., k, :, None, None] for k in range(len(theta))]
-        return log_p, maths.join_last(by_x), maths.join_last(by_theta)
+        return log_p, *along_abilities(by_z, [by_z, *by_asymptotes], x, theta, maths)
 
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
         """Asymptotes of .15 and .95, and an intercept that leaves its share of right responses above the lower one."""
