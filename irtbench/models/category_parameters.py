@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,7 +122,7 @@ class CategoryParameters(Shown):
         """As they are read, in the order of `names`, shape (n_items, width); 0 behind the last of an item."""
         found = np.zeros_like(self.steps_at)
         for row, own, model, names in zip(found, self.steps_at, self.models, self.names, strict=True):
-            row[: len(names)] = model.natural(own[: len(names), None], 1, NUMPY)[:, 0]
+            row[: len(names)] = model.read(own[: len(names)])
         return found
 
     def table(self) -> pd.DataFrame:
@@ -141,7 +141,7 @@ class CategoryParameters(Shown):
                 rows.append(row | model.columns(natural, n))
                 continue
             found = model.columns(natural, n)
-            rates = rates_of(lambda x, model=model, n=n: np.array([*model.columns(x, n).values()]), natural)
+            rates = rates_of(partial(column_values, model, n), natural)
             variance = np.einsum("cp,pq,cq->c", rates, self.covariance[j, : len(natural), : len(natural)], rates)
             errors = np.sqrt(np.maximum(variance, 0.0))
             rows.append(row | found | {f"se_{name}": se for name, se in zip(found, errors.tolist(), strict=True)})
@@ -386,8 +386,7 @@ class CategoryParameters(Shown):
         x, normal = np.repeat(self.steps_at[None], n_draws, axis=0), rng.normal(size=(n_draws, *self.steps_at.shape))
         for j, (model, own, names) in enumerate(zip(self.models, self.steps_at, self.names, strict=True)):
             n = len(names)
-            rates = rates_of(lambda x, model=model: model.natural(x[:, None], 1, NUMPY)[:, 0], own[:n])
-            back = np.linalg.inv(rates)
+            back = np.linalg.inv(rates_of(model.read, own[:n]))
             values, vectors = np.linalg.eigh(back @ self.covariance[j, :n, :n] @ back.T)
             x[:, j, :n] += (normal[:, j, :n] * np.sqrt(values.clip(0))) @ vectors.T
         return [replace(self, steps_at=each, covariance=None) for each in x]
@@ -534,6 +533,11 @@ class CategoryDerivatives:
         given = ~np.isnan(values)
         columns = self.items.first + np.where(given, values, 0.0).astype(np.int64)
         return np.where(given, np.take_along_axis(terms, columns, axis=1), 0.0)
+
+
+def column_values(model: ItemModel, n_categories: int, natural: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What the columns of items.csv hold of an item."""
+    return np.array([*model.columns(natural, n_categories).values()])
 
 
 def rates_of(

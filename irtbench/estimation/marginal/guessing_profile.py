@@ -89,7 +89,7 @@ def interpolated(x: Array, rows: Array, at: Array) -> Array:
 
     Slopes are those of parabolas through three places; of two places the values between are linear.
     """
-    slope = np.gradient(rows, x, axis=1, edge_order=min(2, len(x) - 1))
+    slope = np.gradient(rows, x, axis=1, edge_order=2 if len(x) > 2 else 1)
     k = (np.searchsorted(x, at, side="right") - 1).clip(0, len(x) - 2)
     h = np.diff(x)[k]
     t = (at - x[k]) / h

@@ -108,6 +108,10 @@ class ItemModel(ABC):
         """The parameters as they are read (asymptotes and not their logits, ...), shape (..., n_parameters, 1)."""
         return x
 
+    def read(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same of one item of one ability, shape (n_parameters,)."""
+        return np.asarray(self.natural(x[:, None], 1, NUMPY)[:, 0])
+
     def unbounded(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
         """The parameters on the scales without bounds, of those of one ability as they are read."""
         return natural
