@@ -1,5 +1,7 @@
 """The one error that means: what the user brought is wrong."""
 
+from collections.abc import Iterable
+
 from irtbench.data.place import without_credentials
 
 
@@ -12,6 +14,13 @@ class InputError(ValueError):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(without_credentials(message))
+
+
+def refuse_any(reasons: Iterable[tuple[bool, str]]) -> None:
+    """Refuse for the first of these reasons that holds."""
+    for holds, why in reasons:
+        if holds:
+            raise InputError(why)
 
 
 def demand_share(what: str, value: float) -> None:

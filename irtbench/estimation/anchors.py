@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import name_first
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.fisher_scoring import find_mode
@@ -270,22 +270,24 @@ def anchors_among(item_ids: Sequence[str], given: AnchorsLike, settings: FitSett
     position = {item: k for k, item in enumerate(item_ids)}
     chosen = [k for k, item in enumerate(known.item_ids) if item in position]
     anchors = known.select([known.item_ids[k] for k in chosen])
-    if anchors.categories is not None:
-        raise InputError("fit: the anchors are graded items; expected responses in categories and a model of these")
-    if not anchors.discrimination.any():
-        raise InputError("fit: none of the anchors is among the items of the responses with a slope other than 0")
-    if settings.prior == "hierarchical" or settings.posterior is not None:
-        raise InputError("fit: anchors go with prior none or weak, and without a posterior")
-    if settings.population == "estimated":
-        raise InputError("fit: with anchors the population is normal; expected population normal")
-    if settings.optimiser == "adam" and settings.kind == "1pl":
-        raise InputError("fit: one slope for all items goes, with anchors, with optimiser fisher_scoring")
-    if settings.estimates_guessing and settings.priors.guessing is None:
-        raise InputError("fit: anchors with guessing without a prior; expected prior weak, or a prior_guessing")
-    if settings.kind == "1pl" and settings.priors.slope is not None:
-        raise InputError("fit: anchors with a 1pl, which has one slope, go without a prior of slopes")
-    if anchors.upper_asymptote is not None and not settings.has_upper_asymptotes:
-        raise InputError("fit: the anchors have upper asymptotes; expected a model with them")
+    one_slope, priors = settings.kind == "1pl", settings.priors
+    refuse_any((
+        (anchors.categories is not None,
+         "fit: the anchors are graded items; expected responses in categories and a model of these"),
+        (not anchors.discrimination.any(),
+         "fit: none of the anchors is among the items of the responses with a slope other than 0"),
+        (settings.prior == "hierarchical" or settings.posterior is not None,
+         "fit: anchors go with prior none or weak, and without a posterior"),
+        (settings.population == "estimated", "fit: with anchors the population is normal; expected population normal"),
+        (settings.optimiser == "adam" and one_slope,
+         "fit: one slope for all items goes, with anchors, with optimiser fisher_scoring"),
+        (settings.estimates_guessing and priors.guessing is None,
+         "fit: anchors with guessing without a prior; expected prior weak, or a prior_guessing"),
+        (one_slope and priors.slope is not None,
+         "fit: anchors with a 1pl, which has one slope, go without a prior of slopes"),
+        (anchors.upper_asymptote is not None and not settings.has_upper_asymptotes,
+         "fit: the anchors have upper asymptotes; expected a model with them"),
+    ))  # fmt: skip
     joint = None if joint is None else joint.select(chosen)
     return KnownItems(
         anchors,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import chdtrc, comb, logsumexp
+from scipy.special import betaln, chdtrc, logsumexp
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
@@ -91,7 +91,9 @@ class FittedTrials(InformationCriteria):
         if self.likelihood_ratio <= SAME:
             return 1.0
         degrees = np.arange(1, self.n_dispersions + 1)
-        weights = comb(self.n_dispersions, degrees) * 0.5**self.n_dispersions
+        # n over k of 1,100 items has no floating point number
+        ways = -np.log1p(self.n_dispersions) - betaln(self.n_dispersions - degrees + 1, degrees + 1)
+        weights = np.exp(ways - self.n_dispersions * np.log(2))
         return float(weights @ chdtrc(degrees, self.likelihood_ratio))
 
     def of_trials(self, trials: NDArray[np.int64]) -> tuple[ItemParameters, list[tuple[int, int]]]:

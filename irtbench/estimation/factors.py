@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +24,6 @@ from irtbench.estimation.doubts import not_identified, outnumbered
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, choose_precision
 from irtbench.estimation.fit_categories import Models
-from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.fisher_scoring import find_mode_on_right_nodes
 from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.nodes import (
@@ -32,13 +32,8 @@ from irtbench.estimation.marginal.nodes import (
     integration_error,
     with_right_nodes,
 )
-from irtbench.estimation.marginal.observed_information import (
-    blocks_of,
-    joint_sampling_covariance,
-    sampling_covariance,
-)
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.scale_fit import more_than_patterns, with_names
+from irtbench.estimation.scale_fit import errors_of, more_than_patterns, with_names
 from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.abilities_mode import (
     ROOM,
@@ -61,7 +56,7 @@ ONE_ABILITY_TOLERANCE = 1e-5  # of `fit_model`
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SeveralAbilities(InformationCriteria):
+class SeveralAbilities(InformationCriteria, ABC):
     """Items with slopes on several independent standard normal abilities.
 
     Parameters
@@ -133,29 +128,29 @@ class SeveralAbilities(InformationCriteria):
         return self.slopes / np.sqrt(NORMAL_OGIVE**2 + (self.slopes**2).sum(axis=1, keepdims=True))
 
     @property
+    @abstractmethod
     def steepest(self) -> NDArray[np.float64]:
         """The slope that an item's discrimination is, shape (n_items,)."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def rates(self) -> NDArray[np.float64]:
         """Derivatives of that slope by the slopes, shape (n_items, n_slopes)."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def slope_names(self) -> Sequence[str]:
         """Of the slopes, in their order."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def determined(self) -> NDArray[np.bool_]:
         """Which slopes have a standard error, shape (n_items, n_slopes)."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def what_errors_are_of(self) -> str:
         """What the standard errors are of, in words."""
-        raise NotImplementedError
 
     @cached_property
     def items(self) -> CategoryParameters:
@@ -471,14 +466,11 @@ def find_one_ability(abilities: Factors, *, tolerance: float, max_steps: int, st
     if mode.status.converged:
         assert mode.counts is not None
         error = integration_error(on_line, items, mode.counts, find_posteriors(on_line, items))
-        if isinstance(problem, DesignedProblem):
-            joint, loose = joint_sampling_covariance(on_line, items)
-            blocks = blocks_of(joint)
-        else:
-            blocks, loose = sampling_covariance(on_line, items)
-        mode = replace(mode, status=mode.status.unless_loose(loose.tolist()))
+        errors = errors_of(on_line, mode)
+        mode = replace(mode, status=mode.status.unless_loose(errors.loose.tolist()))
         if mode.status.converged and standard_errors:
-            mode = replace(mode, covariance=torch.from_numpy(blocks[:, :width, :width]).to(problem.rows.device))
+            covariance = torch.from_numpy(errors.items[:, :width, :width])
+            mode = replace(mode, covariance=covariance.to(problem.rows.device))
     if float(problem.slopes(items).sum()) < 0:
         mode = replace(mode, items=problem.turned(items))
         if mode.covariance is not None:

@@ -12,7 +12,6 @@ from typing import Any, Unpack, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_any_responses
@@ -165,7 +164,7 @@ def estimate(
     began = time.perf_counter()
     problem = problem_of(responses, settings, normal_grid(settings.n_nodes), anchors, ranks)
     with torch.no_grad():
-        design = slope_of_new_items(problem) if anchors is not None and settings.kind == "1pl" else None
+        design = common_slope(problem.free) if anchors is not None and settings.kind == "1pl" else None
         start = None if given_start is None else problem.from_public(given_start)
         fit = fit_scale(problem, settings, start=start, anchors=anchors, design=design)
     fitted = model_of(fit, responses, settings, seed, began, anchors)
@@ -357,13 +356,6 @@ def choose_device(wanted: Device) -> torch.device:
     if wanted == "cuda" and not torch.cuda.is_available():
         raise InputError("model: device cuda was asked for, but torch sees no GPU; expected auto or cpu")
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
-
-
-def slope_of_new_items(problem: Problem) -> Tensor:
-    """The matrix by which the slopes that are not known are one parameter."""
-    slopes = torch.zeros_like(problem.free)
-    slopes[:, 0] = problem.free[:, 0]
-    return common_slope(problem.free, slopes)
 
 
 def shared_quadrature(nodes: NodeTensors) -> Quadrature:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from irtbench.data.checked_settings import shows_fields
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.data.stored_responses import StoredScores
@@ -254,7 +254,8 @@ def fit_categories(
     InputError
         If there are fewer than 10 respondents, one without a response, an item with fewer than two categories or more
         than 100, a 2PL or 3PL of more than two, a response that is none of the levels, guessing without a prior, prior
-        weak and more items than respondents, or anchors that are none of the items or of other models or categories.
+        weak and more items than respondents, or anchors that are none of the items or of other models or categories, or
+        a start of other items or models.
 
     Examples
     --------
@@ -289,6 +290,9 @@ def fit_categories(
         demand_streamed(settings)
     elif rating_scale:
         scores = scores.on_one_scale(levels)
+    given = [*zip(scores.item_ids, [model.name for model in each], strict=True)]
+    if start is not None and given != [*zip(start.item_ids, [model.name for model in start.models], strict=True)]:
+        raise InputError("fit: start is of other items or models than the responses; expected the same in their order")
     sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope)
     check_together(scores, each, settings, sets, anchors=anchors, groups=groups, rating_scale=rating_scale)
     labels = None if groups is None else np.asarray(groups, dtype=object)
@@ -374,19 +378,18 @@ def check_together(
         check_learnable(models, [len(own) for own in scores.categories])
     designed, one_group = bool(sets) or rating_scale, anchors is None and groups is None
     alike = {type(model) for model in models} == {PartialCredit} and len({len(own) for own in scores.categories}) == 1
-    for wrong, why in (
-        (designed and not settings.priors.is_flat, "equal parameters, one slope or a rating scale go without a prior"),
-        (rating_scale and (bool(sets) or not alike), "a rating scale is of gpcm items with the same categories, with "
-         "nothing else equal; expected pcm where items have categories of their own"),
-        (anchors is not None and (groups is not None or rating_scale), "anchors go with one group, and not with a "
+    refuse_any((
+        (designed and not settings.priors.is_flat,
+         "fit: equal parameters, one slope or a rating scale go without a prior"),
+        (rating_scale and (bool(sets) or not alike), "fit: a rating scale is of gpcm items with the same categories, "
+         "with nothing else equal; expected pcm where items have categories of their own"),
+        (anchors is not None and (groups is not None or rating_scale), "fit: anchors go with one group, and not with a "
          "rating scale, whose distances between steps are those of all items"),
-        (settings.prior == "hierarchical" and not one_group, "prior hierarchical takes all respondents for one "
+        (settings.prior == "hierarchical" and not one_group, "fit: prior hierarchical takes all respondents for one "
          "group, by which it sets the scale; expected prior none or weak with groups or anchors"),
-        (settings.population != "normal" and not one_group, "groups and anchors go with a normal population"),
-        (settings.optimiser == "adam" and designed, "equal parameters go with optimiser fisher_scoring"),
-    ):  # fmt: skip
-        if wrong:
-            raise InputError(f"fit: {why}")
+        (settings.population != "normal" and not one_group, "fit: groups and anchors go with a normal population"),
+        (settings.optimiser == "adam" and designed, "fit: equal parameters go with optimiser fisher_scoring"),
+    ))  # fmt: skip
 
 
 #: Items in categories whose parameters are known.
@@ -471,18 +474,17 @@ def equal_sets(
 ) -> list[list[int]]:
     """Places in the flattened parameters that are the same, see `fit_categories`."""
     parameters = [model.parameters(len(own), 1) for model, own in zip(models, categories, strict=True)]
-    width, slopes = max(map(len, parameters)), list[int]()
+    width = max(map(len, parameters))
     places: dict[tuple[str, str], int] = {}
     for j, (item, own) in enumerate(zip(item_ids, parameters, strict=True)):
         places |= {(item, name): j * width + k for k, (name, role) in enumerate(own) if role != "gap"}
-        slopes += [j * width + k for k, (_, role) in enumerate(own) if role == "slope"]
     if common_slope and any(isinstance(model, Nominal) for model in models):
         raise InputError("fit: a common slope goes with other models than nominal, which has a slope a category")
     if unknown := [(item, name) for pairs in equal for item, name in pairs if (item, name) not in places]:
         example = next(iter(places))
         raise InputError(f"fit: equal: no parameter {unknown[0]} that can be; expected an item and a name as {example}")
     found = [[places[item, name] for item, name in pairs] for pairs in equal]
-    found += [slopes] if common_slope else []
+    found += [[*range(0, len(models) * width, width)]] if common_slope else []
     chosen = [place for places_ in found for place in places_]
     if len(set(chosen)) < len(chosen):
         raise InputError("fit: equal: a parameter is in two sets; expected each in one at most")

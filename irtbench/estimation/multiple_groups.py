@@ -16,7 +16,7 @@ from torch import Tensor
 
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix, name_first, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.doubts import weakly_identified
@@ -223,14 +223,10 @@ def fit_groups(
     names = check_groups(responses, labels, settings, reference)
     members = [labels == name for name in names]
     free = check_free(responses, members, names, free_items)
-    n_items = responses.n_items
-    with threads_for(responses.n_respondents * max(n_items, settings.n_nodes)), fenced(seed), torch.no_grad():
+    with threads_for(responses.n_respondents * max(responses.n_items, settings.n_nodes)), fenced(seed), torch.no_grad():
         differs = np.stack([free & (not settings.has_common_slope), free], axis=1)
         grouped, start = group_problem(responses, members, settings, differs=differs)
-        design = None
-        if settings.has_common_slope:
-            slopes = torch.tensor([[True, False, False]], device=start.matrix.device).expand(n_items, -1)
-            design = common_slope(grouped.alone.free, slopes)
+        design = common_slope(grouped.alone.free) if settings.has_common_slope else None
         fit = fit_in_groups(grouped, start, settings, design=design)
         status = with_names(fit.status, responses)
         covariance = None if fit.errors is None or fit.errors.joint is None else torch.from_numpy(fit.errors.joint)
@@ -268,12 +264,14 @@ def check_groups(
     responses: ResponseMatrix, labels: NDArray[np.object_], settings: FitSettings, reference: str | None
 ) -> tuple[str, ...]:
     """Refuse what does not go with groups; their names, the reference first."""
-    if settings.has_common_slope and not settings.priors.is_flat:
-        raise InputError(f"groups: a {settings.kind} has one slope for all items; expected no prior with it")
-    if settings.priors.hierarchy is not None or settings.population == "estimated" or settings.posterior is not None:
-        raise InputError("groups: expected prior none or weak, a normal population and no variational posterior")
-    if settings.optimiser == "adam" and settings.has_common_slope:
-        raise InputError(f"groups: a {settings.kind} goes with optimiser fisher_scoring")
+    one_slope, priors = settings.has_common_slope, settings.priors
+    refuse_any((
+        (one_slope and not priors.is_flat,
+         f"groups: a {settings.kind} has one slope for all items; expected no prior with it"),
+        (priors.hierarchy is not None or settings.population == "estimated" or settings.posterior is not None,
+         "groups: expected prior none or weak, a normal population and no variational posterior"),
+        (settings.optimiser == "adam" and one_slope, f"groups: a {settings.kind} goes with optimiser fisher_scoring"),
+    ))  # fmt: skip
     check_estimable(responses, settings.priors)
     return group_names(labels, responses.n_respondents, reference)
 
@@ -377,22 +375,18 @@ def group_populations(
     problem: GroupProblem, parameters: ItemTensors, covariance: Tensor | None, unit: float
 ) -> tuple[NDArray[np.float64], ...]:
     """Means and standard deviations of all groups and their standard errors, times the unit of Rasch items, a slope."""
-    prior, others = problem.prior, len(problem.groups) - 1
-    first = prior.population_columns.start
-    moments = np.array([[0.0, 1.0], *torch.stack([
-        prior.populations(parameters)[0], prior.populations(parameters)[1].exp()], dim=1).tolist()])  # fmt: skip
-    errors = np.full((others + 1, 2), np.nan)
+    prior, first = problem.prior, problem.prior.population_columns.start
+    values = problem.log_moments(parameters).cpu()
+    values[:, 1] = values[:, 1].exp()
+    errors = torch.full_like(values, torch.nan)
     errors[0] = 0.0
     if covariance is not None:
-        of_unit = covariance[0, first, 0, first] if unit != 1.0 else torch.zeros(())
-        for group in range(others + 1):
-            row = len(prior.differs) + group - 1
-            for k in (0, 1):
-                own = across = torch.zeros(())
-                if group:
-                    own = covariance[row, first + k, row, first + k]
-                    across = covariance[0, first, row, first + k] if unit != 1.0 else across
-                value = moments[group, k]
-                variance = unit**2 * own + 2 * unit * value * across + value**2 * of_unit
-                errors[group, k] = float(variance.clamp(min=0).sqrt())
-    return unit * moments[:, 0], unit * moments[:, 1], errors[:, 0], errors[:, 1]
+        others, pair = torch.arange(len(values) - 1) + len(prior.differs), slice(first, first + 2)
+        own, across = torch.zeros_like(values), torch.zeros_like(values)
+        own[1:] = covariance[others, pair, others, pair].diagonal(dim1=1, dim2=2)
+        variance = unit**2 * own
+        if unit != 1.0:
+            across[1:] = covariance[0, first, others, pair]
+            variance += 2 * unit * values * across + values**2 * covariance[0, first, 0, first]
+        errors = variance.clamp(min=0).sqrt()
+    return tuple(part.numpy() for part in (*(unit * values).T, *errors.T))

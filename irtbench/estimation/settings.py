@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irtbench.data.checked_settings import Range, Settings, WrongSetting, with_keywords
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.models.priors import GuessingPrior, PriorName, Priors
 
 ItemModel = Literal["2pl", "3pl"]
@@ -123,51 +123,47 @@ class FitSettings(Settings):
                     f"FitSettings: prior_items: item {item}: expected mean and standard deviation, the second above 0, "
                     f"but got {deviation:g}"
                 )
-        for there, why in self._refusals():
-            if there:
-                raise InputError(f"FitSettings: {why}")
+        refuse_any((holds, f"FitSettings: {why}") for holds, why in self._refusals())
 
-    def _refusals(self) -> Iterator[tuple[bool, str]]:
+    def _refusals(self) -> tuple[tuple[bool, str], ...]:
         """What does not go together, and why."""
-        hierarchical, kind = self.prior == "hierarchical", self.kind
+        hierarchical, kind, one_slope = self.prior == "hierarchical", self.kind, self.has_common_slope
         adam, estimated = self.optimiser == "adam", self.population == "estimated"
-        posterior = self.posterior is not None
-        if self.has_common_slope:
-            by_model = any(isinstance(choice, str) for choice in self.by_item.values())
-            yield by_model, f"by_item: a {kind} has one slope for all items; expected fixed guessing"
-            yield hierarchical, f"prior hierarchical is one of slopes; with {kind} expected none or weak"
-        yield kind == "3pl" and self.guessing > 0, "guessing is estimated by a 3pl; a fixed value goes with kind 2pl"
-        yield adam and hierarchical, "adam learns no prior; prior hierarchical goes with optimiser fisher_scoring"
-        yield estimated and hierarchical, "an estimated population goes with prior none or weak"
-        yield estimated and adam, "an estimated population goes with optimiser fisher_scoring"
-        guessed = self.prior_guessing is None or self.estimates_guessing
-        yield not guessed, "prior_guessing goes with guessing that is estimated; expected kind 3pl"
-        upper = self.prior_upper is not None and kind != "4pl"
-        yield upper, "prior_upper is of an upper asymptote; expected kind 4pl (--model 4pl)"
-        if kind == "4pl":
-            expected = "does not go with a 4pl; expected kind 2pl or 3pl, or none of it"
-            yield hierarchical, f"prior hierarchical {expected}"
-            yield posterior and self.priors.slope is None, f"a posterior without a prior of slopes {expected}"
-            yield self.guessing > 0, f"guessing {expected}"
-            yield (
-                self.priors.guessing is None,
-                "guessing of a 4pl has a prior; with prior none expected one of its own (prior_guessing, "
-                "--prior-guessing normal:-1.5,0.5)",
-            )
-        for name in ("prior_slope", "prior_intercept"):
-            own = getattr(self, name) is not None
-            yield own and hierarchical, f"prior hierarchical is learnt from the items; expected no {name}"
-        slopes = self.prior_slope is not None and kind == "rasch"
-        yield slopes, "prior_slope: slopes of a rasch model are 1; expected another kind"
-        for what, there in (("prior hierarchical", hierarchical), ("a posterior", posterior)):
-            yield (
-                bool(self.prior_items) and there,
-                f"prior_items go with prior none or weak and no posterior; they do not with {what}",
-            )
-        improper = posterior and self.estimates_guessing and self.priors.guessing is None
-        yield improper, "guessing without a prior has an improper posterior; expected prior weak"
-        errors = posterior and not self.standard_errors
-        yield errors, "a posterior brings standard errors; expected standard_errors true"
+        posterior, four, guesses = self.posterior is not None, self.kind == "4pl", self.estimates_guessing
+        unguarded = self.priors.guessing is None
+        not_with_4pl = "does not go with a 4pl; expected kind 2pl or 3pl, or none of it"
+        learnt = "prior hierarchical is learnt from the items; expected no"
+        no_prior_items = "prior_items go with prior none or weak and no posterior; they do not with"
+        return (
+            (one_slope and any(isinstance(choice, str) for choice in self.by_item.values()),
+             f"by_item: a {kind} has one slope for all items; expected fixed guessing"),
+            (one_slope and hierarchical, f"prior hierarchical is one of slopes; with {kind} expected none or weak"),
+            (kind == "3pl" and self.guessing > 0,
+             "guessing is estimated by a 3pl; a fixed value goes with kind 2pl"),
+            (adam and hierarchical, "adam learns no prior; prior hierarchical goes with optimiser fisher_scoring"),
+            (estimated and hierarchical, "an estimated population goes with prior none or weak"),
+            (estimated and adam, "an estimated population goes with optimiser fisher_scoring"),
+            (self.prior_guessing is not None and not guesses,
+             "prior_guessing goes with guessing that is estimated; expected kind 3pl"),
+            (self.prior_upper is not None and not four,
+             "prior_upper is of an upper asymptote; expected kind 4pl (--model 4pl)"),
+            (four and hierarchical, f"prior hierarchical {not_with_4pl}"),
+            (four and posterior and self.priors.slope is None,
+             f"a posterior without a prior of slopes {not_with_4pl}"),
+            (four and self.guessing > 0, f"guessing {not_with_4pl}"),
+            (four and unguarded, "guessing of a 4pl has a prior; with prior none expected one of its own "
+             "(prior_guessing, --prior-guessing normal:-1.5,0.5)"),
+            (hierarchical and self.prior_slope is not None, f"{learnt} prior_slope"),
+            (hierarchical and self.prior_intercept is not None, f"{learnt} prior_intercept"),
+            (self.prior_slope is not None and kind == "rasch",
+             "prior_slope: slopes of a rasch model are 1; expected another kind"),
+            (bool(self.prior_items) and hierarchical, f"{no_prior_items} prior hierarchical"),
+            (bool(self.prior_items) and posterior, f"{no_prior_items} a posterior"),
+            (posterior and guesses and unguarded,
+             "guessing without a prior has an improper posterior; expected prior weak"),
+            (posterior and not self.standard_errors,
+             "a posterior brings standard errors; expected standard_errors true"),
+        )  # fmt: skip
 
     @property
     def has_upper_asymptotes(self) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,7 +122,7 @@ class CategoryParameters(Shown):
         """As they are read, in the order of `names`, shape (n_items, width); 0 behind the last of an item."""
         found = np.zeros_like(self.steps_at)
         for row, own, model, names in zip(found, self.steps_at, self.models, self.names, strict=True):
-            row[: len(names)] = model.natural(own[: len(names), None], 1, NUMPY)[:, 0]
+            row[: len(names)] = model.read(own[: len(names)])
         return found
 
     def table(self) -> pd.DataFrame:
@@ -140,11 +140,9 @@ class CategoryParameters(Shown):
             if self.covariance is None:
                 rows.append(row | model.columns(natural, n))
                 continue
-            around = natural + np.array([[DIFFERENCE], [-DIFFERENCE]])[..., None] * np.eye(len(natural))
-            above, below = (np.array([[*model.columns(x, n).values()] for x in side]) for side in around)
-            rates = (above - below) / (2 * DIFFERENCE)  # (n_parameters, n_columns)
-            variance = np.einsum("pc,pq,qc->c", rates, self.covariance[j, : len(natural), : len(natural)], rates)
             found = model.columns(natural, n)
+            rates = rates_of(partial(column_values, model, n), natural)
+            variance = np.einsum("cp,pq,cq->c", rates, self.covariance[j, : len(natural), : len(natural)], rates)
             errors = np.sqrt(np.maximum(variance, 0.0))
             rows.append(row | found | {f"se_{name}": se for name, se in zip(found, errors.tolist(), strict=True)})
         table = pd.DataFrame(rows)
@@ -293,15 +291,12 @@ class CategoryParameters(Shown):
 
         Their shapes are (n_theta, n_categories, n_parameters).
         """
-        for model, x, names, top in zip(self.models, self.parameters, self.names, self.top, strict=True):
-            natural, rates = x[: len(names)], np.empty((theta.size, top + 1, len(names)))
-            for k, step in enumerate(DIFFERENCE * np.eye(len(names))):
-                above, below = (
-                    model.log_probabilities(model.unbounded(natural + sign * step)[:, None], theta[None], NUMPY).T
-                    for sign in (1, -1)
-                )
-                rates[..., k] = (above - below) / (2 * DIFFERENCE)
-            yield rates
+        for model, natural, names in zip(self.models, self.parameters, self.names, strict=True):
+
+            def log_p(x: NDArray[np.float64], model: ItemModel = model) -> NDArray[np.float64]:
+                return np.asarray(model.log_probabilities(model.unbounded(x)[:, None], theta[None], NUMPY).T)
+
+            yield rates_of(log_p, natural[: len(names)])
 
     def chosen(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """1 for the category of each response, 0 for the others, shape (n_respondents, n_categories of all)."""
@@ -391,13 +386,7 @@ class CategoryParameters(Shown):
         x, normal = np.repeat(self.steps_at[None], n_draws, axis=0), rng.normal(size=(n_draws, *self.steps_at.shape))
         for j, (model, own, names) in enumerate(zip(self.models, self.steps_at, self.names, strict=True)):
             n = len(names)
-            above, below = (
-                np.stack(
-                    [model.natural((own[:n] + step)[:, None], 1, NUMPY)[:, 0] for step in sign * np.eye(n)], axis=1
-                )
-                for sign in (DIFFERENCE, -DIFFERENCE)
-            )
-            back = np.linalg.inv((above - below) / (2 * DIFFERENCE))
+            back = np.linalg.inv(rates_of(model.read, own[:n]))
             values, vectors = np.linalg.eigh(back @ self.covariance[j, :n, :n] @ back.T)
             x[:, j, :n] += (normal[:, j, :n] * np.sqrt(values.clip(0))) @ vectors.T
         return [replace(self, steps_at=each, covariance=None) for each in x]
@@ -544,6 +533,19 @@ class CategoryDerivatives:
         given = ~np.isnan(values)
         columns = self.items.first + np.where(given, values, 0.0).astype(np.int64)
         return np.where(given, np.take_along_axis(terms, columns, axis=1), 0.0)
+
+
+def column_values(model: ItemModel, n_categories: int, natural: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What the columns of items.csv hold of an item."""
+    return np.array([*model.columns(natural, n_categories).values()])
+
+
+def rates_of(
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]], x: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Derivatives of a function's values by each parameter, along the last axis, as differences."""
+    steps = DIFFERENCE * np.eye(len(x))
+    return np.stack([function(x + step) - function(x - step) for step in steps], axis=-1) / (2 * DIFFERENCE)
 
 
 def as_written(texts: Sequence[str]) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, Responses, name_first, numbered, positions_of
+from irtbench.data.responses import ResponseMatrix, Responses, demand_unique, name_first, numbered, positions_of
 
 Levels = Sequence[Any] | Mapping[str, Sequence[Any]] | None
 MISSING = -1
@@ -64,7 +64,8 @@ class CodedScores:
         Raises
         ------
         InputError
-            If there is nothing, no column of an item, a response that is none of the categories, or more than 100.
+            If there is nothing, no column of an item, a name that is missing or twice, a response that is none of the
+            categories, or more than 100.
         """
         if isinstance(responses, Responses):
             if not isinstance(of := responses, ResponseMatrix):
@@ -81,6 +82,7 @@ class CodedScores:
         if table.empty:
             raise InputError("responses: none; expected a row a respondent and a column an item")
         names = [str(name) for name in table.columns] if named else list(numbered("item", table.shape[1]))
+        demand_unique(names, "responses: item_id")
         table = table.set_axis(names, axis=1)
         if item_ids is not None:
             if not named and len(names) == len(item_ids):
@@ -91,6 +93,7 @@ class CodedScores:
         item = np.broadcast_to(np.arange(table.shape[1]), table.shape)
         codes, own = coded(table.to_numpy().ravel(), item.ravel(), tuple(table.columns), categories, levels)
         respondents = [str(name) for name in table.index] if named else list(numbered("respondent", len(table)))
+        demand_unique(respondents, "responses: respondent_id")
         return cls(tuple(respondents), tuple(table.columns), own, codes.reshape(table.shape))
 
     @classmethod
@@ -102,6 +105,10 @@ class CodedScores:
                 "responses: a long table without a column response; expected respondent_id, item_id, response"
             )
         given = table[table[column].notna()]
+        for name in PAIR:
+            if given[name].isna().any():
+                row = given.index[given[name].isna()][0]
+                raise InputError(f"responses: row {row}, column {name}: expected a name but it is missing")
         (rows, respondents), (columns, items) = (pd.factorize(given[name].astype(str)) for name in PAIR)
         codes, own = coded(given[column].to_numpy(), columns, tuple(map(str, items)), None, levels)
         return cls(tuple(respondents), tuple(items), own, codes, np.stack([rows, columns]).astype(np.int64))
@@ -218,7 +225,9 @@ def categories_of_item(item: str, present: list[Any], every: Sequence[Any] | Non
     """The categories of an item in their order: `every`, or those that are present."""
     expected = list(every) if every is not None else list(levels) if levels is not None else None
     if expected is None:
-        if wrong := [value for value in present if not isinstance(value, int | float | np.number)]:
+        if wrong := [
+            value for value in present if not (isinstance(value, int | float | np.number) and np.isfinite(value))
+        ]:
             raise InputError(f"responses: item {item}: {wrong[0]!r} is no number; expected numbers, or levels")
         expected = sorted(int(value) if is_whole(value) else value for value in present)
     if len(set(expected)) < len(expected):

@@ -90,21 +90,14 @@ class ItemParameters(Drawn):
             array = np.array(getattr(self, name), dtype=dtype)
             if array.shape != (n_items,):
                 raise InputError(f"item parameters: {name} has shape {array.shape} for {n_items} items")
-            if not np.isfinite(array).all():
-                bad = [self.item_ids[k] for k in np.flatnonzero(~np.isfinite(array))]
-                raise InputError(f"item parameters: {name} must be finite but is not for {name_first(bad)}")
+            self._demand(f"{name} must be finite", np.isfinite(array))
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         if len(set(self.item_ids)) != n_items:
             raise InputError("item parameters: item_id must be unique")
-        if ((self.guessing < 0) | (self.guessing >= 1)).any():
-            bad = [self.item_ids[k] for k in np.flatnonzero((self.guessing < 0) | (self.guessing >= 1))]
-            raise InputError(f"item parameters: guessing must be in [0, 1) but is not for {name_first(bad)}")
-        if self.upper_asymptote is not None:
-            outside = ~((self.upper_asymptote > self.guessing) & (self.upper_asymptote <= 1))
-            if outside.any():
-                bad = [self.item_ids[k] for k in np.flatnonzero(outside)]
-                raise InputError(f"item parameters: upper_asymptote must be in (c, 1] but is not for {name_first(bad)}")
+        self._demand("guessing must be in [0, 1)", (self.guessing >= 0) & (self.guessing < 1))
+        if (u := self.upper_asymptote) is not None:
+            self._demand("upper_asymptote must be in (c, 1]", (u > self.guessing) & (u <= 1))
         if self.covariance is not None:
             covariance = np.array(self.covariance, dtype=np.float64)
             width = 3 if self.upper_asymptote is None else 4
@@ -116,6 +109,12 @@ class ItemParameters(Drawn):
             if len(self.kind) != n_items or not set(self.kind) <= set(get_args(ItemKind)):
                 raise InputError(f"item parameters: kind must be one of {', '.join(get_args(ItemKind))} for each item")
             object.__setattr__(self, "kind", None if set(self.kind) == {"own"} else tuple(self.kind))
+
+    def _demand(self, what: str, holds: NDArray[np.bool_]) -> None:
+        """Refuse parameters of which this does not hold for every item."""
+        if not holds.all():
+            bad = [self.item_ids[k] for k in np.flatnonzero(~holds)]
+            raise InputError(f"item parameters: {what} but is not for {name_first(bad)}")
 
     @classmethod
     def from_difficulty(

@@ -308,6 +308,13 @@ def table_of_items(path: str | Path, *columns: str, once: bool = True) -> pd.Dat
     return table
 
 
+def demand_cells(table: pd.DataFrame, name: str, path: str | Path, right: NDArray[np.bool_], expected: str) -> None:
+    """Refuse a column of which a cell is not right, naming the first."""
+    if not right.all():
+        row = int(right.argmin())
+        raise InputError(f"{field_places(path, name)(row)}: expected {expected} but got {table[name].iloc[row]!r}")
+
+
 def read_models(path: str | Path) -> dict[str, Literal["2pl", "3pl"] | float]:
     """Read each item's model from a table with ``item_id, model`` and, for a fixed guessing, ``guessing``.
 
@@ -322,10 +329,8 @@ def read_models(path: str | Path) -> dict[str, Literal["2pl", "3pl"] | float]:
     fixed = table["model"] == "2pl_fixed_guessing"
     if fixed.any():
         demand_columns(table, ["guessing"], path)
-    wrong = ~(fixed | table["model"].isin(["2pl", "3pl"]))
-    if wrong.any():
-        place = field_places(path, "model")(int(np.flatnonzero(wrong)[0]))
-        raise InputError(f"{place}: expected 2pl, 3pl or 2pl_fixed_guessing but got {table['model'][wrong].iloc[0]!r}")
+    known = fixed | table["model"].isin(["2pl", "3pl"])
+    demand_cells(table, "model", path, known.to_numpy(), "2pl, 3pl or 2pl_fixed_guessing")
     models: dict[str, Literal["2pl", "3pl"] | float] = dict(zip(table["item_id"], table["model"], strict=True))
     if fixed.any():
         guessing = to_numbers(table["guessing"], place=field_places(path, "guessing"))
@@ -342,9 +347,7 @@ def read_model_names(path: str | Path) -> dict[str, str]:
         If the file cannot be read, a column is missing, an item is named twice, or a model is none of these.
     """
     table = table_of_items(path, "model")
-    if unknown := sorted(set(table["model"]) - set(MODELS)):
-        place = field_places(path, "model")(int(table["model"].isin(unknown).argmax()))
-        raise InputError(f"{place}: expected one of {', '.join(MODELS)} but got '{unknown[0]}'")
+    demand_cells(table, "model", path, table["model"].isin(list(MODELS)).to_numpy(), f"one of {', '.join(MODELS)}")
     return dict(zip(table["item_id"], table["model"], strict=True))
 
 
@@ -380,11 +383,9 @@ def read_item_priors(path: str | Path) -> dict[str, tuple[float, float]]:
     table = table_of_items(path, "mean", "sd")
     moments = {name: to_numbers(table[name], place=field_places(path, name)) for name in ("mean", "sd")}
     for name, values in moments.items():
-        wrong = np.flatnonzero(~(np.abs(values) <= MOST_PRIOR) | ((values <= 0) & (name == "sd")))
-        if wrong.size:
-            place = field_places(path, name)(int(wrong[0]))
-            expected = f"a number {'above 0 ' if name == 'sd' else ''}of at most {MOST_PRIOR:g} in size"
-            raise InputError(f"{place}: expected {expected} but got {table[name].iloc[wrong[0]]!r}")
+        right = (np.abs(values) <= MOST_PRIOR) & ((values > 0) | (name != "sd"))
+        expected = f"a number {'above 0 ' if name == 'sd' else ''}of at most {MOST_PRIOR:g} in size"
+        demand_cells(table, name, path, right, expected)
     pairs = zip(moments["mean"].tolist(), moments["sd"].tolist(), strict=True)
     return dict(zip(table["item_id"], pairs, strict=True))
 
@@ -410,10 +411,7 @@ def read_pattern(path: str | Path, item_ids: Sequence[str]) -> NDArray[np.bool_]
     free = pd.DataFrame(index=pd.Index(table["item_id"]))
     for name in names:
         values = to_numbers(table[name], place=field_places(path, name))
-        wrong = np.flatnonzero(~np.isin(values, (0, 1)))
-        if wrong.size:
-            place = field_places(path, name)(int(wrong[0]))
-            raise InputError(f"{place}: expected 1 (estimated) or 0 (zero) but got {table[name].iloc[wrong[0]]!r}")
+        demand_cells(table, name, path, np.isin(values, (0, 1)), "1 (estimated) or 0 (zero)")
         free[name] = values == 1
     if missing := [item for item in item_ids if item not in free.index]:
         raise InputError(f"{path}: no row for item {name_first(missing)}")

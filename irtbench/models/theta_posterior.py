@@ -6,7 +6,7 @@ population's grid, the grid is made finer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -414,36 +414,30 @@ def sum_score_distribution(p: NDArray[np.float64], start: NDArray[np.float64] | 
     >>> sum_score_distribution(np.array([[0.5, 0.25]])).tolist()
     [[0.375, 0.5, 0.125]]
     """
-    n_nodes, n_items = p.shape
-    begun = np.ones((n_nodes, 1)) if start is None else start
-    n_scores = begun.shape[1]
-    n_together = max(1, CELLS_AT_ONCE // (n_scores + n_items))
-    distribution = np.empty((n_nodes, n_scores + n_items))
-    for first in range(0, n_nodes, n_together):
-        some = slice(first, first + n_together)
-        right = p[some].T
-        wrong = 1 - right
-        # scores by nodes, changed in place
-        at_nodes = np.zeros((n_scores + n_items, right.shape[1]))
-        at_nodes[:n_scores] = begun[some].T
-        moved = np.empty_like(at_nodes)
-        for k in range(n_items):
-            so_far = at_nodes[: n_scores + k]
-            up = np.multiply(so_far, right[k], out=moved[: n_scores + k])
-            so_far *= wrong[k]
-            at_nodes[1 : n_scores + k + 1] += up
-        distribution[some] = at_nodes.T
-    return distribution
+    begun = np.ones((len(p), 1)) if start is None else start
+    return category_score_distribution([*np.stack([1 - p, p], axis=2).transpose(1, 0, 2)], begun)
 
 
 def category_score_distribution(
-    probabilities: Iterable[NDArray[np.float64]], start: NDArray[np.float64]
+    probabilities: Sequence[NDArray[np.float64]], start: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The same of items in categories, which count 0, 1, ..., shapes (n_nodes, n_categories), added to others."""
-    for p in probabilities:
-        n_scores, n_categories = start.shape[1], p.shape[1]
-        found = np.zeros((len(start), n_scores + n_categories - 1))
-        for k in range(n_categories):
-            found[:, k : k + n_scores] += start * p[:, k, None]
-        start = found
-    return start
+    n_nodes, n_scores = start.shape
+    n_higher = [p.shape[1] - 1 for p in probabilities]
+    distribution = np.empty((n_nodes, n_scores + sum(n_higher)))
+    n_together = max(1, CELLS_AT_ONCE // distribution.shape[1])
+    for first in range(0, n_nodes, n_together):
+        some, reached = slice(first, first + n_together), n_scores
+        at_nodes = np.zeros_like(distribution[some].T, order="C")  # scores by nodes, changed in place
+        at_nodes[:n_scores] = start[some].T
+        moved = np.empty((max(n_higher, default=0), *at_nodes.shape))
+        for p in probabilities:
+            lowest, *higher = p[some].T
+            so_far = at_nodes[:reached]
+            up = [np.multiply(so_far, own, out=to[:reached]) for own, to in zip(higher, moved, strict=False)]
+            so_far *= lowest
+            for k, more in enumerate(up, start=1):
+                at_nodes[k : reached + k] += more
+            reached += len(higher)
+        distribution[some] = at_nodes.T
+    return distribution

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import betabinom
+from scipy.stats import betabinom, binom, chi2
 
 from builders.command_line import run
 from irtbench import InputError, ResponseMatrix, estimate_ability, fit_model
-from irtbench.estimation.dispersion import fit_trials
+from irtbench.estimation.dispersion import FittedTrials, fit_trials
+from irtbench.estimation.status import Status, Stop
 from irtbench.models.item_models.beta_binomial import BetaBinomial
 from irtbench.models.item_models.item_model import NUMPY
 
@@ -76,6 +77,20 @@ def test_the_test_of_dispersion_keeps_its_level_and_finds_some() -> None:
     assert (np.array(none) == 1).mean() > 0.2  # half are at the end of the range
     some = [fit_trials(drawn(rng, 200, 6, 0.1, np.array(4))[1]).p for _ in range(3)]
     assert max(some) < 0.01
+
+
+def test_the_mixture_of_chi_squares_of_very_many_items_is_a_number() -> None:
+    """Beyond 1,029 items a binomial coefficient has no floating point number; the mixture is near n / 2 degrees."""
+    found = fitted_by_item(4, 20.0)
+    degrees, weights = np.arange(1, 5), binom.pmf(np.arange(1, 5), 4, 0.5)
+    assert found.p == pytest.approx(float(weights @ chi2.sf(found.likelihood_ratio, degrees)), rel=1e-12)
+    assert fitted_by_item(1100, 550.0).p == pytest.approx(0.5, abs=0.05)
+
+
+def fitted_by_item(n_items: int, likelihood_ratio: float) -> FittedTrials:
+    names, status = tuple(f"i{k}" for k in range(n_items)), Status(Stop.CONVERGED, 1)
+    half = likelihood_ratio / 2
+    return FittedTrials(names, np.full((n_items, 3), 0.1), None, "item", -1000.0, -1000.0 - half, 100, status)
 
 
 def test_items_have_dispersions_of_their_own() -> None:

@@ -287,11 +287,23 @@ def test_items_of_which_few_people_tell_little_are_named() -> None:
         (lambda x: np.where(np.isnan(x), "", "good"), {}, "item item1: .* is no number"),
         (lambda x: x, {"levels": [0, 1, 2]}, "item item1: 3 is none of its categories"),
         (lambda x: x[:0], {}, "responses: none"),
+        (lambda x: np.where(np.arange(6) == 1, np.inf, x), {}, "item item2: inf is no number"),
+        (lambda x: pd.DataFrame(x, columns=list("abcdea")), {}, "item_id must be unique but a is repeated"),
+        (lambda x: pd.DataFrame(x, index=["ann"] * len(x)), {}, "respondent_id must be unique but ann is repeated"),
     ],
 )
 def test_what_is_wrong_is_said(change: Any, words: dict[str, Any], saying: str) -> None:
     with pytest.raises(InputError, match=saying):
         fit_categories(change(grades()), **words)
+
+
+def test_a_start_is_of_the_same_items_and_models() -> None:
+    data, start = grades(), fit_categories(grades(), "gpcm").items
+    again = fit_categories(data, "gpcm", start=start)
+    assert again.steps <= 3
+    for other in (data[:, :5], data):
+        with pytest.raises(InputError, match="start is of other items or models"):
+            fit_categories(other, "grm", start=start)
 
 
 def test_scores_are_of_the_items_by_name_and_of_known_categories() -> None:

@@ -32,7 +32,7 @@ from irtbench.analysis import guessing_test
 from irtbench.estimation import fit, scale_fit, threads
 from irtbench.estimation.driver import maximise
 from irtbench.estimation.fit import problem_of
-from irtbench.estimation.marginal import e_step, fisher_scoring, observed_information
+from irtbench.estimation.marginal import e_step, fisher_scoring, missing_information, observed_information
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.e_step import PosteriorTable
 from irtbench.estimation.marginal.fisher_scoring import RoughStart, find_mode, rough_start
@@ -110,12 +110,10 @@ def test_a_curvature_that_misleads_costs_steps_and_not_the_maximum() -> None:
         torch.testing.assert_close(misled.items.matrix, right.items.matrix, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["2pl", "3pl"])
-def test_a_basis_from_some_functions_gives_the_same_errors(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    responses = drawn(300, 30, missing=0.2)
-    settings = FitSettings(kind=kind, prior="weak")  # type: ignore[arg-type]
+def test_a_basis_from_some_functions_gives_the_same_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    responses, settings = drawn(300, 30), FitSettings(prior="weak")
     whole = fit_model(responses, settings).items.standard_errors()
-    monkeypatch.setattr(observed_information, "MOST_SPANNING", 40)
+    monkeypatch.setattr(missing_information, "MOST_SPANNING", 40)
     for name, errors in fit_model(responses, settings).items.standard_errors().items():
         np.testing.assert_allclose(errors, whole[name], rtol=1e-5)
 

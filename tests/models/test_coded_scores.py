@@ -70,6 +70,11 @@ def test_an_item_without_a_response_and_a_pair_of_two_are_named() -> None:
     twice = pd.concat([long_of(wide), long_of(wide)])
     with pytest.raises(InputError, match="several to an item by one respondent"):
         known().scores(twice)
+    for name in ("respondent_id", "item_id"):
+        nobody = long_of(wide).reset_index(drop=True)
+        nobody.loc[4, name] = None
+        with pytest.raises(InputError, match=f"row 4, column {name}: expected a name but it is missing"):
+            CodedScores.of(nobody)
 
 
 def test_a_category_between_reversed_steps_is_nowhere_the_most_likely() -> None:

@@ -12,7 +12,7 @@ import irtbench
 from builders.command_line import refused, run
 from builders.simulated import simulated
 from irtbench import InputError, ItemParameters, item_fit, parameter_table, read_parameters
-from irtbench.models.parameter_table import Program
+from irtbench.models.parameter_table import Program, read_model_names
 
 MIXED = ItemParameters.from_difficulty(
     [1.0, 1.2, 0.8], [-0.5, 0.0, 0.5], [0.0, 0.2, 0.25], guessing_estimated=[False, False, True]
@@ -44,6 +44,12 @@ def test_an_estimated_guessing_costs_its_degree_of_freedom_after_reading_too(tmp
         df[name] = item_fit(responses, read_parameters(path)).df
         assert df[name].tolist() == item_fit(responses, fitted).df.tolist()
     assert (df["held"] - df["estimated"]).tolist() == [1] * 10
+
+
+def test_a_model_that_is_none_is_named_with_its_own_row(tmp_path: Path) -> None:
+    (tmp_path / "models.csv").write_text("item_id,model\ni1,2pl\ni2,zzz\ni3,aaa\n")
+    with pytest.raises(InputError, match=r"row 2 \(line 3\), column model: expected one of .* but got 'zzz'"):
+        read_model_names(tmp_path / "models.csv")
 
 
 def test_what_is_no_parameter_is_named(tmp_path: Path) -> None:

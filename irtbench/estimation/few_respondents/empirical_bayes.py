@@ -313,7 +313,7 @@ def own_covariances(problem: Problem, items: ItemTensors) -> Tensor:
     information = own_information(problem, items)
     failed = torch.linalg.cholesky_ex(information).info > 0
     if bool(failed.any()):
-        sizes, directions = torch.linalg.eigh(complete_information(problem, items)[0])
+        sizes, directions = torch.linalg.eigh(complete_information(problem, items))
         complete = (directions * sizes.clamp(min=1.0)[:, None, :]) @ directions.mT
         information = torch.where(failed[:, None, None], complete, information)
         information = torch.where(problem.estimated_pairs, information, problem.identity)

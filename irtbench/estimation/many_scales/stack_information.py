@@ -27,7 +27,13 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.many_scales.stack_problem import Chunk, StackProblem
-from irtbench.estimation.marginal.observed_information import Errors, blocks_of, curve_derivatives, invert
+from irtbench.estimation.marginal.observed_information import (
+    Errors,
+    blocks_of,
+    first_derivatives,
+    invert,
+    second_derivatives,
+)
 from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors
 
 WIDTH = 3  # parameters of an item: a, d, logit c
@@ -38,7 +44,7 @@ def guessed_information(problem: StackProblem, items: ItemTensors) -> Tensor:
 
     What is not estimated has no meaning.
     """
-    first_p, first_q, second_p, second_q = curve_derivatives(problem, items)
+    (first_p, first_q), (second_p, second_q) = first_derivatives(problem, items), second_derivatives(problem, items)
     counts = problem.counts(items)
     assert counts.r is not None
     complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1]

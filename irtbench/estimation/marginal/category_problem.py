@@ -21,7 +21,11 @@ from irtbench.estimation.marginal import nodes
 from irtbench.estimation.marginal.e_step import Counts, expected_counts
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
 from irtbench.estimation.marginal.missing_information import score_covariances
-from irtbench.estimation.marginal.observed_information import natural_by_steps, observed_information, own_information
+from irtbench.estimation.marginal.observed_information import (
+    complete_information,
+    missing_information,
+    natural_by_steps,
+)
 from irtbench.estimation.marginal.problem import Problem, slope_of_correlation
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
@@ -218,24 +222,13 @@ def category_derivatives(problem: CategoryProblem, items: ItemTensors, counts: C
     return ItemDerivatives(items, gradient, information, missing, precision[None])
 
 
-@observed_information.register
-def category_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
-    """Negative Hessian of the log-posterior in the free parameters, shape (n_free, n_free)."""
-    chosen = problem.free.reshape(-1)
-    complete = complete_information(problem, problem.scale, items)
-    missing = missing_of_categories(problem, items, complete).flatten(2).flatten(0, 1)
-    return (torch.block_diag(*complete) - missing)[chosen][:, chosen]
+@complete_information.register
+def complete_category_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
+    """That of items in categories."""
+    return information_of_scale(problem, problem.scale, items)
 
 
-@own_information.register
-def own_category_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
-    """The diagonal blocks of `category_information`, with the identity's row and column for what is no parameter."""
-    complete = complete_information(problem, problem.scale, items)
-    found = complete - missing_of_categories(problem, items, complete, own=True)
-    return torch.where(problem.estimated_pairs, found, problem.identity)
-
-
-def complete_information(problem: Problem, scale: CategoryItems, items: ItemTensors) -> Tensor:
+def information_of_scale(problem: Problem, scale: CategoryItems, items: ItemTensors) -> Tensor:
     """The information of complete data on each item of a scale, prior included, shape (n_items, width, width)."""
     x, theta, counts = items.matrix, problem.nodes.theta.T, problem.counts(items, at_nodes=True)
     complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1][:, : scale.width, : scale.width]
@@ -245,10 +238,11 @@ def complete_information(problem: Problem, scale: CategoryItems, items: ItemTens
     return complete
 
 
+@missing_information.register
 def missing_of_categories(
     problem: CategoryProblem, items: ItemTensors, complete: Tensor, *, own: bool = False
 ) -> Tensor:
-    """Missing information, see `score_covariances`: a response adds the derivative of its category."""
+    """That of items in categories: a response adds the derivative of its category."""
     x, theta, scale = items.matrix, problem.nodes.theta.T, problem.scale
     most, n_columns = max(scale.n_categories), len(scale.item_of_column)
     added = x.new_zeros(most, theta.shape[1], scale.width, len(scale))

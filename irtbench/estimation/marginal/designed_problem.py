@@ -174,12 +174,9 @@ def designed_ability_information(problem: DesignedProblem, items: ItemTensors) -
     return nodes.information(problem.own, problem.item_parameters(items))
 
 
-def common_slope(free: Tensor, slopes: Tensor) -> Tensor:
-    """A matrix by which all slopes are one parameter, the first; other parameters are the items' own.
-
-    `free` says which entries are parameters and `slopes` which of them are slopes, shape (n_items, width).
-    """
-    return equal_parameters(free, [torch.nonzero(slopes.reshape(-1))[:, 0].tolist()])
+def common_slope(free: Tensor) -> Tensor:
+    """A matrix by which all slopes that are estimated, of the first column, are one parameter, the first."""
+    return equal_parameters(free, [range(0, free.numel(), free.shape[1])])
 
 
 def equal_parameters(free: Tensor, sets: Sequence[Sequence[int]]) -> Tensor:

@@ -31,6 +31,7 @@ from torch import Tensor
 from irtbench.estimation.marginal.item_likelihood import ItemLikelihoods
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
+    blocks_of,
     invert,
     on_guessing_scale,
     own_information,
@@ -55,75 +56,56 @@ FINE = 200  # places at which the profile is read off
 
 
 def ends_of(rows: Array) -> Array:
-    """Lower and upper ends of (a, b, c) of items, and their maximum between them, shape (n_items, 3, 3).
+    """Lower and upper ends of (a, b, c) of an item, and their maximum between them, shape (3, 3).
 
     Parameters
     ----------
     rows
-        The maximum of each item's likelihood over (a, d) at rising values of c, shape (n_items, 6, n_places): c, D up
-        to a constant, (asinh 2a, b) and their variances.
+        The maximum of the item's likelihood over (a, d) at rising values of c, shape (6, n_places): c, D up to a
+        constant, (asinh 2a, b) and their variances.
     """
-    places, every = rows[:, 0], np.arange(len(rows))
-    c = np.linspace(places[:, 0], places[:, -1], FINE, axis=1)
-    fall, *others = interpolated(places, rows[:, 1:], c).transpose(1, 0, 2)
-    best = fall.argmin(axis=1).clip(1, FINE - 2)
-    before, here, after = (fall[every, best + move] for move in (-1, 0, 1))
+    places = rows[0]
+    c = np.linspace(places[0], places[-1], FINE)
+    fall, *others = interpolated(places, rows[1:], c)
+    best = fall.argmin().clip(1, FINE - 2)
+    before, here, after = fall[best - 1 : best + 2]
     bend = before - 2 * here + after
-    move = np.where(bend > 0, (before - after) / (2 * np.where(bend > 0, bend, 1.0)), 0.0)
-    top = c[every, best] + (c[:, 1] - c[:, 0]) * move.clip(-1.0, 1.0)
-    least, *centre = interpolated(places, rows[:, 1:4], top[:, None])[:, :, 0].T
-    fall = fall - least[:, None]
+    move = (before - after) / (2 * bend) if bend > 0 else 0.0
+    top = c[best] + (c[1] - c[0]) * np.clip(move, -1.0, 1.0)
+    least, *centre = interpolated(places, rows[1:4], np.array([top]))[:, 0]
+    fall = fall - least
     left, at = CUT - fall, np.array(others[:2])
     reach = np.where(left >= 0, np.sqrt(np.maximum(others[2:], 0.0) * np.maximum(left, 0.0)), -np.inf)
-    (low_a, low_b), (high_a, high_b) = (at - reach).min(axis=2), (at + reach).max(axis=2)
-    inside = fall <= cuts(c, fall)
-    low_c = np.minimum(np.where(inside, c, np.inf).min(axis=1), top)
-    high_c = np.maximum(np.where(inside, c, -np.inf).max(axis=1), top)
-    found = np.array([[low_a, low_b, low_c], [*centre, top], [high_a, high_b, high_c]])
+    inside = np.append(c[fall <= cuts(c, fall)], top)
+    found = np.array([
+        [*(at - reach).min(axis=1), inside.min()], [*centre, top], [*(at + reach).max(axis=1), inside.max()]
+    ])  # fmt: skip
     found[:, 0] = np.sinh(found[:, 0].clip(-LARGEST_ASINH, LARGEST_ASINH)) / 2  # endless slopes are finite, too
-    return found.transpose(2, 0, 1)
+    return found
 
 
 def interpolated(x: Array, rows: Array, at: Array) -> Array:
-    """Rows of values of each item at rising places, (n_items, n_rows, n_places), at others, (n_items, n): cubic.
+    """Rows of values at rising places, shape (n_rows, n_places), at others: cubic.
 
     Slopes are those of parabolas through three places; of two places the values between are linear.
     """
-    step = np.diff(x)
-    rate = np.diff(rows) / step[:, None]
-    if x.shape[1] > 2:
-        before, after = step[:, None, :-1], step[:, None, 1:]
-        inner = (rate[:, :, 1:] * before + rate[:, :, :-1] * after) / (before + after)
-        ends = 2 * rate[:, :, [0, -1]] - inner[:, :, [0, -1]]
-        slope = np.concatenate([ends[:, :, :1], inner, ends[:, :, 1:]], axis=2)
-    else:
-        slope = np.repeat(rate, 2, axis=2)
-    k = ((x[:, None, :] <= at[:, :, None]).sum(axis=2) - 1).clip(0, step.shape[1] - 1)
-    h, first = np.take_along_axis(step, k, axis=1), np.take_along_axis(x, k, axis=1)
-    t = ((at - first) / h)[:, None]
-
-    def near(values: Array, move: int) -> Array:
-        return np.take_along_axis(values, k[:, None] + move, axis=2)
-
-    return (
-        near(rows, 0) * (1 + 2 * t) * (1 - t) ** 2
-        + near(rows, 1) * (3 - 2 * t) * t**2
-        + h[:, None] * t * (1 - t) * (near(slope, 0) * (1 - t) - near(slope, 1) * t)
-    )
+    slope = np.gradient(rows, x, axis=1, edge_order=2 if len(x) > 2 else 1)
+    k = (np.searchsorted(x, at, side="right") - 1).clip(0, len(x) - 2)
+    h = np.diff(x)[k]
+    t = (at - x[k]) / h
+    values = rows[:, k] * (1 + 2 * t) * (1 - t) ** 2 + rows[:, k + 1] * (3 - 2 * t) * t**2
+    return np.asarray(values + h * t * (1 - t) * (slope[:, k] * (1 - t) - slope[:, k + 1] * t))
 
 
 def cuts(c: Array, fall: Array) -> Array:
     """The 95% point of D at each c, the parabola through D saying what the standard error of c is."""
-    below, every = fall <= fall.min(axis=1, keepdims=True) + CUT, np.arange(len(c))
-    last = FINE - 1 - below[:, ::-1].argmax(axis=1)
-    bounded = (last >= 2) & (c[:, 0] <= 0)
-    places = np.stack([np.zeros_like(last), last // 2, last], axis=1)
-    places[~bounded] = 0, 1, 2
-    first, second = (np.diff(fall[every[:, None], places]) / np.diff(c[every[:, None], places])).T
-    curvature = (second - first) / c[every, places[:, -1]]
+    last = int(np.flatnonzero(fall <= fall.min() + CUT)[-1])
+    if last < 2 or c[0] > 0:
+        return np.full(len(c), CUT)
+    places = [0, last // 2, last]
+    first, second = np.diff(fall[places]) / np.diff(c[places])
     k, points = boundary_cuts()
-    found: Array = np.interp(c * np.sqrt(np.maximum(curvature, 0.0))[:, None], k, points)
-    return np.where(bounded[:, None], found, CUT)
+    return np.interp(c * np.sqrt(np.maximum((second - first) / c[last], 0.0)), k, points)
 
 
 @cache
@@ -169,10 +151,9 @@ def guessing_intervals(
         return ends
     sign = np.array([-1.0, 1.0])[:, None]
     rows = profiles(likelihoods, chosen, start, reach, highest)
-    n_places = np.array([row.shape[1] for row in rows])
-    for n in np.unique(n_places[n_places > 1]):  # items with as many places at once
-        alike = np.flatnonzero(n_places == n)
-        for j, (lower, centre, upper) in zip(chosen[alike], ends_of(np.stack([rows[i] for i in alike])), strict=True):
+    for j, own_rows in zip(chosen, rows, strict=True):
+        if own_rows.shape[1] > 1:
+            lower, centre, upper = ends_of(own_rows)
             beyond = np.maximum(sign * (np.stack([lower, upper]) - centre), 0.0)
             ends[:, j] = centre + sign * np.sqrt(beyond**2 + CUT * shared[j])
     ends[:, chosen, 2] = ends[:, chosen, 2].clip(0.0, 1.0)
@@ -196,15 +177,10 @@ def own_items(problem: Problem, items: ItemParameters, tensors: ItemTensors, joi
         return replace(
             items, covariance=on_guessing_scale(problem, tensors, torch.where(problem.estimated_pairs, blocks, 0.0))
         )
-    free = problem.free.cpu().numpy()
-    width = free.shape[1]
-    flat, chosen = joint.reshape(free.size, free.size), np.flatnonzero(free)
-    information = np.zeros_like(flat)
-    information[np.ix_(chosen, chosen)] = np.linalg.inv(flat[np.ix_(chosen, chosen)])
-    each = np.arange(len(free))
-    block = information.reshape(len(free), width, len(free), width)[each, :, each, :]
-    pairs = free[:, :, None] & free[:, None, :]
-    return replace(items, covariance=np.where(pairs, np.linalg.inv(np.where(pairs, block, np.eye(width))), 0.0))
+    free, pairs = problem.free.flatten().cpu().numpy(), problem.estimated_pairs.cpu().numpy()
+    whole = np.where(free[:, None] & free, joint.reshape(free.size, free.size), np.eye(free.size))
+    information = blocks_of(np.linalg.inv(whole).reshape(joint.shape))
+    return replace(items, covariance=np.where(pairs, np.linalg.inv(information), 0.0))
 
 
 def start_of_profiles(

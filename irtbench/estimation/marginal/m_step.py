@@ -57,17 +57,17 @@ class SharedSolver:
         cls, shared: SharedParameters, guessing_free: Tensor, information: Tensor, *, n_scales: int = 1
     ) -> SharedSolver:
         """From the information of each item, shape (n_items, n_factors + 2, n_factors + 2)."""
-        n_items, width = information.shape[:2]
+        (n_items, width), n_shared = information.shape[:2], len(shared.design)
         own = torch.zeros(n_items, width, dtype=torch.bool, device=information.device)
         own[:, LINEAR], own[:, GUESSING] = shared.own, guessing_free
         identity = torch.eye(width, dtype=information.dtype, device=information.device)
         block = torch.where(own[:, :, None] & own[:, None, :], information, identity)
         factor = torch.linalg.cholesky_ex(block).L
-        design = torch.zeros(n_items, width, shared.n_values, dtype=information.dtype, device=information.device)
+        design = torch.zeros(n_items, width, n_shared, dtype=information.dtype, device=information.device)
         design[:, LINEAR] = shared.design.permute(1, 2, 0)
         moved = information @ design
         response = design - torch.cholesky_solve(torch.where(own[:, :, None], moved, 0.0), factor)
-        by_scale = n_scales, -1, shared.n_values
+        by_scale = n_scales, -1, n_shared
         left = moved.view(by_scale).mT @ response.view(by_scale)
         return cls(own, factor, response, torch.linalg.inv_ex((left + left.mT) / 2).inverse)
 

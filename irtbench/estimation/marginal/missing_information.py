@@ -36,84 +36,107 @@ SPANNED = 1e-14  # the same share of which a score may be no combination of shar
 ROUNDING = 1e-20  # square of what is nothing but rounding
 RIDGE = 1e-13  # relative
 FURTHEST = 2.0  # posterior standard deviations between the abilities of a batch
+SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
+MOST_SPANNING = 1024  # functions of which a basis is made at first
+LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
 
 
-@dataclass(frozen=True)
-class ScoreBasis:
-    """The score of every item as a function of theta, in terms of a few shared functions.
+def missing_of_complete_rows(problem: Problem, items: ItemTensors) -> Tensor:
+    """That of items without guessing that everybody answered, shape (n_items, width, n_items, width).
+
+    A correct response adds (theta, 1) to a score, and any response -s (theta, 1), which few functions span. So the sum
+    over respondents falls into three: of the first with each other, of one of each, and of the second, which are
+    weighted alike for all items.
+    """
+    (n_items, width), theta, counts = problem.free.shape, problem.nodes.theta.T, problem.counts(items)
+    basis, slopes = problem.nodes.basis, slice(len(theta))
+    added = (-items.logits(basis).sigmoid_()[:, None] * basis.T).flatten(0, 1)
+    base, functions = span(added, (counts.respondents / counts.respondents.sum()).clamp(min=1e-12))
+    both_right, mixed, both_base = complete_sums(problem, items, torch.cat([theta, functions]))
+    missing = base.new_zeros(n_items, width, n_items, width)
+    across = missing.new_zeros(missing.shape)
+    missing[:, :-1, :, :-1] = (base @ both_base @ base.T).view(n_items, width - 1, n_items, width - 1)
+    across[:, slopes, :, :-1] = (mixed.permute(2, 0, 1) @ base.T).view(n_items, -1, n_items, width - 1)
+    missing[:, slopes, :, slopes] += both_right.permute(2, 0, 3, 1)
+    return missing + across + across.permute(2, 3, 0, 1)
+
+
+def span(functions: Tensor, importance: Tensor) -> tuple[Tensor, Tensor]:
+    """Express functions on the nodes by few: functions = coefficients @ basis, up to a constant each.
+
+    A constant has no posterior variance, so each function is centred first; `importance` weights the nodes.
 
     Parameters
     ----------
-    right, base
-        Coefficients of what a correct response adds, and of what any observed response adds, each of shape
-        (n_items, n_factors + 2, rank).
     functions
-        Values of the shared functions at the nodes, those of `right` first, shape (rank + rank, n_nodes).
+        Shape (n_functions, n_nodes).
+    importance
+        Share of the respondents near each node, shape (n_nodes,).
+
+    Returns
+    -------
+    coefficients
+        Shape (n_functions, rank).
+    basis
+        Shape (rank, n_nodes).
     """
-
-    right: Tensor
-    base: Tensor
-    functions: Tensor
-
-
-def missing_information(problem: Problem, items: ItemTensors, basis: ScoreBasis, complete: Tensor) -> Tensor:
-    """Sum over respondents of the posterior covariance of their score, shape (n_items, width, n_items, width).
-
-    The score of a respondent is the sum over functions of what correct and what observed responses add, so the sum
-    falls into three: both of the first kind, one of each, both of the second. With complete rows those of the second
-    are weighted alike for all items.
-    """
-    if not problem.rows.complete or problem.guesses:
-        n_right, column = basis.right.shape[2], torch.arange(len(items), device=complete.device)[None]
-        added = basis.base @ basis.functions[n_right:], basis.right @ basis.functions[:n_right]
-        return score_covariances(problem, items, torch.stack(added).permute(0, 3, 2, 1), column, complete)
-    both_right, mixed, both_base = complete_sums(problem, items, basis)
-    each = basis.right.shape[:2]
-    shape = (*each, *each)
-    base = basis.base.flatten(0, 1)
-    half = torch.einsum("jar,rsj->jas", basis.right, mixed).flatten(0, 1)
-    across = (half @ base.T).reshape(shape)
-    alike = (base @ both_base @ base.T).reshape(shape)
-    return contract(basis.right, both_right, basis.right) + across + across.permute(2, 3, 0, 1) + alike
+    root = importance.sqrt()
+    weighted = (functions - (functions @ importance)[:, None]).mul_(root)
+    largest = torch.linalg.vector_norm(weighted, torch.inf).clamp(min=1e-300)
+    # smooth functions all alike: some of many show what spans them, and those that they do not span come to them
+    chosen = torch.arange(len(functions), device=functions.device) % (-(-len(functions) // MOST_SPANNING) | 1) == 0
+    while True:
+        _, sizes, right = torch.linalg.svd(weighted[chosen], full_matrices=False)
+        right = right[sizes > SPAN_TOLERANCE * sizes.max().clamp(min=1e-300)]
+        coefficients = weighted @ right.T
+        left = torch.addmm(weighted, coefficients, right, alpha=-1).abs_().amax(dim=1)
+        beyond = (left > LEFT_OVER * largest) & ~chosen
+        if not bool(beyond.any()):
+            break
+        chosen |= beyond
+    return coefficients, right / root
 
 
-def complete_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
-    """Posterior covariances of the functions summed over respondents, with complete rows.
+def complete_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Posterior covariances of abilities and of the functions behind them summed over respondents, with complete rows.
 
     Returns
     -------
     both_right
-        Over those who answered both items right, shape (n_right, n_right, n_items, n_items).
+        Of abilities over those who answered both items right, shape (n_factors, n_factors, n_items, n_items).
     mixed
-        Over those who answered an item right, shape (n_right, n_base, n_items).
+        Of one with another function over those who answered an item right, shape (n_factors, n_base, n_items).
     both_base
-        Over all, shape (n_base, n_base).
+        Of the other functions over all, shape (n_base, n_base).
     """
-    found = tabulated_sums(problem, items, basis)
+    found = tabulated_sums(problem, items, functions)
     if found is None:
         found = summed(
             problem.rows,
             "missing information, complete rows",
-            (*at(problem.in_float64().row(items)), basis.functions),
-            lambda rows: complete_sums_of(replace(problem, rows=rows), items, basis),
+            (*at(problem.in_float64().row(items)), functions),
+            lambda rows: complete_sums_of(replace(problem, rows=rows), items, functions),
         )
     both_right, mixed, both_base = found
-    return mirrored(both_right), mixed, both_base
+    for k in range(len(both_right)):
+        both_right[:k, k] = both_right[k, :k]
+    return both_right, mixed, both_base
 
 
-def complete_sums_of(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
+def complete_sums_of(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The same of some respondents, the first but for the half above the diagonal of its first two dimensions.
 
-    Covariances of two functions of `right` and of one of each are needed respondent by respondent, those of two of
-    `base` as a sum alone: E[f g] of all less the sum of products of means.
+    Covariances of two abilities and of one with another function are needed respondent by respondent, those of two
+    other functions as a sum alone: E[f g] of all less the sum of products of means.
     """
-    n_items, n_right, n_base = len(items), basis.right.shape[2], basis.base.shape[2]
+    n_items, n_right = len(items), problem.n_factors
+    right, base = functions[:n_right], functions[n_right:]
+    n_base = len(base)
     both_right = items.intercept.new_zeros(n_right, n_right, n_items, n_items)
     mixed = items.intercept.new_zeros(n_right, n_base, n_items)
     both_base = items.intercept.new_zeros(n_base, n_base)
-    right, base = basis.functions[:n_right], basis.functions[n_right:]
-    with_all = (right[:, None, :] * basis.functions).flatten(0, 1)  # f g, f one of `right` and g any
-    evaluated = torch.cat([basis.functions, with_all]).T.contiguous()
+    with_all = (right[:, None, :] * functions).flatten(0, 1)  # f g, f an ability and g any
+    evaluated = torch.cat([functions, with_all]).T.contiguous()
     respondents = items.intercept.new_zeros(len(problem.nodes.theta))
     for batch, posterior in posteriors(problem, items, len(evaluated)):
         expected = posterior @ evaluated
@@ -132,18 +155,15 @@ def complete_sums_of(problem: Problem, items: ItemTensors, basis: ScoreBasis) ->
     return both_right, mixed, both_base + (base * respondents) @ base.T
 
 
-def tabulated_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, ...] | None:
+def tabulated_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[Tensor, ...] | None:
     """The same by a table of posteriors; None where there is none (`PosteriorTable.of`)."""
     rows, n_items, slope = problem.rows, len(items), items.slope[:, 0]
-    if basis.right.shape[2] != 1:
-        return None
-    row = problem.in_float64().row(items)
+    row, base = problem.in_float64().row(items), functions[1:]
     with one_thread():
         table = PosteriorTable.of(rows, row)
         if table is None:
             return None
-        right, base = basis.functions[0], basis.functions[1:]
-        covariances = table.covariances(right, basis.functions)
+        covariances = table.covariances(functions[0], functions)
 
     def of_span(span: ResponseRows) -> tuple[Tensor, ...]:
         both_right, mixed = slope.new_zeros(n_items, n_items), slope.new_zeros(len(base), n_items)
@@ -158,21 +178,8 @@ def tabulated_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> t
         return both_right, mixed, table.covariance_sums(powers, base)
 
     what = "missing information by a table"
-    both_right, mixed, both_base = summed(rows, what, (*at(row), basis.functions), of_span)
+    both_right, mixed, both_base = summed(rows, what, (*at(row), functions), of_span)
     return both_right[None, None], mixed[None], both_base
-
-
-def mirrored(lower: Tensor) -> Tensor:
-    """Fill the upper triangle of the first two dimensions from the lower."""
-    for k in range(len(lower)):
-        lower[:k, k] = lower[k, :k]
-    return lower
-
-
-def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
-    """Sum over r and s of left[j, a, r] sums[r, s, j, l] right[l, b, s], shape (n_items, width, n_items, width)."""
-    halfway = torch.einsum("jar,rsjl->jasl", left, sums)
-    return torch.einsum("jasl,lbs->jalb", halfway, right)
 
 
 def score_covariances(
@@ -342,15 +349,6 @@ def dense_posteriors(
             alike = order[first : min(first + most, max(furthest[first], first + 1))]
             yield correct[alike], None if asked is None else asked[alike], posterior[alike]
             first += len(alike)
-
-
-def posterior_covariances(problem: Problem, items: ItemTensors, functions: Tensor) -> Iterator[tuple[Batch, Tensor]]:
-    """Batches of respondents with the posterior covariance of the functions of theta, (n_batch, n_functions ** 2)."""
-    n_functions = len(functions)
-    products = (functions[:, None, :] * functions[None, :, :]).flatten(0, 1)
-    for batch, posterior in posteriors(problem, items, n_functions**2):
-        mean = posterior @ functions.T
-        yield batch, posterior @ products.T - (mean[:, :, None] * mean[:, None, :]).flatten(1)
 
 
 def posteriors(problem: Problem, items: ItemTensors, cells: int) -> Iterator[tuple[Batch, Tensor]]:

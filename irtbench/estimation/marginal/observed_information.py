@@ -14,7 +14,7 @@ theta = s z, with slope 1 and intercept d_j, and ability N(0, s^2).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import singledispatch
 
 import numpy as np
@@ -22,210 +22,91 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import at
 from irtbench.estimation.marginal.m_step import item_derivatives, shared_solver
-from irtbench.estimation.marginal.missing_information import ScoreBasis, missing_information, posterior_covariances
+from irtbench.estimation.marginal.missing_information import missing_of_complete_rows, score_covariances
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.threads import summed
 from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors, curve
 
 MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
-SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
-MOST_SPANNING = 1024  # functions of which a basis is made at first
-LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
 MOST_INFLATION = 1e4  # of a variance by the other parameters' not being known: standard errors a hundred times as wide
 
 
-def curve_derivatives(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """First and second derivatives of log P and log(1 - P) by (slopes, intercept, logit guessing) at each node.
-
-    Returns
-    -------
-    first_p, first_q
-        Shape (n_items, n_nodes, n_factors + 2).
-    second_p, second_q
-        Shape (n_items, n_nodes, n_factors + 2, n_factors + 2).
-    """
+def first_derivatives(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
+    """Of log P and log(1 - P) by (slopes, intercept, logit c) at each node, shape (n_items, n_nodes, width) each."""
     basis = problem.nodes.basis
     at = curve(items.logits(basis), items.guessing[:, None])
-    zeros = torch.zeros_like(at.s)
 
-    def first(by_z: Tensor, by_c: Tensor) -> Tensor:
-        return torch.cat([by_z[:, :, None] * basis, by_c[:, :, None]], dim=2)
+    def by_both(z: Tensor, c: Tensor) -> Tensor:
+        return torch.cat([z[:, :, None] * basis, c.expand_as(z)[:, :, None]], dim=2)
 
-    def second(zz: Tensor, zc: Tensor, cc: Tensor) -> Tensor:
-        across = zc[:, :, None] * basis
-        top = torch.cat([zz[:, :, None, None] * basis[:, :, None] * basis[:, None, :], across[:, :, :, None]], dim=3)
-        bottom = torch.cat([across, cc[:, :, None]], dim=2)[:, :, None, :]
-        return torch.cat([top, bottom], dim=2)
+    return by_both(at.log_p_z, at.log_p_l), by_both(at.log_q_z, at.log_q_l)
+
+
+def second_derivatives(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
+    """The same again, shape (n_items, n_nodes, width, width) each."""
+    basis = problem.nodes.basis
+    at = curve(items.logits(basis), items.guessing[:, None])
+
+    def by_pairs(zz: Tensor, zc: Tensor, cc: Tensor) -> Tensor:
+        found = torch.nn.functional.pad(zz[:, :, None, None] * basis[:, :, None] * basis[:, None, :], (0, 1, 0, 1))
+        found[:, :, :-1, -1] = found[:, :, -1, :-1] = zc[:, :, None] * basis
+        found[:, :, -1, -1] = cc
+        return found
 
     return (
-        first(at.log_p_z, at.log_p_l),
-        first(at.log_q_z, zeros + at.log_q_l),
-        second(at.log_p_zz, at.log_p_zl, at.log_p_ll),
-        second(at.log_q_zz, zeros, zeros + at.log_q_ll),
+        by_pairs(at.log_p_zz, at.log_p_zl, at.log_p_ll),
+        by_pairs(at.log_q_zz, torch.zeros_like(at.s), at.log_q_ll),
     )
 
 
-def span(functions: Tensor, importance: Tensor) -> tuple[Tensor, Tensor]:
-    """Express functions on the nodes by few: functions = coefficients @ basis, up to a constant each.
+@singledispatch
+def complete_information(problem: Problem, items: ItemTensors) -> Tensor:
+    """The information of complete data on each item, prior included, shape (n_items, width, width).
 
-    A constant has no posterior variance, so each function is centred first; `importance` weights the nodes.
-
-    Parameters
-    ----------
-    functions
-        Shape (n_functions, n_nodes).
-    importance
-        Share of the respondents near each node, shape (n_nodes,).
-
-    Returns
-    -------
-    coefficients
-        Shape (n_functions, rank).
-    basis
-        Shape (rank, n_nodes).
+    Where the log odds are linear it is the sum of n s (1 - s) (theta, 1) (theta, 1)', whatever the responses.
     """
-    root = importance.sqrt()
-    weighted = (functions - (functions @ importance)[:, None]).mul_(root)
-    largest = torch.linalg.vector_norm(weighted, torch.inf).clamp(min=1e-300)
-    # smooth functions all alike: some of many show what spans them, and those that they do not span come to them
-    chosen = torch.arange(len(functions), device=functions.device) % (-(-len(functions) // MOST_SPANNING) | 1) == 0
-    while True:
-        _, sizes, right = torch.linalg.svd(weighted[chosen], full_matrices=False)
-        right = right[sizes > SPAN_TOLERANCE * sizes.max().clamp(min=1e-300)]
-        coefficients = weighted @ right.T
-        left = torch.addmm(weighted, coefficients, right, alpha=-1).abs_().amax(dim=1)
-        beyond = (left > LEFT_OVER * largest) & ~chosen
-        if not bool(beyond.any()):
-            break
-        chosen |= beyond
-    return coefficients, right / root
-
-
-def complete_information(problem: Problem, items: ItemTensors) -> tuple[Tensor, ScoreBasis]:
-    """The information of complete data on each item, prior included, and the basis of the scores.
-
-    A response contributes to its item's score x * (dlog P - dlog Q) + m * dlog Q. As functions of theta these lie in
-    a space of few dimensions, shared by all items, so the posterior covariance of a respondent's score needs only the
-    covariance of a few basis functions.
-    """
-    if not problem.guesses:
-        return complete_information_without_guessing(problem, items)
-    counts = problem.counts(items, at_nodes=True)
-    first_p, first_q, second_p, second_q = curve_derivatives(problem, items)
-    n_items, n_nodes, width = first_p.shape
-    assert counts.r is not None
-    complete = -torch.einsum("jq,jqkl->jkl", counts.r, second_p)
-    complete -= torch.einsum("jq,jqkl->jkl", counts.n - counts.r, second_q)
-    complete += problem.prior.derivatives(items, by_logit=True, positive=False)[1]
-    free = problem.free.reshape(-1, 1)
-    importance = (counts.n.mean(dim=0) / counts.n.mean(dim=0).sum()).clamp(min=1e-12)
-    right_functions = (first_p - first_q).transpose(1, 2).reshape(n_items * width, n_nodes)
-    base_functions = first_q.transpose(1, 2).reshape(n_items * width, n_nodes)
-    right, right_basis = span(right_functions * free, importance)
-    base, base_basis = span(base_functions * free, importance)
-    return complete, ScoreBasis(
-        right.reshape(n_items, width, -1), base.reshape(n_items, width, -1), torch.cat([right_basis, base_basis])
-    )
-
-
-def complete_information_without_guessing(problem: Problem, items: ItemTensors) -> tuple[Tensor, ScoreBasis]:
-    """The same where the log odds are linear: a correct response adds (theta, 1), and any response -s (theta, 1).
-
-    The information of complete data is then the sum of n s (1 - s) (theta, 1) (theta, 1)', whatever the responses.
-    """
-    counts = problem.counts(items)
-    basis = problem.nodes.basis
-    n_items, width = problem.free.shape
-    s = items.logits(basis).sigmoid_()
     complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1]
-    complete[:, LINEAR, LINEAR] += ((counts.n * s).mul_(1 - s) @ problem.nodes.basis_products).reshape(
-        n_items, width - 1, width - 1
-    )
-    importance = (counts.respondents / counts.respondents.sum()).clamp(min=1e-12)
-    right, right_basis = span(basis.T, importance)
-    base, base_basis = span((-s[:, None, :] * basis.T).flatten(0, 1), importance)
-    free = problem.free[:, :, None]
-    last = (0, 0, 0, 1)  # nothing is added by guessing
-    return complete, ScoreBasis(
-        torch.where(free, torch.nn.functional.pad(right.expand(n_items, -1, -1), last), 0.0),
-        torch.where(free, torch.nn.functional.pad(base.reshape(n_items, width - 1, -1), last), 0.0),
-        torch.cat([right_basis, base_basis]),
-    )
+    counts = problem.counts(items, at_nodes=problem.guesses)
+    if counts.r is None:
+        s, products = items.logits(problem.nodes.basis).sigmoid_(), problem.nodes.basis_products
+        linear = complete[:, LINEAR, LINEAR]
+        linear += ((counts.n * s).mul_(1 - s) @ products).view(linear.shape)
+        return complete
+    second_p, second_q = second_derivatives(problem, items)
+    complete -= torch.einsum("jq,jqkl->jkl", counts.r, second_p)
+    return complete - torch.einsum("jq,jqkl->jkl", counts.n - counts.r, second_q)
+
+
+@singledispatch
+def missing_information(problem: Problem, items: ItemTensors, complete: Tensor, *, own: bool = False) -> Tensor:
+    """The sum of the scores' posterior covariances, shape (n_items, width, n_items, width); see `score_covariances`.
+
+    A response adds the derivative of log(1 - P), and a correct one what that of log P is more.
+    """
+    if problem.rows.complete and not problem.guesses and not own:
+        return missing_of_complete_rows(problem, items)
+    first_p, first_q = first_derivatives(problem, items)
+    added = torch.stack([first_q, first_p - first_q]).permute(0, 2, 3, 1)
+    column = torch.arange(len(items), device=added.device)[None]
+    return score_covariances(problem, items, added, column, complete, own=own)
 
 
 @singledispatch
 def observed_information(problem: Problem, items: ItemTensors) -> Tensor:
     """Negative Hessian of the log-posterior in the free parameters, item by item, shape (n_free, n_free)."""
-    complete, basis = complete_information(problem, items)
-    n_items, width = problem.free.shape
-    information = -missing_information(problem, items, basis, complete)
-    each = torch.arange(n_items, device=items.intercept.device)
-    information[each, :, each, :] += complete
-    flat = information.reshape(n_items * width, n_items * width)
-    chosen = problem.free.reshape(-1)
-    return flat[chosen][:, chosen]
+    complete, chosen = complete_information(problem, items), problem.free.reshape(-1)
+    missing = missing_information(problem, items, complete).flatten(2).flatten(0, 1)
+    return (torch.block_diag(*complete) - missing)[chosen][:, chosen]
 
 
-@singledispatch
 def own_information(problem: Problem, items: ItemTensors) -> Tensor:
     """The diagonal blocks of `observed_information`, with the identity's row and column for what is fixed.
 
-    Shape (n_items, n_factors + 2, n_factors + 2).
+    Shape (n_items, width, width).
     """
-    complete, basis = complete_information(problem, items)
-    by_right, by_both, by_base = own_sums(problem, items, basis)
-    across = basis.right @ by_both @ basis.base.transpose(1, 2)
-    missing = (
-        basis.right @ by_right @ basis.right.transpose(1, 2)
-        + across
-        + across.transpose(1, 2)
-        + basis.base @ by_base.expand(len(items), -1, -1) @ basis.base.transpose(1, 2)
-    )
-    free = problem.free
-    identity = torch.eye(free.shape[1], dtype=torch.float64, device=free.device)
-    return torch.where(free[:, :, None] & free[:, None, :], complete - missing, identity)
-
-
-def own_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
-    """Posterior covariances of the basis, summed over each item's respondents: k^2 of right functions with each other,
-    k n of right with base, and n^2 of base functions, shape (n_items, rank, rank) each.
-
-    k is the number of a respondent's correct responses to the item and n that of all of them. The last is one for all
-    items if it is the same.
-    """
-    place = (*at(problem.in_float64().row(items)), basis.functions)
-    n_right, n_functions = basis.right.shape[2], len(basis.functions)
-    by_right, by_both, by_base = summed(
-        problem.rows, "own information", place, lambda rows: own_sums_of(replace(problem, rows=rows), items, basis)
-    )
-    return (
-        by_right.view(-1, n_right, n_right),
-        by_both.view(-1, n_right, n_functions - n_right),
-        by_base.view(-1, n_functions - n_right, n_functions - n_right),
-    )
-
-
-def own_sums_of(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, ...]:
-    """The same of some respondents, each matrix as a row."""
-    n_right, n_functions = basis.right.shape[2], len(basis.functions)
-    n_base, n_rows = n_functions - n_right, 1 if problem.rows.complete else len(items)
-    several = problem.rows.most_trials is not None
-    by_right = items.intercept.new_zeros(len(items), n_right**2)
-    by_both = items.intercept.new_zeros(len(items), n_right * n_base)
-    by_base = items.intercept.new_zeros(n_rows, n_base**2)
-    for batch, covariance in posterior_covariances(problem, items, basis.functions):
-        whole = covariance.view(-1, n_functions, n_functions)
-        right, both, base = (
-            part.flatten(1)
-            for part in (whole[:, :n_right, :n_right], whole[:, :n_right, n_right:], whole[:, n_right:, n_right:])
-        )
-        squares = batch.squares_by_item() if several else (batch.correct_by_item, batch.correct_by_item, None)
-        by_right += squares[0] @ right
-        by_both += squares[1] @ both
-        by_base += batch.observed_by_item_sums(base) if squares[2] is None else squares[2] @ base
-    return by_right, by_both, by_base
+    complete = complete_information(problem, items)
+    found = complete - missing_information(problem, items, complete, own=True)
+    return torch.where(problem.estimated_pairs, found, problem.identity)
 
 
 def sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], Tensor]:
@@ -380,13 +261,13 @@ class Errors:
 def slope_of_all(problem: Problem, items: ItemTensors) -> float:
     """The slope that all items have, the standard deviation of a Rasch model's ability; no less than `LEAST_SD`."""
     assert problem.prior.shared is not None
-    return max(float(problem.prior.shared.nearest(items.linear)[0]), LEAST_SD)
+    return max(float(problem.prior.shared.nearest(items.linear)), LEAST_SD)
 
 
 def ability_vanishes(problem: Problem, items: ItemTensors) -> bool:
     """Whether the slope of all items has gone to its bound 0."""
     shared = problem.prior.shared
-    return shared is not None and float(shared.nearest(items.linear)[0].abs()) <= LEAST_SD
+    return shared is not None and float(shared.nearest(items.linear).abs()) <= LEAST_SD
 
 
 def shared_errors(problem: Problem, items: ItemTensors) -> Errors:

@@ -28,7 +28,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.category_problem import CategoryProblem, complete_information
+from irtbench.estimation.marginal.category_problem import CategoryProblem, information_of_scale
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.nodes import STEEPEST
 from irtbench.estimation.marginal.observed_information import invert, observed_information
@@ -366,7 +366,7 @@ def bifactor_information(problem: BifactorProblem, items: ItemTensors) -> Tensor
             of_testlet += part.products(of_numbers, some)
     for own, of_testlet in zip(places, within, strict=True):
         squares[own[:, None], own] = of_testlet
-    complete = torch.block_diag(*complete_information(problem, problem.scale, items))
+    complete = torch.block_diag(*information_of_scale(problem, problem.scale, items))
     return (complete - squares + of_means)[free][:, free]
 
 

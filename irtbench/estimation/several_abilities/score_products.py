@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.category_problem import complete_information
+from irtbench.estimation.marginal.category_problem import information_of_scale
 from irtbench.estimation.marginal.e_step import at
 from irtbench.estimation.marginal.missing_information import NOBODY, dense_posteriors
 from irtbench.estimation.marginal.problem import Problem
@@ -127,5 +127,5 @@ def information_by_nodes(problem: Problem, scale: CategoryItems, items: ItemTens
         return (found,)
 
     (missing,) = summed(problem.rows, "products of scores", (*at(row), items.matrix), of_rows)
-    complete = torch.block_diag(*complete_information(problem, scale, items))
+    complete = torch.block_diag(*information_of_scale(problem, scale, items))
     return (complete - missing)[free][:, free]

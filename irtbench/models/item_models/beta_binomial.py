@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
 
-from irtbench.models.item_models.item_model import ItemModel, Maths, Parameters, by_ability, slopes, steps_of_shares
+from irtbench.models.item_models.item_model import (
+    Maths,
+    Parameters,
+    SlopeAndShares,
+    by_ability,
+    slopes,
+    steps_of_shares,
+)
 
 START = -2.0  # of the logarithm of the dispersion's odds
 
 
 @dataclass(frozen=True)
-class BetaBinomial(ItemModel):
+class BetaBinomial(SlopeAndShares):
     """Slope, intercept, and the dispersion rho on the scale of the logarithm of its odds g = rho / (1 - rho).
 
     P(k) = (n over k) prod_{i<k} (P + i g) prod_{i<n-k} (1 - P + i g) / prod_{i<n} (1 + i g), of mean n P and variance
@@ -31,6 +36,7 @@ class BetaBinomial(ItemModel):
 
     n: int
     name = "beta_binomial"
+    shares = ("dispersion",)
 
     def parameters(self, n_categories: int, n_abilities: int) -> Parameters:
         """``a, d, rho``."""
@@ -55,21 +61,3 @@ class BetaBinomial(ItemModel):
         """Intercept of the mean share right."""
         right = float(shares @ np.arange(self.n + 1)) / self.n
         return np.array([max(slope, 0.3), *steps_of_shares(np.array([1 - right, right]), slope), START])
-
-    def natural(self, x: Any, n_abilities: int, maths: Maths) -> Any:
-        """``a, d, rho``."""
-        n = n_abilities + 1
-        return maths.join([x[..., :n, :], maths.exp(maths.log_sigmoid(x[..., n:, :]))])
-
-    def unbounded(self, natural: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-        """With the logarithm of the odds of rho."""
-        return np.array([*natural[:2], logit(natural[2])])
-
-    def columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
-        """``discrimination, difficulty, dispersion``."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return {"discrimination": natural[0], "difficulty": -natural[1] / natural[0], "dispersion": natural[2]}
-
-    def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:
-        """Of these."""
-        return np.array([row["discrimination"], -row["discrimination"] * row["difficulty"], row["dispersion"]])

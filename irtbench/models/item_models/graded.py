@@ -12,6 +12,7 @@ from irtbench.models.item_models.item_model import (
     Maths,
     Parameters,
     SteppedModel,
+    along_abilities,
     by_ability,
     slopes,
     steps_of_shares,
@@ -43,12 +44,11 @@ class Graded(SteppedModel):
         log_rate, none = maths.log_sigmoid(z) + maths.log_sigmoid(-z), 0 * z[..., :1, :]
         below = maths.join([-maths.exp(log_rate - log_p[..., :-1, :]), none])
         by_z = maths.join([none, maths.exp(log_rate - log_p[..., 1:, :])]) + below
-        by_x = [*(by_z[..., None] * along[:, None] for along in theta), by_z[..., None]]
+        by_d = [by_z[..., None]]
         for i in range(1, z.shape[-2]):
             later = maths.join([0 * by_z[..., :i, :], below[..., i : i + 1, :], by_z[..., i + 1 :, :]])
-            by_x.append((-maths.exp(rest[..., i : i + 1, :]) * later)[..., None])
-        by_theta = [by_z[..., None] * x[..., k, :, None, None] for k in range(len(theta))]
-        return log_p, maths.join_last(by_x), maths.join_last(by_theta)
+            by_d.append((-maths.exp(rest[..., i : i + 1, :]) * later)[..., None])
+        return log_p, *along_abilities(by_z[..., None], by_d, x, theta, maths)
 
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
         """Intercepts of these shares."""

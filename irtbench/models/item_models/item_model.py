@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit, logsumexp
+from scipy.special import log_expit, logit, logsumexp
 
 from irtbench.data.input_error import InputError
 
@@ -108,6 +108,10 @@ class ItemModel(ABC):
         """The parameters as they are read (asymptotes and not their logits, ...), shape (..., n_parameters, 1)."""
         return x
 
+    def read(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same of one item of one ability, shape (n_parameters,)."""
+        return np.asarray(self.natural(x[:, None], 1, NUMPY)[:, 0])
+
     def unbounded(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
         """The parameters on the scales without bounds, of those of one ability as they are read."""
         return natural
@@ -122,19 +126,59 @@ class ItemModel(ABC):
         """
         raise InputError(f"model {self.name}: does not say what its parameters are on another scale; expected `moved`")
 
+    def names(self, n_categories: int) -> list[str]:
+        """Names of the parameters of an item of so many categories, of one ability."""
+        return [name for name, _ in self.parameters(n_categories, 1)]
+
     def columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """Columns of items.csv of the parameters as they are read: under their own names, unless a model has others."""
-        names = [name for name, _ in self.parameters(n_categories, 1)]
-        return dict(zip(names, natural.tolist(), strict=True))
+        return dict(zip(self.names(n_categories), natural.tolist(), strict=True))
 
     def mirt_columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
         """The parameters under the names of R's mirt."""
-        names = [name for name, _ in self.parameters(n_categories, 1)]
-        return dict(zip([{"a": "a1", "c": "g"}.get(name, name) for name in names], natural.tolist(), strict=True))
+        names = [{"a": "a1", "c": "g"}.get(name, name) for name in self.names(n_categories)]
+        return dict(zip(names, natural.tolist(), strict=True))
 
     def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:
         """The parameters as they are read, of columns of items.csv; a column that is not there is a `KeyError`."""
-        return np.array([row[name] for name, _ in self.parameters(n_categories, 1)])
+        return np.array([row[name] for name in self.names(n_categories)])
+
+
+class SlopeAndShares(ItemModel):
+    """A model of a slope, an intercept and shares, such as asymptotes, on the scale of whose logits steps are taken."""
+
+    @property
+    @abstractmethod
+    def shares(self) -> tuple[str, ...]:
+        """The shares in the words of items.csv."""
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The parameters in the words of items.csv."""
+        return "discrimination", "difficulty", *self.shares
+
+    def natural(self, x: Any, n_abilities: int, maths: Maths) -> Any:
+        """Slopes, intercept and shares."""
+        n = n_abilities + 1
+        return maths.join([x[..., :n, :], maths.exp(maths.log_sigmoid(x[..., n:, :]))])
+
+    def unbounded(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Logits of the shares."""
+        return np.array([*natural[:2], *logit(natural[2:])])
+
+    def moved(self, natural: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
+        """A / slope, d - a intercept / slope; shares stay."""
+        return np.array([natural[0] / slope, natural[1] - natural[0] * intercept / slope, *natural[2:]])
+
+    def columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+        """``discrimination, difficulty`` and the shares."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return dict(zip(self.table_names, [natural[0], -natural[1] / natural[0], *natural[2:]], strict=True))
+
+    def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:
+        """Of slope, difficulty and shares."""
+        a, b, *shares = (row[name] for name in self.table_names)
+        return np.array([a, -a * b, *shares])
 
 
 class SteppedModel(ItemModel):
@@ -181,6 +225,15 @@ def by_ability(x: Any, theta: Any) -> tuple[Any, Any]:
     """Slopes times abilities, shape (..., 1, n_nodes), and the parameters behind the slopes."""
     n = len(theta)
     return sum(x[..., k : k + 1, :] * theta[k] for k in range(n)), x[..., n:, :]
+
+
+def along_abilities(by_z: Any, rest: Sequence[Any], x: Any, theta: Any, maths: Maths) -> tuple[Any, Any]:
+    """Derivatives by all parameters and by abilities, of those by z = a theta + ... and by what is behind the slopes.
+
+    Each with an axis of length 1 behind categories and nodes.
+    """
+    by_x = [*(by_z * along[:, None] for along in theta), *rest]
+    return maths.join_last(by_x), maths.join_last([by_z * x[..., k, :, None, None] for k in range(len(theta))])
 
 
 def steps_of_shares(shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:

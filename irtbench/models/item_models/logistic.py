@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
 
-from irtbench.models.item_models.item_model import ItemModel, Maths, Parameters, by_ability, slopes, steps_of_shares
+from irtbench.models.item_models.item_model import (
+    Maths,
+    Parameters,
+    SlopeAndShares,
+    along_abilities,
+    by_ability,
+    slopes,
+    steps_of_shares,
+)
 
 START_GUESSING, START_UPPER = -1.7, 2.9  # logits of .15 and .95
 
 
 @dataclass(frozen=True)
-class Logistic(ItemModel):
+class Logistic(SlopeAndShares):
     """Slope, intercept, and logits of a lower and of an upper asymptote (Birnbaum, 1968; Barton & Lord, 1981).
 
     Parameters
@@ -78,9 +84,7 @@ class Logistic(ItemModel):
             maths.join([-maths.exp(log - log_p[..., :1, :]), maths.exp(log - log_p[..., 1:, :])])[..., None]
             for log in logs
         )
-        by_x = [*(by_z * along[:, None] for along in theta), by_z, *by_asymptotes]
-        by_theta = [by_z * x[..., k, :, None, None] for k in range(len(theta))]
-        return log_p, maths.join_last(by_x), maths.join_last(by_theta)
+        return log_p, *along_abilities(by_z, [by_z, *by_asymptotes], x, theta, maths)
 
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
         """Asymptotes of .15 and .95, and an intercept that leaves its share of right responses above the lower one."""
@@ -90,34 +94,10 @@ class Logistic(ItemModel):
         d = steps_of_shares(np.array([1 - right, right]), slope)
         return np.array([slope, *d, *([START_GUESSING] if self.lower else []), *([START_UPPER] if self.upper else [])])
 
-    def natural(self, x: Any, n_abilities: int, maths: Maths) -> Any:
-        """``a, d, c, u``."""
-        n = n_abilities + 1
-        return maths.join([x[..., :n, :], maths.exp(maths.log_sigmoid(x[..., n:, :]))])
-
-    def unbounded(self, natural: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Logits of the asymptotes."""
-        return np.array([*natural[:2], *logit(natural[2:])])
-
-    def moved(self, natural: NDArray[np.float64], slope: float, intercept: float) -> NDArray[np.float64]:
-        """A / slope, d - a intercept / slope; asymptotes stay."""
-        return np.array([natural[0] / slope, natural[1] - natural[0] * intercept / slope, *natural[2:]])
-
-    def columns(self, natural: NDArray[np.float64], n_categories: int) -> dict[str, float]:
-        """``discrimination, difficulty`` and the asymptotes."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return dict(zip(self.table_names, [natural[0], -natural[1] / natural[0], *natural[2:]], strict=True))
-
-    def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:
-        """Of slope, difficulty and asymptotes."""
-        a, b, *asymptotes = (row[name] for name in self.table_names)
-        return np.array([a, -a * b, *asymptotes])
-
     @property
-    def table_names(self) -> tuple[str, ...]:
-        """The parameters in the words of items.csv."""
-        asymptotes = (("guessing",) if self.lower else ()) + (("upper_asymptote",) if self.upper else ())
-        return "discrimination", "difficulty", *asymptotes
+    def shares(self) -> tuple[str, ...]:
+        """The asymptotes in the words of items.csv."""
+        return (("guessing",) if self.lower else ()) + (("upper_asymptote",) if self.upper else ())
 
 
 def log_of_sum(x: Any, y: Any, maths: Maths) -> Any:

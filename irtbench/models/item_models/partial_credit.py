@@ -12,6 +12,7 @@ from irtbench.models.item_models.item_model import (
     Maths,
     Parameters,
     SteppedModel,
+    along_abilities,
     by_ability,
     mirt_scored,
     slopes,
@@ -42,8 +43,7 @@ class PartialCredit(SteppedModel):
         mean = sum(k * p[..., k : k + 1, :] for k in range(1, n))
         by_z = maths.join([k - mean for k in range(n)])[..., None]
         by_d = [maths.join([float(k == m) - p[..., m : m + 1, :] for k in range(n)])[..., None] for m in range(1, n)]
-        by_theta = [by_z * x[..., k, :, None, None] for k in range(len(theta))]
-        return log_p, maths.join_last([*(by_z * along[:, None] for along in theta), *by_d]), maths.join_last(by_theta)
+        return log_p, *along_abilities(by_z, by_d, x, theta, maths)
 
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
         """Intercepts of these shares."""

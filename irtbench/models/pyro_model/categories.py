@@ -113,18 +113,22 @@ class Alike:
 
         Shape (n_alike, n_parameters, n_parameters).
         """
-        with torch.enable_grad():
-            at = self.own(x)[:, :, None].requires_grad_()
-            (first,) = gradient((r * self.model.log_probabilities(at, theta, TORCH)).sum(), at, again=True)
-            each = [gradient(first[:, p].sum(), at)[0][:, :, 0] for p in range(self.n_parameters)]
-        return -torch.stack(each, dim=1)
+
+        def first(at: Tensor) -> Tensor:
+            return gradient((r * self.model.log_probabilities(at, theta, TORCH)).sum(), at, again=True)[0]
+
+        return -self._by_parameters(x, first)
 
     def natural_by_parameters(self, x: Tensor, n_abilities: int) -> Tensor:
         """Derivatives of the parameters as they are read by these, shape (n_alike, n_parameters, n_parameters)."""
+        return self._by_parameters(x, lambda at: self.model.natural(at, n_abilities, TORCH))
+
+    def _by_parameters(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """Derivatives by the parameters of as many functions of them, shape (n_alike, n_parameters, n_parameters)."""
         with torch.enable_grad():
             at = self.own(x)[:, :, None].requires_grad_()
-            natural = self.model.natural(at, n_abilities, TORCH)
-            each = [gradient(natural[:, p].sum(), at)[0][:, :, 0] for p in range(self.n_parameters)]
+            values = function(at)
+            each = [gradient(values[:, p].sum(), at)[0][:, :, 0] for p in range(self.n_parameters)]
         return torch.stack(each, dim=1)
 
     def expected(self, n: Tensor, r: Tensor | None) -> Tensor:

@@ -204,7 +204,8 @@ def logistic_model(
     like = nodes.theta.new_zeros
     linear, own, by_theta = like((n_items, n_factors + 1)), None, False
     if shared is not None:
-        linear, own, by_theta = shared.at(draw_shared(shared, priors, nodes.theta)), shared.own, shared.unit_slopes
+        common = pyro.sample(COMMON_SLOPE, normal_or_flat(priors.slope, like(())), infer={SHARED: shared})
+        linear, own, by_theta = shared.at(common), shared.own, shared.unit_slopes
     elif known is not None:
         linear, own = known.values, known.free
     elif slopes_free is not None:
@@ -255,12 +256,6 @@ def own_intercepts(
         b = pyro.sample("difficulty", difficulty.density.to_event(1), infer={FILLS: chosen})
         intercept = intercept.masked_scatter(chosen, intercept_of(slope[chosen], b, by_theta=by_theta))
     return intercept
-
-
-def draw_shared(shared: SharedParameters, priors: Priors, like: Tensor) -> Tensor:
-    """Draw the shared values."""
-    density = normal_or_flat(priors.slope, like.new_zeros(()))
-    return shared.values_at({COMMON_SLOPE: pyro.sample(COMMON_SLOPE, density, infer={SHARED: shared})})
 
 
 def normal_or_flat(moments: tuple[float, float] | None, like: Tensor) -> dist.TorchDistribution:

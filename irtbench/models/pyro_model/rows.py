@@ -64,15 +64,6 @@ class Batch:
         """Sums over each item's respondents of values of shape (n_batch,) or (n_batch, k); one for all if the same."""
         return values.sum(dim=0) if self.observed_by_item is None else self.observed_by_item @ values
 
-    def squares_by_item(self) -> tuple[Tensor, Tensor, Tensor]:
-        """k^2, k n and n^2 of each item's respondents, shape (n_items, n_batch) each; for rows with trials."""
-        k, n = self.correct_by_item, self.observed_by_item
-        assert n is not None
-        if k.layout != torch.sparse_csr:
-            return k * k, k * n, n * n
-        right, asked = k.values(), n.values()  # both have the same pattern, see `sparse_batch`
-        return with_values(n, right**2), with_values(n, right * asked), with_values(n, asked**2)
-
 
 class Scratch:
     """Memory that is written over again and again: fresh memory for every batch would cost more than the arithmetic."""
@@ -508,9 +499,3 @@ def compressed_rows(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
             check_invariants=True,
             device=device,
         )
-
-
-def with_values(matrix: Tensor, values: Tensor) -> Tensor:
-    """A matrix of compressed rows with other values in the same places."""
-    rows, columns = matrix.crow_indices(), matrix.col_indices()
-    return torch.sparse_csr_tensor(rows, columns, values, size=matrix.shape, check_invariants=False)

@@ -125,7 +125,7 @@ class ItemPrior:
 
     def values_of(self, items: ItemTensors) -> dict[str, Tensor]:
         """Values of the item sites at these items, in the order of the sites."""
-        values = {} if self.shared is None else self.shared.by_site(self.shared.nearest(items.linear))
+        values = {} if self.shared is None else {COMMON_SLOPE: self.shared.nearest(items.linear)}
         matrix = items.matrix
         return values | {name: self._value(name, matrix) for name in self.densities if name not in values}
 
@@ -147,7 +147,7 @@ class ItemPrior:
         """Items at these values of the item sites."""
         matrix = self.fixed.matrix
         if self.shared is not None:
-            matrix = torch.cat([self.shared.at(self.shared.values_at(values)), matrix[:, -1:]], dim=1)
+            matrix = torch.cat([self.shared.at(values[COMMON_SLOPE]), matrix[:, -1:]], dim=1)
         for name, where in self.entries.items():
             own = values[name]
             if name == "log_slope":

@@ -7,7 +7,6 @@ its arguments. The population of abilities is nodes with log-weights, on the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
@@ -204,43 +203,25 @@ class SharedParameters:
         n_scales = len(present) if present.dim() > 1 else None
         return cls(slopes[None], own, unit_slopes=rasch, n_scales=n_scales)
 
-    @property
-    def n_values(self) -> int:
-        """How many numbers are shared."""
-        return len(self.design)
-
-    def by_site(self, values: Tensor) -> dict[str, Tensor]:
-        """Shared values, shape (n_shared,), as those of the model's sites."""
-        return {COMMON_SLOPE: values[0]}
-
-    def values_at(self, sites: Mapping[str, Tensor]) -> Tensor:
-        """What `by_site` takes apart."""
-        return sites[COMMON_SLOPE][None]
+    @cached_property
+    def _slopes(self) -> Tensor:
+        """1 where an item has the common slope, else 0, shape (n_scales, n_items / n_scales)."""
+        return self.design[0, :, 0].view(self.n_scales or 1, -1)
 
     def in_parts(self, total: Tensor) -> Tensor:
-        """What a shared value of each scale adds up to over items, as equal parts of these, shape (n_items,)."""
-        number = (self.design != 0).any(dim=2).any(dim=0).view(self.n_scales or 1, -1).sum(dim=1)
-        return (total / number).repeat_interleave(len(self.own) // len(number))
+        """What the slope of each scale adds up to over items, as equal parts of these, shape (n_items,)."""
+        return (self._slopes * (total / self._slopes.sum(dim=1))[:, None]).flatten()
 
     @property
     def varies(self) -> Tensor:
         """Where slopes and intercept are not constants, shape (n_items, n_factors + 1)."""
         return self.own | (self.design != 0).any(dim=0)
 
-    @cached_property
-    def _by_scale(self) -> tuple[Tensor, Tensor]:
-        """The design, shape (n_shared, n_scales, n_entries), and its products, (n_scales, n_shared, n_shared)."""
-        design = self.design.view(self.n_values, self.n_scales or 1, -1)
-        return design, torch.einsum("ksx,lsx->skl", design, design)
-
-    def at(self, values: Tensor) -> Tensor:
-        """Slopes and intercepts at these shared values, the items' own being zero, shape (n_items, n_factors + 1)."""
-        each = self._by_scale[0] * values.view(self.n_values, -1, 1)
-        return each.sum(dim=0).view(self.own.shape)
+    def at(self, slope: Tensor) -> Tensor:
+        """Slopes and intercepts at this common slope, the items' own being zero, shape (n_items, n_factors + 1)."""
+        return torch.nn.functional.pad((self._slopes * slope.view(-1, 1)).view(-1, 1), (0, 1))
 
     def nearest(self, linear: Tensor) -> Tensor:
-        """Shared values closest to these slopes and intercepts by least squares, shaped as for `at`."""
-        design, products = self._by_scale
-        along = (design * linear.reshape(len(products), -1)).sum(dim=2).T
-        values = torch.linalg.solve(products, along).T
-        return values if self.n_scales is not None else values[:, 0]
+        """The common slope closest to these by least squares: a number, or of several scales shape (n_scales,)."""
+        slope = (self._slopes * linear[:, 0].view(self._slopes.shape)).sum(dim=1) / self._slopes.sum(dim=1)
+        return slope if self.n_scales is not None else slope[0]
