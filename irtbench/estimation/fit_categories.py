@@ -254,8 +254,8 @@ def fit_categories(
     InputError
         If there are fewer than 10 respondents, one without a response, an item with fewer than two categories or more
         than 100, a 2PL or 3PL of more than two, a response that is none of the levels, guessing without a prior, prior
-        weak and more items than respondents, or anchors that are none of the items or of other models or categories, or
-        a start of other items or models.
+        weak and more items than respondents, anchors that are none of the items or of other models or categories, or a
+        start of other items, models or categories.
 
     Examples
     --------
@@ -290,9 +290,10 @@ def fit_categories(
         demand_streamed(settings)
     elif rating_scale:
         scores = scores.on_one_scale(levels)
-    given = [*zip(scores.item_ids, [model.name for model in each], strict=True)]
-    if start is not None and given != [*zip(start.item_ids, [model.name for model in start.models], strict=True)]:
-        raise InputError("fit: start is of other items or models than the responses; expected the same in their order")
+    if start is not None and described(scores, each) != described(start, start.models):
+        raise InputError(
+            "fit: start is of other items, models or categories than the responses; expected the same in their order"
+        )
     sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope)
     check_together(scores, each, settings, sets, anchors=anchors, groups=groups, rating_scale=rating_scale)
     labels = None if groups is None else np.asarray(groups, dtype=object)
@@ -361,6 +362,14 @@ def fit_categories(
         shared_quadrature(fit.problem.nodes) if settings.population == "estimated" else None,
         None if known is None else known.error,
     )
+
+
+def described(
+    items: CodedScores | StoredScores | CategoryParameters, models: Sequence[ItemModel]
+) -> list[tuple[str, str, int]]:
+    """Name, model and number of categories of each item."""
+    each = zip(items.item_ids, models, items.categories, strict=True)
+    return [(item, model.name, len(own)) for item, model, own in each]
 
 
 def check_together(

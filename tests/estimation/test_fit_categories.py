@@ -301,9 +301,9 @@ def test_a_start_is_of_the_same_items_and_models() -> None:
     data, start = grades(), fit_categories(grades(), "gpcm").items
     again = fit_categories(data, "gpcm", start=start)
     assert again.steps <= 3
-    for other in (data[:, :5], data):
-        with pytest.raises(InputError, match="start is of other items or models"):
-            fit_categories(other, "grm", start=start)
+    for other, model in ((data[:, :5], "gpcm"), (data, "grm"), (np.minimum(data, 1), "gpcm")):
+        with pytest.raises(InputError, match="start is of other items, models or categories"):
+            fit_categories(other, model, start=start)
 
 
 def test_scores_are_of_the_items_by_name_and_of_known_categories() -> None:
