@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import least_squares
 
+from irtbench.analysis.robust_linking import starting_place
 from irtbench.bank.scale import ScaleLike, as_scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first, positions_of
@@ -369,9 +370,10 @@ def link_by_curves(
     def together(differences: Array) -> Array:
         return differences.sum(axis=-1, keepdims=True) if summed else differences
 
+    log_slope, shift = starting_place(old, new)
     found = least_squares(
         lambda line: (root * together(moved(line).difference)).ravel(),
-        starting_line(old, new),
+        [max(np.exp(log_slope), 10 * SMALLEST_SLOPE), shift],
         jac=lambda line: (root * together(moved(line).by_line)).reshape(2, -1).T,
         bounds=([SMALLEST_SLOPE, -np.inf], [np.inf, np.inf]),
         xtol=PRECISION,
@@ -397,16 +399,6 @@ def link_by_curves(
         for by, side in ((by_old, at.old), (by_new, at.new))
     ]
     return np.asarray(found.x), (solved[0], solved[1])
-
-
-def starting_line(old: ItemParameters, new: ItemParameters) -> Array:
-    """Mean-mean of the items with positive slopes on both scales; (1, 0) if there are none."""
-    usable = (old.discrimination > 0) & (new.discrimination > 0)
-    if not usable.any():
-        return np.array([1.0, 0.0])
-    slope = float(new.discrimination[usable].mean() / old.discrimination[usable].mean())
-    shift = old.difficulty[usable].mean() - slope * new.difficulty[usable].mean()
-    return np.array([max(slope, 10 * SMALLEST_SLOPE), shift])
 
 
 class MovedCurves:

@@ -43,8 +43,7 @@ from irtbench.building.pruned import (
 )
 from irtbench.data.checked_settings import shows_fields, with_keywords
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, positions_of
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit
 from irtbench.diagnostics.item_fit import item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
@@ -147,10 +146,8 @@ def prune(
     rules = with_keywords(rules or PruneRules(), keywords)
     if responses.trials is not None or not responses.is_complete:
         rules = rules.by_bootstrap()
-    known = set(responses.item_ids)
-    unknown = [item for item in (*(e.item_id for e in rules.exclude), *rules.protect) if item not in known]
-    if unknown:
-        raise InputError(f"pruning: {name_first(unknown)} is not among the items of the scale")
+    named = [*(exclusion.item_id for exclusion in rules.exclude), *rules.protect]
+    positions_of(named, responses.item_ids, "pruning: {} is not among the items of the scale")
     going = UnderWay(responses, rules, fit or fit_model, refit, refit_many, groups or {}, seed, progress)
     going.drop([Removal(0, e.item_id, "excluded", note=e.reason) for e in rules.exclude])
     constant = constant_items(responses.select_items(going.items))
