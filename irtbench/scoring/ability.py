@@ -219,9 +219,8 @@ class CompletePatterns:
         """
         rows, slope = np.flatnonzero(responses.n_items_by_respondent == items.n_items), items.discrimination
         few = len(rows) < PLACES + PLACES_OF_ONE * np.abs(slope).sum()
-        if few or items.categories is not None or items.has_asymptotes or responses.trials is not None:
-            return None
-        if not slope.any():
+        several = items.categories is not None or responses.trials is not None
+        if few or several or items.has_asymptotes or not slope.any():
             return None
         weights, coded = np.stack([slope, items.intercept], axis=1), responses.coded_responses
         parts = row_batches(len(coded), items.n_items, most_rows=PART)
@@ -423,17 +422,6 @@ def counts_of(responses: ResponseMatrix) -> dict[str, Any]:
     if responses.trials is not None:
         counts |= {"n_trials": responses.n_by_respondent, "accuracy": responses.accuracy()}
     return counts
-
-
-def eap(
-    responses: ResponseMatrix,
-    items: ItemParameters,
-    *,
-    quadrature: Quadrature | None = None,
-    level: float = 0.95,
-) -> Abilities:
-    """Expected a posteriori ability, the default of ``estimate_ability``; parameters and errors as there."""
-    return estimate_ability(responses, items, method="eap", quadrature=quadrature, level=level)
 
 
 def posterior_means(

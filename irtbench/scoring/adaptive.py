@@ -161,8 +161,7 @@ class AdaptiveSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        total = sum(self.shares.values())
-        if total > 1 + 1e-9:
+        if (total := sum(self.shares.values())) > 1 + 1e-9:
             raise InputError(f"adaptive: shares add up to {total:g}; expected no more than 1")
         if self.most_items is not None and self.least_items > self.most_items:
             raise InputError(f"adaptive: at least {self.least_items} items but at most {self.most_items}")
@@ -241,8 +240,7 @@ class Adaptive(Shown):
         self.settings = with_keywords(settings or AdaptiveSettings(), keywords)
         scale = items if isinstance(items, Scale) else as_scale(items, categories=True)
         parameters, labels = scale.items, zip(scale.details.item_ids, scale.details.label, strict=True)
-        if quadrature is None:
-            quadrature = population_of(scale)
+        quadrature = quadrature or population_of(scale)
         self._curves = ItemCurves.at(quadrature.nodes, parameters)
         self._prior = quadrature.log_weights
         self._kinds = kinds_of(parameters, dict(labels) if columns is None else columns, self.settings)
@@ -404,8 +402,7 @@ def scores_of(items: ItemParameters, place: int) -> tuple[Any, ...]:
 def kinds_of(items: ItemParameters, columns: Mapping[str, str | None], settings: AdaptiveSettings) -> list[str]:
     """What each item counts as; a share of what none counts as is refused."""
     kinds = [columns.get(item) or "" for item in items.item_ids]
-    unknown = [kind for kind in settings.shares if kind not in kinds]
-    if unknown:
+    if unknown := [kind for kind in settings.shares if kind not in kinds]:
         known = sorted({kind for kind in kinds if kind})
         raise InputError(f"adaptive: share of {name_first(unknown)}: no item has it; there is: {name_first(known)}")
     return kinds

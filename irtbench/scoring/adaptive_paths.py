@@ -23,7 +23,6 @@ from irtbench.models.theta_posterior import STANDARD_NORMAL
 from irtbench.scoring.adaptive import Adaptive, AdaptiveKeywords, AdaptiveSettings, scores_of
 
 if TYPE_CHECKING:
-    import pandas as pd
     from inspect_ai.util import EarlyStop
 
 
@@ -265,8 +264,7 @@ def item_order(scale: ScaleLike, *, se: float = 0.3) -> tuple[str, ...]:
     known = as_scale(scale)
     population = STANDARD_NORMAL if known.population is None else known.population
     each = information(population.nodes, known.items)
-    mean = population.weights @ population.nodes
-    total = np.full(population.nodes.size, 1 / (population.weights @ (population.nodes - mean) ** 2))
+    total = np.full(population.nodes.size, population.deviation**-2)
     asked = known.items.discrimination > 0
     free, order = np.flatnonzero(asked), []
     while free.size:

@@ -104,7 +104,7 @@ def percentiles_by_group(
     responses, scales = known_responses(bank, responses, unknown_items)
     settings = replace(with_keywords(settings or ScoringSettings(), keywords), norm_group=None)
     norm = "smoothed" if settings.norm == "normal" else settings.norm
-    tables = [pd.DataFrame(columns=COLUMNS)]
+    tables = []
     for scale in scales:
         if scale.norms is None:
             continue
@@ -127,8 +127,7 @@ def percentiles_by_group(
                         }
                     )
                 )
-    found = [table for table in tables if len(table)]
-    return in_order_of_respondents(found) if found else tables[0]
+    return in_order_of_respondents(tables) if tables else pd.DataFrame(columns=COLUMNS)
 
 
 def with_groups(scores: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:

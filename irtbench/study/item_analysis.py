@@ -43,12 +43,11 @@ from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL
-from irtbench.scoring.ability import Abilities, eap, estimate_ability
+from irtbench.scoring.ability import Abilities, estimate_ability
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from irtbench.data.responses import ResponseMatrix
     from irtbench.data.stored_responses import StoredScores
     from irtbench.estimation.settings import ModelKind
     from irtbench.study.fitted_scale import InCategories
@@ -347,7 +346,7 @@ def diagnose(
         raise InputError("--bootstrap: items with upper asymptotes are not refitted; expected --bootstrap 0")
     tried, none, about = Tried(), pd.DataFrame(), population or STANDARD_NORMAL
     refit_many = None if upper else refits(items, population, seed, n_samples)
-    abilities = eap(data, items, quadrature=population)
+    abilities = estimate_ability(data, items, quadrature=population)
     at: Any = {"theta": abilities.theta, "quadrature": population}
     classical = tried("classical.csv", lambda: classical_statistics(data).table(), none)
     if categories is not None and not classical.empty:
@@ -392,7 +391,6 @@ def diagnose(
 
 def refits_of_grades(items: CategoryParameters, seed: int) -> RefitMany:
     """Fits of these items' models to samples in which each response is k right of m."""
-    from irtbench.estimation.settings import FitSettings
     from irtbench.study.study_data import fit_grades
 
     models = {item: model.name for item, model in zip(items.item_ids, items.models, strict=True)}
@@ -431,7 +429,6 @@ def refits(items: ItemParameters, population: Quadrature | None, seed: int, n_sa
 def refits_of(items: ItemParameters, population: Quadrature | None, seed: int) -> RefitMany:
     """Fits of the model of these items to samples; refused where one fit does not estimate them together."""
     from irtbench.estimation.many_scales.fit_many import fit_many
-    from irtbench.estimation.settings import FitSettings
 
     kinds = set(items.kind or ())
     if "fixed" in kinds:
