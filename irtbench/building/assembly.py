@@ -358,9 +358,9 @@ def _with_whole_shares(pool: ItemPool, wishes: FormWishes, program: BinaryProgra
     least, tighter = 0, program
     while any(limit.least_share or limit.most_share for limit in wishes.limits):
         relaxed = relax(tighter)
-        if relaxed is None or int(np.ceil(relaxed[1] - 1e-6)) <= least:
+        if relaxed is None or (length := int(np.ceil(relaxed.cost - 1e-6))) <= least:
             break
-        least = int(np.ceil(relaxed[1] - 1e-6))
+        least = length
         tighter = program.also(whole_shares(pool, wishes, least))
     return tighter
 

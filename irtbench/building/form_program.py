@@ -6,8 +6,9 @@ tangents of the error variance are added to the program until it is small enough
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -16,7 +17,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from irtbench.bank.scale import population_of
-from irtbench.building.binary_program import BinaryProgram, Constraint, Solution, Unit, relax, solve, with_slack
+from irtbench.building.binary_program import (
+    BinaryProgram,
+    Constraint,
+    Solution,
+    Unit,
+    relax,
+    solve,
+    widened,
+    with_slack,
+)
 from irtbench.building.form_wishes import FormWishes, ItemPool, Limit
 from irtbench.data.responses import name_first
 from irtbench.models.curves import information
@@ -195,7 +205,7 @@ def _shared_items(n: int, wishes: FormWishes) -> list[Constraint]:
 
 def _followed_by(rows: sparse.csr_array, at: int, more: Array | sparse.csr_array) -> sparse.csr_array:
     """Rows with coefficients of further variables, which begin at this column."""
-    return sparse.hstack([rows, sparse.csr_array((rows.shape[0], at - rows.shape[1])), more])
+    return sparse.hstack([widened(rows, at), more])
 
 
 def of_form(rows: Array | sparse.csr_array, form: int, n_forms: int) -> sparse.csr_array:
@@ -287,30 +297,20 @@ def solve_with_cuts(
     """
     n_items = program.n_binary // n_forms
     cuts = [error.cut(np.ones(n_items), form, n_forms) for error in errors for form in range(n_forms)]
-    now = _with(program, cuts, elastic)
-    if errors and not elastic:
+
+    def with_tangents(solver: Callable[[BinaryProgram], Solution | None]) -> Solution | None:
         for _ in range(MOST_CUTS):
-            relaxed = relax(now)
-            if relaxed is None:
-                return None
-            more = _tangents(relaxed[0], errors, n_forms, cuts, elastic)
+            whole = program.also(cuts)
+            found = solver(with_slack(whole, elastic) if elastic else whole)
+            more = [] if found is None else _tangents(found.x, errors, n_forms, cuts, elastic)
             if not more:
                 break
-            cuts += more
-            now = _with(program, cuts, elastic)
-    found = solve(now, gap=gap, until=until)
-    for _ in range(MOST_CUTS):
-        more = [] if found is None else _tangents(found.x, errors, n_forms, cuts, elastic)
-        if not more:
-            break
-        cuts += more
-        found = solve(_with(program, cuts, elastic), gap=gap, until=until)
-    return found
+            cuts.extend(more)
+        return found
 
-
-def _with(program: BinaryProgram, cuts: Sequence[Constraint], elastic: frozenset[str]) -> BinaryProgram:
-    whole = program.also(cuts)
-    return with_slack(whole, elastic) if elastic else whole
+    if errors and not elastic and with_tangents(relax) is None:
+        return None
+    return with_tangents(partial(solve, gap=gap, until=until))
 
 
 def _tangents(

@@ -31,10 +31,10 @@ from irtbench.scoring.ability import Abilities
 from irtbench.scoring.item_error import abilities_of
 from irtbench.study.study_data import (
     StudyData,
-    categories_left,
     divide,
     fit_of_study,
     in_categories_of,
+    in_own_categories,
     with_prior_of_grades,
 )
 
@@ -296,9 +296,9 @@ def fits_of_study(
     model, scales = replace(settings.model, standard_errors=errors), divide(data.items, settings)
     if data.categories is None:
         return fit_scales(responses, scales, model, seed=settings.study.seed)
-    left = categories_left(responses, data.categories)
+    own, left = in_own_categories(responses, data.categories)
     fit = fit_of_study(with_prior_of_grades(replace(settings, model=model), responses), left)
-    parts = estimable_parts(in_categories_of(responses, data.categories, left), scales)
+    parts = estimable_parts(own.to_matrix(), scales)
     return [
         ScaleFit(name, part, one := fit(part), abilities_of(one, part, item_error="none"))
         for name, part in parts.items()

@@ -306,17 +306,14 @@ def screen_grades(
 ) -> ScreenedCrowd:
     """The same of the grades of a study, which have no keys."""
     from irtbench.study.person_screening import fits_of_study, screen_respondents
-    from irtbench.study.study_data import categories_left, divide, in_categories_of
+    from irtbench.study.study_data import divide, in_own_categories
 
-    given, responses, categories = data.given, data.responses.to_matrix(), data.categories
+    given, responses = data.given, data.responses.to_matrix()
     assert given is not None
-    assert categories is not None
     screening = screen_respondents(settings, data, progress=progress).last
 
     def fit(kept: ResponseMatrix) -> tuple[Sequence[ScaleFit], ResponseMatrix]:
-        return fits_of_study(kept, settings, data), in_categories_of(
-            kept, categories, categories_left(kept, categories)
-        )
+        return fits_of_study(kept, settings, data), in_own_categories(kept, data.categories)[0].to_matrix()
 
     def effect() -> ScreeningEffect:
         return effect_of_screening(
