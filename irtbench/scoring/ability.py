@@ -71,10 +71,11 @@ def find_modes(
     MAP, expected for WLE, NaN at an end; lower and upper, theta +- z standard errors within the range, at an end that
     end and where the log-likelihood lies z^2 / 2 below; and whether theta is at an end.
     """
-    equation = _Equation(items, method, population)
+    equation, found = _Equation(items, method, population), np.empty((len(values), 5))
     z = float(ndtri((1 + level) / 2))
-    blocks = row_batches(len(values), items.n_items, most_rows=BLOCK)
-    return np.concatenate([_solve(values[rows], some_rows(trials, rows), equation, z) for rows in blocks])
+    for rows in row_batches(len(values), items.n_items, most_rows=BLOCK):
+        found[rows] = _solve(values[rows], some_rows(trials, rows), equation, z)
+    return found
 
 
 class _Equation:

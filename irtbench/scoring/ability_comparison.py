@@ -211,7 +211,7 @@ def compare_abilities(
         raise InputError(f"comparison: expected at least two systems but got {responses.n_respondents}")
     if norm != "normal" and scale.norms is None:
         raise InputError(f"comparison: scale {scale.name} has no norm sample; expected the norm normal")
-    own = own_responses(scale, responses)
+    own = own_responses(scale.items.item_ids, responses)
     if n_item_draws > 0:
         demand_covariance(scale.items.select(own.item_ids), own)
     drawn = [scale.items] if n_item_draws == 0 else draw_items(scale.items, n_item_draws, rng=rng)

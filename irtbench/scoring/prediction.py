@@ -240,8 +240,7 @@ def predict_accuracy(
         raise InputError(f"prediction: level must be between 0 and 1 but got {level:g}")
     if len(set(ids)) < len(ids):
         raise InputError("prediction: an item is in two scales; expected each in one")
-    members = set(ids)
-    seen = responses.select_items([item for item in responses.item_ids if item in members])
+    seen = own_responses(ids, responses)
     known = _known_range(pool) if correction is None else correction.known
     features = _bank_features(pool) if correction is None else correction.features
     expected, records, shares = [_by_model(pool, seen)], [_record_by_the_bank(pool, seen, features)], [1.0]
@@ -334,8 +333,7 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     if n < LEAST_SYSTEMS:
         raise InputError(f"prediction: a correction needs {LEAST_SYSTEMS} systems but got {n}")
     whole, x, y = responses.select_items(ids).shares, seen.shares, outside.shares.mean(axis=1)
-    fold = np.empty(n, dtype=np.intp)
-    fold[np.argsort(y, kind="stable")] = np.arange(n) % FOLDS
+    fold = y.argsort(kind="stable").argsort() % FOLDS
     errors = np.empty((len(SHRINKAGE), n))
     for k in range(FOLDS):
         inside, left = fold != k, fold == k
@@ -375,7 +373,7 @@ def _by_model(scales: Sequence[Scale], responses: ResponseMatrix) -> tuple[Array
     right, variance = np.zeros((2, responses.n_respondents))
     n_trials = _trials_a_response(scales, responses)
     for scale in scales:
-        own = own_responses(scale, responses)
+        own = own_responses(scale.items.item_ids, responses)
         known, columns = scale.items.select(own.item_ids), positions_of(own.item_ids, scale.items.item_ids)
         correct = own.correct
         for rows in row_batches(own.n_respondents, scale.items.n_items):
@@ -397,7 +395,7 @@ def _by_correction(responses: ResponseMatrix, correction: Correction) -> tuple[A
     lacking = sorted(set(correction.form) - set(responses.item_ids))
     own = responses.select_items([item for item in correction.form if item not in lacking])
     if lacking or not own.is_complete:
-        what = name_first(lacking) if lacking else "some of it"
+        what = name_first(lacking) or "some of it"
         raise InputError(f"prediction: the correction is for a form of {len(correction.form)} items; missing: {what}")
     expected = (correction.coefficients[0] + own.shares @ correction.coefficients[1:]).clip(0, 1)
     return expected, np.full(len(expected), correction.residual_sd**2)

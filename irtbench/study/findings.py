@@ -67,10 +67,11 @@ def observed(frame: pd.DataFrame) -> SparseResponses:
     """
     rows, respondents = pd.factorize(frame["respondent_id"])
     columns, items = pd.factorize(frame["item_id"])
-    first, told_apart = frame["response"].notna().to_numpy(), frame.columns.intersection([*PAIR, "trial"])
-    first[first] = ~frame.loc[first, told_apart].duplicated().to_numpy()
+    seen = frame.assign(row=rows, column=columns)[frame["response"].notna().to_numpy()]
+    first = seen.drop_duplicates([*PAIR, "trial"] if "trial" in frame else PAIR)
     ids, names = (tuple(map(str, each)) for each in (respondents, items))
-    return SparseResponses(rows[first], columns[first], frame["response"].to_numpy()[first] == 1, ids, names)
+    row, column, right = (first[name].to_numpy() for name in ("row", "column", "response"))
+    return SparseResponses(row, column, right == 1, ids, names)
 
 
 def n_respondents_by_item(data: SparseResponses) -> NDArray[np.int64]:

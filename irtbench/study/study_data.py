@@ -335,15 +335,13 @@ def columns_of_norms(
         if not known.all():
             progress(f"{name}: known of {int(known.sum())} of {screened.n_respondents} respondents")
     for name, value in settings.score.norm_group.items():
-        values = sorted(set(of_screened[name].dropna()))
-        if value not in values:
+        if value not in (values := sorted(set(of_screened[name].dropna()))):
             raise InputError(
                 f"{settings.path}: score.norm_group: no screened respondent has {name} {value}; "
                 f"expected one of {name_first(values)}"
             )
-    weights = None
-    if settings.score.norm_weight is not None:
-        weights = weights_of(of_screened, settings.score.norm_weight, file)
+    weight = settings.score.norm_weight
+    weights = None if weight is None else weights_of(of_screened, weight, file)
     if settings.score.norm_margins:
         raked = rake({str(name): list(of_screened[name]) for name in of_screened}, settings.score.norm_margins, weights)
         progress(f"norms weighted to {name_first(list(settings.score.norm_margins))}: {raked.in_short()}")

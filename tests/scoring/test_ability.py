@@ -306,3 +306,8 @@ def test_warm_is_less_biased_than_maximum_likelihood_and_eap() -> None:
     bias = {m: abs(estimate_ability(usual, items, method=m).theta.mean() - 1.5) for m in ("wle", "ml", "eap")}
     assert bias["wle"] < 0.05
     assert bias["wle"] < min(bias["ml"], bias["eap"])
+
+
+@pytest.mark.parametrize("method", ["eap", "map", "ml", "wle", "eap_sum"])
+def test_of_nobody_there_are_no_abilities(method: Method) -> None:
+    assert estimate_ability(np.empty((0, 3)), varied_items(3), method=method).table().empty
