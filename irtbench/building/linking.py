@@ -205,9 +205,9 @@ def link_scales(
     item_ids = common_items(of_old, of_new, common)
     parts = of_old.select(item_ids), of_new.select(item_ids)
     given = [old_covariance, new_covariance]
-    known = old.joint_error, new.joint_error
-    if old_covariance is None and new_covariance is None and known[0] is not None and known[1] is not None:
-        given = [known[0].covariance, known[1].covariance]
+    by_name = old_covariance is None and new_covariance is None
+    if by_name and old.joint_error is not None and new.joint_error is not None:
+        given = [old.joint_error.covariance, new.joint_error.covariance]
     errors = [
         covariance_among(items, item_ids, covariance, name)
         for items, covariance, name in zip((of_old, of_new), given, ("old_covariance", "new_covariance"), strict=True)

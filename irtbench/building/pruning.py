@@ -344,9 +344,8 @@ class UnderWay:
         """
         fitted = self.rounds[0].fitted if self.rounds else None
         by_misfit = sum(removal.reason in MISFIT for removal in self.removals)
-        if fitted is None or fitted.estimated_population is not None or 2 * by_misfit < len(self.removals):
-            return ""
-        if fitted.n_respondents < MANY_RESPONDENTS:
+        may_be = 2 * by_misfit >= len(self.removals) and fitted is not None and fitted.estimated_population is None
+        if fitted is None or not may_be or fitted.n_respondents < MANY_RESPONDENTS:
             return ""
         return (
             f"; with {fitted.n_respondents:,} respondents a population that is not normal may be why: "

@@ -56,14 +56,6 @@ class ItemCurves:
         begin = np.cumsum(n) - n
         return np.repeat(self.first[chosen] - begin, n) + np.arange(n.sum()), begin
 
-    def moments(self, mass: Array) -> tuple[Array, Array]:
-        """Mean and variance of theta under masses, shape (n_nodes,) or (n_nodes, n)."""
-        total = mass.sum(axis=0)
-        mean = self.nodes @ mass / total
-        deviation = self.nodes[:, None] - np.atleast_1d(mean)
-        variance = (np.atleast_2d(mass.T).T * deviation**2).sum(axis=0) / total
-        return np.atleast_1d(mean), variance
-
 
 #: From the curves, the posterior's mass at the nodes, theta and the places of the free items.
 Criterion = Callable[[ItemCurves, Array, float, NDArray[np.intp]], Array]
@@ -364,8 +356,8 @@ class Adaptive(Shown):
     def _update(self) -> None:
         mass = np.exp(self._log_mass - self._log_mass.max())
         self._mass: NDArray[np.float64] = mass / mass.sum()
-        (theta,), (variance,) = self._curves.moments(self._mass)
-        self._theta, self._se = float(theta), float(np.sqrt(variance))
+        self._theta = float(self._mass @ self._curves.nodes)
+        self._se = float(np.sqrt(self._mass @ (self._curves.nodes - self._theta) ** 2))
 
     def _candidates(self) -> NDArray[np.intp]:
         """Free items of the kind whose share lacks most; all of them without shares."""

@@ -118,15 +118,15 @@ def with_item_error(
         raise InputError("item error: abilities estimated with the items carry their error already; expected none")
     known = known_items(responses, items)
     if items.categories is not None and (how != "delta" or items.categories.covariance is None):
-        allowed = "auto, delta (of a bank.json that a fit left) or none"
-        raise InputError(f"item error: of items in categories it is {allowed}")
+        raise InputError(
+            "item error: of items in categories it is auto, delta (of a bank.json that a fit left) or none"
+        )
     if items.categories is None and item_error != "auto":
         demand_covariance(known, responses)
     if how == "draw":
-        rng = np.random.default_rng(0) if rng is None else rng
         thetas = [
             estimate_ability(responses, drawn, method=abilities.method, quadrature=quadrature, level=0.5).theta
-            for drawn in draw_items(known, n_draws, rng=rng)
+            for drawn in draw_items(known, n_draws, rng=rng or np.random.default_rng(0))
         ]
         return widen(abilities, np.var(thetas, axis=0, ddof=1))
     if how == "integrate":

@@ -524,10 +524,8 @@ def _leading(rows: Array) -> Array:
 
 def _mean_logit(scales: Sequence[Scale]) -> float:
     """Logit of the accuracy that the bank expects of its population."""
-    densities = [(scale, scale.population or STANDARD_NORMAL) for scale in scales]
-    return float(
-        logit(np.concatenate([density.weights @ icc(density.nodes, s.items) for s, density in densities]).mean())
-    )
+    densities = ((scale.items, scale.population or STANDARD_NORMAL) for scale in scales)
+    return float(logit(np.concatenate([of.weights @ icc(of.nodes, items) for items, of in densities]).mean()))
 
 
 def _known_range(scales: Sequence[Scale]) -> tuple[float, float]:

@@ -194,18 +194,16 @@ def category_responses(bank: ItemBank | Scale, scores: pd.DataFrame) -> Response
     Items of the same bank that are right or wrong are 1 or 0. Columns that are no item of the bank are left out.
     """
     check_known(map(str, scores.columns), scales_of(bank), "ignore")
-    ids, values, trials = list[str](), list[NDArray[np.float64]](), list[NDArray[np.int64]]()
+    ids, parts = list[str](), list[ResponseMatrix]()
     for scale in scales_of(bank):
         own = [item for item in scale.items.item_ids if item in scores.columns and item not in ids]
         if not own:
             continue
         known = scale.items.select(own).categories
-        part = as_responses(scores[own]) if known is None else known.matrix(scores[own])
+        parts.append(as_responses(scores[own]) if known is None else known.matrix(scores[own]))
         ids += own
-        values.append(part.correct)
-        trials.append(part.n_trials.astype(np.int64))
-    names = tuple(str(name) for name in scores.index)
-    return ResponseMatrix(np.hstack(values), names, tuple(ids), np.hstack(trials))
+    values, trials = (np.hstack([getattr(part, name) for part in parts]) for name in ("correct", "n_trials"))
+    return ResponseMatrix(values, [str(name) for name in scores.index], ids, trials)
 
 
 @shows_fields(ScoringSettings)

@@ -15,7 +15,6 @@ from irtbench.building.extending import joined
 from irtbench.building.prune_rules import without_constant
 from irtbench.config import StudyFile
 from irtbench.data.given import AnswersLike, ResponsesLike, as_responses
-from irtbench.data.grading import as_compared
 from irtbench.data.input_error import InputError
 from irtbench.data.response_blocks import some_respondents
 from irtbench.data.responses import ResponseMatrix
@@ -26,9 +25,10 @@ from irtbench.diagnostics.person_fit import person_fit
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings
-from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
+from irtbench.evaluation.agreement import Agreement
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.item_error import abilities_of
+from irtbench.study.screening_effect import agreement_of
 from irtbench.study.study_data import (
     StudyData,
     divide,
@@ -360,7 +360,5 @@ def agreement_of_kept(
     """Agreement of the respondents kept, over all items and those of each label; None and empty without answers."""
     if data.answers is None:
         return None, {}
-    answers = data.answers[data.answers["respondent_id"].isin(np.array(screening.respondent_ids)[screening.kept])]
-    answers = answers.assign(answer=as_compared(answers["answer"], settings.grading))
-    items, rules = data.items, settings.grading.normalise
-    return agreement(answers, items=items, normalise=rules), agreement_by_label(answers, items, normalise=rules)
+    kept = np.array(screening.respondent_ids)[screening.kept]
+    return agreement_of(data.answers, data.items, kept.tolist(), settings.grading)

@@ -295,7 +295,7 @@ class ScreenedCrowd:
             return effect_of_screening(
                 self.screening, self.screened, parts,
                 lambda chosen: fits_of_study(chosen, settings, data, errors=settings.model.standard_errors),
-                lambda chosen: agreement_on(data.answers, data.items, chosen),
+                lambda chosen: agreement_on(data.answers, data.items, chosen, settings.grading),
             )  # fmt: skip
 
 

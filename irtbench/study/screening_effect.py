@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 
 from irtbench.data.answer_patterns import RapidGuesses, rapid_guesses
 from irtbench.data.given import ItemsLike, ResponsesLike, as_answers, as_items, as_responses
-from irtbench.data.grading import grade
+from irtbench.data.grading import GradingSettings, as_compared, grade
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening, ScreeningSettings, screen
@@ -206,12 +206,23 @@ def _of_group(
     return people, theta, fit.quadrature.mean, fit.quadrature.deviation, float(expected)
 
 
-def agreement_on(answers: pd.DataFrame | None, items: ItemTable, chosen: ResponseMatrix) -> Mapping[str, Agreement]:
+def agreement_on(
+    answers: pd.DataFrame | None, items: ItemTable, chosen: ResponseMatrix, grading: GradingSettings | None = None
+) -> Mapping[str, Agreement]:
     """How far these respondents agree on the items of each label and on all; nothing without raw answers."""
     if answers is None:
         return {}
-    own = answers[answers["respondent_id"].isin(chosen.respondent_ids)]
-    return agreement_by_label(own, items) | {"all": agreement(own, items=items)}
+    whole, by_label = agreement_of(answers, items, chosen.respondent_ids, grading)
+    return by_label | {"all": whole}
+
+
+def agreement_of(
+    answers: pd.DataFrame, items: ItemTable, respondent_ids: Sequence[str], grading: GradingSettings | None = None
+) -> tuple[Agreement, dict[str, Agreement]]:
+    """Agreement of some respondents on all items and those of each label; of answers as they were graded, if so."""
+    own, rules = answers[answers["respondent_id"].isin(respondent_ids)], grading.normalise if grading else ()
+    own = own if grading is None else own.assign(answer=as_compared(own["answer"], grading))
+    return agreement(own, items=items, normalise=rules), agreement_by_label(own, items, normalise=rules)
 
 
 def _row(
