@@ -103,8 +103,8 @@ def accuracy_form(pool: ItemPool, wishes: FormWishes, known: ResponseMatrix | No
     rows, own, relative = _by_the_bank(pool)
     if known is not None:
         rows, own = _by_systems(pool, known)
-    like_known = Systems(rows, np.maximum(own, NO_CHANCE), 0.0)
-    kinds = like_known, Systems(rows, np.maximum(own, LEAST_CHANCE * relative), LEVEL_VARIANCE)
+    least = (NO_CHANCE, 0.0), (LEAST_CHANCE * relative, LEVEL_VARIANCE)  # of those like the known, and beyond them
+    kinds = [Systems(rows, np.maximum(own, chance), level) for chance, level in least]
     required = list(dict.fromkeys(pool.positions(wishes.required, "required").tolist()))
     closed = np.unique(pool.positions(wishes.forbidden, "forbidden"))
     assert wishes.length is not None

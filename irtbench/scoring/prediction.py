@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.special import expit, logit, ndtri
 
-from irtbench.bank.bank import ItemBank
+from irtbench.bank.bank import ItemBank, scales_of
 from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
@@ -359,9 +359,7 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
 
 
 def _as_scales(scales: Scales) -> tuple[Scale, ...]:
-    if isinstance(scales, ItemBank):
-        return scales.scales
-    return (scales,) if isinstance(scales, Scale) else tuple(scales)
+    return scales_of(scales) if isinstance(scales, ItemBank | Scale) else tuple(scales)
 
 
 def _items_of(scales: Sequence[Scale]) -> tuple[str, ...]:
@@ -555,9 +553,9 @@ def _shrunk_regression(x: Array, y: Array, shrinkage: float) -> Array:
 def _as_known(scales: Sequence[Scale], responses: ResponsesLike) -> ResponseMatrix:
     """Responses as ours; scores of items in categories as points of the item's."""
     if any(scale.items.categories is not None for scale in scales) and not isinstance(responses, ResponseMatrix):
-        names = list(_items_of(scales))
-        given = responses if isinstance(responses, pd.DataFrame) else pd.DataFrame(np.asarray(responses), columns=names)
-        return category_responses(ItemBank(tuple(scales)), given)
+        if not isinstance(responses, pd.DataFrame):
+            responses = pd.DataFrame(np.asarray(responses), columns=list(_items_of(scales)))
+        return category_responses(ItemBank(tuple(scales)), responses)
     return as_responses(responses, item_ids=_items_of(scales))
 
 

@@ -376,14 +376,13 @@ def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
         given = as_responses(given).to_long()
     given = one_row_a_trial(given)
     names = [str(name) for name in given.columns]
-    found_columns = long_columns(names, {})
-    if not found_columns:
+    if not (found_columns := long_columns(names, {})):
         wide = given.set_axis(names, axis=1)
         wide = wide.set_index("respondent_id") if "respondent_id" in names else wide.rename_axis("respondent_id")
         frame, layout = as_answers(wide), "wide"
         numbers_only = wide.select_dtypes(["number", "bool"]).shape == wide.shape
-        graded = numbers_only or share_graded(frame["answer"].astype(str).to_list()) > 0.5
-        if graded:  # who, or what, has no response is looked at too
+        if graded := numbers_only or share_graded(frame["answer"].astype(str).to_list()) > 0.5:
+            # who, or what, has no response is looked at too
             frame = wide.reset_index().melt("respondent_id", var_name="item_id", value_name="answer")
             frame = frame.astype({"respondent_id": str, "item_id": str})
     else:

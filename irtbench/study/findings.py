@@ -314,6 +314,7 @@ OF_GRADES = (few_respondents, blocks, idle_respondents)
 def _alike(names: Sequence[str], vectors: NDArray[np.int8]) -> list[str]:
     """Names of equal vectors with enough right and enough wrong responses, ``a = b = c`` for each group."""
     groups: dict[bytes, list[str]] = {}
-    for k in np.flatnonzero(np.minimum((vectors == 1).sum(axis=1), (vectors == 0).sum(axis=1)) >= FEWEST_ALIKE):
+    enough = np.minimum((vectors == 1).sum(axis=1), (vectors == 0).sum(axis=1)) >= FEWEST_ALIKE
+    for k in np.flatnonzero(enough).tolist():
         groups.setdefault(vectors[k].tobytes(), []).append(names[k])
     return [" = ".join(names) for names in groups.values() if len(names) > 1]

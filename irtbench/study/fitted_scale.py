@@ -487,8 +487,7 @@ def with_abilities(
             (name, replace(scale, population=normal_population(mean, sd)), data.select_respondents(label == name))
             for name, mean, sd in groups[["group", "mean", "sd"]].itertuples(index=False)
         ]
-    settings = ScoringSettings()
-    abilities = [[score_abilities(at, part, settings) for part in own.parts()] for _, at, own in populations]
+    abilities = [[score_abilities(at, part, ScoringSettings()) for part in own.parts()] for _, at, own in populations]
     scale = replace(scale, norms=norms_of(abilities[0]))
     tables = [
         with_person_fit(scale, part, own).assign(**({"group": name} if name else {}))
@@ -499,8 +498,8 @@ def with_abilities(
     if len(populations) > 1:
         place = {name: k for k, name in enumerate(data.respondent_ids)}
         scores = scores.sort_values("respondent_id", key=lambda ids: ids.map(place), ignore_index=True)
-    items, population, several = scale.items, scale.population, data.trials is not None
-    how = automatic_item_error(items, "eap", population, several_trials=several)
+    items, population = scale.items, scale.population
+    how = automatic_item_error(items, "eap", population, several_trials=data.trials is not None)
     found = found | {"item_error": how}
     if items.upper_asymptote is None:
         found["item_error_share"] = item_error_share(items, population)

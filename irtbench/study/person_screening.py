@@ -344,7 +344,7 @@ def _screened(
         done += len(found.reason)
         progress(f"screening: {done} respondents")
     if not reasons[""]:
-        demand_somebody([reason for reason, n in reasons.items() for _ in range(n)])  # type: ignore[misc]
+        demand_somebody([*reasons.elements()])  # type: ignore[list-item]
     whole = ScreeningOutcomes.together(outcomes, settings.screening)
     if whole.n_kept < FEWEST_RESPONDENTS:
         raise InputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from irtbench.config import StudyFile
     from irtbench.estimation.fitted import FittedModel
     from irtbench.study.person_screening import ScaleFit
-    from irtbench.study.study_data import StudyData
+    from irtbench.study.study_data import Categories, StudyData
 
 _COMPARED = ("discrimination", "difficulty", "se_discrimination", "se_difficulty")
 
@@ -301,15 +302,12 @@ def screen_crowd(
         progress("first fit")
         screening = screen_by_fit(screening, responses, scales, FitSettings(), seed=seed)
 
-    def fit(kept: ResponseMatrix) -> tuple[Sequence[ScaleFit], ResponseMatrix]:
+    def fit(chosen: ResponseMatrix, *, errors: bool) -> Sequence[ScaleFit]:
         from irtbench.study.person_screening import fit_scales
 
-        return fit_scales(kept, scales, FitSettings(standard_errors=False), seed=seed), kept
+        return fit_scales(chosen, scales, FitSettings(standard_errors=errors), seed=seed)
 
-    def effect() -> ScreeningEffect:
-        return screening_effect(screening, responses, known, scales, FitSettings(), answers=given, seed=seed)
-
-    return after_the_rules(given, responses, screening, also, given, fit, effect, progress)
+    return after_the_rules(given, responses, known, scales, None, screening, also, fit, progress)
 
 
 def screen_grades(
@@ -317,50 +315,48 @@ def screen_grades(
 ) -> ScreenedCrowd:
     """The same of the grades of a study, which have no keys."""
     from irtbench.study.person_screening import fits_of_study, screen_respondents
-    from irtbench.study.study_data import divide, in_own_categories
+    from irtbench.study.study_data import divide
 
-    given, responses = data.given, data.responses.to_matrix()
-    assert given is not None
-    screening = screen_respondents(settings, data, progress=progress).last
-
-    def fit(kept: ResponseMatrix) -> tuple[Sequence[ScaleFit], ResponseMatrix]:
-        return fits_of_study(kept, settings, data), in_own_categories(kept, data.categories)[0].to_matrix()
-
-    def effect() -> ScreeningEffect:
-        return effect_of_screening(
-            screening, responses, divide(data.items, settings),
-            lambda chosen: fits_of_study(chosen, settings, data, errors=True),
-        )  # fmt: skip
-
-    return after_the_rules(given, responses, screening, also, None, fit, effect, progress)
+    assert data.given is not None
+    screening, scales = screen_respondents(settings, data, progress=progress).last, divide(data.items, settings)
+    return after_the_rules(
+        data.given, data.responses.to_matrix(), data.items, scales, data.categories, screening, also,
+        partial(fits_of_study, settings=settings, data=data), progress,
+    )  # fmt: skip
 
 
 def after_the_rules(
     given: pd.DataFrame,
     responses: ResponseMatrix,
+    items: ItemTable,
+    scales: Mapping[str, Sequence[str]],
+    categories: Categories | None,
     screening: Screening,
     also: AfterTheRules,
-    answers: pd.DataFrame | None,
-    fit: Callable[[ResponseMatrix], tuple[Sequence[ScaleFit], ResponseMatrix]],
-    effect: Callable[[], ScreeningEffect],
+    fit: Callable[..., Sequence[ScaleFit]],
     progress: Callable[[str], None],
 ) -> ScreenedCrowd:
     """Times, pairs too alike by a fit to those kept, the effect of screening, and whose answers stay."""
     times, pairs, changed, rules, people = None, None, None, screening.settings, screening.table()
+    answers = given if categories is None else None
     if "seconds" in given:
         times = rapid_guesses(given, method=rules.rapid_method, share=rules.rapid_share)
     if also.similar is not None:
         from irtbench.study.person_screening import crowd_similarity, most_similar
+        from irtbench.study.study_data import in_own_categories
 
         progress("pairs of respondents")
-        fits, kept = fit(responses.select_respondents(screening.kept))
-        alike = crowd_similarity(answers, kept, fits)
+        kept = responses.select_respondents(screening.kept)
+        own, _ = in_own_categories(kept, categories)
+        alike = crowd_similarity(answers, own.to_matrix(), fit(kept, errors=False))
         pairs = alike.table()
         pairs = pairs[pairs["p_adjusted"] < also.similar]
         people = people.join(most_similar(alike, responses.respondent_ids, level=also.similar))
     if also.effect:
         progress("before and after")
-        changed = effect()
+        changed = effect_of_screening(
+            screening, responses, scales, partial(fit, errors=True), lambda chosen: agreement_on(answers, items, chosen)
+        )
     stays = given["respondent_id"].isin(np.array(screening.respondent_ids)[screening.kept])
     if also.rapid == "missing" and times is not None:
         stays &= ~times.rapid
