@@ -117,7 +117,7 @@ def screening_effect(
     answers = None if answers is None else as_answers(answers)
     return effect_of_screening(
         screening, responses, scales, lambda chosen: fit_scales(chosen, scales, settings, seed=seed),
-        lambda chosen: agreement_on(answers, items, chosen),
+        lambda chosen: agreement_on(answers, items, chosen, GradingSettings()),
     )  # fmt: skip
 
 
@@ -208,7 +208,7 @@ def _of_group(
 
 
 def agreement_on(
-    answers: pd.DataFrame | None, items: ItemTable, chosen: ResponseMatrix, grading: GradingSettings | None = None
+    answers: pd.DataFrame | None, items: ItemTable, chosen: ResponseMatrix, grading: GradingSettings
 ) -> Mapping[str, Agreement]:
     """How far these respondents agree on the items of each label and on all; nothing without raw answers."""
     if answers is None:
@@ -218,11 +218,11 @@ def agreement_on(
 
 
 def agreement_of(
-    answers: pd.DataFrame, items: ItemTable, respondent_ids: Sequence[str], grading: GradingSettings | None = None
+    answers: pd.DataFrame, items: ItemTable, respondent_ids: Sequence[str], grading: GradingSettings
 ) -> tuple[Agreement, dict[str, Agreement]]:
-    """Agreement of some respondents on all items and those of each label; of answers as they were graded, if so."""
-    own, rules = answers[answers["respondent_id"].isin(respondent_ids)], grading.normalise if grading else ()
-    own = own if grading is None else own.assign(answer=as_compared(own["answer"], grading))
+    """Agreement of some respondents on all items and those of each label, of answers as they are graded."""
+    own, rules = answers[answers["respondent_id"].isin(respondent_ids)], grading.normalise
+    own = own.assign(answer=as_compared(own["answer"], grading))
     return agreement(own, items=items, normalise=rules), agreement_by_label(own, items, normalise=rules)
 
 
@@ -355,8 +355,9 @@ def after_the_rules(
     if also.effect:
         progress("before and after")
         changed = effect_of_screening(
-            screening, responses, scales, partial(fit, errors=True), lambda chosen: agreement_on(answers, items, chosen)
-        )
+            screening, responses, scales, partial(fit, errors=True),
+            lambda chosen: agreement_on(answers, items, chosen, GradingSettings()),
+        )  # fmt: skip
     stays = given["respondent_id"].isin(np.array(screening.respondent_ids)[screening.kept])
     if also.rapid == "missing" and times is not None:
         stays &= ~times.rapid

@@ -88,7 +88,9 @@ def test_the_effect_of_screening_compares_answers_as_they_were_graded(settings: 
     data = read_data(replace(settings, grading=GradingSettings(normalise=("casefold",))))
     assert data.answers is not None
     shouted = data.answers.assign(answer=[a.upper() if k % 3 else a for k, a in enumerate(data.answers["answer"])])
-    crowd, rules = data.responses.to_matrix(), GradingSettings(normalise=("casefold",))
-    found, expected = agreement_on(shouted, data.items, crowd, rules), agreement_on(data.answers, data.items, crowd)
-    assert found["all"].fleiss_kappa == expected["all"].fleiss_kappa
-    assert agreement_on(shouted, data.items, crowd)["all"].fleiss_kappa < expected["all"].fleiss_kappa
+    of = (data.items, data.responses.to_matrix())
+    expected = agreement_on(data.answers, *of, GradingSettings())["all"].fleiss_kappa
+    assert agreement_on(shouted, *of, GradingSettings(normalise=("casefold",)))["all"].fleiss_kappa == expected
+    assert agreement_on(shouted, *of, GradingSettings())["all"].fleiss_kappa < expected
+    spaced = data.answers.assign(answer=[f"{a} " if k % 3 else a for k, a in enumerate(data.answers["answer"])])
+    assert agreement_on(spaced, *of, GradingSettings())["all"].fleiss_kappa == expected
