@@ -130,20 +130,23 @@ def _solve_part(
 ) -> Solution | None:
     """The best solution in which the variables that are not free are as they are fixed."""
     n, more = program.n_binary, np.zeros(program.cost.size - program.n_binary)
-    least, most = np.append(np.where(free, 0.0, fixed), more), np.append(np.where(free, 1.0, fixed), more + np.inf)
+    keep, x = np.append(free, more == 0), np.append(np.where(free, 0.0, fixed), more)
+    rows, constant = _stacked(program), float(program.cost @ x)
+    done, whole = rows.A @ x, np.append(np.ones(free.sum()), more)
     found = milp(
-        program.cost,
-        integrality=np.append(np.ones(n), more),
-        bounds=Bounds(least, most),
-        constraints=[_stacked(program)],
+        program.cost[keep],
+        integrality=whole,
+        bounds=Bounds(0, np.where(whole > 0, 1.0, np.inf)),
+        constraints=[LinearConstraint(rows.A[:, keep], rows.lb - done, rows.ub - done)],
         options={"mip_rel_gap": gap, "time_limit": max(until - time.monotonic(), 0.01)},
     )
     if found.x is None:
         if found.status == INFEASIBLE:
             return None
         raise TimeOut(f"no form was found in the time allowed ({found.message})")
-    x = np.append(found.x[:n].round(), found.x[n:])
-    return Solution(x, float(found.fun), float(found.mip_dual_bound), np.empty(0))
+    x[keep] = found.x
+    x[:n] = x[:n].round()
+    return Solution(x, float(found.fun) + constant, float(found.mip_dual_bound) + constant, np.empty(0))
 
 
 def _stacked(program: BinaryProgram) -> LinearConstraint:

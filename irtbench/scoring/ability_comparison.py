@@ -225,12 +225,12 @@ def compare_abilities(
     draws = np.concatenate(theta, axis=1)
     if scale.line is not None:
         draws = scale.line.draws(draws, rng)
-    below = share_below("normal" if norm == "normal" else "smoothed", scale.norms, scale.population)
+    reached = share_below("normal" if norm == "normal" else "smoothed", scale.norms, scale.population)
     if norm == "normal":
-        share = below(draws)
+        share = reached(draws)
     else:  # it is smooth, so it is worked out on a grid and interpolated
         grid = np.linspace(draws.min(), draws.max(), 2001)
-        share = np.interp(draws, grid, below(grid))
+        share = np.interp(draws, grid, reached(grid))
     return AbilityComparison(scale.name, own.respondent_ids, draws, 100 * share, better, level)
 
 
