@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.bank.bank import NOT_ON_A_SCALE, BankLike, ItemBank, LeftOut, items_left_out, scales_of
+from irtbench.bank.bank import NOT_ON_A_SCALE, BankLike, ItemBank, LeftOut, item_ids_of, items_left_out, scales_of
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale, population_of
 from irtbench.building.binary_program import (
@@ -41,7 +41,7 @@ from irtbench.building.form_wishes import FormKeywords, FormWishes, ItemPool, ma
 from irtbench.data.checked_settings import seeded, settings_from, shows_fields, with_keywords
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, positions_of
 from irtbench.data.shown import Shown, counted
 from irtbench.diagnostics.measurement_precision import measurement_precision
 from irtbench.models.curves import share_moments, simulate_responses
@@ -100,14 +100,15 @@ def accuracy_form(pool: ItemPool, wishes: FormWishes, known: ResponseMatrix | No
     or what the bank's curves and population say, shrunk. Items are added one by one, then exchanged one by one as long
     as that lowers it. The deviation is that for systems beyond.
     """
-    rows, own = _by_the_bank(pool) if known is None else _by_systems(pool, known)
-    like_known = Systems(rows, np.maximum(own, NO_CHANCE), 0.0)
-    kinds = like_known, Systems(rows, np.maximum(own, LEAST_CHANCE * _relative_to_right_or_wrong(pool)), LEVEL_VARIANCE)
-    for what, items in (("required", wishes.required), ("forbidden", wishes.forbidden)):
-        pool.demand_known(items, what)
-    closed = pool.positions(wishes.forbidden)
+    rows, own, relative = _by_the_bank(pool)
+    if known is not None:
+        rows, own = _by_systems(pool, known)
+    least = (NO_CHANCE, 0.0), (LEAST_CHANCE * relative, LEVEL_VARIANCE)  # of those like the known, and beyond them
+    kinds = [Systems(rows, np.maximum(own, chance), level) for chance, level in least]
+    required = list(dict.fromkeys(pool.positions(wishes.required, "required").tolist()))
+    closed = np.unique(pool.positions(wishes.forbidden, "forbidden"))
     assert wishes.length is not None
-    n_free, required = pool.n_items - len(closed), list(dict.fromkeys(pool.positions(wishes.required).tolist()))
+    n_free = pool.n_items - len(closed)
     if n_free < wishes.length or len(required) > wishes.length:
         raise InputError(f"form: {n_free} items are left and {len(required)} required, length {wishes.length}")
 
@@ -147,30 +148,23 @@ def least_missed(form: list[int], kinds: Sequence[Systems], required: Sequence[i
     return [item for item in order if item not in set(required)][:TRIED]
 
 
-def _by_the_bank(pool: ItemPool) -> tuple[Array, Array]:
-    """Deviations and variances of responses over each scale's population, scales being independent."""
-    rows, own = [], np.zeros(pool.n_items)
+def _by_the_bank(pool: ItemPool) -> tuple[Array, Array, Array]:
+    """Deviations and variances of responses over each scale's population, scales being independent; and the variance by
+    chance of each item's share of its score, relative to a right or wrong one's, shape (n_items,).
+    """
+    rows, own, relative = [], np.zeros(pool.n_items), np.ones(pool.n_items)
     for scale in pool.scales:
-        density = population_of(scale)
+        density, here = population_of(scale), pool.positions(scale.items.item_ids)
         p, variance = share_moments(density.nodes, scale.items)
         mean = density.weights @ p
         rows.append(pool.spread((p - mean) * np.sqrt(density.weights)[:, None], scale))
-        own[pool.positions(scale.items.item_ids)] = density.weights @ ((p - mean) ** 2 + variance)
-    return np.concatenate(rows), own
-
-
-def _relative_to_right_or_wrong(pool: ItemPool) -> Array:
-    """Variance by chance of each item's share of its score, relative to a right or wrong one's, shape (n_items,)."""
-    found = np.ones(pool.n_items)
-    for scale in pool.scales:
-        density = population_of(scale)
-        p, variance = share_moments(density.nodes, scale.items)
-        found[pool.positions(scale.items.item_ids)] = (density.weights @ variance) / (density.weights @ (p * (1 - p)))
-    return found
+        own[here] = density.weights @ ((p - mean) ** 2 + variance)
+        relative[here] = (density.weights @ variance) / (density.weights @ (p * (1 - p)))
+    return np.concatenate(rows), own, relative
 
 
 def _by_systems(pool: ItemPool, known: ResponseMatrix) -> tuple[Array, Array]:
-    """The same of the responses of systems known."""
+    """Deviations and variances of the responses of systems known."""
     own = known.select_items(pool.item_ids)
     if not own.is_complete or own.n_respondents < 2:
         raise InputError("form: expected complete responses of at least two known systems to all items of the bank")
@@ -364,9 +358,9 @@ def _with_whole_shares(pool: ItemPool, wishes: FormWishes, program: BinaryProgra
     least, tighter = 0, program
     while any(limit.least_share or limit.most_share for limit in wishes.limits):
         relaxed = relax(tighter)
-        if relaxed is None or int(np.ceil(relaxed[1] - 1e-6)) <= least:
+        if relaxed is None or (length := int(np.ceil(relaxed.cost - 1e-6))) <= least:
             break
-        least = int(np.ceil(relaxed[1] - 1e-6))
+        least = length
         tighter = program.also(whole_shares(pool, wishes, least))
     return tighter
 
@@ -475,12 +469,8 @@ def form_bank(bank: BankLike, form: Sequence[str], *, seed: int = 0) -> ItemBank
        n_items  theta  percentile
     0        3   0.34        63.3
     """
-    scales = scales_of(bank)
-    known = {item for scale in scales for item in scale.items.item_ids}
-    unknown = [item for item in form if item not in known]
-    if unknown:
-        raise InputError(f"form: item {name_first(unknown)} is not in the bank; expected its items")
-    chosen = set(form)
+    scales, chosen = scales_of(bank), set(form)
+    positions_of(form, item_ids_of(bank), "form: item {} is not in the bank; expected its items")
     kept = [scale for scale in scales if not chosen.isdisjoint(scale.items.item_ids)]
     if not kept:
         raise InputError("form: has no item; expected at least one")

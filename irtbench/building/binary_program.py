@@ -62,16 +62,12 @@ class BinaryProgram:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The best solution found."""
+    """The best solution found, and no cost below the bound; of a relaxation the reduced costs of the 0/1 variables."""
 
     x: Array
     cost: float
     bound: float
-
-    @property
-    def gap(self) -> float:
-        """How far the cost may be above the least there is, relative to it."""
-        return max(self.cost - self.bound, 0.0) / max(abs(self.cost), 1e-12)
+    reduced: Array
 
 
 def solve(program: BinaryProgram, *, gap: float, until: float) -> Solution | None:
@@ -88,7 +84,7 @@ def solve(program: BinaryProgram, *, gap: float, until: float) -> Solution | Non
     relaxed = relax(program)
     if relaxed is None:
         return None
-    x, bound, reduced = relaxed
+    x, bound, reduced = relaxed.x[: program.n_binary], relaxed.cost, relaxed.reduced
     free = (x > 1e-6) & (x < 1 - 1e-6)
     order = np.argsort(np.abs(reduced))
     free[order[: CORE + int((x > 0.5).sum())]] = True
@@ -114,67 +110,57 @@ def solve(program: BinaryProgram, *, gap: float, until: float) -> Solution | Non
     return replace(again, bound=max(bound, min(again.bound, elsewhere)))
 
 
-def relax(program: BinaryProgram) -> tuple[Array, float, Array] | None:
-    """The linear relaxation: 0/1 variables, value and reduced costs; None where it has no solution."""
-    n = program.cost.size
-    together = _stacked(program)
-    equal = together.lb == together.ub
-    above, below = np.isfinite(together.ub) & ~equal, np.isfinite(together.lb) & ~equal
-    upper = sparse.vstack([together.A[above], -together.A[below]])
-    ends = np.concatenate([together.ub[above], -together.lb[below]])
-    bounds = np.zeros((n, 2))
-    bounds[:, 1] = np.where(np.arange(n) < program.n_binary, 1.0, np.inf)
+def relax(program: BinaryProgram) -> Solution | None:
+    """The linear relaxation, 0/1 variables between 0 and 1; None where it has no solution."""
+    rows, n = _stacked(program), program.n_binary
+    above, below = np.isfinite(rows.ub), np.isfinite(rows.lb)
+    upper = np.append(np.ones(n), np.full(program.cost.size - n, np.inf))
     found = linprog(
-        program.cost, A_ub=upper if ends.size else None, b_ub=ends if ends.size else None,
-        A_eq=together.A[equal] if equal.any() else None, b_eq=together.ub[equal] if equal.any() else None,
-        bounds=bounds, method="highs",
+        program.cost, A_ub=sparse.vstack([rows.A[above], -rows.A[below]]),
+        b_ub=np.concatenate([rows.ub[above], -rows.lb[below]]), bounds=np.column_stack([np.zeros(upper.size), upper]),
     )  # fmt: skip
     if found.status == INFEASIBLE:
         return None
-    reduced = (found.lower.marginals + found.upper.marginals)[: program.n_binary]
-    return found.x[: program.n_binary], float(found.fun), reduced
+    reduced = (found.lower.marginals + found.upper.marginals)[:n]
+    return Solution(found.x, float(found.fun), float(found.fun), reduced)
 
 
 def _solve_part(
     program: BinaryProgram, free: NDArray[np.bool_], fixed: Array, gap: float, until: float
 ) -> Solution | None:
     """The best solution in which the variables that are not free are as they are fixed."""
-    n, n_more = program.n_binary, program.cost.size - program.n_binary
-    keep = np.concatenate([free, np.ones(n_more, dtype=np.bool_)])
-    at_fixed = np.concatenate([np.where(free, 0.0, fixed), np.zeros(n_more)])
-    together = _stacked(program)
-    done = together.A @ at_fixed
-    n_free = int(free.sum())
-    upper = np.concatenate([np.ones(n_free), np.full(n_more, np.inf)])
-    integrality = np.concatenate([np.ones(n_free), np.zeros(n_more)])
-    constraint = LinearConstraint(together.A[:, keep], together.lb - done, together.ub - done)
-    seconds = max(until - time.monotonic(), 0.01)
+    n, more = program.n_binary, np.zeros(program.cost.size - program.n_binary)
+    keep, x = np.append(free, more == 0), np.append(np.where(free, 0.0, fixed), more)
+    rows, constant = _stacked(program), float(program.cost @ x)
+    done, whole = rows.A @ x, np.append(np.ones(free.sum()), more)
     found = milp(
-        program.cost[keep], integrality=integrality, bounds=Bounds(0, upper), constraints=[constraint],
-        options={"mip_rel_gap": gap, "time_limit": seconds},
-    )  # fmt: skip
+        program.cost[keep],
+        integrality=whole,
+        bounds=Bounds(0, np.where(whole > 0, 1.0, np.inf)),
+        constraints=[LinearConstraint(rows.A[:, keep], rows.lb - done, rows.ub - done)],
+        options={"mip_rel_gap": gap, "time_limit": max(until - time.monotonic(), 0.01)},
+    )
     if found.x is None:
         if found.status == INFEASIBLE:
             return None
         raise TimeOut(f"no form was found in the time allowed ({found.message})")
-    x = at_fixed.copy()
     x[keep] = found.x
     x[:n] = x[:n].round()
-    constant = float(program.cost @ at_fixed)
-    return Solution(x, float(found.fun) + constant, float(found.mip_dual_bound) + constant)
+    return Solution(x, float(found.fun) + constant, float(found.mip_dual_bound) + constant, np.empty(0))
 
 
 def _stacked(program: BinaryProgram) -> LinearConstraint:
     """All rows, one below the other."""
-    width = program.cost.size
-    parts = []
-    for constraint in program.constraints:
-        rows = constraint.rows.copy()
-        rows.resize((rows.shape[0], width))
-        parts.append(rows)
-    lower = np.concatenate([constraint.lower for constraint in program.constraints])
-    upper = np.concatenate([constraint.upper for constraint in program.constraints])
-    return LinearConstraint(sparse.csr_array(sparse.vstack(parts)), lower, upper)
+    rows = [widened(constraint.rows, program.cost.size) for constraint in program.constraints]
+    lower, upper = (
+        np.concatenate([getattr(constraint, end) for constraint in program.constraints]) for end in ("lower", "upper")
+    )
+    return LinearConstraint(sparse.csr_array(sparse.vstack(rows)), lower, upper)
+
+
+def widened(rows: sparse.csr_array, width: int) -> sparse.csr_array:
+    """Rows about further variables, of which they say nothing."""
+    return sparse.hstack([rows, sparse.csr_array((rows.shape[0], width - rows.shape[1]))], format="csr")
 
 
 #: Solves a program until a time, cuts of the reliability added; wishes of these names are elastic.
@@ -237,10 +223,9 @@ def with_slack(program: BinaryProgram, elastic: frozenset[str]) -> BinaryProgram
         else:
             at = width + len(costs) + np.arange(rows.size)
             costs += (1 / np.maximum(np.abs(ends[rows, side]), 1.0)).tolist()
-        own, shape = constraint.rows.copy(), (len(ends), width + len(costs))
-        own.resize(shape)
-        slack = sparse.csr_array((1.0 - 2.0 * side, (rows, at)), shape=shape)
-        found.append(replace(constraint, rows=sparse.csr_array(own + slack), what=(), unit="count"))
+        slack = sparse.csr_array((1.0 - 2.0 * side, (rows, at)), shape=(len(ends), width + len(costs)))
+        own = widened(constraint.rows, slack.shape[1]) + slack
+        found.append(replace(constraint, rows=own, what=(), unit="count"))
     return BinaryProgram(np.concatenate([np.zeros(width), costs]), program.n_binary, tuple(found))
 
 

@@ -36,8 +36,8 @@ def moved_joint_error(link: ScaleLink, new: ItemParameters, error: JointError, o
     calibration that took part in two of them counts as it should: what moved its scale as a whole cancels.
     """
     assert link.by_new is not None
-    common = positions_of(link.item_ids, new.item_ids)
-    with_line = np.einsum("kma,manc->knc", link.by_new, error.covariance[common])  # C, shape (2, n_items, 3)
+    with_common = error.covariance[positions_of(link.item_ids, new.item_ids)]
+    with_line = np.einsum("kma,manc->knc", link.by_new, with_common)  # C, shape (2, n_items, 3)
     a, slope, intercept = new.discrimination, link.slope, link.intercept
     by_line = np.zeros((new.n_items, 3, 2))
     by_line[:, 0, 0] = -a / slope**2

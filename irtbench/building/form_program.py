@@ -6,16 +6,27 @@ tangents of the error variance are added to the program until it is small enough
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
 from irtbench.bank.scale import population_of
-from irtbench.building.binary_program import BinaryProgram, Constraint, Solution, Unit, relax, solve, with_slack
+from irtbench.building.binary_program import (
+    BinaryProgram,
+    Constraint,
+    Solution,
+    Unit,
+    relax,
+    solve,
+    widened,
+    with_slack,
+)
 from irtbench.building.form_wishes import FormWishes, ItemPool, Limit
 from irtbench.data.responses import name_first
 from irtbench.models.curves import information
@@ -37,20 +48,16 @@ class Target:
 
 def targets_of(pool: ItemPool, wishes: FormWishes) -> list[Target]:
     """Information at each theta point, or over the population, on each scale."""
-    theta = np.array(wishes.theta)
-    several = len(pool.scales) > 1
-    found = []
+    theta, found = np.array(wishes.theta), []
     for scale in pool.scales:
-        on = f" on {scale.name}" if several else ""
+        on = f" on {scale.name}" if len(pool.scales) > 1 else ""
         if wishes.objective == "population" and wishes.length is not None:
             population = population_of(scale)
             mean = population.weights @ information(population.nodes, scale.items)
             found.append(Target(f"the population's mean{on}", pool.spread(mean[None], scale)[0], 1.0))
-            continue
-        for row, point, relative in zip(
-            pool.information(theta, scale), theta, wishes.shape or [1.0] * theta.size, strict=True
-        ):
-            found.append(Target(f"theta {point:g}{on}", row, relative))
+        else:
+            each = zip(theta, pool.information(theta, scale), wishes.shape or [1.0] * theta.size, strict=True)
+            found += [Target(f"theta {point:g}{on}", row, relative) for point, row, relative in each]
     return found
 
 
@@ -58,13 +65,11 @@ def wish_constraints(pool: ItemPool, wishes: FormWishes) -> list[Constraint]:
     """Every wish but length and precision."""
     found = [part for limit in wishes.limits for part in _limit(pool, limit, wishes.forms)]
     found += _enemies(pool, wishes)
-    pool.demand_known(wishes.required, "required")
-    pool.demand_known(wishes.forbidden, "forbidden")
-    for word, names, low, high in (("required", wishes.required, 1, 1), ("forbidden", wishes.forbidden, 0, 0)):
+    each = sparse.csr_array(sparse.eye_array(pool.n_items))
+    for word, names, has in (("required", wishes.required, 1), ("forbidden", wishes.forbidden, 0)):
         if names:
-            rows = np.zeros((len(names), pool.n_items))
-            rows[np.arange(len(names)), pool.positions(names)] = 1
-            found += _in_each_form(f"{word} items", rows, low, high, wishes.forms, what=names, unit="none")
+            rows = each[pool.positions(names, word)]
+            found += _in_each_form(f"{word} items", rows, has, has, wishes.forms, what=names, unit="none")
     return found + _overlaps(pool, wishes)
 
 
@@ -84,11 +89,8 @@ def length_constraints(n_items: int, wishes: FormWishes, length: int | None) -> 
     ones = np.ones((1, n_items))
     if length is not None:
         return _in_each_form(f"length {length}", ones, length, length, wishes.forms)
-    first = of_form(ones, 0, wishes.forms)
-    alike = [first - of_form(ones, form, wishes.forms) for form in range(1, wishes.forms)]
-    nothing = np.zeros(1)
-    at_least_one = Constraint("an item", first, np.ones(1), np.full(1, np.inf))
-    return [at_least_one, *(Constraint("equal lengths", sparse.csr_array(rows), nothing, nothing) for rows in alike)]
+    first, *others = (of_form(ones, form, wishes.forms) for form in range(wishes.forms))
+    return [_bounded("an item", first, 1, np.inf), *(_bounded("equal lengths", first - one, 0, 0) for one in others)]
 
 
 def precision_constraints(targets: Sequence[Target], wishes: FormWishes) -> list[Constraint]:
@@ -139,51 +141,39 @@ def n_shared(n_items: int, wishes: FormWishes) -> int:
 
 
 def _limit(pool: ItemPool, limit: Limit, forms: int) -> list[Constraint]:
-    has = pool.has(limit.column, limit.value).astype(np.float64)[None]
-    ends = (
-        (limit.at_least, limit.at_most, 0.0, "{:g}"),
-        (limit.least_share, limit.most_share, 1.0, "{:.0%}"),
-    )
-    found = []
-    for low, high, share, form in ends:
-        for end, word, sign in ((low, "at least", 1), (high, "at most", -1)):
-            if end is None:
-                continue
-            rows = has - share * end
-            limits = (0.0 if share else end, np.inf) if sign > 0 else (-np.inf, 0.0 if share else end)
-            name = f"{word} {form.format(end)} of {limit.column}={limit.value}"
-            found += _in_each_form(name, rows, limits[0], limits[1], forms, unit="share" if share else "count")
+    has, found = pool.has(limit.column, limit.value).astype(np.float64)[None], []
+    for words, end, least, share in (
+        ("at least {:g}", limit.at_least, True, False), ("at most {:g}", limit.at_most, False, False),
+        ("at least {:.0%}", limit.least_share, True, True), ("at most {:.0%}", limit.most_share, False, True),
+    ):  # fmt: skip
+        if end is not None:
+            rows, bound = (has - end, 0.0) if share else (has, end)
+            low, high = (bound, np.inf) if least else (-np.inf, bound)
+            name = f"{words.format(end)} of {limit.column}={limit.value}"
+            found += _in_each_form(name, rows, low, high, forms, unit="share" if share else "count")
     return found
 
 
 def _enemies(pool: ItemPool, wishes: FormWishes) -> list[Constraint]:
-    sets = list(wishes.enemies)
-    for enemies in sets:
-        pool.demand_known(enemies, "enemies")
+    sets = [tuple(dict.fromkeys(enemies)) for enemies in wishes.enemies]
     if wishes.enemies_by is not None:
-        by: dict[str, list[str]] = {}
-        for item, value in zip(pool.item_ids, pool.column(wishes.enemies_by), strict=True):
-            if value:
-                by.setdefault(value, []).append(item)
-        sets += [tuple(items) for items in by.values() if len(items) > 1]
+        groups = pd.Series(pool.item_ids).groupby(pool.column(wishes.enemies_by), sort=False)
+        sets += [tuple(items) for value, items in groups if value and len(items) > 1]
     if not sets:
         return []
     rows = sparse.lil_array((len(sets), pool.n_items))
     for k, enemies in enumerate(sets):
-        rows[k, pool.positions(tuple(dict.fromkeys(enemies)))] = 1
-    names = tuple(f"({name_first(list(dict.fromkeys(enemies)))})" for enemies in sets)
+        rows[k, pool.positions(enemies, "enemies")] = 1
+    names = tuple(f"({name_first(enemies)})" for enemies in sets)
     return _in_each_form("enemies", rows.tocsr(), -np.inf, 1.0, wishes.forms, what=names, unit="none")
 
 
 def _overlaps(pool: ItemPool, wishes: FormWishes) -> list[Constraint]:
     """Items shared with forms in use, uses of each item, items shared by forms made at once."""
-    n, forms = pool.n_items, wishes.forms
-    found = []
+    n, forms, found = pool.n_items, wishes.forms, list[Constraint]()
     used = np.zeros(n)
     for number, other in enumerate(wishes.other_forms, start=1):
-        known = set(pool.item_ids)
-        row = np.zeros((1, n))
-        row[0, pool.positions(tuple(item for item in dict.fromkeys(other) if item in known))] = 1
+        row = np.array([[float(item in set(other)) for item in pool.item_ids]])
         used += row[0]
         if wishes.most_overlap is not None:
             name = f"at most {wishes.most_overlap} items of other form {number}"
@@ -193,10 +183,9 @@ def _overlaps(pool: ItemPool, wishes: FormWishes) -> list[Constraint]:
         most_uses = 1 + int(used.max(initial=0))  # among the forms made at once
         used = np.full(n, most_uses - 1.0)
     if most_uses is not None:
-        rows = sparse.hstack([sparse.eye_array(n)] * forms, format="csr")
-        left = np.maximum(most_uses - used, 0.0)
+        rows, left = sparse.hstack([sparse.eye_array(n)] * forms), np.maximum(most_uses - used, 0.0)
         name = f"at most {wishes.most_uses or 1} uses of an item"
-        found.append(Constraint(name, rows, np.full(n, -np.inf), left, pool.item_ids, "none"))
+        found.append(_bounded(name, rows, -np.inf, left, pool.item_ids, "none"))
     if n_shared(n, wishes):
         found += _shared_items(n, wishes)
     return found
@@ -216,7 +205,7 @@ def _shared_items(n: int, wishes: FormWishes) -> list[Constraint]:
 
 def _followed_by(rows: sparse.csr_array, at: int, more: Array | sparse.csr_array) -> sparse.csr_array:
     """Rows with coefficients of further variables, which begin at this column."""
-    return sparse.hstack([rows, sparse.csr_array((rows.shape[0], at - rows.shape[1])), more])
+    return sparse.hstack([widened(rows, at), more])
 
 
 def of_form(rows: Array | sparse.csr_array, form: int, n_forms: int) -> sparse.csr_array:
@@ -235,17 +224,20 @@ def _in_each_form(
     unit: Unit = "count",
 ) -> list[Constraint]:
     """The same rows for each form."""
-    lower, upper = np.full(rows.shape[0], float(low)), np.full(rows.shape[0], float(high))
-    return [
-        Constraint(
-            name if forms == 1 else f"{name} (form {form + 1})", of_form(rows, form, forms), lower, upper, what, unit
-        )
-        for form in range(forms)
-    ]
+    names = [name if forms == 1 else f"{name} (form {form + 1})" for form in range(forms)]
+    return [_bounded(own, of_form(rows, form, forms), low, high, what, unit) for form, own in enumerate(names)]
 
 
-def _bounded(name: str, rows: sparse.csr_array, low: float, high: float) -> Constraint:
-    return Constraint(name, sparse.csr_array(rows), np.full(rows.shape[0], low), np.full(rows.shape[0], high))
+def _bounded(
+    name: str,
+    rows: sparse.csr_array,
+    low: float,
+    high: float | Array,
+    what: tuple[str, ...] = (),
+    unit: Unit = "count",
+) -> Constraint:
+    lower, upper = (np.broadcast_to(np.asarray(end, dtype=np.float64), rows.shape[:1]) for end in (low, high))
+    return Constraint(name, sparse.csr_array(rows), lower, upper, what, unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,17 +259,15 @@ class ErrorVariance:
         """Error variance of the form of these items, shape (n_items,)."""
         return float(self.weights @ (1 / (self.each @ chosen + 1 / self.variance)))
 
-    def slope(self, chosen: Array) -> Array:
-        """Derivative by each item."""
-        squared = (self.each @ chosen + 1 / self.variance) ** 2
-        return -(self.weights / squared) @ self.each
+    def by_form(self, x: Array, n_forms: int) -> Array:
+        """The items chosen for each form by a solution, shape (n_forms, n_items)."""
+        return x[: n_forms * self.each.shape[1]].reshape(n_forms, -1)
 
     def cut(self, chosen: Array, form: int, n_forms: int) -> Constraint:
         """The tangent at these items, above which the error variance lies everywhere: it is no more than wanted."""
-        slope = self.slope(chosen)
+        slope = -(self.weights / (self.each @ chosen + 1 / self.variance) ** 2) @ self.each
         end = self.most - self.of(chosen) + float(slope @ chosen)
-        rows = of_form(slope[None], form, n_forms)
-        return Constraint(self.wish, rows, np.array([-np.inf]), np.array([end]), unit="error")
+        return _bounded(self.wish, of_form(slope[None], form, n_forms), -np.inf, end, unit="error")
 
 
 def error_variances(pool: ItemPool, reliability: float) -> list[ErrorVariance]:
@@ -285,10 +275,8 @@ def error_variances(pool: ItemPool, reliability: float) -> list[ErrorVariance]:
     found = []
     for scale in pool.scales:
         population = population_of(scale)
-        nodes, weights = population.nodes, population.weights
-        variance = float(weights @ (nodes - weights @ nodes) ** 2)
-        each = pool.information(nodes, scale)
-        found.append(ErrorVariance(scale.name, each, weights, variance, (1 - reliability) * variance))
+        variance, each = population.deviation**2, pool.information(population.nodes, scale)
+        found.append(ErrorVariance(scale.name, each, population.weights, variance, (1 - reliability) * variance))
     return found
 
 
@@ -309,30 +297,20 @@ def solve_with_cuts(
     """
     n_items = program.n_binary // n_forms
     cuts = [error.cut(np.ones(n_items), form, n_forms) for error in errors for form in range(n_forms)]
-    now = _with(program, cuts, elastic)
-    if errors and not elastic:
+
+    def with_tangents(solver: Callable[[BinaryProgram], Solution | None]) -> Solution | None:
         for _ in range(MOST_CUTS):
-            relaxed = relax(now)
-            if relaxed is None:
-                return None
-            more = _tangents(relaxed[0], errors, n_forms, cuts, elastic)
+            whole = program.also(cuts)
+            found = solver(with_slack(whole, elastic) if elastic else whole)
+            more = [] if found is None else _tangents(found.x, errors, n_forms, cuts, elastic)
             if not more:
                 break
-            cuts += more
-            now = _with(program, cuts, elastic)
-    found = solve(now, gap=gap, until=until)
-    for _ in range(MOST_CUTS):
-        more = [] if found is None else _tangents(found.x, errors, n_forms, cuts, elastic)
-        if not more:
-            break
-        cuts += more
-        found = solve(_with(program, cuts, elastic), gap=gap, until=until)
-    return found
+            cuts.extend(more)
+        return found
 
-
-def _with(program: BinaryProgram, cuts: Sequence[Constraint], elastic: frozenset[str]) -> BinaryProgram:
-    whole = program.also(cuts)
-    return with_slack(whole, elastic) if elastic else whole
+    if errors and not elastic and with_tangents(relax) is None:
+        return None
+    return with_tangents(partial(solve, gap=gap, until=until))
 
 
 def _tangents(
@@ -340,10 +318,8 @@ def _tangents(
 ) -> list[Constraint]:
     """Tangents at a solution whose error variance is more than wanted and more than those so far say it is."""
     found = []
-    n_items = errors[0].each.shape[1] if errors else 0
     for error in errors:
-        for form in range(n_forms):
-            chosen = x[form * n_items : (form + 1) * n_items]
+        for form, chosen in enumerate(error.by_form(x, n_forms)):
             has, tolerance = error.of(chosen), TOLERANCE * error.variance
             new = error.cut(chosen, form, n_forms)
             if has <= error.most + tolerance:
@@ -361,8 +337,7 @@ def reliabilities_reached(errors: Sequence[ErrorVariance], n_forms: int, x: Arra
     """What reliability a solution has on the scales of these wishes, where it is less than wanted."""
     sentences = []
     for error in errors:
-        n_items = error.each.shape[1]
-        has = max(error.of(x[form * n_items : (form + 1) * n_items]) for form in range(n_forms))
+        has = max(error.of(chosen) for chosen in error.by_form(x, n_forms))
         if error.wish in names and has > error.most + TOLERANCE * error.variance:
             wanted, most = 1 - error.most / error.variance, 1 - has / error.variance
             sentences.append(f"reliability {wanted:g} on {error.scale} ({most:.4g} is possible)")

@@ -145,15 +145,14 @@ class FormWishes(Settings):
             raise InputError(f"form: shape has {len(self.shape)} values for {len(self.theta)} of theta")
         if self.se is not None and self.shape:
             raise InputError("form: shape goes with length; a standard error is wanted at every theta alike")
-        both = sorted(set(self.required) & set(self.forbidden))
-        if both:
+        if both := sorted(set(self.required) & set(self.forbidden)):
             raise InputError(f"form: item {both[0]} is both required and forbidden")
         if any(len(set(group)) < 2 for group in self.enemies):
             raise InputError("form: enemies: expected at least two different items in each set")
         if self.objective == "accuracy":
             allowed = {"length", "required", "forbidden", "objective"}
-            others = [one.name for one in fields(self) if one.name not in allowed]
-            given = [name for name in others if getattr(self, name) != getattr(FormWishes, name)]
+            values = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in allowed}
+            given = [name for name, value in values.items() if value != getattr(FormWishes, name)]
             if self.length is None or given:
                 what = given[0] if given else "no length"
                 raise InputError(f"form: for accuracy goes with length, required and forbidden alone but got {what}")
@@ -205,9 +204,10 @@ class ItemPool:
         """How many."""
         return len(self.item_ids)
 
-    def positions(self, item_ids: tuple[str, ...]) -> NDArray[np.intp]:
-        """Places of these items."""
-        return positions_of(item_ids, self.item_ids)
+    def positions(self, item_ids: tuple[str, ...], what: str = "") -> NDArray[np.intp]:
+        """Places of these items; one that is not in the pool is refused, by what they are."""
+        refusal = f"form: {what}: item {{}} is not in the bank; expected its items"
+        return positions_of(item_ids, self.item_ids, refusal)
 
     def spread(self, values: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]:
         """Values of the items of a scale, shape (n, n_items of the scale), as those of all items; 0 for others."""
@@ -236,13 +236,6 @@ class ItemPool:
             )
         return self.columns[name].tolist()
 
-    def demand_known(self, item_ids: tuple[str, ...], what: str) -> None:
-        """Refuse items that are not in the pool."""
-        known = set(self.item_ids)
-        unknown = [item for item in item_ids if item not in known]
-        if unknown:
-            raise InputError(f"form: {what}: item {name_first(unknown)} is not in the bank; expected its items")
-
 
 def make_pool(bank: BankLike, columns: pd.DataFrame | None) -> ItemPool:
     """The items of a bank, with what it and a table say of each."""
@@ -265,10 +258,7 @@ def _joined(known: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     names = table["item_id"].astype(str)
     if names.duplicated().any():
         raise InputError(f"form: table of items: item {names[names.duplicated()].iloc[0]} is there twice")
-    rows = table.drop(columns="item_id").set_axis(names, axis=0)
-    missing = [item for item in known.index if item not in rows.index]
-    if missing:
-        raise InputError(f"form: table of items: no row for item {name_first(missing)}")
-    texts = rows.loc[list(known.index)]
+    there = positions_of(list(known.index), list(names), "form: table of items: no row for item {}")
+    texts = table.drop(columns="item_id").iloc[there]
     texts = texts.astype(object).where(texts.notna(), "").astype(str)
     return known.assign(**{str(name): texts[name].to_numpy() for name in texts})

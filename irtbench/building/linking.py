@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import least_squares
 
+from irtbench.analysis.robust_linking import starting_place
 from irtbench.bank.scale import ScaleLike, as_scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first, positions_of
@@ -204,9 +205,9 @@ def link_scales(
     item_ids = common_items(of_old, of_new, common)
     parts = of_old.select(item_ids), of_new.select(item_ids)
     given = [old_covariance, new_covariance]
-    known = old.joint_error, new.joint_error
-    if old_covariance is None and new_covariance is None and known[0] is not None and known[1] is not None:
-        given = [known[0].covariance, known[1].covariance]
+    by_name = old_covariance is None and new_covariance is None
+    if by_name and old.joint_error is not None and new.joint_error is not None:
+        given = [old.joint_error.covariance, new.joint_error.covariance]
     errors = [
         covariance_among(items, item_ids, covariance, name)
         for items, covariance, name in zip((of_old, of_new), given, ("old_covariance", "new_covariance"), strict=True)
@@ -369,9 +370,10 @@ def link_by_curves(
     def together(differences: Array) -> Array:
         return differences.sum(axis=-1, keepdims=True) if summed else differences
 
+    log_slope, shift = starting_place(old, new)
     found = least_squares(
         lambda line: (root * together(moved(line).difference)).ravel(),
-        starting_line(old, new),
+        [max(np.exp(log_slope), 10 * SMALLEST_SLOPE), shift],
         jac=lambda line: (root * together(moved(line).by_line)).reshape(2, -1).T,
         bounds=([SMALLEST_SLOPE, -np.inf], [np.inf, np.inf]),
         xtol=PRECISION,
@@ -397,16 +399,6 @@ def link_by_curves(
         for by, side in ((by_old, at.old), (by_new, at.new))
     ]
     return np.asarray(found.x), (solved[0], solved[1])
-
-
-def starting_line(old: ItemParameters, new: ItemParameters) -> Array:
-    """Mean-mean of the items with positive slopes on both scales; (1, 0) if there are none."""
-    usable = (old.discrimination > 0) & (new.discrimination > 0)
-    if not usable.any():
-        return np.array([1.0, 0.0])
-    slope = float(new.discrimination[usable].mean() / old.discrimination[usable].mean())
-    shift = old.difficulty[usable].mean() - slope * new.difficulty[usable].mean()
-    return np.array([max(slope, 10 * SMALLEST_SLOPE), shift])
 
 
 class MovedCurves:

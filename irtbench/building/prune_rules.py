@@ -145,11 +145,9 @@ class PruneRules(Settings):
         if len(set(self.order)) < len(self.order):
             raise InputError(f"pruning: order names a rule twice: {', '.join(self.order)}")
         excluded = [exclusion.item_id for exclusion in self.exclude]
-        twice = sorted({item for item in excluded if excluded.count(item) > 1})
-        if twice:
+        if twice := sorted({item for item in excluded if excluded.count(item) > 1}):
             raise InputError(f"pruning: {name_first(twice)} is excluded twice")
-        both = sorted({exclusion.item_id for exclusion in self.exclude} & set(self.protect))
-        if both:
+        if both := sorted(set(excluded) & set(self.protect)):
             raise InputError(f"pruning: {name_first(both)} is both excluded and protected")
 
     def by_bootstrap(self) -> PruneRules:

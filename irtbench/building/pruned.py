@@ -21,7 +21,7 @@ from irtbench.analysis.model_comparison import (
     guessing_test,
     one_more_factor,
 )
-from irtbench.building.prune_rules import NORMAL_OGIVE, PruneRules, Removal, describe_removals
+from irtbench.building.prune_rules import PruneRules, Removal, communalities, describe_removals
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.place import read_sealed, write_sealed
 from irtbench.data.responses import ResponseMatrix, Responses, hash_of
@@ -314,8 +314,6 @@ class PruningRound(Shown):
     def items_table(self) -> pd.DataFrame:
         """One row an item: its parameters and its fit in this round, and why it left after it."""
         items = self.fitted.items
-        slope = items.discrimination * self.fitted.population["sd"]
-        h2 = slope**2 / (slope**2 + NORMAL_OGIVE**2)
         left = {removal.item_id: removal.reason for removal in self.removals}
         parameters = {
             "round": self.number,
@@ -324,7 +322,7 @@ class PruningRound(Shown):
             "difficulty": items.difficulty,
             "guessing": items.guessing,
             **{f"se_{name}": items.standard_errors()[name] for name in ("discrimination", "difficulty", "guessing")},
-            "communality": h2,
+            "communality": communalities(items, self.fitted.population["sd"]),
         }
         fits = self.item_fit.table().drop(columns=["item_id", "infit", "outfit"])
         return pd.DataFrame(parameters).join(fits).assign(removed=[left.get(item, "") for item in items.item_ids])

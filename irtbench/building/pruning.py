@@ -43,8 +43,7 @@ from irtbench.building.pruned import (
 )
 from irtbench.data.checked_settings import shows_fields, with_keywords
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, positions_of
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit
 from irtbench.diagnostics.item_fit import item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
@@ -147,10 +146,8 @@ def prune(
     rules = with_keywords(rules or PruneRules(), keywords)
     if responses.trials is not None or not responses.is_complete:
         rules = rules.by_bootstrap()
-    known = set(responses.item_ids)
-    unknown = [item for item in (*(e.item_id for e in rules.exclude), *rules.protect) if item not in known]
-    if unknown:
-        raise InputError(f"pruning: {name_first(unknown)} is not among the items of the scale")
+    named = [*(exclusion.item_id for exclusion in rules.exclude), *rules.protect]
+    positions_of(named, responses.item_ids, "pruning: {} is not among the items of the scale")
     going = UnderWay(responses, rules, fit or fit_model, refit, refit_many, groups or {}, seed, progress)
     going.drop([Removal(0, e.item_id, "excluded", note=e.reason) for e in rules.exclude])
     constant = constant_items(responses.select_items(going.items))
@@ -347,9 +344,8 @@ class UnderWay:
         """
         fitted = self.rounds[0].fitted if self.rounds else None
         by_misfit = sum(removal.reason in MISFIT for removal in self.removals)
-        if fitted is None or fitted.estimated_population is not None or 2 * by_misfit < len(self.removals):
-            return ""
-        if fitted.n_respondents < MANY_RESPONDENTS:
+        may_be = 2 * by_misfit >= len(self.removals) and fitted is not None and fitted.estimated_population is None
+        if fitted is None or not may_be or fitted.n_respondents < MANY_RESPONDENTS:
             return ""
         return (
             f"; with {fitted.n_respondents:,} respondents a population that is not normal may be why: "

@@ -130,7 +130,7 @@ def on_scale(
     scale: irtbench.Scale, graded: irtbench.ResponseMatrix, how: PairTests, run: Run
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Pairs of systems on a scale, and their ranking."""
-    own = irtbench.scoring.scores.own_responses(scale, graded)
+    own = irtbench.scoring.scores.own_responses(scale.items.item_ids, graded)
     rows = by_accuracy(own, how, run)
     n_item_draws = irtbench.scoring.ability_comparison.N_ITEM_DRAWS if how.item_error == "draw" else 0
     found = irtbench.compare_abilities(

@@ -57,7 +57,7 @@ from irtbench.report.page import (
     table,
 )
 from irtbench.report.scoring_figures import percentile_figures, places
-from irtbench.scoring.ability import eap
+from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.optional_columns import Explanation
 from irtbench.scoring.scores import ScoringSettings
 from irtbench.study.results import ScaleStudy, Study
@@ -270,7 +270,7 @@ def fit_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
         scale, item = by_name[row["scale"]], row["item_id"]
         fitted = scale.pruning.rounds[0].fitted
         data = scale.responses.select_items(fitted.items.item_ids).answered()
-        theta = eap(data, fitted.items, quadrature=fitted.quadrature).theta
+        theta = estimate_ability(data, fitted.items, quadrature=fitted.quadrature).theta
         heading = (
             f"{str(which).capitalize()} fit: {item} ({scale.name}), S-X² {decimal(row['s_x2'])}, df {row['df']}, "
             f"p {p_value(row['p'])}, adjusted {p_value(row['p_adjusted'])}"

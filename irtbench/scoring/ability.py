@@ -71,10 +71,11 @@ def find_modes(
     MAP, expected for WLE, NaN at an end; lower and upper, theta +- z standard errors within the range, at an end that
     end and where the log-likelihood lies z^2 / 2 below; and whether theta is at an end.
     """
-    equation = _Equation(items, method, population)
+    equation, found = _Equation(items, method, population), np.empty((len(values), 5))
     z = float(ndtri((1 + level) / 2))
-    blocks = row_batches(len(values), items.n_items, most_rows=BLOCK)
-    return np.concatenate([_solve(values[rows], some_rows(trials, rows), equation, z) for rows in blocks])
+    for rows in row_batches(len(values), items.n_items, most_rows=BLOCK):
+        found[rows] = _solve(values[rows], some_rows(trials, rows), equation, z)
+    return found
 
 
 class _Equation:
@@ -219,9 +220,8 @@ class CompletePatterns:
         """
         rows, slope = np.flatnonzero(responses.n_items_by_respondent == items.n_items), items.discrimination
         few = len(rows) < PLACES + PLACES_OF_ONE * np.abs(slope).sum()
-        if few or items.categories is not None or items.has_asymptotes or responses.trials is not None:
-            return None
-        if not slope.any():
+        several = items.categories is not None or responses.trials is not None
+        if few or several or items.has_asymptotes or not slope.any():
             return None
         weights, coded = np.stack([slope, items.intercept], axis=1), responses.coded_responses
         parts = row_batches(len(coded), items.n_items, most_rows=PART)
@@ -423,17 +423,6 @@ def counts_of(responses: ResponseMatrix) -> dict[str, Any]:
     if responses.trials is not None:
         counts |= {"n_trials": responses.n_by_respondent, "accuracy": responses.accuracy()}
     return counts
-
-
-def eap(
-    responses: ResponseMatrix,
-    items: ItemParameters,
-    *,
-    quadrature: Quadrature | None = None,
-    level: float = 0.95,
-) -> Abilities:
-    """Expected a posteriori ability, the default of ``estimate_ability``; parameters and errors as there."""
-    return estimate_ability(responses, items, method="eap", quadrature=quadrature, level=level)
 
 
 def posterior_means(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first
+from irtbench.data.responses import positions_of
 from irtbench.data.shown import Drawn, Shown, counted
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.theta_posterior import ability_posterior, known_items
@@ -209,7 +209,9 @@ def compare_abilities(
     responses, _ = responses_and_items(responses, scale.items, categories=True)
     if responses.n_respondents < 2:
         raise InputError(f"comparison: expected at least two systems but got {responses.n_respondents}")
-    own = own_responses(scale, responses)
+    if norm != "normal" and scale.norms is None:
+        raise InputError(f"comparison: scale {scale.name} has no norm sample; expected the norm normal")
+    own = own_responses(scale.items.item_ids, responses)
     if n_item_draws > 0:
         demand_covariance(scale.items.select(own.item_ids), own)
     drawn = [scale.items] if n_item_draws == 0 else draw_items(scale.items, n_item_draws, rng=rng)
@@ -223,19 +225,13 @@ def compare_abilities(
     draws = np.concatenate(theta, axis=1)
     if scale.line is not None:
         draws = scale.line.draws(draws, rng)
-    percentile = 100 * _share_below(draws, scale, norm)
-    return AbilityComparison(scale.name, own.respondent_ids, draws, percentile, better, level)
-
-
-def _share_below(theta: NDArray[np.float64], scale: Scale, norm: Norm) -> NDArray[np.float64]:
-    below = share_below("normal" if norm == "normal" else "smoothed", scale.norms, scale.population)
+    reached = share_below("normal" if norm == "normal" else "smoothed", scale.norms, scale.population)
     if norm == "normal":
-        return below(theta)
-    if scale.norms is None:
-        raise InputError(f"comparison: scale {scale.name} has no norm sample; expected the norm normal")
-    # the share is smooth, so it is worked out on a grid and interpolated
-    grid = np.linspace(theta.min(), theta.max(), 2001)
-    return np.interp(theta, grid, below(grid))
+        share = reached(draws)
+    else:  # it is smooth, so it is worked out on a grid and interpolated
+        grid = np.linspace(draws.min(), draws.max(), 2001)
+        share = np.interp(draws, grid, reached(grid))
+    return AbilityComparison(scale.name, own.respondent_ids, draws, 100 * share, better, level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,8 +346,7 @@ def leave_items_out(
     1  machine        -0.31         r2
     """
     responses, items = responses_and_items(responses, items)
-    if unknown := sorted(set(left_out) - set(responses.item_ids)):
-        raise InputError(f"items left out: {name_first(unknown)} is not among the responses")
+    positions_of(sorted(set(left_out)), responses.item_ids, "items left out: {} is not among the responses")
     kept = [item for item in responses.item_ids if item not in set(left_out)]
     if not kept or len(kept) == responses.n_items:
         raise InputError("items left out: all or none; expected some of the items of the responses")

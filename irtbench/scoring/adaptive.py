@@ -56,14 +56,6 @@ class ItemCurves:
         begin = np.cumsum(n) - n
         return np.repeat(self.first[chosen] - begin, n) + np.arange(n.sum()), begin
 
-    def moments(self, mass: Array) -> tuple[Array, Array]:
-        """Mean and variance of theta under masses, shape (n_nodes,) or (n_nodes, n)."""
-        total = mass.sum(axis=0)
-        mean = self.nodes @ mass / total
-        deviation = self.nodes[:, None] - np.atleast_1d(mean)
-        variance = (np.atleast_2d(mass.T).T * deviation**2).sum(axis=0) / total
-        return np.atleast_1d(mean), variance
-
 
 #: From the curves, the posterior's mass at the nodes, theta and the places of the free items.
 Criterion = Callable[[ItemCurves, Array, float, NDArray[np.intp]], Array]
@@ -161,8 +153,7 @@ class AdaptiveSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        total = sum(self.shares.values())
-        if total > 1 + 1e-9:
+        if (total := sum(self.shares.values())) > 1 + 1e-9:
             raise InputError(f"adaptive: shares add up to {total:g}; expected no more than 1")
         if self.most_items is not None and self.least_items > self.most_items:
             raise InputError(f"adaptive: at least {self.least_items} items but at most {self.most_items}")
@@ -241,8 +232,7 @@ class Adaptive(Shown):
         self.settings = with_keywords(settings or AdaptiveSettings(), keywords)
         scale = items if isinstance(items, Scale) else as_scale(items, categories=True)
         parameters, labels = scale.items, zip(scale.details.item_ids, scale.details.label, strict=True)
-        if quadrature is None:
-            quadrature = population_of(scale)
+        quadrature = quadrature or population_of(scale)
         self._curves = ItemCurves.at(quadrature.nodes, parameters)
         self._prior = quadrature.log_weights
         self._kinds = kinds_of(parameters, dict(labels) if columns is None else columns, self.settings)
@@ -366,8 +356,8 @@ class Adaptive(Shown):
     def _update(self) -> None:
         mass = np.exp(self._log_mass - self._log_mass.max())
         self._mass: NDArray[np.float64] = mass / mass.sum()
-        (theta,), (variance,) = self._curves.moments(self._mass)
-        self._theta, self._se = float(theta), float(np.sqrt(variance))
+        self._theta = float(self._mass @ self._curves.nodes)
+        self._se = float(np.sqrt(self._mass @ (self._curves.nodes - self._theta) ** 2))
 
     def _candidates(self) -> NDArray[np.intp]:
         """Free items of the kind whose share lacks most; all of them without shares."""
@@ -404,8 +394,7 @@ def scores_of(items: ItemParameters, place: int) -> tuple[Any, ...]:
 def kinds_of(items: ItemParameters, columns: Mapping[str, str | None], settings: AdaptiveSettings) -> list[str]:
     """What each item counts as; a share of what none counts as is refused."""
     kinds = [columns.get(item) or "" for item in items.item_ids]
-    unknown = [kind for kind in settings.shares if kind not in kinds]
-    if unknown:
+    if unknown := [kind for kind in settings.shares if kind not in kinds]:
         known = sorted({kind for kind in kinds if kind})
         raise InputError(f"adaptive: share of {name_first(unknown)}: no item has it; there is: {name_first(known)}")
     return kinds

@@ -21,9 +21,9 @@ from irtbench.models.curves import information, simulate_responses
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.theta_posterior import STANDARD_NORMAL
 from irtbench.scoring.adaptive import Adaptive, AdaptiveKeywords, AdaptiveSettings, scores_of
+from irtbench.scoring.scores import own_responses
 
 if TYPE_CHECKING:
-    import pandas as pd
     from inspect_ai.util import EarlyStop
 
 
@@ -140,8 +140,7 @@ def replay_adaptive(
     matrix, known = responses_and_items(responses, items.items if isinstance(items, Scale) else items, categories=True)
     if known.categories is None:
         demand_single(matrix, "an adaptive test")
-    members = set(known.item_ids)
-    own = matrix.select_items([item for item in matrix.item_ids if item in members])
+    own = own_responses(known.item_ids, matrix)
     if own.n_items == 0:
         raise InputError(
             f"adaptive: none of the items is known: {name_first(matrix.item_ids)}; expected such as "
@@ -265,8 +264,7 @@ def item_order(scale: ScaleLike, *, se: float = 0.3) -> tuple[str, ...]:
     known = as_scale(scale)
     population = STANDARD_NORMAL if known.population is None else known.population
     each = information(population.nodes, known.items)
-    mean = population.weights @ population.nodes
-    total = np.full(population.nodes.size, 1 / (population.weights @ (population.nodes - mean) ** 2))
+    total = np.full(population.nodes.size, population.deviation**-2)
     asked = known.items.discrimination > 0
     free, order = np.flatnonzero(asked), []
     while free.size:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Literal, Protocol
@@ -14,14 +13,22 @@ from scipy.special import ndtri
 from irtbench.bank.scale import ScaleLine
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, demand_single, name_first, positions_of
+from irtbench.data.responses import ResponseMatrix, decoded, demand_single, name_first, positions_of
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import by_ability, curve, information, item_curves, weighted_by_outcome
 from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters, responses_and_items
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL, Trials, known_items, posterior_of, row_batches, some_rows
-from irtbench.scoring.ability import Abilities, Estimator, counts_of, eap, estimate_ability, estimates, posterior_means
+from irtbench.scoring.ability import (
+    TINY,
+    Abilities,
+    Estimator,
+    counts_of,
+    estimate_ability,
+    estimates,
+    posterior_means,
+)
 
 ItemError = Literal["auto", "none", "delta", "draw", "integrate"]
 
@@ -111,15 +118,15 @@ def with_item_error(
         raise InputError("item error: abilities estimated with the items carry their error already; expected none")
     known = known_items(responses, items)
     if items.categories is not None and (how != "delta" or items.categories.covariance is None):
-        allowed = "auto, delta (of a bank.json that a fit left) or none"
-        raise InputError(f"item error: of items in categories it is {allowed}")
+        raise InputError(
+            "item error: of items in categories it is auto, delta (of a bank.json that a fit left) or none"
+        )
     if items.categories is None and item_error != "auto":
         demand_covariance(known, responses)
     if how == "draw":
-        rng = np.random.default_rng(0) if rng is None else rng
         thetas = [
             estimate_ability(responses, drawn, method=abilities.method, quadrature=quadrature, level=0.5).theta
-            for drawn in draw_items(known, n_draws, rng=rng)
+            for drawn in draw_items(known, n_draws, rng=rng or np.random.default_rng(0))
         ]
         return widen(abilities, np.var(thetas, axis=0, ddof=1))
     if how == "integrate":
@@ -175,11 +182,11 @@ def item_error_share(items: ParametersLike, population: Quadrature | None = None
     800 0.004
     """
     items = as_parameters(items, upper_asymptotes=True, categories=True)
-    if items.categories is not None:
-        return _category_error_share(items.categories, population or STANDARD_NORMAL)
-    if items.covariance is None:
+    if (items if items.categories is None else items.categories).covariance is None:
         return 0.0
-    density, covariance = population or STANDARD_NORMAL, np.nan_to_num(items.covariance)
+    density, covariance = population or STANDARD_NORMAL, _covariance(items)
+    if items.categories is not None:
+        return _category_error_share(items.categories, covariance, density)
     theta, slope = density.nodes[:, None], items.discrimination
     variance = theta**2 * covariance[:, 0, 0] + 2 * theta * covariance[:, 0, 1] + covariance[:, 1, 1]
     each = information(density.nodes, items)
@@ -222,7 +229,7 @@ def abilities_of(
         population = fitted.estimated_population
         items = fitted.items.select(responses.item_ids)
         return with_item_error(
-            eap(responses, items, quadrature=population, level=level), responses, fitted.items,
+            estimate_ability(responses, items, quadrature=population, level=level), responses, fitted.items,
             item_error=item_error, quadrature=population, joint_error=fitted.joint_error,
         )  # fmt: skip
     theta, standard_error = fitted.abilities.theta, fitted.abilities.standard_error
@@ -289,8 +296,7 @@ def integrated_log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[NDArray
         at_node = curve(z, c)
         p += weight * at_node.p
         q += weight * at_node.q
-    tiny = np.finfo(np.float64).tiny
-    return np.log(np.maximum(p, tiny)), np.log(np.maximum(q, tiny))
+    return np.log(np.maximum(p, TINY)), np.log(np.maximum(q, TINY))
 
 
 def _integrated(
@@ -304,17 +310,15 @@ def _integrated(
     return replace(abilities, **estimates(found))
 
 
-def _covariance(items: ItemParameters) -> NDArray[np.float64]:
-    """Covariance of each item's parameters, 0 where it is not known."""
+def _covariance(items: ItemParameters, unknown: float = 0.0) -> NDArray[np.float64]:
+    """Covariance of each item's parameters, 0 or another number where it is not known."""
     own = items.covariance if items.categories is None else items.categories.covariance
-    return np.zeros((items.n_items, 3, 3)) if own is None else np.nan_to_num(own)
+    return np.full((items.n_items, 3, 3), unknown) if own is None else np.nan_to_num(own, nan=unknown)
 
 
 def demand_covariance(items: ItemParameters, responses: ResponseMatrix) -> None:
     """Refuse items, in the order of the responses' columns, that were answered but whose covariance is not known."""
-    own = items.covariance if items.categories is None else items.categories.covariance
-    covariance = np.full((items.n_items, 3, 3), np.nan) if own is None else own
-    unknown = responses.observed.any(axis=0) & np.isnan(covariance).any(axis=(1, 2))
+    unknown = responses.observed.any(axis=0) & np.isnan(_covariance(items, np.nan)).any(axis=(1, 2))
     if lacking := [items.item_ids[k] for k in np.flatnonzero(unknown)]:
         raise InputError(
             f"item error: no covariance is known for item {name_first(lacking)}; fit standard errors, or take "
@@ -354,7 +358,8 @@ def _delta_variance(
     if abilities.method == "eap_sum":
         raise InputError("item error: delta is not defined for eap_sum; expected draw")
     covariance, variance = _covariance(items), np.empty(responses.n_respondents)
-    for rows, gradient in _gradients(abilities, responses, items, population):
+    for rows in row_batches(responses.n_respondents, items.n_items):
+        gradient = _gradient(abilities, responses, items, population, rows)
         variance[rows] = np.einsum("kij,jkl,lij->i", gradient, covariance, gradient, optimize=True)
         if joint is not None:
             by_all = gradient.transpose(1, 2, 0).reshape(gradient.shape[1], -1)
@@ -363,23 +368,21 @@ def _delta_variance(
     return variance
 
 
-def _gradients(
-    abilities: Abilities, responses: ResponseMatrix, items: ItemParameters, population: Quadrature
-) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """Derivatives of theta by (a, d, c), or the parameters of its categories, of each item, some respondents at a time.
+def _gradient(
+    abilities: Abilities, responses: ResponseMatrix, items: ItemParameters, population: Quadrature, rows: slice
+) -> NDArray[np.float64]:
+    """Derivatives of the thetas of some respondents by (a, d, c), or the parameters of its categories, of each item.
 
-    Shape (3, n_rows, n_items), or that of all parameters of an item in place of 3; 0 where a response is missing.
+    Shape (n_parameters, n, n_items), 0 where a response is missing.
     """
-    values = responses.correct
-    for rows in row_batches(len(values), items.n_items):
-        trials, theta, errors = some_rows(responses.trials, rows), abilities.theta[rows], abilities.standard_error[rows]
-        if items.categories is not None:
-            by_prior = population if abilities.method == "eap" else None
-            yield rows, _category_gradient(values[rows], items, items.categories, theta, errors, by_prior)
-        elif abilities.method == "eap":
-            yield rows, _eap_gradient(values[rows], trials, items, population)
-        else:
-            yield rows, _mode_gradient(values[rows], trials, items, theta, errors)
+    values, trials = decoded(responses.coded_responses[rows]), some_rows(responses.trials, rows)
+    theta, errors = abilities.theta[rows], abilities.standard_error[rows]
+    if items.categories is not None:
+        by_prior = population if abilities.method == "eap" else None
+        return _category_gradient(values, items, items.categories, theta, errors, by_prior)
+    if abilities.method == "eap":
+        return _eap_gradient(values, trials, items, population)
+    return _mode_gradient(values, trials, items, theta, errors)
 
 
 def _eap_gradient(
@@ -451,19 +454,17 @@ def _category_gradient(
     return gradient
 
 
-def _category_error_share(items: CategoryParameters, population: Quadrature) -> float:
+def _category_error_share(items: CategoryParameters, covariances: NDArray[np.float64], population: Quadrature) -> float:
     """`item_error_share` of items in categories.
 
     An error e of an item's parameters moves theta by c'e / (1 + I), c = sum_k P_k f_k d log P_k / d parameters with f_k
     the derivative of log P_k by theta, so that V / (1 / (1 + I)) = sum_j c_j' S_j c_j / (1 + I).
     """
-    if items.covariance is None:
-        return 0.0
     at, added = CategoryDerivatives.at(items, population.nodes), np.zeros(population.nodes.size)
     for rates, own, covariance in zip(
         items.parameter_derivatives(population.nodes),
         np.split(at.p * at.slope, items.first[1:], axis=1),
-        np.nan_to_num(items.covariance),
+        covariances,
         strict=True,
     ):
         c, width = np.einsum("qk,qkp->qp", own, rates), rates.shape[2]

@@ -104,11 +104,11 @@ def percentiles_by_group(
     responses, scales = known_responses(bank, responses, unknown_items)
     settings = replace(with_keywords(settings or ScoringSettings(), keywords), norm_group=None)
     norm = "smoothed" if settings.norm == "normal" else settings.norm
-    tables = [pd.DataFrame(columns=COLUMNS)]
+    tables = []
     for scale in scales:
         if scale.norms is None:
             continue
-        abilities = score_abilities(scale, own_responses(scale, responses), settings)
+        abilities = score_abilities(scale, own_responses(scale.items.item_ids, responses), settings)
         for column in columns:
             values = Counter(value for value in scale.norms.groups.get(column, ()) if value is not None)
             for value, n_people in values.most_common(most_values):
@@ -127,8 +127,7 @@ def percentiles_by_group(
                         }
                     )
                 )
-    found = [table for table in tables if len(table)]
-    return in_order_of_respondents(found) if found else tables[0]
+    return in_order_of_respondents(tables) if tables else pd.DataFrame(columns=COLUMNS)
 
 
 def with_groups(scores: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
@@ -160,7 +159,7 @@ def with_plausible_values(
         rng = np.random.default_rng([settings.seed, zlib.crc32(responses.respondent_ids[0].encode())])
     parts = []
     for scale in bank.scales:
-        own = own_responses(scale, responses)
+        own = own_responses(scale.items.item_ids, responses)
         carried = item_error_on(scale, settings) != "none" and scale.items.covariance is not None
         drawn = plausible_values(
             own, scale.items, n_values=n_values, rng=rng, quadrature=scale.population,
@@ -340,7 +339,7 @@ def explain(scale: Scale, responses: ResponsesLike, *, surprising_below: float =
     """
     responses = as_responses(responses, item_ids=scale.items.item_ids)
     demand_single(responses, "an explanation of surprises")
-    own = own_responses(scale, responses)
+    own = own_responses(scale.items.item_ids, responses)
     items = scale.items.select(own.item_ids)
     posterior = posterior_of(own.values, items, scale.population or STANDARD_NORMAL)
     expected, right = _expected(own, posterior, items), own.values == 1
@@ -360,8 +359,7 @@ def explain(scale: Scale, responses: ResponsesLike, *, surprising_below: float =
     level_of = _levels(scale.items.difficulty, items.difficulty, n_levels)
     levels = [_accuracy(own, posterior, items, level_of == level).assign(level=level + 1) for level in range(n_levels)]
     by_level = pd.concat(levels).assign(scale=scale.name)[LEVEL_COLUMNS]
-    by_level = by_level.sort_values(["respondent_id", "scale", "level"], kind="stable")
-    return Explanation(table, by_level.reset_index(drop=True))
+    return Explanation(table, by_level.sort_values(["respondent_id", "level"], kind="stable", ignore_index=True))
 
 
 def _expected(own: ResponseMatrix, posterior: Posterior, items: ItemParameters) -> np.ndarray:
@@ -396,6 +394,5 @@ def _accuracy(own: ResponseMatrix, posterior: Posterior, items: ItemParameters, 
 
 def _levels(of_scale: np.ndarray, of_items: np.ndarray, n_levels: int) -> np.ndarray:
     """Level 0 .. n_levels - 1 of each item by the rank of its difficulty in the scale; infinite ones at the ends."""
-    ordered = np.sort(of_scale)
-    rank = np.searchsorted(ordered, of_items, side="left")
-    return rank * n_levels // ordered.size
+    rank = np.searchsorted(np.sort(of_scale), of_items, side="left")
+    return rank * n_levels // of_scale.size

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from scipy.special import expit, logit, ndtri
 
-from irtbench.bank.bank import ItemBank
+from irtbench.bank.bank import ItemBank, scales_of
 from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
@@ -239,19 +240,15 @@ def predict_accuracy(
         raise InputError(f"prediction: level must be between 0 and 1 but got {level:g}")
     if len(set(ids)) < len(ids):
         raise InputError("prediction: an item is in two scales; expected each in one")
-    members = set(ids)
-    seen = responses.select_items([item for item in responses.item_ids if item in members])
-    n_trials, weights = _trials_a_response(pool, seen), _weights(pool)
-    expected = [_by_model(pool, seen, n_trials)]
-    known, features, shares = _known_range(pool), _bank_features(pool), [1.0]
+    seen = own_responses(ids, responses)
+    known = _known_range(pool) if correction is None else correction.known
+    features = _bank_features(pool) if correction is None else correction.features
+    expected, records, shares = [_by_model(pool, seen)], [_record_by_the_bank(pool, seen, features)], [1.0]
     if correction is not None:
         expected.insert(0, _by_correction(seen, correction))
-        known, features = correction.known, correction.features
-        shares = [correction.weight, 1 - correction.weight]
-    records = [_record_by_the_bank(pool, seen, features)]
-    if correction is not None:
         records.insert(0, correction.record)
-    own, sd = _across_items(seen, features, weights, _mean_logit(pool), n_trials)
+        shares = [correction.weight, 1 - correction.weight]
+    own, sd = _across_items(pool, seen, features)
     sd = sd * np.sqrt(1 + records[0].excess)
     n_seen = seen.n_items_by_respondent
     rest = len(ids) - n_seen
@@ -263,7 +260,7 @@ def predict_accuracy(
     reach = ndtri((1 + level) / 2) * sd / (own * (1 - own))
     lower, upper = expit(logit(own) - reach), expit(logit(own) + reach)
     accuracy = (right + rest * share.clip(lower, upper)) / len(ids)
-    n_counted = seen.observed @ (1 / weights[list(seen.item_ids)].to_numpy())
+    n_counted = seen.observed @ (1 / _weights(pool)[positions_of(seen.item_ids, ids)])
     below, above = ((n_counted[:, None] * np.array([end * (1 - end) for end in known])) ** 0.5 * (CHANCE / len(ids))).T
     beyond = np.select(
         [accuracy > known[1] + above, accuracy < known[0] - below, judged & (off > OUTLIER**2)],
@@ -336,8 +333,7 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     if n < LEAST_SYSTEMS:
         raise InputError(f"prediction: a correction needs {LEAST_SYSTEMS} systems but got {n}")
     whole, x, y = responses.select_items(ids).shares, seen.shares, outside.shares.mean(axis=1)
-    fold = np.empty(n, dtype=np.intp)
-    fold[np.argsort(y, kind="stable")] = np.arange(n) % FOLDS
+    fold = y.argsort(kind="stable").argsort() % FOLDS
     errors = np.empty((len(SHRINKAGE), n))
     for k in range(FOLDS):
         inside, left = fold != k, fold == k
@@ -347,9 +343,8 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     best = int(np.abs(errors).mean(axis=1).argmin())
     accuracy = whole.mean(axis=1)
     features = np.hstack([_bank_features(pool), _leading(whole / np.sqrt(n))]) / np.sqrt(2)
-    tried = _trials_a_response(pool, seen)
-    own, sd = _across_items(seen, features, _weights(pool), _mean_logit(pool), tried)
-    by_bank, _ = _by_model(pool, seen, tried)
+    own, sd = _across_items(pool, seen, features)
+    by_bank, _ = _by_model(pool, seen)
     away = y + errors[best] - by_bank
     return Correction(
         form=tuple(form),
@@ -364,22 +359,20 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
 
 
 def _as_scales(scales: Scales) -> tuple[Scale, ...]:
-    if isinstance(scales, ItemBank):
-        return scales.scales
-    return (scales,) if isinstance(scales, Scale) else tuple(scales)
+    return scales_of(scales) if isinstance(scales, ItemBank | Scale) else tuple(scales)
 
 
 def _items_of(scales: Sequence[Scale]) -> tuple[str, ...]:
     return tuple(item for scale in scales for item in scale.items.item_ids)
 
 
-def _by_model(scales: Sequence[Scale], responses: ResponseMatrix, n_trials: Array) -> tuple[Array, Array]:
+def _by_model(scales: Sequence[Scale], responses: ResponseMatrix) -> tuple[Array, Array]:
     """Share of the items not seen that the bank expects right, and its variance, each of shape (n_respondents,)."""
-    n_rest, right, variance = np.zeros((3, responses.n_respondents))
+    right, variance = np.zeros((2, responses.n_respondents))
+    n_trials = _trials_a_response(scales, responses)
     for scale in scales:
-        own = own_responses(scale, responses)
-        known = scale.items.select(own.item_ids)
-        columns = [scale.items.item_ids.index(item) for item in own.item_ids]
+        own = own_responses(scale.items.item_ids, responses)
+        known, columns = scale.items.select(own.item_ids), positions_of(own.item_ids, scale.items.item_ids)
         correct = own.correct
         for rows in row_batches(own.n_respondents, scale.items.n_items):
             unseen = np.ones((len(correct[rows]), scale.items.n_items), dtype=np.bool_)
@@ -391,8 +384,7 @@ def _by_model(scales: Sequence[Scale], responses: ResponseMatrix, n_trials: Arra
             mean, spread = posterior.number_right(p, unseen, trials=n_trials[rows], chance=chance)
             right[rows] += mean
             variance[rows] += spread
-            n_rest[rows] += unseen.sum(axis=1)
-    n_rest = np.maximum(n_rest, 1)
+    n_rest = np.maximum(len(_items_of(scales)) - responses.n_items_by_respondent, 1)
     return right / n_rest, variance / n_rest**2
 
 
@@ -401,23 +393,20 @@ def _by_correction(responses: ResponseMatrix, correction: Correction) -> tuple[A
     lacking = sorted(set(correction.form) - set(responses.item_ids))
     own = responses.select_items([item for item in correction.form if item not in lacking])
     if lacking or not own.is_complete:
-        what = name_first(lacking) if lacking else "some of it"
+        what = name_first(lacking) or "some of it"
         raise InputError(f"prediction: the correction is for a form of {len(correction.form)} items; missing: {what}")
     expected = (correction.coefficients[0] + own.shares @ correction.coefficients[1:]).clip(0, 1)
     return expected, np.full(len(expected), correction.residual_sd**2)
 
 
-def _across_items(
-    responses: ResponseMatrix, features: Array, weights: pd.Series[float], level: float, n_trials: Array
-) -> tuple[Array, Array]:
+def _across_items(scales: Sequence[Scale], responses: ResponseMatrix, features: Array) -> tuple[Array, Array]:
     """Share of the items not seen expected by a logistic regression across those seen, and its standard error."""
     design = np.column_stack([np.ones(len(features)), features])
-    columns = weights.index.get_indexer(pd.Index(responses.item_ids))
-    asked, counted = design[columns], weights.to_numpy()
+    columns, counted = positions_of(responses.item_ids, _items_of(scales)), _weights(scales)
+    asked, n_trials = design[columns], _trials_a_response(scales, responses)
     products = np.einsum("ja,jb->jab", asked, asked).reshape(len(asked), -1)
     precision = np.diag([1 / LEVEL_SD**2, *np.ones(features.shape[1])])
-    start = np.zeros(design.shape[1])
-    start[0] = level
+    start = np.append(_mean_logit(scales), np.zeros(features.shape[1]))
     tried = responses.n_trials if (counted == 1).all() else responses.observed  # points of a category are one response
     weight = tried * counted[columns]
     correct = np.nan_to_num(responses.shares) * weight
@@ -453,28 +442,24 @@ def _record_by_the_bank(scales: Sequence[Scale], responses: ResponseMatrix, feat
     some = (responses.n_items_by_respondent > 0) & (responses.n_items_by_respondent < len(features))
     if not some.any():
         return Record(0.0, 1.0)
-    rng = np.random.default_rng(0)
-    ids = _items_of(scales)
-    parts = []
+    rng, parts = np.random.default_rng(0), []
     for scale in scales:
         density = scale.population or STANDARD_NORMAL
         theta = rng.choice(density.nodes, N_DRAWN, p=density.weights / density.weights.sum())
         parts.append(simulate_responses(theta, scale.items, rng=rng))
-    whole = np.concatenate([part.shares for part in parts], axis=1)
-    drawn, tried = (np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("correct", "n_trials"))
-    columns = positions_of(responses.item_ids, ids)
+    whole, drawn, tried = (
+        np.hstack([getattr(part, name) for part in parts]) for name in ("shares", "correct", "n_trials")
+    )
+    columns = positions_of(responses.item_ids, _items_of(scales))
     asked = responses.observed[np.resize(np.flatnonzero(some), N_DRAWN)]
-    names = tuple(f"{k}" for k in range(N_DRAWN))
     seen = ResponseMatrix(
-        np.where(asked, drawn[:, columns], np.nan), names, responses.item_ids,
-        None if (tried == 1).all() else np.where(asked, tried[:, columns], 0).astype(np.int64),
+        np.where(asked, drawn[:, columns], np.nan), parts[0].respondent_ids, responses.item_ids,
+        np.where(asked, tried[:, columns], 0),
     )  # fmt: skip
     left = np.ones(whole.shape, dtype=np.bool_)
     left[:, columns] = ~asked
-    once = np.ones(N_DRAWN)
     share = (whole * left).sum(axis=1) / left.sum(axis=1)
-    own, sd = _across_items(seen, features, _weights(scales), _mean_logit(scales), once)
-    return Record.of(share, own, sd, *_by_model(scales, seen, once))
+    return Record.of(share, *_across_items(scales, seen, features), *_by_model(scales, seen))
 
 
 def _drawn_to_known(
@@ -518,16 +503,12 @@ def _bank_features(scales: Sequence[Scale]) -> Array:
 
     Each row that is taken apart is the share right of all items at one ability on one scale, and average on the others.
     """
-    curves = [icc((scale.population or STANDARD_NORMAL).nodes, scale.items) for scale in scales]
-    weights = [(scale.population or STANDARD_NORMAL).weights for scale in scales]
-    average = np.concatenate([weight @ curve for weight, curve in zip(weights, curves, strict=True)])
-    rows, first = [], 0
-    for weight, curve in zip(weights, curves, strict=True):
-        part = np.tile(average, (len(curve), 1))
-        part[:, first : first + curve.shape[1]] = curve
-        rows.append(part * np.sqrt(weight)[:, None])
-        first += curve.shape[1]
-    return _leading(np.concatenate(rows))
+    densities = [scale.population or STANDARD_NORMAL for scale in scales]
+    curves = [icc(density.nodes, scale.items) for density, scale in zip(densities, scales, strict=True)]
+    average = [density.weights @ curve for density, curve in zip(densities, curves, strict=True)]
+    away = block_diag(*(curve - mean for curve, mean in zip(curves, average, strict=True)))
+    weights = np.concatenate([density.weights for density in densities])
+    return _leading((np.concatenate(average) + away) * np.sqrt(weights)[:, None])
 
 
 def _leading(rows: Array) -> Array:
@@ -541,26 +522,20 @@ def _leading(rows: Array) -> Array:
 
 def _mean_logit(scales: Sequence[Scale]) -> float:
     """Logit of the accuracy that the bank expects of its population."""
-    densities = [(scale, scale.population or STANDARD_NORMAL) for scale in scales]
-    return float(
-        logit(np.concatenate([density.weights @ icc(density.nodes, s.items) for s, density in densities]).mean())
-    )
+    densities = ((scale.items, scale.population or STANDARD_NORMAL) for scale in scales)
+    return float(logit(np.concatenate([of.weights @ icc(of.nodes, items) for items, of in densities]).mean()))
 
 
 def _known_range(scales: Sequence[Scale]) -> tuple[float, float]:
     """Least and greatest accuracy that the bank expects of the norm sample, or of nearly all of its population."""
-    least, most = 0.0, 0.0
+    right, tails = np.zeros(2), [(1 - KNOWN_SHARE) / 2, (1 + KNOWN_SHARE) / 2]
     for scale in scales:
-        density = scale.population or STANDARD_NORMAL
-        if scale.norms is None:
-            tail = (1 - KNOWN_SHARE) / 2
-            low, high = np.interp([tail, 1 - tail], density.weights.cumsum(), density.nodes)
-        else:
-            low, high = scale.norms.theta.min(), scale.norms.theta.max()
-        right = icc(np.linspace(low, high, density.nodes.size), scale.items).sum(axis=1)
-        least, most = least + right.min(), most + right.max()
-    n_items = sum(scale.items.n_items for scale in scales)
-    return float(least / n_items), float(most / n_items)
+        density, norms = scale.population or STANDARD_NORMAL, scale.norms
+        known = np.interp(tails, density.weights.cumsum(), density.nodes) if norms is None else norms.theta
+        expected = icc(np.linspace(known.min(), known.max(), density.nodes.size), scale.items).sum(axis=1)
+        right += expected.min(), expected.max()
+    least, most = right / len(_items_of(scales))
+    return float(least), float(most)
 
 
 def _shrunk_regression(x: Array, y: Array, shrinkage: float) -> Array:
@@ -578,20 +553,20 @@ def _shrunk_regression(x: Array, y: Array, shrinkage: float) -> Array:
 def _as_known(scales: Sequence[Scale], responses: ResponsesLike) -> ResponseMatrix:
     """Responses as ours; scores of items in categories as points of the item's."""
     if any(scale.items.categories is not None for scale in scales) and not isinstance(responses, ResponseMatrix):
-        names = list(_items_of(scales))
-        given = responses if isinstance(responses, pd.DataFrame) else pd.DataFrame(np.asarray(responses), columns=names)
-        return category_responses(ItemBank(tuple(scales)), given)
+        if not isinstance(responses, pd.DataFrame):
+            responses = pd.DataFrame(np.asarray(responses), columns=list(_items_of(scales)))
+        return category_responses(ItemBank(tuple(scales)), responses)
     return as_responses(responses, item_ids=_items_of(scales))
 
 
-def _weights(scales: Sequence[Scale]) -> pd.Series[float]:
+def _weights(scales: Sequence[Scale]) -> Array:
     """How many right or wrong responses one to each item counts as: 1 of such, more of one in categories."""
     found = []
     for scale in scales:
         density = scale.population or STANDARD_NORMAL
         p, chance = share_moments(density.nodes, scale.items)
         found.append((density.weights @ (p * (1 - p))) / (density.weights @ chance))
-    return pd.Series(np.concatenate(found), index=pd.Index(_items_of(scales)))
+    return np.concatenate(found)
 
 
 def _trials_a_response(scales: Sequence[Scale], responses: ResponseMatrix) -> Array:

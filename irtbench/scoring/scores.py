@@ -193,18 +193,17 @@ def category_responses(bank: ItemBank | Scale, scores: pd.DataFrame) -> Response
 
     Items of the same bank that are right or wrong are 1 or 0. Columns that are no item of the bank are left out.
     """
-    ids, values, trials = list[str](), list[NDArray[np.float64]](), list[NDArray[np.int64]]()
+    check_known(map(str, scores.columns), scales_of(bank), "ignore")
+    ids, parts = list[str](), list[ResponseMatrix]()
     for scale in scales_of(bank):
         own = [item for item in scale.items.item_ids if item in scores.columns and item not in ids]
         if not own:
             continue
         known = scale.items.select(own).categories
-        part = as_responses(scores[own]) if known is None else known.matrix(scores[own])
+        parts.append(as_responses(scores[own]) if known is None else known.matrix(scores[own]))
         ids += own
-        values.append(part.correct)
-        trials.append(part.n_trials.astype(np.int64))
-    names = tuple(str(name) for name in scores.index)
-    return ResponseMatrix(np.hstack(values), names, tuple(ids), np.hstack(trials))
+    values, trials = (np.hstack([getattr(part, name) for part in parts]) for name in ("correct", "n_trials"))
+    return ResponseMatrix(values, [str(name) for name in scores.index], ids, trials)
 
 
 @shows_fields(ScoringSettings)
@@ -347,9 +346,9 @@ def grading_of(bank: ItemBank | Scale, given: Mapping[str, str] | None = None) -
     return replace(rules, unknown="stray", map={**rules.map, **(given or {})})
 
 
-def own_responses(scale: Scale, responses: ResponseMatrix) -> ResponseMatrix:
-    """Responses to the items of the scale, in the order of the responses."""
-    members = set(scale.items.item_ids)
+def own_responses(item_ids: Iterable[str], responses: ResponseMatrix) -> ResponseMatrix:
+    """Responses to these items as far as there are any, in the order of the responses."""
+    members = set(item_ids)
     return responses.select_items([item for item in responses.item_ids if item in members])
 
 
@@ -408,9 +407,8 @@ def _all_details(scales: Sequence[Scale]) -> ItemTable:
 
 
 def _score_scale(scale: Scale, responses: ResponseMatrix, settings: ScoringSettings) -> pd.DataFrame:
-    own = own_responses(scale, responses)
-    unanswered = scale.items.n_items - int(own.observed.any(axis=0).sum())
-    if unanswered:
+    own = own_responses(scale.items.item_ids, responses)
+    if unanswered := scale.items.n_items - int(own.observed.any(axis=0).sum()):
         log.info("scale %s: %d of %d items have no response", scale.name, unanswered, scale.items.n_items)
     return with_person_fit(scale, own, score_abilities(scale, own, settings), settings)
 

@@ -98,15 +98,12 @@ def choose_prior(shape: Shape) -> tuple[Prior, str]:
         )
     if shape.per_item < FEW_PER_ITEM:
         return "hierarchical", f"{shape.per_item:g} responses to the median item: the prior is learnt from the items"
-    apart = (
-        shape.some_apart and shape.n_items <= shape.n_respondents
-    )  # of more items the weak prior would set the scale
-    if apart or shape.per_item < SOME_PER_ITEM:
-        why = "some items were answered differently by one respondent alone" if shape.some_apart else (
-            f"{shape.per_item:g} responses to the median item"
-        )  # fmt: skip
+    responses = f"{shape.per_item:g} responses to the median item"
+    # of more items than respondents the weak prior would set the scale
+    if (shape.some_apart and shape.n_items <= shape.n_respondents) or shape.per_item < SOME_PER_ITEM:
+        why = "some items were answered differently by one respondent alone" if shape.some_apart else responses
         return "weak", f"{why}: it keeps slopes finite"
-    return "none", f"{shape.per_item:g} responses to the median item suffice for maximum likelihood"
+    return "none", f"{responses} suffice for maximum likelihood"
 
 
 def prior_of_grades(
@@ -152,21 +149,19 @@ def advise(shape: Shape, prior: Prior, obstacles: tuple[str, ...]) -> tuple[Comm
     per_scale = shape.cells / max(1, shape.n_scales)
     built = START + shape.n_scales * ROUNDS * (BOOTSTRAP + BOOTSTRAP_PER_CELL * per_scale)
     built += ROUNDS * PER_CELL[prior] * shape.cells
-    stop = _obstacle(shape, obstacles)
-    fits = stop == ""
     if shape.in_categories:
         return advise_on_grades(shape, megabytes)
+    stop, too_few = _obstacle(shape, obstacles), ""
     of_responses = "takes graded responses; build grades answers by their key" if shape.has_answers else stop
     alone = of_responses == ""
-    too_few = ""
-    if fits and shape.n_items <= FEWEST_ITEMS:
+    if not stop and shape.n_items <= FEWEST_ITEMS:
         too_few = f"{shape.n_items} items; expected more than {FEWEST_ITEMS}"
-    elif fits and shape.n_items > shape.n_respondents:
+    elif not stop and shape.n_items > shape.n_respondents:
         too_few = "item fit and local dependence say little with more items than respondents; fit them"
-    builds = fits and not too_few
+    builds = not (stop or too_few)
     advice = "irtbench init writes its study file" + ("" if prior == "none" else f'; [model] prior = "{prior}"')
     pairs = shape.n_respondents * (shape.n_respondents - 1) // 2
-    compared = f"{pairs} pairs of respondents" + ("" if pairs <= MOST_PAIRS else ": too many")
+    compared = f"{pairs} pairs of respondents" + ": too many" * (pairs > MOST_PAIRS)
     compared += "; with --bank, whose key grades" * shape.has_answers
     return (
         CommandAdvice("fit", alone, of_responses or f"--prior {prior}", one_fit if alone else None, megabytes),
@@ -203,13 +198,12 @@ def advise_on_grades(shape: Shape, megabytes: float) -> tuple[CommandAdvice, ...
 
 
 def _obstacle(shape: Shape, obstacles: tuple[str, ...]) -> str:
+    first = f"first: {', '.join(obstacles)}" if obstacles else ""
     if not shape.graded:
-        return f"first: {', '.join(obstacles)}" if obstacles else "answers are not graded: --items with their key"
+        return first or "answers are not graded: --items with their key"
     if shape.n_respondents < FEWEST_RESPONDENTS:
         return f"{shape.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}"
-    if shape.n_items == 0:
-        return "no item was answered right by some and wrong by others"
-    return f"first: {', '.join(obstacles)}" if obstacles else ""
+    return first if shape.n_items else "no item was answered right by some and wrong by others"
 
 
 #: Findings that keep every fit from being what it seems, whatever the prior.
@@ -328,10 +322,8 @@ def examine(
     items = None if items is None else as_items(items)
     frame, findings = one_row_a_trial(table.frame), left_out(table.left_out)
     findings += repeated_pairs(frame)
-    has_answers = "answer" in frame.columns
-    if has_answers:
-        same = () if grading is None else grading.normalise
-        counts = normalise_answers(frame["answer"].dropna(), same).value_counts()
+    if has_answers := "answer" in frame.columns:
+        counts = normalise_answers(frame["answer"].dropna(), grading.normalise if grading else ()).value_counts()
         findings += near_labels({str(text): int(n) for text, n in counts.items()})
         graded = _graded(frame, items, grading or GradingSettings(), findings)
     else:
@@ -361,10 +353,8 @@ def examine(
         prior, reason = prior_of_grades("auto", n, (shape.n_respondents, len(given)), alike=False, learnable=True)
         reason = reason or "maximum likelihood"
     obstacles = tuple(words for code, words in OBSTACLES.items() if any(f.code == code for f in worst_first))
-    if are_grades and "response" in frame.columns:
-        summary = replace(summarise(table), proportion_correct=None)
-    else:
-        summary = summarise(_as_summarised(table))
+    of_scores = are_grades and "response" in frame.columns
+    summary = replace(summarise(table), proportion_correct=None) if of_scores else summarise(_as_summarised(table))
     return Examination(summary, worst_first, prior, reason, advise(shape, prior, obstacles))
 
 
@@ -386,14 +376,13 @@ def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
         given = as_responses(given).to_long()
     given = one_row_a_trial(given)
     names = [str(name) for name in given.columns]
-    found_columns = long_columns(names, {})
-    if not found_columns:
+    if not (found_columns := long_columns(names, {})):
         wide = given.set_axis(names, axis=1)
         wide = wide.set_index("respondent_id") if "respondent_id" in names else wide.rename_axis("respondent_id")
         frame, layout = as_answers(wide), "wide"
         numbers_only = wide.select_dtypes(["number", "bool"]).shape == wide.shape
-        graded = numbers_only or share_graded(frame["answer"].astype(str).to_list()) > 0.5
-        if graded:  # who, or what, has no response is looked at too
+        if graded := numbers_only or share_graded(frame["answer"].astype(str).to_list()) > 0.5:
+            # who, or what, has no response is looked at too
             frame = wide.reset_index().melt("respondent_id", var_name="item_id", value_name="answer")
             frame = frame.astype({"respondent_id": str, "item_id": str})
     else:
@@ -406,11 +395,9 @@ def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
     texts = frame.pop("answer")
     if not graded:
         answers = texts.map(str, na_action="ignore")
-        answers = answers.mask(answers == "")
-        return LongTable(frame.assign(answer=answers), Path("data frame"), layout, {})
+        return LongTable(frame.assign(answer=answers.mask(answers == "")), Path("data frame"), layout, {})
     numbers = pd.to_numeric(texts, errors="coerce").astype(np.float64)
-    wrong = numbers.isna() & texts.notna()
-    if wrong.any():
+    if (wrong := numbers.isna() & texts.notna()).any():
         row = frame[wrong.to_numpy()].iloc[0]
         raise InputError(
             f"responses: respondent {row['respondent_id']}, item {row['item_id']}: expected a number or missing but "
@@ -436,9 +423,9 @@ def _responses(frame: pd.DataFrame, threshold: float | None, findings: list[Find
     """Responses of 1, 0 and NaN from scores, which may be on a finer scale."""
     scores = frame["response"].to_numpy(dtype=np.float64)
     finer = finer_scores(scores)
-    if not finer and threshold is None:
-        return frame
     if threshold is None:
+        if not finer:
+            return frame
         findings += finer
         threshold = float(np.nanmin(scores) + np.nanmax(scores)) / 2
     return frame.assign(response=np.where(np.isnan(scores), np.nan, scores >= threshold))
@@ -502,13 +489,12 @@ def _shape(data: SparseResponses, shape: Shape, items: ItemTable | None, finding
     n = n_respondents_by_item(data)
     checks = set() if items is None else set(items.attention_items)
     some_differ = varied(data) & np.array([item not in checks for item in data.item_ids], dtype=np.bool_)
-    labels = [] if items is None else list(items.scales())
     return replace(
         shape,
         n_respondents=int((data.n_by_respondent > 0).sum()),
         n_items=int(some_differ.sum()),
         per_item=float(np.median(n[some_differ])) if some_differ.any() else 0.0,
-        n_scales=max(1, len(labels)),
+        n_scales=1 if items is None else max(1, len(items.scales())),
         some_apart=any(finding.code == "one_apart" for finding in findings),
     )
 
@@ -518,5 +504,4 @@ def _as_summarised(table: LongTable) -> LongTable:
     if "response" not in table.frame.columns:
         return table
     scores = table.frame["response"]
-    finer = ~(scores.isna() | scores.isin([0, 1]))
-    return table if not finer.any() else replace(table, frame=table.frame.assign(response=scores.mask(finer)))
+    return replace(table, frame=table.frame.assign(response=scores.where(scores.isin([0, 1]))))

@@ -14,6 +14,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from irtbench.data.grading import loose_form
+from irtbench.data.readers.trials import PAIR
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Figures
 from irtbench.data.sparse_responses import SparseResponses
@@ -66,13 +67,11 @@ def observed(frame: pd.DataFrame) -> SparseResponses:
     """
     rows, respondents = pd.factorize(frame["respondent_id"])
     columns, items = pd.factorize(frame["item_id"])
-    seen = frame["response"].notna().to_numpy()
-    first = np.zeros(len(frame), dtype=np.bool_)
-    trials = frame["trial"].to_numpy()[seen] if "trial" in frame else np.zeros(int(seen.sum()))
-    entries = pd.DataFrame({"row": rows[seen], "column": columns[seen], "trial": trials})
-    first[seen] = ~entries.duplicated().to_numpy()
+    seen = frame.assign(row=rows, column=columns)[frame["response"].notna().to_numpy()]
+    first = seen.drop_duplicates([*PAIR, "trial"] if "trial" in frame else PAIR)
     ids, names = (tuple(map(str, each)) for each in (respondents, items))
-    return SparseResponses(rows[first], columns[first], frame["response"].to_numpy()[first] == 1, ids, names)
+    row, column, right = (first[name].to_numpy() for name in ("row", "column", "response"))
+    return SparseResponses(row, column, right == 1, ids, names)
 
 
 def n_respondents_by_item(data: SparseResponses) -> NDArray[np.int64]:
@@ -101,13 +100,11 @@ def found(severity: Severity, code: str, names: Sequence[str], text: str, advice
 def few_respondents(data: SparseResponses) -> list[Finding]:
     """Fewer respondents than items can be estimated from."""
     n = int((data.n_by_respondent > 0).sum())
-    if n >= FEWEST_RESPONDENTS:
-        return []
     text = (
         f"{n} respondents gave responses, fewer than {FEWEST_RESPONDENTS}: no item can be fitted; get more, or compare "
         "them on accuracy (compare), or score them on a bank (score)"
     )
-    return [Finding("error", "few_respondents", text, n)]
+    return [Finding("error", "few_respondents", text, n)] if n < FEWEST_RESPONDENTS else []
 
 
 def dead_items(data: SparseResponses) -> list[Finding]:
@@ -231,10 +228,7 @@ def copies(data: SparseResponses) -> list[Finding]:
         return []
     table = np.full((n, n_items), -1, dtype=np.int8)
     table[data.rows, data.columns] = data.correct
-    items = _varied_enough((table == 1).sum(axis=0), (table == 0).sum(axis=0))
-    people = _varied_enough((table == 1).sum(axis=1), (table == 0).sum(axis=1))
-    twins = _alike({data.item_ids[k]: table[:, k] for k in items})
-    doubles = _alike({data.respondent_ids[k]: table[k] for k in people})
+    twins, doubles = _alike(data.item_ids, table.T), _alike(data.respondent_ids, table)
     return [
         *found(
             "warning", "twin_items", twins, "groups of items have the same responses by all",
@@ -267,10 +261,9 @@ def near_labels(answers: Mapping[str, int]) -> list[Finding]:
 
 def repeated_pairs(frame: pd.DataFrame) -> list[Finding]:
     """Several responses of one respondent to one item, distinguished by a trial or not."""
-    pair = ["respondent_id", "item_id"]
-    repeated = frame[frame.duplicated(pair)]
-    names = [f"({r}, {i})" for r, i in repeated[pair].drop_duplicates().itertuples(index=False)]
-    if "trial" in frame.columns and not frame.duplicated([*pair, "trial"]).any():
+    repeated = frame.loc[frame.duplicated(PAIR), PAIR].drop_duplicates()
+    names = [f"({r}, {i})" for r, i in repeated.itertuples(index=False)]
+    if "trial" in frame.columns and not frame.duplicated([*PAIR, "trial"]).any():
         return found(
             "warning", "trials", names, "pairs of respondent and item have several trials, k right of n",
             "to count one response each: --trials first, last, majority, any or mean",
@@ -318,14 +311,10 @@ OF_RESPONSES: tuple[Callable[[SparseResponses], list[Finding]], ...] = (
 OF_GRADES = (few_respondents, blocks, idle_respondents)
 
 
-def _varied_enough(right: NDArray[np.int64], wrong: NDArray[np.int64]) -> list[int]:
-    """Positions with enough right and enough wrong responses."""
-    return np.flatnonzero(np.minimum(right, wrong) >= FEWEST_ALIKE).tolist()
-
-
-def _alike(vectors: Mapping[str, NDArray[np.int8]]) -> list[str]:
-    """Names of equal vectors, ``a = b = c`` for each group."""
+def _alike(names: Sequence[str], vectors: NDArray[np.int8]) -> list[str]:
+    """Names of equal vectors with enough right and enough wrong responses, ``a = b = c`` for each group."""
     groups: dict[bytes, list[str]] = {}
-    for name, vector in vectors.items():
-        groups.setdefault(np.ascontiguousarray(vector).tobytes(), []).append(name)
+    enough = np.minimum((vectors == 1).sum(axis=1), (vectors == 0).sum(axis=1)) >= FEWEST_ALIKE
+    for k in np.flatnonzero(enough).tolist():
+        groups.setdefault(vectors[k].tobytes(), []).append(names[k])
     return [" = ".join(names) for names in groups.values() if len(names) > 1]

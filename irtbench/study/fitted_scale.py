@@ -17,7 +17,7 @@ from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.response_blocks import ROWS
-from irtbench.data.responses import ResponseMatrix, Responses, name_first
+from irtbench.data.responses import ResponseMatrix, Responses, name_first, positions_of
 from irtbench.data.stored_responses import StoredScores
 from irtbench.models.item_parameters import ItemParameters, sensible_items
 from irtbench.models.quadrature import Quadrature, normal_population
@@ -93,7 +93,7 @@ class SeveralAbilities:
     pattern: Path | None = None
     needs_memory = "several abilities"
 
-    def fit(self, data: ResponseMatrix | pd.DataFrame, models: Models, of: Fit) -> FittedScale:
+    def fit(self, data: ResponseMatrix | pd.DataFrame, models: Models, of: RightOrWrong | InCategories) -> FittedScale:
         """The items, and abilities on each axis."""
         from irtbench.estimation.factors import factor_scores, fit_factors
         from irtbench.models.parameter_table import read_pattern
@@ -122,7 +122,7 @@ class Testlets:
     specific_slopes: Literal["free", "equal"] = "free"
     needs_memory = "--testlets"
 
-    def fit(self, data: ResponseMatrix | pd.DataFrame, models: Models, of: Fit) -> FittedScale:
+    def fit(self, data: ResponseMatrix | pd.DataFrame, models: Models, of: RightOrWrong | InCategories) -> FittedScale:
         """The items, and the general ability with and without regard to testlets."""
         from irtbench.analysis.effect_of_testlets import effect_of_testlets
         from irtbench.estimation.bifactor import fit_bifactor
@@ -155,11 +155,6 @@ class Fit:
     levels: tuple[str, ...] = ()
 
     @property
-    def device(self) -> Device:
-        """Where to compute."""
-        raise NotImplementedError
-
-    @property
     def known_ids(self) -> tuple[str, ...]:
         """The anchors."""
         return () if self.anchors is None else self.anchors.items.item_ids
@@ -171,10 +166,8 @@ class Fit:
         if self.groups is None:
             return None
         group_of = read_groups(self.groups)
-        if missing := [name for name in respondent_ids if name not in group_of]:
-            raise InputError(
-                f"{self.groups}: no group of respondent {name_first(missing)}; expected one of each who answered"
-            )
+        refusal = f"{self.groups}: no group of respondent {{}}; expected one of each who answered"
+        positions_of(respondent_ids, list(group_of), refusal)
         return [group_of[name] for name in respondent_ids]
 
 
@@ -264,9 +257,7 @@ class RightOrWrong(Fit):
         scale = scale_of(fitted.items, fitted.estimated_population, fitted.joint_error)
         many = data.trials is None and data.n_respondents >= MANY_RESPONDENTS
         if data.on_disk or (many and isinstance(data, ResponseMatrix) and fitted.abilities is None):
-            scale = with_sample_as_norms(scale, data, fitted.seed)
-            if file is not None:
-                score_matrix(scale, data, file, together=ranks, progress=progress)
+            scale = scored_in_blocks(scale, data, fitted.seed, file, together=ranks, progress=progress)
             return FittedScale(found, table, scale=scale, data=data)
         if fitted.abilities is None or not isinstance(data, ResponseMatrix):
             return with_abilities(scale, data, found, table)
@@ -416,9 +407,7 @@ class InCategories(Fit):
         gaps = [f"{item} ({', '.join(map(str, of))})" for item, of in fitted.items.gaps(self.levels).items()]
         words = [f"given to nobody, and so no categories: {name_first(gaps)}"] if gaps else []
         if isinstance(data, StoredScores):
-            scale = with_sample_as_norms(scale, data, self.seed)
-            if file is not None:
-                score_matrix(scale, data, file, progress=progress)
+            scale = scored_in_blocks(scale, data, self.seed, file, progress=progress)
             return FittedScale(found, table, scale=scale, words=words)
         matrix = fitted.items.matrix(data)
         if items is not None:
@@ -498,8 +487,7 @@ def with_abilities(
             (name, replace(scale, population=normal_population(mean, sd)), data.select_respondents(label == name))
             for name, mean, sd in groups[["group", "mean", "sd"]].itertuples(index=False)
         ]
-    settings = ScoringSettings()
-    abilities = [[score_abilities(at, part, settings) for part in own.parts()] for _, at, own in populations]
+    abilities = [[score_abilities(at, part, ScoringSettings()) for part in own.parts()] for _, at, own in populations]
     scale = replace(scale, norms=norms_of(abilities[0]))
     tables = [
         with_person_fit(scale, part, own).assign(**({"group": name} if name else {}))
@@ -510,8 +498,8 @@ def with_abilities(
     if len(populations) > 1:
         place = {name: k for k, name in enumerate(data.respondent_ids)}
         scores = scores.sort_values("respondent_id", key=lambda ids: ids.map(place), ignore_index=True)
-    items, population, several = scale.items, scale.population, data.trials is not None
-    how = automatic_item_error(items, "eap", population, several_trials=several)
+    items, population = scale.items, scale.population
+    how = automatic_item_error(items, "eap", population, several_trials=data.trials is not None)
     found = found | {"item_error": how}
     if items.upper_asymptote is None:
         found["item_error_share"] = item_error_share(items, population)
@@ -526,8 +514,11 @@ def norms_of(abilities: Sequence[Abilities]) -> Norms:
     return Norms(theta, standard_error=errors)
 
 
-def with_sample_as_norms(scale: Scale, data: Responses, seed: int) -> Scale:
-    """The same with some of the respondents, drawn at random, as its norm sample."""
+def scored_in_blocks(scale: Scale, data: Responses, seed: int, file: Path | None, **how: Any) -> Scale:
+    """The same with some of the respondents, drawn at random, as its norm sample; all are scored into the file."""
     some = data.sample(norm_places(data.n_respondents, seed))
     settings = ScoringSettings(item_error="none")
-    return replace(scale, norms=norms_of([score_abilities(scale, part, settings) for part in some.parts(ROWS)]))
+    scale = replace(scale, norms=norms_of([score_abilities(scale, part, settings) for part in some.parts(ROWS)]))
+    if file is not None:
+        score_matrix(scale, data, file, **how)
+    return scale

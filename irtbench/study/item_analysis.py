@@ -23,7 +23,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemFeatures, ItemTable
 from irtbench.data.readers.records import look_at
 from irtbench.data.readers.table import read_table
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, name_first, positions_of
 from irtbench.data.shown import Shown, counted
 from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.internal_consistency import ClassicalStatistics, classical_statistics, distractor_table
@@ -43,12 +43,11 @@ from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL
-from irtbench.scoring.ability import Abilities, eap, estimate_ability
+from irtbench.scoring.ability import Abilities, estimate_ability
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from irtbench.data.responses import ResponseMatrix
     from irtbench.data.stored_responses import StoredScores
     from irtbench.estimation.settings import ModelKind
     from irtbench.study.fitted_scale import InCategories
@@ -107,8 +106,7 @@ def analyse_items(
         removed = [item for item in responses.item_ids if item in keys and item not in set(data.item_ids)]
         whole = responses.select_respondents(np.isin(responses.respondent_ids, data.respondent_ids))
         whole = whole.select_items([*data.item_ids, *removed])
-        here = answers["item_id"].isin(whole.item_ids) & answers["respondent_id"].isin(data.respondent_ids)
-        given = answers[here]
+        given = answers[answers["item_id"].isin(whole.item_ids) & answers["respondent_id"].isin(data.respondent_ids)]
         given = given.assign(answer=as_compared(given["answer"], grading))
         found = distractor_table(given, keys, whole, scored=set(data.item_ids))
         gone = found["item_id"].isin(removed)
@@ -123,12 +121,12 @@ def suspected_keys(
     """Each item's probability that its key is wrong, an option a row, and the fit."""
     grading = GradingSettings()
     right = normalised_keys(known, grading)
-    if without := [item for item in pd.unique(given["item_id"]) if item not in right]:
-        raise InputError(f"{file}: no key for item {name_first(without)}; expected one for every item answered")
+    answered = list(pd.unique(given["item_id"]))
+    positions_of(answered, list(right), f"{file}: no key for item {{}}; expected one for every item answered")
     # any answer may be the right one here: none is too strange to be an option
     given = given.assign(answer=normalise_answers(given["answer"], grading.normalise))
-    correct = (given["answer"] == given["item_id"].map(right)).astype(np.float64)
-    responses = ResponseMatrix.from_long(given.assign(response=correct)).answered()
+    correct = given["answer"] == given["item_id"].map(right)
+    responses = ResponseMatrix.from_long(given.assign(response=correct.astype(np.float64))).answered()
     varied = without_constant(responses)
     chosen = prior or ("hierarchical" if varied.n_items > varied.n_respondents else "weak")
     progress(f"fitting {varied.n_respondents} respondents x {varied.n_items} items")
@@ -347,7 +345,7 @@ def diagnose(
         raise InputError("--bootstrap: items with upper asymptotes are not refitted; expected --bootstrap 0")
     tried, none, about = Tried(), pd.DataFrame(), population or STANDARD_NORMAL
     refit_many = None if upper else refits(items, population, seed, n_samples)
-    abilities = eap(data, items, quadrature=population)
+    abilities = estimate_ability(data, items, quadrature=population)
     at: Any = {"theta": abilities.theta, "quadrature": population}
     classical = tried("classical.csv", lambda: classical_statistics(data).table(), none)
     if categories is not None and not classical.empty:
@@ -392,20 +390,20 @@ def diagnose(
 
 def refits_of_grades(items: CategoryParameters, seed: int) -> RefitMany:
     """Fits of these items' models to samples in which each response is k right of m."""
-    from irtbench.estimation.settings import FitSettings
     from irtbench.study.study_data import fit_grades
 
     models = {item: model.name for item, model in zip(items.item_ids, items.models, strict=True)}
     categories = dict(zip(items.item_ids, items.categories, strict=True))
-    settings, start = FitSettings().for_samples(), items.as_items()
     if any(n < len(names) for n, names in zip(items.n_free, items.names, strict=True)):
         raise InputError("--bootstrap: items of slope 1 (pcm, rsm) are not refitted; expected --bootstrap 0")
 
-    def refit(sample: ResponseMatrix) -> ItemParameters | None:
-        found = fit_grades(sample, models, categories, settings, seed=seed, start=start)
-        return found.items if found.converged else None
+    fit = partial(fit_grades, kind=models, categories=categories, settings=FitSettings().for_samples(), seed=seed)
 
-    return lambda samples: [refit(sample) for sample in samples]
+    def refit_many(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]:
+        fits = [fit(sample, start=items.as_items()) for sample in samples]
+        return [found.items if found.converged else None for found in fits]
+
+    return refit_many
 
 
 def fit_of_whole(
@@ -431,20 +429,17 @@ def refits(items: ItemParameters, population: Quadrature | None, seed: int, n_sa
 def refits_of(items: ItemParameters, population: Quadrature | None, seed: int) -> RefitMany:
     """Fits of the model of these items to samples; refused where one fit does not estimate them together."""
     from irtbench.estimation.many_scales.fit_many import fit_many
-    from irtbench.estimation.settings import FitSettings
 
-    kinds = set(items.kind or ())
-    if "fixed" in kinds:
+    if "fixed" in (kinds := items.kind or ("own",) * items.n_items):
         raise InputError("--bootstrap: items fitted with anchors are not refitted; expected --bootstrap 0")
-    models = set(
-        zip(items.guessing_estimated.tolist(), np.where(items.guessing_estimated, 0, items.guessing), strict=True)
-    )
+    own_guessing = items.guessing_estimated
+    models = set(zip(kinds, own_guessing.tolist(), np.where(own_guessing, 0, items.guessing), strict=True))
     if len(models) > 1:
         raise InputError("--bootstrap: the items are of several models; expected one, or --bootstrap 0")
-    estimated, guessing = models.pop()
-    kind: ModelKind = "1pl" if kinds else "3pl" if estimated else "2pl"
-    settings = FitSettings(kind=kind, guessing=float(guessing)).for_samples()
-    start = None if kinds else items
+    kind, estimated, guessing = models.pop()
+    model: ModelKind = "1pl" if kind != "own" else "3pl" if estimated else "2pl"
+    settings = FitSettings(kind=model, guessing=float(guessing)).for_samples()
+    start = items if kind == "own" else None
     # with one slope for all, that slope on the scale of the population at hand
     sd = 1.0 if population is None else population.deviation
 

@@ -15,7 +15,6 @@ from irtbench.building.extending import joined
 from irtbench.building.prune_rules import without_constant
 from irtbench.config import StudyFile
 from irtbench.data.given import AnswersLike, ResponsesLike, as_responses
-from irtbench.data.grading import as_compared
 from irtbench.data.input_error import InputError
 from irtbench.data.response_blocks import some_respondents
 from irtbench.data.responses import ResponseMatrix
@@ -26,15 +25,16 @@ from irtbench.diagnostics.person_fit import person_fit
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings
-from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
+from irtbench.evaluation.agreement import Agreement
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.item_error import abilities_of
+from irtbench.study.screening_effect import agreement_of
 from irtbench.study.study_data import (
     StudyData,
-    categories_left,
     divide,
     fit_of_study,
     in_categories_of,
+    in_own_categories,
     with_prior_of_grades,
 )
 
@@ -296,9 +296,9 @@ def fits_of_study(
     model, scales = replace(settings.model, standard_errors=errors), divide(data.items, settings)
     if data.categories is None:
         return fit_scales(responses, scales, model, seed=settings.study.seed)
-    left = categories_left(responses, data.categories)
+    own, left = in_own_categories(responses, data.categories)
     fit = fit_of_study(with_prior_of_grades(replace(settings, model=model), responses), left)
-    parts = estimable_parts(in_categories_of(responses, data.categories, left), scales)
+    parts = estimable_parts(own.to_matrix(), scales)
     return [
         ScaleFit(name, part, one := fit(part), abilities_of(one, part, item_error="none"))
         for name, part in parts.items()
@@ -344,7 +344,7 @@ def _screened(
         done += len(found.reason)
         progress(f"screening: {done} respondents")
     if not reasons[""]:
-        demand_somebody([reason for reason, n in reasons.items() for _ in range(n)])  # type: ignore[misc]
+        demand_somebody([*reasons.elements()])  # type: ignore[list-item]
     whole = ScreeningOutcomes.together(outcomes, settings.screening)
     if whole.n_kept < FEWEST_RESPONDENTS:
         raise InputError(
@@ -360,7 +360,5 @@ def agreement_of_kept(
     """Agreement of the respondents kept, over all items and those of each label; None and empty without answers."""
     if data.answers is None:
         return None, {}
-    answers = data.answers[data.answers["respondent_id"].isin(np.array(screening.respondent_ids)[screening.kept])]
-    answers = answers.assign(answer=as_compared(answers["answer"], settings.grading))
-    items, rules = data.items, settings.grading.normalise
-    return agreement(answers, items=items, normalise=rules), agreement_by_label(answers, items, normalise=rules)
+    kept = np.array(screening.respondent_ids)[screening.kept]
+    return agreement_of(data.answers, data.items, kept.tolist(), settings.grading)

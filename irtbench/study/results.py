@@ -327,8 +327,7 @@ def load_study(folder: Path) -> Study:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, StopIteration, RecursionError) as error:
         raise InputError(f"file {file}: is damaged ({type(error).__name__}: {error}); {again}") from None
     retained = tuple(scale.scale for scale in scales if scale.scale is not None)
-    bank = ItemBank(retained, found.settings.card) if retained else None
-    return replace(found, scales=scales, bank=bank)
+    return replace(found, scales=scales, bank=ItemBank(retained, found.settings.card) if retained else None)
 
 
 def _hash(record: dict[str, Any]) -> str:

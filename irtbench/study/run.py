@@ -34,7 +34,6 @@ from irtbench.scoring.item_error import abilities_of
 from irtbench.scoring.scores import score_responses
 from irtbench.study.item_analysis import analyse_items
 from irtbench.study.person_screening import (
-    Screened,
     agreement_of_kept,
     fits_of_study,
     screen_respondents,
@@ -51,12 +50,11 @@ from irtbench.study.study_data import (
     Categories,
     Fit,
     StudyData,
-    categories_left,
     check_named_items,
     columns_of_norms,
     divide,
     fit_of_study,
-    in_categories_of,
+    in_own_categories,
     norms_of,
     read_data,
     refit_of_study,
@@ -79,7 +77,7 @@ class AllScales:
     """
 
     settings: StudyFile
-    items: ItemTable
+    data: StudyData
     provenance: dict[str, Any]
     progress: Callable[[str], None]
     norm_columns: pd.DataFrame | None = None
@@ -89,7 +87,7 @@ class AllScales:
 
 
 def study_scale(name: str, responses: ResponseMatrix, scales: AllScales, folder: Path | None) -> ScaleStudy:
-    """Prune one scale on a sample of everybody, if there is one, fit what is left to them, and form its norms."""
+    """Prune one scale on a sample of everybody, if there is one; fit what is left to them, with norms and analysis."""
     settings = scales.settings
     with threads_of(responses, settings):
         pruning = prune_scale(name, responses, scales, folder)
@@ -117,19 +115,20 @@ def study_scale(name: str, responses: ResponseMatrix, scales: AllScales, folder:
     scale = Scale(
         name=name,
         items=fitted.items,
-        details=scales.items.select(pruning.kept),
+        details=scales.data.items.select(pruning.kept),
         norms=norms,
         population=fitted.estimated_population,
         provenance=scales.provenance | {"fit": about, "pruning": removals},
         joint_error=fitted.joint_error,
     )
-    return ScaleStudy(name, responses, pruning, scale, abilities, of_all=of_all)
+    analysis = analyse_items(responses, scale, abilities, scales.data.answers, scales.data.items, settings.grading)
+    return ScaleStudy(name, responses, pruning, scale, abilities, analysis, of_all)
 
 
 def prune_scale(name: str, responses: ResponseMatrix, scales: AllScales, folder: Path | None) -> Pruning:
     """The items of a scale that the rules keep."""
     settings, categories, here = scales.settings, scales.categories, set(responses.item_ids)
-    rules = settings.pruning
+    rules, items = settings.pruning, scales.data.items
     exclude = [e for e in rules.exclude if e.item_id in here]
     alike = [item for item in responses.item_ids if categories is not None and len(categories[item]) == 1]
     named = {e.item_id for e in exclude}
@@ -139,8 +138,7 @@ def prune_scale(name: str, responses: ResponseMatrix, scales: AllScales, folder:
         exclude=tuple(exclude),
         protect=tuple(item for item in rules.protect if item in here),
     )
-    each_group = zip(scales.items.item_ids, scales.items.group, strict=True)
-    groups = {item: group for item, group in each_group if group is not None}
+    groups = {item: group for item, group in zip(items.item_ids, items.group, strict=True) if group is not None}
     depends_on: tuple[Any, ...] = (rules, settings.model, settings.study.seed, groups, software_versions())
     if categories is not None:
         depends_on += (settings.grades, categories)
@@ -231,7 +229,7 @@ def carry_out(
     chosen, drawn = crowd.chosen, crowd.drawn
     settings = settings_for(chosen, settings, crowd.categories, control=control)
     shared = AllScales(
-        settings, items, describe_provenance(settings, data.named) | drawn.stated, progress,
+        settings, data, describe_provenance(settings, data.named) | drawn.stated, progress,
         columns_of_norms(settings, data.respondents, crowd.kept, progress),
         crowd.kept if crowd.is_sampled and not control else None,
         fit_of_study(settings, crowd.categories) if fit is None and not drawn.is_all else fit, crowd.categories,
@@ -240,12 +238,15 @@ def carry_out(
         chosen = shuffled(chosen, np.random.default_rng(settings.study.seed))
     agreement, agreement_by_label = agreement_of_kept(settings, data, crowd.screening)
     with threads_of(chosen, settings):
-        dimensions, no_dimensions = None, ""
-        if settings.pruning.compare_factors:
-            dimensions, no_dimensions = study_dimensions(
-                chosen, parts, settings.study, checkpoints, progress, device=settings.model.device
-            )
-    scales = study_scales(parts, chosen, data, shared, checkpoints)
+        dimensions, no_dimensions = (
+            study_dimensions(chosen, parts, settings.study, checkpoints, progress, device=settings.model.device)
+            if settings.pruning.compare_factors
+            else (None, "")
+        )
+    scales = [
+        study_scale(name, chosen.select_items(item_ids).answered(), shared, checkpoints and checkpoints / f"scale_{n}")
+        for n, (name, item_ids) in enumerate(parts.items(), start=1)
+    ]
     bank = bank_of(scales, items, settings)
     fits = {scale.name: scale.fitted for scale in scales if scale.scale is not None and scale.fitted is not None}
     study = Study(
@@ -294,7 +295,7 @@ class ScreenedCrowd:
             return effect_of_screening(
                 self.screening, self.screened, parts,
                 lambda chosen: fits_of_study(chosen, settings, data, errors=settings.model.standard_errors),
-                lambda chosen: agreement_on(data.answers, data.items, chosen),
+                lambda chosen: agreement_on(data.answers, data.items, chosen, settings.grading),
             )  # fmt: skip
 
 
@@ -305,7 +306,7 @@ def screened_crowd(
     if data.responses.trials is not None and data.categories is None:
         progress(f"up to {int(data.responses.trials.max())} trials of an item: {OF_TRIALS}")
     screened = screen_respondents(settings, data, sample=data.sample, each=each, progress=progress)
-    kept, categories = responses_of(data, screened)
+    kept, categories = in_own_categories(data.responses.select_respondents(screened.kept), data.categories)
     progress(f"screening: {kept.n_respondents} of {screened.outcomes.n} respondents kept")
     drawn, chosen = some_respondents(kept, data.sample, settings.study.seed)
     if not drawn.is_all:
@@ -320,37 +321,6 @@ def screened_crowd(
 def threads_of(responses: ResponseMatrix, settings: StudyFile) -> AbstractContextManager[None]:
     """As many threads as there is to compute for a fit to these responses."""
     return threads_for(responses.n_respondents * max(responses.n_items, settings.model.n_nodes))
-
-
-def study_scales(
-    parts: Mapping[str, Sequence[str]],
-    responses: ResponseMatrix,
-    data: StudyData,
-    shared: AllScales,
-    folder: Path | None,
-) -> list[ScaleStudy]:
-    """One scale after the other, with an analysis of the items of each that has a model."""
-    scales: list[ScaleStudy] = []
-    for number, (name, item_ids) in enumerate(parts.items(), start=1):
-        part = responses.select_items(item_ids).answered()
-        found = study_scale(name, part, shared, None if folder is None else folder / f"scale_{number}")
-        if found.scale is not None and found.abilities is not None:
-            analysis = analyse_items(
-                part, found.scale, found.abilities, data.answers, data.items, shared.settings.grading
-            )
-            found = replace(found, analysis=analysis)
-        scales.append(found)
-    return scales
-
-
-def responses_of(data: StudyData, screened: Screened) -> tuple[Responses, Categories | None]:
-    """The responses of those whom screening kept, and of items in categories those that they used."""
-    kept = data.responses.select_respondents(screened.kept)
-    if data.categories is None:
-        return kept, None
-    chosen = kept.to_matrix()
-    left = categories_left(chosen, data.categories)
-    return in_categories_of(chosen, data.categories, left), left
 
 
 def settings_for(
@@ -371,22 +341,15 @@ def scored(study: Study, bank: ItemBank, responses: ResponseMatrix, systems: Sys
     """The study with the scores of its respondents and systems, and its short forms."""
     settings = study.settings
     with threads_of(responses, settings):
-        found = score_systems(bank, settings, systems)
-        study = replace(
+        found, scoring = score_systems(bank, settings, systems), settings.score.scoring(seed=settings.study.seed)
+        return replace(
             study,
-            forms=study_forms(bank, settings) if forms and settings.forms is not None else None,
-            respondent_scores=score_responses(
-                bank, responses, settings.score.scoring(seed=settings.study.seed), unknown_items="ignore"
-            ),
+            forms=study_forms(bank, settings) if forms else None,
+            respondent_scores=score_responses(bank, responses, scoring, unknown_items="ignore"),
+            system_scores=found.scores,
+            system_explanation=found.explanation,
+            group_percentiles=found.group_percentiles,
         )
-    if found is None:
-        return study
-    return replace(
-        study,
-        system_scores=found.scores,
-        system_explanation=found.explanation,
-        group_percentiles=found.group_percentiles,
-    )
 
 
 def bank_of(scales: Sequence[ScaleStudy], items: ItemTable, settings: StudyFile) -> ItemBank | None:
@@ -414,8 +377,7 @@ def study_dimensions(
     label_of = {item: name for name, item_ids in parts.items() for item in item_ids}
     data = without_constant(responses.select_items(list(label_of)))
     labels = [label_of[item] for item in data.item_ids]
-    why_not = why_not_counted(data, MOST_FACTORS + 1)
-    if why_not:
+    if why_not := why_not_counted(data, MOST_FACTORS + 1):
         progress(f"number of abilities: not counted, since {why_not}")
         return None, why_not
     seed, factors = study.seed, study.factors
@@ -432,13 +394,9 @@ def describe_provenance(settings: StudyFile, answers: Mapping[str, str] | None =
     `answers` are the name and hash of the answers, where these are no file.
     """
     data, score = settings.data, settings.score
-    others = [file for file in (data.items, data.respondents) if file is not None]
+    files = [settings.path, data.answers if answers is None else None, data.items, data.respondents]
     return {
-        "data": {
-            **_hashes([settings.path]),
-            **(_hashes([data.answers]) if answers is None else answers),
-            **_hashes(others),
-        },
+        "data": {file.name: file_hash(file) for file in files if file is not None} | dict(answers or {}),
         "model": asdict(settings.model) | ({} if settings.grades is None else {"kind": settings.grades}),
         "pruning_rules": asdict(settings.pruning),
         "screening": asdict(settings.screening),
@@ -450,7 +408,3 @@ def describe_provenance(settings: StudyFile, answers: Mapping[str, str] | None =
         "versions": software_versions(),
         "date": datetime.now(UTC).date().isoformat(),
     }
-
-
-def _hashes(files: Sequence[Path]) -> dict[str, str]:
-    return {file.name: file_hash(file) for file in files}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.optimize import brentq
 
 from irtbench.data.answer_patterns import RapidGuesses, rapid_guesses
 from irtbench.data.given import ItemsLike, ResponsesLike, as_answers, as_items, as_responses
-from irtbench.data.grading import grade
+from irtbench.data.grading import GradingSettings, as_compared, grade
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening, ScreeningSettings, screen
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from irtbench.config import StudyFile
     from irtbench.estimation.fitted import FittedModel
     from irtbench.study.person_screening import ScaleFit
-    from irtbench.study.study_data import StudyData
+    from irtbench.study.study_data import Categories, StudyData
 
 _COMPARED = ("discrimination", "difficulty", "se_discrimination", "se_difficulty")
 
@@ -116,7 +117,7 @@ def screening_effect(
     answers = None if answers is None else as_answers(answers)
     return effect_of_screening(
         screening, responses, scales, lambda chosen: fit_scales(chosen, scales, settings, seed=seed),
-        lambda chosen: agreement_on(answers, items, chosen),
+        lambda chosen: agreement_on(answers, items, chosen, GradingSettings()),
     )  # fmt: skip
 
 
@@ -206,12 +207,23 @@ def _of_group(
     return people, theta, fit.quadrature.mean, fit.quadrature.deviation, float(expected)
 
 
-def agreement_on(answers: pd.DataFrame | None, items: ItemTable, chosen: ResponseMatrix) -> Mapping[str, Agreement]:
+def agreement_on(
+    answers: pd.DataFrame | None, items: ItemTable, chosen: ResponseMatrix, grading: GradingSettings
+) -> Mapping[str, Agreement]:
     """How far these respondents agree on the items of each label and on all; nothing without raw answers."""
     if answers is None:
         return {}
-    own = answers[answers["respondent_id"].isin(chosen.respondent_ids)]
-    return agreement_by_label(own, items) | {"all": agreement(own, items=items)}
+    whole, by_label = agreement_of(answers, items, chosen.respondent_ids, grading)
+    return by_label | {"all": whole}
+
+
+def agreement_of(
+    answers: pd.DataFrame, items: ItemTable, respondent_ids: Sequence[str], grading: GradingSettings
+) -> tuple[Agreement, dict[str, Agreement]]:
+    """Agreement of some respondents on all items and those of each label, of answers as they are graded."""
+    own, rules = answers[answers["respondent_id"].isin(respondent_ids)], grading.normalise
+    own = own.assign(answer=as_compared(own["answer"], grading))
+    return agreement(own, items=items, normalise=rules), agreement_by_label(own, items, normalise=rules)
 
 
 def _row(
@@ -290,15 +302,12 @@ def screen_crowd(
         progress("first fit")
         screening = screen_by_fit(screening, responses, scales, FitSettings(), seed=seed)
 
-    def fit(kept: ResponseMatrix) -> tuple[Sequence[ScaleFit], ResponseMatrix]:
+    def fit(chosen: ResponseMatrix, *, errors: bool) -> Sequence[ScaleFit]:
         from irtbench.study.person_screening import fit_scales
 
-        return fit_scales(kept, scales, FitSettings(standard_errors=False), seed=seed), kept
+        return fit_scales(chosen, scales, FitSettings(standard_errors=errors), seed=seed)
 
-    def effect() -> ScreeningEffect:
-        return screening_effect(screening, responses, known, scales, FitSettings(), answers=given, seed=seed)
-
-    return after_the_rules(given, responses, screening, also, given, fit, effect, progress)
+    return after_the_rules(given, responses, known, scales, None, screening, also, fit, progress)
 
 
 def screen_grades(
@@ -306,53 +315,49 @@ def screen_grades(
 ) -> ScreenedCrowd:
     """The same of the grades of a study, which have no keys."""
     from irtbench.study.person_screening import fits_of_study, screen_respondents
-    from irtbench.study.study_data import categories_left, divide, in_categories_of
+    from irtbench.study.study_data import divide
 
-    given, responses, categories = data.given, data.responses.to_matrix(), data.categories
-    assert given is not None
-    assert categories is not None
-    screening = screen_respondents(settings, data, progress=progress).last
-
-    def fit(kept: ResponseMatrix) -> tuple[Sequence[ScaleFit], ResponseMatrix]:
-        return fits_of_study(kept, settings, data), in_categories_of(
-            kept, categories, categories_left(kept, categories)
-        )
-
-    def effect() -> ScreeningEffect:
-        return effect_of_screening(
-            screening, responses, divide(data.items, settings),
-            lambda chosen: fits_of_study(chosen, settings, data, errors=True),
-        )  # fmt: skip
-
-    return after_the_rules(given, responses, screening, also, None, fit, effect, progress)
+    assert data.given is not None
+    screening, scales = screen_respondents(settings, data, progress=progress).last, divide(data.items, settings)
+    return after_the_rules(
+        data.given, data.responses.to_matrix(), data.items, scales, data.categories, screening, also,
+        partial(fits_of_study, settings=settings, data=data), progress,
+    )  # fmt: skip
 
 
 def after_the_rules(
     given: pd.DataFrame,
     responses: ResponseMatrix,
+    items: ItemTable,
+    scales: Mapping[str, Sequence[str]],
+    categories: Categories | None,
     screening: Screening,
     also: AfterTheRules,
-    answers: pd.DataFrame | None,
-    fit: Callable[[ResponseMatrix], tuple[Sequence[ScaleFit], ResponseMatrix]],
-    effect: Callable[[], ScreeningEffect],
+    fit: Callable[..., Sequence[ScaleFit]],
     progress: Callable[[str], None],
 ) -> ScreenedCrowd:
     """Times, pairs too alike by a fit to those kept, the effect of screening, and whose answers stay."""
     times, pairs, changed, rules, people = None, None, None, screening.settings, screening.table()
+    answers = given if categories is None else None
     if "seconds" in given:
         times = rapid_guesses(given, method=rules.rapid_method, share=rules.rapid_share)
     if also.similar is not None:
         from irtbench.study.person_screening import crowd_similarity, most_similar
+        from irtbench.study.study_data import in_own_categories
 
         progress("pairs of respondents")
-        fits, kept = fit(responses.select_respondents(screening.kept))
-        alike = crowd_similarity(answers, kept, fits)
+        kept = responses.select_respondents(screening.kept)
+        own, _ = in_own_categories(kept, categories)
+        alike = crowd_similarity(answers, own.to_matrix(), fit(kept, errors=False))
         pairs = alike.table()
         pairs = pairs[pairs["p_adjusted"] < also.similar]
         people = people.join(most_similar(alike, responses.respondent_ids, level=also.similar))
     if also.effect:
         progress("before and after")
-        changed = effect()
+        changed = effect_of_screening(
+            screening, responses, scales, partial(fit, errors=True),
+            lambda chosen: agreement_on(answers, items, chosen, GradingSettings()),
+        )  # fmt: skip
     stays = given["respondent_id"].isin(np.array(screening.respondent_ids)[screening.kept])
     if also.rapid == "missing" and times is not None:
         stays &= ~times.rapid

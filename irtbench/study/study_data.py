@@ -40,7 +40,7 @@ from irtbench.data.readers.respondents import (
 from irtbench.data.readers.table import demand_columns, read_table
 from irtbench.data.readers.table_blocks import ROWS_READ
 from irtbench.data.readers.trials import PAIR
-from irtbench.data.responses import ResponseMatrix, Responses, name_first
+from irtbench.data.responses import ResponseMatrix, Responses, name_first, positions_of
 from irtbench.estimation.fit import fit_model, setting_in_memory
 from irtbench.estimation.fit_categories import Models, fit_categories
 from irtbench.estimation.fitted import FittedModel
@@ -54,6 +54,7 @@ from irtbench.scoring.ability import Abilities
 from irtbench.study.examination import prior_of_grades
 
 Categories = Mapping[str, tuple[Any, ...]]  # of each item, the lowest first
+UNKNOWN = "responses: unknown item {}"
 
 if TYPE_CHECKING:
     from irtbench.data.readers.large_table import LargeTable
@@ -112,10 +113,8 @@ def read_data(
     categories: Categories | None = None
     if stored is not None:
         items = items or ItemTable.plain(stored.item_ids)
-        known = set(items.item_ids)
-        unknown = [item for item in stored.item_ids if item not in known]
-        if unknown and not data.where:
-            raise InputError(f"responses: unknown item {name_first(unknown)}")
+        if not data.where:
+            positions_of(stored.item_ids, items.item_ids, UNKNOWN)
         responses = stored.with_items(items.item_ids)
     elif data.content == "answers" and items is not None:
         responses, answers = grade(table, items, settings.grading), table[~table.duplicated(PAIR)]
@@ -141,8 +140,7 @@ def grades_of(table: pd.DataFrame, items: ItemTable | None, levels: Sequence[str
     wide = pd.DataFrame(table.pivot(index="respondent_id", columns="item_id", values="response"))
     wide = wide.reindex(index=pd.unique(table["respondent_id"]), columns=pd.unique(table["item_id"]))
     if items is not None:
-        if unknown := [item for item in wide.columns if item not in set(items.item_ids)]:
-            raise InputError(f"responses: unknown item {name_first(unknown)}")
+        positions_of(list(wide.columns), items.item_ids, UNKNOWN)
         wide = wide.reindex(columns=list(items.item_ids))
     coded = CodedScores.of(wide)
     categories: Categories = dict(zip(coded.item_ids, coded.categories, strict=True))
@@ -177,10 +175,14 @@ def in_categories_of(responses: ResponseMatrix, before: Categories, after: Categ
     return right_of_top(values, responses.respondent_ids, {item: after[item] for item in responses.item_ids})
 
 
-def categories_left(responses: ResponseMatrix, before: Categories) -> Categories:
-    """Those that some of the respondents gave."""
-    given = [np.unique(column[~np.isnan(column)]).astype(np.int64) for column in responses.correct.T]
-    return {item: tuple(before[item][k] for k in own) for item, own in zip(responses.item_ids, given, strict=True)}
+def in_own_categories(responses: Responses, before: Categories | None) -> tuple[Responses, Categories | None]:
+    """Responses in those categories that some of these respondents gave; right and wrong ones as they are."""
+    if before is None:
+        return responses, None
+    matrix = responses.to_matrix()
+    given = [np.unique(column[~np.isnan(column)]).astype(np.int64) for column in matrix.correct.T]
+    left = {item: tuple(before[item][k] for k in own) for item, own in zip(matrix.item_ids, given, strict=True)}
+    return in_categories_of(matrix, before, left), left
 
 
 def of_respondents(settings: StudyFile, source: LargeTable) -> pd.DataFrame:
@@ -282,13 +284,10 @@ def divide(items: ItemTable, settings: StudyFile) -> dict[str, tuple[str, ...]]:
 
 def check_named_items(parts: Mapping[str, tuple[str, ...]], settings: StudyFile) -> None:
     """Refuse settings about items that no scale has, and published figures of a scale that the study has not."""
-    known = {item for item_ids in parts.values() for item in item_ids}
-    stray = [e.item_id for e in settings.pruning.exclude if e.item_id not in known]
-    stray += [item for item in settings.pruning.protect if item not in known]
-    if stray:
-        raise InputError(f"{settings.path}: pruning: unknown item {name_first(stray)}")
-    if stray := sorted(set(settings.model.by_item) - known):
-        raise InputError(f"{settings.path}: model.by_item: unknown item {name_first(stray)}")
+    known = [item for item_ids in parts.values() for item in item_ids]
+    in_pruning = [*(exclusion.item_id for exclusion in settings.pruning.exclude), *settings.pruning.protect]
+    for key, named in (("pruning", in_pruning), ("model.by_item", sorted(settings.model.by_item))):
+        positions_of(named, known, f"{settings.path}: {key}: unknown item {{}}")
     if stray := sorted(set(settings.published.scales) - set(parts)):
         raise InputError(
             f"{settings.path}: published.scales: unknown scale {name_first(stray)}; expected some of "
@@ -336,15 +335,13 @@ def columns_of_norms(
         if not known.all():
             progress(f"{name}: known of {int(known.sum())} of {screened.n_respondents} respondents")
     for name, value in settings.score.norm_group.items():
-        values = sorted(set(of_screened[name].dropna()))
-        if value not in values:
+        if value not in (values := sorted(set(of_screened[name].dropna()))):
             raise InputError(
                 f"{settings.path}: score.norm_group: no screened respondent has {name} {value}; "
                 f"expected one of {name_first(values)}"
             )
-    weights = None
-    if settings.score.norm_weight is not None:
-        weights = weights_of(of_screened, settings.score.norm_weight, file)
+    weight = settings.score.norm_weight
+    weights = None if weight is None else weights_of(of_screened, weight, file)
     if settings.score.norm_margins:
         raked = rake({str(name): list(of_screened[name]) for name in of_screened}, settings.score.norm_margins, weights)
         progress(f"norms weighted to {name_first(list(settings.score.norm_margins))}: {raked.in_short()}")

@@ -38,10 +38,11 @@ SystemsRead = list[tuple[Path, ResponseMatrix | pd.DataFrame]]
 class SystemScores:
     """The systems of a study: columns of scores.csv, explanations, and percentiles in groups of the norm samples.
 
-    Explanations are of one response each: None where all systems have several trials of an item.
+    All None without systems that answered items kept. Explanations are of one response each: None where all systems
+    have several trials of an item.
     """
 
-    scores: pd.DataFrame
+    scores: pd.DataFrame | None
     explanation: Explanation | None
     group_percentiles: pd.DataFrame | None
 
@@ -65,8 +66,8 @@ def _graded(path: Path, settings: StudyFile, items: ItemTable) -> ResponseMatrix
         raise InputError(f"file {path}: {error}") from None
 
 
-def score_systems(bank: ItemBank, settings: StudyFile, systems: SystemsRead) -> SystemScores | None:
-    """Scores of the systems, and what they rest on; None without any on the items kept."""
+def score_systems(bank: ItemBank, settings: StudyFile, systems: SystemsRead) -> SystemScores:
+    """Scores of the systems, and what they rest on."""
     scoring, groups = settings.score.scoring(seed=settings.study.seed), settings.score.norm_columns
     kept = {item for scale in bank.scales for item in scale.items.item_ids}
     scores, explanations, in_groups = [], [], []
@@ -78,18 +79,14 @@ def score_systems(bank: ItemBank, settings: StudyFile, systems: SystemsRead) -> 
             continue
         own = graded.select_items(answered).answered()
         scores.append(score_responses(bank, own, scoring))
-        if in_categories(bank):
-            pass  # surprises are of right and wrong
-        elif own.trials is None:
+        if own.trials is None and not in_categories(bank):
             explanations.append(explain_all(bank, own))
-        else:
+        elif not in_categories(bank):  # surprises are of right and wrong
             log.warning("file %s: several trials of an item: surprises are of one response each", path)
         if groups:
             in_groups.append(percentiles_by_group(bank, own, groups, scoring))
-    if not scores:
-        return None
     return SystemScores(
-        pd.concat(scores, ignore_index=True),
+        pd.concat(scores, ignore_index=True) if scores else None,
         Explanation.together(explanations) if explanations else None,
         pd.concat(in_groups, ignore_index=True) if in_groups else None,
     )

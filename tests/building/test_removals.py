@@ -6,15 +6,18 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from irtbench import ItemFit, ItemParameters, LocalDependence, PruneRules, prune
+from irtbench import FitSettings, ItemFit, ItemParameters, LocalDependence, PruneRules, ResponseMatrix, prune
 from irtbench.building.prune_rules import (
+    KEEP_ALL,
     Removable,
     Removal,
+    communalities,
     dependent_items,
     flat_or_reversed,
     most_dependent,
     worst_fitting,
 )
+from irtbench.study.study_data import fit_grades
 
 ITEMS = ("a", "b", "c", "d", "e")
 RULES = PruneRules(local_dependence_p="chi_square")
@@ -162,3 +165,13 @@ def test_guessing_does_not_take_clean_items_for_flat_ones(guessing: float) -> No
     assert len(gone) <= 3  # 10 where the slopes of the 2PL decide
     assert found.guessing == (pytest.approx(guessing, abs=0.05) if guessing else 0.0)
     assert ("compare model 3pl" in found.guessing_in_words) == (guessing > 0)
+
+
+def test_a_round_shows_the_communality_that_the_rule_judges_by() -> None:
+    rng = np.random.default_rng(1)
+    score = np.stack([np.digitize(rng.normal(size=300) + rng.logistic(size=300), [-1, 1]) for _ in range(3)], axis=1)
+    ids, names = ("a", "b", "c"), tuple(map(str, range(300)))
+    grades = ResponseMatrix(score, names, ids, np.full(score.shape, 2))
+    fitted = fit_grades(grades, "pcm", dict.fromkeys(ids, (0, 1, 2)), FitSettings(standard_errors=False), seed=1)
+    table = prune(grades, lambda data: fitted, KEEP_ALL).rounds_items()
+    np.testing.assert_allclose(table["communality"], communalities(fitted.items, 1.0))

@@ -11,7 +11,7 @@ from irtbench.diagnostics.local_dependence import PairTables, local_dependence
 from irtbench.diagnostics.person_fit import mean_squares
 from irtbench.models.curves import simulate_responses
 from irtbench.models.quadrature import normal_grid
-from irtbench.scoring.ability import eap
+from irtbench.scoring.ability import estimate_ability
 
 
 def tried(seed: int, *, alike: float = 0.0, bent: bool = False) -> ResponseMatrix:
@@ -66,7 +66,7 @@ def test_trials_that_are_alike_raise_mean_squares_and_the_fit_says_so() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             fitted = fit_model(responses)
-        infit = item_fit(responses, fitted.items, theta=eap(responses, fitted.items).theta).infit
+        infit = item_fit(responses, fitted.items, theta=estimate_ability(responses, fitted.items).theta).infit
         assert (infit.mean() > 1.2) == expected
         assert any("more alike than independent ones" in doubt for doubt in fitted.doubts) == expected
 

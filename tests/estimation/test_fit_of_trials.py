@@ -16,7 +16,7 @@ from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
 from irtbench.estimation.variational.endless_slopes import change_with_others_fixed, step_places
 from irtbench.models.curves import simulate_responses
 from irtbench.models.pyro_model.tensors import ItemTensors
-from irtbench.scoring.ability import eap
+from irtbench.scoring.ability import estimate_ability
 
 
 def unequal_trials(
@@ -90,7 +90,7 @@ def test_few_respondents_and_unequal_numbers_of_trials() -> None:
     inside = np.abs(fitted.items.intercept - d) < 1.96 * np.sqrt(fitted.items.covariance[:, 1, 1])  # type: ignore[index]
     assert 0.88 < inside.mean() <= 1.0
     z = (fitted.abilities.theta - (theta - theta.mean()) / theta.std()) / fitted.abilities.standard_error
-    known = eap(responses, items).theta  # as near as anything can come with the true items
+    known = estimate_ability(responses, items).theta  # as near as anything can come with the true items
     assert np.corrcoef(fitted.abilities.theta, theta)[0, 1] > np.corrcoef(known, theta)[0, 1] - 0.02
     assert (np.abs(z) < 1.96).mean() > 0.8
 

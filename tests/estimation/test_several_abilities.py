@@ -21,7 +21,7 @@ from irtbench.estimation.several_abilities.rotation_freedom import number_of_tur
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.pyro_model.tensors import ItemTensors
-from irtbench.scoring.ability import eap
+from irtbench.scoring.ability import estimate_ability
 
 
 def drawn(
@@ -316,7 +316,7 @@ def test_scores_of_one_factor_are_eaps() -> None:
     first = two_abilities(600, seed=3)[1].select_items([f"item{j}" for j in range(5)])
     one = fit_factors(first, 1, tolerance=1e-5)
     items = ItemParameters(first.item_ids, one.slopes[:, 0], one.intercept, np.zeros(5), np.zeros(5, dtype=bool))
-    scores, abilities = factor_scores(one, first), eap(first, items)
+    scores, abilities = factor_scores(one, first), estimate_ability(first, items)
     np.testing.assert_allclose(scores["theta_1"], abilities.theta, atol=1e-6)
     np.testing.assert_allclose(scores["se_1"], abilities.standard_error, atol=1e-6)
     np.testing.assert_array_equal(scores["n_correct"], first.values.sum(axis=1))

@@ -16,7 +16,7 @@ from builders.mirt_figures import papers_scale
 from irtbench import InputError, ItemParameters, Quadrature, ResponseMatrix, log_likelihood, normal_grid
 from irtbench.models import theta_posterior as posterior
 from irtbench.models.curves import information, simulate_responses
-from irtbench.scoring.ability import BOUND, Abilities, Method, eap, estimate_ability
+from irtbench.scoring.ability import BOUND, Abilities, Method, estimate_ability
 from irtbench.scoring.item_error import abilities_of
 
 NODES = np.linspace(-6, 6, 61)
@@ -74,7 +74,7 @@ def test_lsat6_agrees_with_mirt(reference: Path, model: str, method: Literal["ea
 def test_a_crowd_agrees_with_mirt(reference: Path, real_data: Path, label: str) -> None:
     responses, items, theta = papers_scale(real_data, reference, label)
     assert responses.n_respondents == 983
-    np.testing.assert_allclose(eap(responses, items).theta, theta, atol=1e-4)
+    np.testing.assert_allclose(estimate_ability(responses, items).theta, theta, atol=1e-4)
 
 
 # --- brute force ---------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_theta_error_and_interval_are_those_of_the_integral(n_items: int, guessi
     usual = simulate_responses([-2.5, -0.07, 1.3], items, rng=np.random.default_rng(2), missing=0.2).values
     short = np.where(np.arange(n_items) < 4, usual[:1], np.nan)
     values = np.vstack([usual, np.ones(n_items), np.zeros(n_items), short])
-    abilities = eap(matrix(values, items), items)
+    abilities = estimate_ability(matrix(values, items), items)
     assert not abilities.at_bound.any()
     for i, row in enumerate(values):
         assert_integrates(abilities, i, row, items)
@@ -102,14 +102,14 @@ def test_without_the_finer_grid_many_items_go_wrong(monkeypatch: pytest.MonkeyPa
     responses = simulate_responses([-0.07], items, rng=np.random.default_rng(2))
     monkeypatch.setattr(posterior, "step_needed", lambda *_: np.inf)
     with pytest.raises(AssertionError):
-        assert_integrates(eap(responses, items), 0, responses.values[0], items)
+        assert_integrates(estimate_ability(responses, items), 0, responses.values[0], items)
 
 
 def test_a_curve_steeper_than_the_grid_is_integrated() -> None:
     # one item that splits the population at .1 between nodes at 0 and .2: the posterior is a normal cut there, and
     # E(theta | theta > b) = phi(b) / (1 - Phi(b)) = .39695 / .46017 = .8626
     items = ItemParameters.from_difficulty([200.0], [0.1])
-    assert eap(matrix([[1]], items), items).theta[0] == pytest.approx(0.39695 / 0.46017, abs=0.005)
+    assert estimate_ability(matrix([[1]], items), items).theta[0] == pytest.approx(0.39695 / 0.46017, abs=0.005)
 
 
 # --- corners -------------------------------------------------------------------------------------------------------
@@ -122,7 +122,11 @@ def test_a_theta_at_the_end_of_the_population_is_flagged() -> None:
     responses = ResponseMatrix(
         np.stack([np.ones(2000), middle, np.zeros(2000)]), ("right", "middle", "wrong"), items.item_ids
     )
-    assert eap(responses, items, quadrature=normal_grid(31, bound=3.0)).at_bound.tolist() == [True, False, True]
+    assert estimate_ability(responses, items, quadrature=normal_grid(31, bound=3.0)).at_bound.tolist() == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_the_prior_is_the_population_also_between_its_nodes() -> None:
@@ -132,36 +136,38 @@ def test_the_prior_is_the_population_also_between_its_nodes() -> None:
     theta = np.linspace(-3, 1, 4001)
     log_posterior = log_likelihood(responses.values, theta, items)[0] - 0.5 * ((theta - 1) / 0.5) ** 2
     mass = np.exp(log_posterior - log_posterior.max())
-    found = eap(responses, items, quadrature=population(-0.5 * ((NODES - 1) / 0.5) ** 2))
+    found = estimate_ability(responses, items, quadrature=population(-0.5 * ((NODES - 1) / 0.5) ** 2))
     assert found.theta[0] == pytest.approx(mass @ theta / mass.sum(), abs=2e-4)
 
 
 def test_a_population_with_an_empty_node_is_no_obstacle() -> None:
     items = varied_items(300)
     cut = population(np.where(NODES > 2.01, -np.inf, -(NODES**2) / 2))
-    assert 1.5 < eap(matrix(np.ones((1, 300)), items), items, quadrature=cut).theta[0] < 2.2
+    assert 1.5 < estimate_ability(matrix(np.ones((1, 300)), items), items, quadrature=cut).theta[0] < 2.2
 
 
 def test_items_are_found_by_name() -> None:
     items = varied_items(12)
     responses = simulate_responses([0.3, -1.0], items, rng=np.random.default_rng(4))
     shuffled = [items.item_ids[k] for k in np.random.default_rng(0).permutation(12)]
-    np.testing.assert_allclose(eap(responses.select_items(shuffled), items).theta, eap(responses, items).theta)
+    np.testing.assert_allclose(
+        estimate_ability(responses.select_items(shuffled), items).theta, estimate_ability(responses, items).theta
+    )
     # an item absent from the responses is as one not answered
     values = responses.values.copy()
     values[:, 5:] = np.nan
     blanked = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
-    subset = eap(responses.select_items(items.item_ids[:5]), items)
-    np.testing.assert_allclose(subset.theta, eap(blanked, items).theta, atol=1e-6)
+    subset = estimate_ability(responses.select_items(items.item_ids[:5]), items)
+    np.testing.assert_allclose(subset.theta, estimate_ability(blanked, items).theta, atol=1e-6)
 
 
 def test_bad_input_is_named() -> None:
     items = varied_items(2)
     stranger = ResponseMatrix(np.ones((1, 2)), ("r",), ("item1", "other"))
     with pytest.raises(InputError, match="no parameters known for item other"):
-        eap(stranger, items)
+        estimate_ability(stranger, items)
     with pytest.raises(InputError, match="level must be between 0 and 1 but got 95"):
-        eap(matrix([[1, 0]], items), items, level=95)
+        estimate_ability(matrix([[1, 0]], items), items, level=95)
 
 
 def test_intervals_cover_as_often_as_they_promise() -> None:
@@ -169,7 +175,7 @@ def test_intervals_cover_as_often_as_they_promise() -> None:
     rng = np.random.default_rng(6)
     items = varied_items(20)
     theta = rng.normal(size=2000)
-    abilities = eap(simulate_responses(theta, items, rng=rng), items, level=0.8)
+    abilities = estimate_ability(simulate_responses(theta, items, rng=rng), items, level=0.8)
     covered = ((abilities.lower < theta) & (theta < abilities.upper)).mean()
     assert covered == pytest.approx(0.8, abs=0.03)
     assert (theta < abilities.lower).mean() == pytest.approx(0.1, abs=0.025)
@@ -185,7 +191,7 @@ def test_one_item_by_hand() -> None:
     # E(theta | 1) = 2 E(theta P(theta)); E(theta P) = E(P') (Stein) = E(s(theta) s(-theta)) = .206621, theta ~ N(0, 1).
     items = ItemParameters.from_difficulty([1.0], [0.0])
     responses = matrix([[1], [0]], items)
-    np.testing.assert_allclose(eap(responses, items).theta, [2 * 0.206621, -2 * 0.206621], atol=1e-5)
+    np.testing.assert_allclose(estimate_ability(responses, items).theta, [2 * 0.206621, -2 * 0.206621], atol=1e-5)
     wle = estimate_ability(responses, items, method="wle")
     np.testing.assert_allclose(wle.theta, [np.log(3), -np.log(3)], atol=1e-8)
     np.testing.assert_allclose(wle.standard_error, 4 / np.sqrt(3), atol=1e-8)
@@ -230,7 +236,7 @@ def test_without_an_item_theta_is_the_populations_or_unknown(method: Method) -> 
     assert found.n_items[0] == 0
     if method == "eap":  # of another shape, and with no column: mean .5 * -1 + .5 * 2 = .5, variance .25 * 9 = 2.25
         two_points = Quadrature(np.array([-1.0, 0.5, 2.0]), np.log([0.5, 1e-300, 0.5]))
-        found = eap(ResponseMatrix(np.empty((1, 0)), ("r",), ()), items, quadrature=two_points)
+        found = estimate_ability(ResponseMatrix(np.empty((1, 0)), ("r",), ()), items, quadrature=two_points)
         assert (found.theta[0], found.standard_error[0]) == pytest.approx((0.5, 1.5))
 
 
@@ -300,3 +306,8 @@ def test_warm_is_less_biased_than_maximum_likelihood_and_eap() -> None:
     bias = {m: abs(estimate_ability(usual, items, method=m).theta.mean() - 1.5) for m in ("wle", "ml", "eap")}
     assert bias["wle"] < 0.05
     assert bias["wle"] < min(bias["ml"], bias["eap"])
+
+
+@pytest.mark.parametrize("method", ["eap", "map", "ml", "wle", "eap_sum"])
+def test_of_nobody_there_are_no_abilities(method: Method) -> None:
+    assert estimate_ability(np.empty((0, 3)), varied_items(3), method=method).table().empty

@@ -80,7 +80,9 @@ def test_every_criterion_is_that_of_catr(reference: Path, name: str) -> None:
     right = 1 / (1 + np.exp(-(items.discrimination * test.theta + items.intercept)))
     p = (items.guessing + (1 - items.guessing) * right)[free]
     log_q, log_p = curves.logs[:, ::2], curves.logs[:, 1::2]
-    variance = [curves.moments(mass[:, None] * np.exp(logs[:, free]))[1] for logs in (log_p, log_q)]
+    after = [mass[:, None] * np.exp(logs[:, free]) for logs in (log_p, log_q)]
+    after = [each / each.sum(axis=0) for each in after]
+    variance = [(each * (grid.nodes[:, None] - grid.nodes @ each) ** 2).sum(axis=0) for each in after]
     np.testing.assert_allclose(p * variance[0] + (1 - p) * variance[1], own["EPV"], rtol=1e-8)
     at_posterior = mass @ np.exp(log_p[:, free])
     ours = -CRITERIA["variance"](curves, mass, test.theta, free)

@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from builders.scales import scale_of
 from irtbench import Abilities, InputError, ItemBank, ItemParameters, Norms, Quadrature, normal_grid, with_norms
 from irtbench.models.curves import simulate_responses
-from irtbench.scoring.ability import eap
+from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.percentiles import normal_percentile, percentiles, population_share
 
 ranked, smoothed = partial(percentiles, norm="empirical"), partial(percentiles, norm="smoothed")
@@ -219,6 +219,6 @@ def test_percentile_intervals_cover_the_true_percentile() -> None:
     rng = np.random.default_rng(1)
     items = ItemParameters.from_difficulty(rng.lognormal(0, 0.3, 30), rng.normal(-1, 1, 30))
     theta = rng.normal(size=2000)
-    found = normal_percentile(eap(simulate_responses(theta, items, rng=rng), items))
+    found = normal_percentile(estimate_ability(simulate_responses(theta, items, rng=rng), items))
     truth = normal_percentile(abilities_at(*theta)).percentile
     assert ((found.lower < truth) & (truth < found.upper)).mean() == pytest.approx(0.95, abs=0.015)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from builders.scales import scale_of
-from irtbench import InputError, ItemParameters, ResponseMatrix, Scale, fit_model, simulate_responses
+from irtbench import InputError, ItemParameters, ResponseMatrix, Scale, fit_categories, fit_model, simulate_responses
 from irtbench.scoring import prediction
 from irtbench.scoring.prediction import PredictedAccuracy, learn_correction, predict_accuracy
 
@@ -275,3 +275,11 @@ def test_intervals_of_trials_cover() -> None:
     new = whole.select_items(form).select_respondents(np.arange(500) >= 400)
     corrected = predict_accuracy(scale, new, correction=correction)
     assert covered(corrected, truth[400:]) == pytest.approx(0.95, abs=0.05)
+
+
+def test_a_long_table_of_grades_is_refused_in_words() -> None:
+    grades = pd.DataFrame({"q1": [0, 1, 2] * 20, "q2": [2, 1, 0] * 20})
+    scale = scale_of(fit_categories(grades, "gpcm", standard_errors=False).items.as_items())
+    long = grades.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id")
+    with pytest.raises(InputError, match="none of the items is known to the bank: respondent_id, item_id, value"):
+        predict_accuracy(scale, long)

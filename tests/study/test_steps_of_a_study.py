@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 
 from irtbench.config import StudyFile, read_study
+from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.evaluation.agreement import agreement
 from irtbench.study.person_screening import agreement_of_kept, screen_respondents
+from irtbench.study.screening_effect import agreement_on
 from irtbench.study.study_data import check_named_items, divide, read_data
 
 STUDY = """
@@ -80,3 +82,15 @@ def test_items_are_divided_and_unknown_ones_named(settings: StudyFile) -> None:
     ):
         with pytest.raises(InputError, match=rf"study.toml: {part}.*: unknown item z"):
             check_named_items(parts, replace(settings, **{part: wrong}))
+
+
+def test_the_effect_of_screening_compares_answers_as_they_were_graded(settings: StudyFile) -> None:
+    data = read_data(replace(settings, grading=GradingSettings(normalise=("casefold",))))
+    assert data.answers is not None
+    shouted = data.answers.assign(answer=[a.upper() if k % 3 else a for k, a in enumerate(data.answers["answer"])])
+    of = (data.items, data.responses.to_matrix())
+    expected = agreement_on(data.answers, *of, GradingSettings())["all"].fleiss_kappa
+    assert agreement_on(shouted, *of, GradingSettings(normalise=("casefold",)))["all"].fleiss_kappa == expected
+    assert agreement_on(shouted, *of, GradingSettings())["all"].fleiss_kappa < expected
+    spaced = data.answers.assign(answer=[f"{a} " if k % 3 else a for k, a in enumerate(data.answers["answer"])])
+    assert agreement_on(spaced, *of, GradingSettings())["all"].fleiss_kappa == expected
