@@ -266,6 +266,25 @@ def test_a_judge_that_favours_its_own_family_is_named_and_no_other() -> None:
     assert 0.01 < (np.array(p) < 0.05).mean() < 0.11  # of 192, not independent
 
 
+def test_a_rater_who_is_more_severe_on_one_item_is_named() -> None:
+    table, _, _ = simulate(np.random.default_rng(10), 200, 3, 4, 2)
+    there = (table["rater_id"] == "r1") & (table["item_id"] == "q2")
+    table = table.assign(score=np.where(there, (table["score"] - 1).clip(lower=0), table["score"]))
+    rows = irtbench.fit_raters(table, interaction="item_id").interactions
+    assert rows.loc[rows["severity"].idxmax(), ["rater_id", "item_id"]].tolist() == ["r1", "q2"]
+    assert len(rows) == 12
+
+
+def test_severities_of_many_parts_spread_as_widely_as_they_do() -> None:
+    """Each part's mean is taken from its three severities; the plain variance of all is a third too small."""
+    parts, _, severity = zip(*(simulate(np.random.default_rng(k), 30, 2, 3, 3) for k in range(20)), strict=True)
+    names = ["respondent_id", "item_id", "rater_id"]
+    table = pd.concat([t.assign(**{n: t[n].astype(str) + f" {k}" for n in names}) for k, t in enumerate(parts)])
+    found = irtbench.fit_raters(table, model="grm", raters="fixed")
+    assert found.n_parts == 20
+    assert found.rater_sd == pytest.approx(np.var(severity, axis=1, ddof=1).mean() ** 0.5, abs=0.03)  # plain: .07 off
+
+
 def test_raters_in_two_parts_have_two_zeros_and_are_named() -> None:
     table, _, _ = simulate(np.random.default_rng(9), 120, 3, 6, 2)
     halves = table[(table["respondent_id"] < 60) == table["rater_id"].isin(["r0", "r1", "r2"])]
@@ -344,6 +363,8 @@ def test_mean_squares_are_1_and_a_rater_who_guesses_stands_out() -> None:
         (lambda t: t.assign(score=np.random.default_rng(3).integers(0, 4, len(t))), {}, "ability does not vary"),
         (lambda t: t, {"model": "rasch"}, "expected gpcm or grm"),
         (lambda t: t, {"interaction": "family"}, "no column family"),
+        (lambda t: t, {"interaction": "rater_id"}, "interaction rater_id; expected a column of groups"),
+        (lambda t: t, {"interaction": "score"}, "interaction score; expected a column of groups"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(ratings: pd.DataFrame, change: Any, words: dict[str, Any], saying: str) -> None:

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.few_respondents.item_grid import ItemGrid
+from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.tensors import GUESSING, INTERCEPT, ItemTensors
 
@@ -210,14 +211,13 @@ class Surroundings:
 
 def known_posteriors(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor, Tensor]:
     """Of theta with the items as known, (n_nodes, n_respondents), and numbers of responses by column and by item."""
-    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(items)
-    joint, given, asked = [], [], []
-    for batch in problem.batches(dtype=torch.float64):
-        joint.append(row.log_joint(batch.correct, batch.observed))
+    each, given, asked = [], [], []
+    for batch, posterior in posteriors(problem, items, 0):
+        each.append(posterior)
         given.append(batch.correct.to_dense().to(torch.int16))
         n_asked = batch.observed if batch.observed is not None else batch.correct.new_ones(len(batch), len(items))
         asked.append(n_asked.to_dense().to(torch.int16))
-    return torch.softmax(torch.cat(joint), dim=1).T, torch.cat(given), torch.cat(asked)
+    return torch.cat(each).T, torch.cat(given), torch.cat(asked)
 
 
 def outcomes_of(numbers: Sequence[Tensor]) -> tuple[tuple[int, ...], ...]:

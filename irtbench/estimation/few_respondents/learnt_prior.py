@@ -72,13 +72,12 @@ def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]
             density = -0.5 * (first**2 + second**2) - log_deviation - log_rest + torch.log_softmax(share, dim=0)
             distances = distances.view(-1, 2)
             log_mass = log_weights + density.flatten(1) + grid.log_density_of_distances(distances)
-            worth = log_density_of_deviation(log_deviation) + log_rest.sum()
+            worth = log_density_of(log_deviation, logit, beta, start) + log_rest.sum()
             worth = worth + log_density_of_deviation(distances[:, 1], SEEN_DISTANCE).sum()
-            if beta is not None and start.guessing is not None:
+            if beta is not None:
                 shapes = beta * torch.sigmoid(logit), beta * torch.sigmoid(-logit)
                 constant = torch.where(grid.free, torch.lgamma(shapes[0]) + torch.lgamma(shapes[1]), 0.0)
                 log_mass = log_mass + shapes[0] * log_c + shapes[1] * log_other - constant[:, None]
-                worth = worth + start.guessing.first * logsigmoid(logit) + start.guessing.second * logsigmoid(-logit)
             loss = -(grid.counts @ torch.logsumexp(log_mass, dim=1) + worth) / n_items
             loss.backward()
         assert at.grad is not None
@@ -238,7 +237,9 @@ def over_densities(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Prior
     means = PLACES_OF_MEAN if width_of_mean > SURE else (0.0,)
     steps = [(width * by_s, width_of_mean * by_c) for by_s in places for by_c in means]
     others = [moved(priors, beta, *step) for step in steps]
-    worth = [grid.log_evidence(other) + log_density_of(other, beta, start) for other in others]
+    values = [torch.from_numpy(packed(other, beta)) for other in others]
+    before = [float(log_density_of(own[1], own[SHARED], beta, start)) for own in values]
+    worth = [grid.log_evidence(other) + own for other, own in zip(others, before, strict=True)]
     weights = torch.softmax(grid.level.new_tensor(worth), dim=0)
     log_s = grid.level.new_tensor([by_s for by_s, _ in steps])
     spread = float((weights @ (log_s - weights @ log_s) ** 2).sqrt()) if len(places) > 1 else width
@@ -246,11 +247,9 @@ def over_densities(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Prior
     return learnt, list(zip(weights.tolist(), others, strict=True))
 
 
-def log_density_of(priors: Priors, beta: float | None, start: Priors) -> float:
+def log_density_of(log_deviation: Tensor, logit: Tensor, beta: float | None, start: Priors) -> Tensor:
     """Of log s and of the logit of the mean of c, before responses were seen, up to a constant."""
-    values = torch.from_numpy(packed(priors, beta))
-    worth = log_density_of_deviation(values[1])
+    worth = log_density_of_deviation(log_deviation)
     if beta is not None and start.guessing is not None:
-        logit = values[SHARED]
         worth = worth + start.guessing.first * logsigmoid(logit) + start.guessing.second * logsigmoid(-logit)
-    return float(worth)
+    return worth

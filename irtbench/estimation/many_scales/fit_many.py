@@ -35,13 +35,7 @@ from irtbench.estimation.fit_categories import (
 )
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.stack_information import StackCovariances, stack_covariances
-from irtbench.estimation.many_scales.stack_mode import (
-    StackModes,
-    find_modes,
-    is_clearly_ability,
-    nodes_are_right,
-    rises_with_correct,
-)
+from irtbench.estimation.many_scales.stack_mode import StackModes, find_modes, is_clearly_ability
 from irtbench.estimation.many_scales.stack_problem import Stack, StackProblem, groups_of
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.nodes import (
@@ -52,7 +46,12 @@ from irtbench.estimation.marginal.nodes import (
 )
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Estimate
-from irtbench.estimation.scale_fit import ScaleFit, moments_by_theta, more_than_patterns
+from irtbench.estimation.scale_fit import (
+    ScaleFit,
+    moments_by_theta,
+    more_than_patterns,
+    with_positive_direction,
+)
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import one_thread
@@ -357,7 +356,7 @@ def fit_group(
         problem = StackProblem.of_stack(stack, nodes, settings, guessing_of(scales, settings, stack))
         first = problem.start() if start is None else started(problem, start)
         modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
-        found = modes.converged & rises_with_correct(problem, modes.items)
+        found = modes.converged
         if settings.priors.is_flat and not settings.has_common_slope:
             n_free = problem.by_scale(problem.free).flatten(1).sum(dim=1)
             found &= ~more_than_patterns(n_free, stack.items.sum(dim=1))
@@ -365,14 +364,13 @@ def fit_group(
         if settings.standard_errors:
             covariance = stack_covariances(problem, modes.items)
             found &= covariance.definite
-        checks = nodes_are_right, is_clearly_ability
-        sure = zip(*(check(problem, modes.items, modes.counts).tolist() for check in checks), strict=True)
+        clear = is_clearly_ability(problem, modes.items, modes.counts).tolist()
         seconds = (time.perf_counter() - began) / len(scales)
         return [
-            model_of_scale(problem, scale, settings, modes, covariance, k, seed=seed, seconds=seconds, sure=own)
+            model_of_scale(problem, scale, settings, modes, covariance, k, seed=seed, seconds=seconds, clear=own)
             if is_found
             else None
-            for k, (scale, is_found, own) in enumerate(zip(scales, found.tolist(), sure, strict=True))
+            for k, (scale, is_found, own) in enumerate(zip(scales, found.tolist(), clear, strict=True))
         ]
 
 
@@ -405,9 +403,12 @@ def model_of_scale(
     *,
     seed: int,
     seconds: float,
-    sure: tuple[bool, bool],
+    clear: bool,
 ) -> FittedModel | None:
-    """The model of a scale with a maximum, None where nodes are not right; `sure`: whether they, and ability, are."""
+    """The model of a scale with a maximum, None where nodes are not right or theta is turned.
+
+    `clear`: whether theta is ability beyond doubt.
+    """
     n, counts, began = responses.n_items, modes.counts, time.perf_counter() - seconds
     own, alone = slice(k * problem.stack.width, k * problem.stack.width + n), problem.of_scale(k, responses)
     size, change = float(modes.gradient[k]), float(modes.change[k])
@@ -415,15 +416,16 @@ def model_of_scale(
     log_likelihood, r = float(counts.log_likelihoods[k]), None if counts.r is None else counts.r[own]
     its_counts = Counts(log_likelihood, counts.n[own], counts.right[own], r, counts.respondents[k])
     items, errors = ItemTensors.from_matrix(modes.matrix[own]), None
-    if not sure[0]:
-        # with guessing a single fit places nodes at a rough mode already, and these are finer
-        placed = with_adapted_nodes(alone, items, room=ROOM) if alone.guesses else alone
-        if placed is not alone or with_right_nodes(alone, items, its_counts) is not alone:
-            return None
+    found = Estimate(items, "mode", log_likelihood, log_likelihood, status, its_counts)
+    # with guessing a single fit places nodes at a rough mode already, and these are finer
+    placed = with_adapted_nodes(alone, items, room=ROOM) if alone.guesses else alone
+    if placed is not alone or with_right_nodes(alone, items, its_counts) is not alone:
+        return None
+    if with_positive_direction(alone, found) is not found:
+        return None
     if covariances is not None:
         errors = covariances.errors(k, n, guesses=problem.guesses, by_theta=alone.prior.by_theta)
-    found = Estimate(items, "mode", log_likelihood, log_likelihood, status, its_counts)
     moments = moments_by_theta(alone, items, errors)
     n_free = n + 1 if alone.prior.shared is not None else int(problem.free[own].sum())
     fit = ScaleFit(alone, found, settings.priors, status, n_free, errors, moments)
-    return model_of(fit, responses, settings, seed, began, doubts=unlinked(alone) if all(sure) else None)
+    return model_of(fit, responses, settings, seed, began, doubts=unlinked(alone) if clear else None)

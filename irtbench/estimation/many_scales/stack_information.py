@@ -1,22 +1,18 @@
 """Standard errors of many scales: the observed information of `observed_information`, batched.
 
-With x the responses, m_i and v_i the posterior mean and variance of theta of respondent i, and f = -s (theta, 1) what
-any response adds to the score of its item, the missing information is made of
-
-    sum_i v_i x_i x_i',   sum_i x_i Cov_i[theta, f]',   sum_i Cov_i[f, f],
-
-f being 0 where a response is missing. Where none is, f is given by its values at the nodes, and the posterior
-covariances are those of the nodes' indicators, diag(p_i) - p_i p_i', summed over respondents before the items come in.
-With one slope for all items only the first sum over all pairs of items is needed: there rows may be of many
-respondents, as they are in the other two.
-
-A response adds x R(theta) + m B(theta) to the score of its item by (a, d, logit c), with x and m the numbers right and
-asked, R the difference of the derivatives of log P and log(1 - P), and B the latter. The missing information is
+A response adds x R(theta) + m B(theta) to the score of its item by (a, d), and logit c where any item is guessed, with
+x and m the numbers right and asked, R the difference of the derivatives of log P and log(1 - P), and B the latter. The
+missing information is
 
     sum_i sum_q p_iq s_iqj s_iql' - sum_i E_i[s_j] E_i[s_l]',
 
 p_iq the posterior of respondent i at node q, s_iqj the score of item j there. The first sum is made of sums over
-respondents, at each node, of x_j x_l, x_j m_l and m_j m_l, item by item for all scales at once.
+respondents, at each node, of x_j x_l, x_j m_l and m_j m_l, item by item for all scales at once. Where all is observed m
+is 1, and sums with it are expected counts. Without guessing R is (theta, 1) for all items alike, so that sums with x
+are of products of x_j and what respondent i is expected to have.
+
+With one slope for all items only the sum of x_j x_l over all pairs of items is needed: there rows may be of many
+respondents, as they are in the others.
 """
 
 from __future__ import annotations
@@ -27,6 +23,7 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.many_scales.stack_problem import Chunk, StackProblem
+from irtbench.estimation.marginal.m_step import item_derivatives
 from irtbench.estimation.marginal.observed_information import (
     Errors,
     blocks_of,
@@ -36,77 +33,95 @@ from irtbench.estimation.marginal.observed_information import (
 )
 from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors
 
-WIDTH = 3  # parameters of an item: a, d, logit c
 
-
-def guessed_information(problem: StackProblem, items: ItemTensors) -> Tensor:
-    """By (a, d, logit c) of all items of each scale, prior included, shape (n_scales, 3 width, 3 width).
+def stack_information(problem: StackProblem, items: ItemTensors) -> Tensor:
+    """By (a, d), or (a, d, logit c), of all items of each scale, prior included, shape (n_scales, k width, k width).
 
     What is not estimated has no meaning.
     """
-    (first_p, first_q), (second_p, second_q) = first_derivatives(problem, items), second_derivatives(problem, items)
-    counts = problem.counts(items)
-    assert counts.r is not None
-    complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1]
-    complete = complete - torch.einsum("jq,jqkl->jkl", counts.r, second_p)
-    complete -= torch.einsum("jq,jqkl->jkl", counts.n - counts.r, second_q)
-    right, base = (problem.by_scale(part.mT.contiguous()) for part in (first_p - first_q, first_q))
-    information = -guessed_missing_information(problem, items, right, base, problem.by_scale(counts.r))
+    counts, basis = problem.counts(items), problem.nodes.basis
+    if problem.guesses:
+        assert counts.r is not None
+        (first_p, base), (second_p, second_q) = first_derivatives(problem, items), second_derivatives(problem, items)
+        complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1]
+        complete = complete - torch.einsum("jq,jqkl->jkl", counts.r, second_p)
+        complete -= torch.einsum("jq,jqkl->jkl", counts.n - counts.r, second_q)
+        right = problem.by_scale((first_p - base).mT.contiguous())
+    else:
+        complete = item_derivatives(problem, items, counts).information[:, LINEAR, LINEAR]
+        base = -torch.sigmoid(items.logits(basis))[:, :, None] * basis
+        right = basis.T.expand(problem.n_scales, 1, -1, -1)
+    information = -missing_information(problem, items, right, problem.by_scale(base.mT.contiguous()))
     each = torch.arange(problem.stack.width, device=information.device)
     information[:, each, :, each] += problem.by_scale(complete).transpose(0, 1)
     return information.flatten(3, 4).flatten(1, 2)
 
 
-def guessed_missing_information(
-    problem: StackProblem, items: ItemTensors, right: Tensor, base: Tensor, r: Tensor
-) -> Tensor:
-    """Sum over respondents of the posterior covariance of their score, shape (n_scales, width, 3, width, 3).
+def missing_information(problem: StackProblem, items: ItemTensors, right: Tensor, base: Tensor) -> Tensor:
+    """Sum over respondents of the posterior covariance of their score, shape (n_scales, width, k, width, k).
 
-    Parameters
-    ----------
-    right, base
-        R and B of each item at the nodes, shape (n_scales, width, 3, n_nodes).
-    r
-        Expected number right, shape (n_scales, width, n_nodes).
+    `right` and `base` are R and B of each item at the nodes, shape (n_scales, width, k, n_nodes), or (n_scales, 1, ...)
+    where R is the same of all items.
     """
     row, found = problem.stack_row(items), []
     for chunk in problem.stack.chunks(len(problem.nodes.theta), torch.float64):
         own = right[chunk.scales], base[chunk.scales]
         posterior = torch.softmax(row.of_scales(chunk.scales).log_shape(chunk.correct, chunk.observed), dim=1)
+        of_right, of_base = ((part.flatten(1, 2) @ posterior).unflatten(1, part.shape[1:3]) for part in own)
+        asked = of_base if chunk.observed is None else chunk.observed[:, :, None] * of_base
+        score = (chunk.correct[:, :, None] * of_right + asked).flatten(1, 2)
         posterior *= chunk.respondents[:, None]
-        if chunk.observed is None:
-            total = sums_of_complete(chunk, posterior, *own, r[chunk.scales])
-        else:
-            total = sums_of_observed(chunk, chunk.observed, posterior, *own)
-        expected = chunk.correct[:, :, None] * (own[0].flatten(1, 2) @ posterior).unflatten(1, (-1, WIDTH))
-        asked = (own[1].flatten(1, 2) @ posterior).unflatten(1, (-1, WIDTH))
-        expected += asked if chunk.observed is None else chunk.observed[:, :, None] * asked
-        score = expected.flatten(1, 2)
-        found.append(total - (score @ score.mT).view_as(total))
+        mixed = mixed_sums(chunk, posterior, *own)
+        total = mixed + mixed.permute(0, 3, 4, 1, 2)
+        for part in (sums_of_right(chunk.correct, posterior, own[0]), sums_of_base(chunk, posterior, own[1])):
+            total += part
+        found.append(total - ((score * chunk.respondents[:, None]) @ score.mT).view_as(total))
     return torch.cat(found)
 
 
-def sums_of_complete(chunk: Chunk, posterior: Tensor, right: Tensor, base: Tensor, r: Tensor) -> Tensor:
-    """The first of the sums where all is observed: m is 1, and sums with it are expected counts."""
-    total = sums_of_both(chunk.correct, posterior, right)
-    shape = total.shape
-    asked = base * posterior.sum(dim=2)[:, None, None]
-    across = (right * r[:, :, None]).flatten(1, 2) @ base.flatten(1, 2).mT
-    return total + (across + across.mT + asked.flatten(1, 2) @ base.flatten(1, 2).mT).view(shape)
+def mixed_sums(chunk: Chunk, posterior: Tensor, right: Tensor, base: Tensor) -> Tensor:
+    """Sum over respondents and nodes of what a right response to one item and any to another add to both scores.
+
+    Parameters
+    ----------
+    posterior
+        Shape (n_scales, n_nodes, n_respondents).
+    right, base
+        As of `missing_information`.
+    """
+    if chunk.observed is None:
+        r = chunk.correct @ posterior.mT
+        sums = (right * r[:, :, None]).flatten(1, 2) @ base.flatten(1, 2).mT
+        return sums.unflatten(2, base.shape[1:3]).unflatten(1, base.shape[1:3])
+    if right.shape[1] == 1:
+        of_pairs = (right[:, 0, :, None, None] * base[:, None]).flatten(1, 3) @ posterior
+        expected = of_pairs.unflatten(1, (-1, *base.shape[1:3])) * chunk.observed[:, None, :, None]
+        sums = chunk.correct[:, None] @ expected.flatten(2, 3).mT
+        return sums.unflatten(3, base.shape[1:3]).transpose(1, 2)
+    rows = zip(chunk.correct.unbind(1), right.unbind(1), strict=True)
+    return torch.stack([products(x, chunk.observed, posterior, of_item, base) for x, of_item in rows], dim=1)
 
 
-def sums_of_observed(chunk: Chunk, observed: Tensor, posterior: Tensor, right: Tensor, base: Tensor) -> Tensor:
-    """The same with missing responses."""
-    total = sums_of_both(chunk.correct, posterior, right) + sums_of_both(observed, posterior, base)
-    for j in range(total.shape[1]):
-        block = products(chunk.correct[:, j], observed, posterior, right[:, j], base)
-        total[:, j] += block
-        total[:, :, :, j] += block.permute(0, 2, 3, 1)
-    return total
+def sums_of_right(correct: Tensor, posterior: Tensor, right: Tensor) -> Tensor:
+    """The same of right responses to two items."""
+    if right.shape[1] > 1:
+        return sums_of_both(correct, posterior, right)
+    moments = (right[:, 0, :, None] * right[:, 0, None]).flatten(1, 2) @ posterior
+    sums = (correct[:, None] * moments[:, :, None]) @ correct[:, None].mT
+    return sums.unflatten(1, (right.shape[2], -1)).permute(0, 3, 1, 4, 2)
+
+
+def sums_of_base(chunk: Chunk, posterior: Tensor, base: Tensor) -> Tensor:
+    """The same of any responses to two items."""
+    if chunk.observed is not None:
+        return sums_of_both(chunk.observed, posterior, base)
+    flat = base.flatten(1, 2)
+    sums = (flat * posterior.sum(dim=2)[:, None]) @ flat.mT
+    return sums.unflatten(2, base.shape[1:3]).unflatten(1, base.shape[1:3])
 
 
 def sums_of_both(responses: Tensor, posterior: Tensor, at_nodes: Tensor) -> Tensor:
-    """Sum over respondents and nodes of what responses of one kind to two items add to both scores.
+    """The same of responses of one kind to two items.
 
     Parameters
     ----------
@@ -115,10 +130,10 @@ def sums_of_both(responses: Tensor, posterior: Tensor, at_nodes: Tensor) -> Tens
     posterior
         Shape (n_scales, n_nodes, n_respondents).
     at_nodes
-        What each adds to the score of its item, shape (n_scales, width, 3, n_nodes).
+        What each adds to the score of its item, shape (n_scales, width, k, n_nodes).
     """
-    n_scales, width = responses.shape[:2]
-    total = posterior.new_empty(n_scales, width, WIDTH, width, WIDTH)
+    n_scales, width, k, _ = at_nodes.shape
+    total = posterior.new_empty(n_scales, width, k, width, k)
     for j in range(width):
         before = slice(0, j + 1)
         block = products(responses[:, j], responses[:, before], posterior, at_nodes[:, j], at_nodes[:, before])
@@ -128,7 +143,7 @@ def sums_of_both(responses: Tensor, posterior: Tensor, at_nodes: Tensor) -> Tens
 
 
 def products(first: Tensor, others: Tensor, posterior: Tensor, of_first: Tensor, of_others: Tensor) -> Tensor:
-    """The same of one item with others, shape (n_scales, 3, n_others, 3)."""
+    """The same of one item with others, shape (n_scales, k, n_others, k)."""
     both = (others * first[:, None]) @ posterior.mT
     return ((of_first[:, None] * both[:, :, None]) @ of_others.mT).transpose(1, 2)
 
@@ -166,21 +181,15 @@ class StackCovariances:
 
 def stack_covariances(problem: StackProblem, items: ItemTensors) -> StackCovariances:
     """Invert the observed information of each scale."""
-    if problem.guesses:
-        free = problem.by_scale(problem.free).flatten(1)
-        covariance, definite = inverted(guessed_information(problem, items), free)
-        scale = torch.ones_like(items.matrix)
-        scale[:, GUESSING] = items.guessing * (1 - items.guessing)  # dc = c (1 - c) dlogit
-        scale = problem.by_scale(scale).flatten(1) * free
-        return StackCovariances(scale[:, :, None] * covariance * scale[:, None, :], None, definite)
-    information = complete_information(problem, items) - missing_information(problem, items)
-    free = (problem.stack.items > 0).repeat_interleave(2, dim=1)
-    information = torch.where(free[:, :, None] & free[:, None, :], information, 0.0)
+    information, width = stack_information(problem, items), problem.stack.width
+    k = information.shape[1] // width
+    scale = problem.free.to(items.matrix)
+    scale[:, GUESSING] *= items.guessing * (1 - items.guessing)  # dc = c (1 - c) dlogit
+    free, scale = (problem.by_scale(part[:, :k]).flatten(1) for part in (problem.free, scale))
     if problem.prior.shared is None:
         covariance, definite = inverted(information, free)
-        return StackCovariances(covariance, None, definite)
+        return StackCovariances(scale[:, :, None] * covariance * scale[:, None, :], None, definite)
     # by the intercepts and the slope of all items
-    width = problem.stack.width
     by_few = torch.nn.functional.pad(torch.eye(width).to(information).repeat_interleave(2, dim=0), (0, 1))
     by_few = by_few.expand(len(information), -1, -1).clone()
     by_few[:, ::2, :-1], by_few[:, ::2, -1] = 0.0, problem.stack.items
@@ -203,76 +212,3 @@ def inverted(information: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
     information = torch.where(free[:, :, None] & free[:, None, :], information, identity)
     inverse, loose = invert(information)
     return inverse, ~loose.any(dim=1)
-
-
-def complete_information(problem: StackProblem, items: ItemTensors) -> Tensor:
-    """Information of the complete data, prior included, shape (n_scales, 2 width, 2 width)."""
-    nodes, counts = problem.nodes, problem.counts(items)
-    s = torch.sigmoid(items.logits(nodes.basis))
-    own = problem.prior.derivatives(items, by_logit=True, positive=False)[1][:, LINEAR, LINEAR]
-    own = own + ((counts.n * s * (1 - s)) @ nodes.basis_products).unflatten(1, (2, 2))
-    blocks = problem.by_scale(own)
-    whole = torch.diag_embed(blocks.permute(0, 2, 3, 1))  # (n_scales, 2, 2, width, width)
-    return whole.permute(0, 3, 1, 4, 2).flatten(3, 4).flatten(1, 2)
-
-
-def missing_information(problem: StackProblem, items: ItemTensors) -> Tensor:
-    """Sum over respondents of the posterior covariance of their score, of the same shape."""
-    nodes, stack, row = problem.nodes, problem.stack, problem.stack_row(items)
-    base = problem.by_scale(-torch.sigmoid(items.logits(nodes.basis))[:, None] * nodes.basis.T).flatten(1, 2)
-    found = []
-    for chunk in stack.chunks(len(nodes.theta), torch.float64):
-        joint = row.of_scales(chunk.scales).log_shape(chunk.correct, chunk.observed)
-        posterior = torch.softmax(joint, dim=1)
-        apart = nodes.theta - (nodes.theta.T @ posterior)
-        posteriors = posterior * chunk.respondents[:, None]
-        weighted = posteriors * apart
-        variance = (weighted * apart).sum(dim=1, keepdim=True)
-        if chunk.observed is None:
-            by_nodes = torch.diag_embed(posteriors.sum(dim=2)) - posterior @ posteriors.mT
-            mixed, total = mixed_and_base(chunk, weighted, base[chunk.scales], by_nodes)
-        else:
-            mixed, total = mixed_and_base_of_observed(chunk, posteriors, weighted, base[chunk.scales])
-        # a and d of an item are neighbours; a correct response adds (theta, 1), of which 1 does not vary
-        total[:, ::2] += mixed
-        total[:, :, ::2] += mixed.mT
-        total[:, ::2, ::2] += (chunk.correct * variance) @ chunk.correct.mT
-        found.append(total)
-    return torch.cat(found)
-
-
-def mixed_and_base(chunk: Chunk, weighted: Tensor, base: Tensor, by_nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """The second and the third of the sums where all is observed.
-
-    Parameters
-    ----------
-    weighted
-        Posterior of each row, times its respondents and theta less its mean, shape (n_scales, n_nodes, n_respondents).
-    base
-        Of each item by a and d, shape (n_scales, 2 n_items, n_nodes).
-    by_nodes
-        Posterior covariances of the nodes' indicators, summed, shape (n_scales, n_nodes, n_nodes).
-    """
-    return chunk.correct @ weighted.mT @ base.mT, base @ by_nodes @ base.mT
-
-
-def mixed_and_base_of_observed(
-    chunk: Chunk, posterior: Tensor, weighted: Tensor, base: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The same with missing responses, each row being one respondent with this posterior.
-
-    The means of products are over those who answered both of two items.
-    """
-    observed, n_items = chunk.observed, chunk.correct.shape[1]
-    assert observed is not None
-    twice = observed.repeat_interleave(2, dim=1)
-    mixed = chunk.correct @ (twice * (base @ weighted)).mT
-    means = twice * (base @ posterior)
-    products = base.new_zeros(len(base), 2 * n_items, 2 * n_items)
-    by_item = base.unflatten(1, (n_items, 2))
-    for j in range(n_items):
-        both = (posterior * observed[:, j, None]) @ observed[:, : j + 1].mT  # respondents at nodes, (n_nodes, j + 1)
-        block = torch.einsum("saq,sql,slbq->salb", by_item[:, j], both, by_item[:, : j + 1]).flatten(2)
-        products[:, 2 * j : 2 * j + 2, : 2 * j + 2] = block
-        products[:, : 2 * j + 2, 2 * j : 2 * j + 2] = block.mT
-    return mixed, products - means @ means.mT

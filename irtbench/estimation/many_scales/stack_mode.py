@@ -27,7 +27,6 @@ from irtbench.estimation.marginal.m_step import (
     with_second_step,
     within_bounds,
 )
-from irtbench.estimation.marginal.nodes import COARSEST, EDGE_MASS, STEEPEST, WIDTHS_A_STEP, information
 from irtbench.estimation.marginal.observed_information import LEAST_SD
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
@@ -222,27 +221,6 @@ def at_bound(problem: StackProblem, items: ItemTensors) -> Tensor:
         away = problem.guessing_free & ((c > 1 - NEAREST_BOUND) | (c < NEAREST_BOUND))
         outside |= problem.by_scale(away).any(dim=1)
     return outside
-
-
-def nodes_are_right(problem: StackProblem, items: ItemTensors, counts: StackCounts) -> Tensor:
-    """Whether the bounds of `nodes.with_right_nodes` say so of the usual grid, shape (n_scales,).
-
-    No posterior can be narrow, no item is steep, and nobody is near an end. Where it is not so the likelihood on other
-    nodes decides.
-    """
-    most = problem.by_scale(information(problem, items)).sum(dim=1).amax(dim=1)
-    steepest = problem.by_scale(items.slope[:, 0].abs()).amax(dim=1).clamp(min=1e-300)
-    wide = (WIDTHS_A_STEP * (1 + most).rsqrt() >= COARSEST) & (STEEPEST / steepest >= COARSEST)
-    at_ends = counts.respondents[:, 0] + counts.respondents[:, -1]
-    return wide & (at_ends < EDGE_MASS * problem.stack.n_observed.sum(dim=1))
-
-
-def rises_with_correct(problem: StackProblem, items: ItemTensors) -> Tensor:
-    """Whether the expected number of correct responses rises with theta, shape (n_scales,)."""
-    nodes = problem.nodes
-    knows = torch.sigmoid(items.logits(nodes.basis)) * (1 - items.guessing[:, None])
-    n_correct = (problem.by_scale(knows) * problem.stack.items[:, :, None]).sum(dim=1)
-    return n_correct @ (nodes.log_weights.exp() * nodes.theta[:, 0]) >= 0
 
 
 def is_clearly_ability(problem: StackProblem, items: ItemTensors, counts: StackCounts) -> Tensor:

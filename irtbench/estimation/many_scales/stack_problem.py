@@ -214,7 +214,7 @@ class StackProblem(Problem):
         stack: Stack,
         nodes: NodeTensors,
         settings: FitSettings,
-        guessing: tuple[Tensor, Tensor] | None = None,
+        guessing: tuple[Tensor, Tensor],
     ) -> StackProblem:
         """The Pyro model of one item, whose prior every item of every scale has for itself.
 
@@ -223,11 +223,9 @@ class StackProblem(Problem):
         stack, nodes, settings
             The responses, the population, and the model.
         guessing
-            Where c is estimated, and what it is elsewhere, shape (n_scales, width) each; None where nothing is guessed.
+            Where c is estimated, and what it is elsewhere, shape (n_scales, width) each.
         """
         device = stack.values.device
-        if guessing is None:
-            guessing = torch.zeros_like(stack.items, dtype=torch.bool), torch.zeros_like(stack.items)
         model = partial(
             logistic_model,
             priors=settings.priors,

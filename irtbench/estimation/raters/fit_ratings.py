@@ -325,10 +325,12 @@ def raters_found(
     there = np.array([np.asarray(own, dtype=np.bool_) for own in flags.values()]).T
     words = [";".join(np.array(list(flags))[own]) for own in there]
     noise = float(np.mean(errors[:, 0] ** 2))
-    spread = float(mode.variances[0] if learnt else max(severity.var(ddof=1) - noise, 0.0)) ** 0.5  # by moments
-    both = spread**2 if learnt else spread**2 + noise  # 0 where each rater is apart from all others
+    variance = float(mode.variances[0] if learnt else max(severity.var(ddof=1) - noise, 0.0))  # by moments
+    both = variance if learnt else variance + noise  # 0 where each rater is apart from all others
     reliability = (both - noise) / both if both > 0 else 0.0
-    return table.assign(flags=words), spread, max(reliability, 0.0)
+    if not learnt:  # each part's mean is taken from its severities
+        variance *= (n_raters - 1) / max(n_raters - len(set(parts)), 1)
+    return table.assign(flags=words), variance**0.5, max(reliability, 0.0)
 
 
 def interactions_found(problem: RatingProblem, mode: Mode, covariance: Covariance | None, name: str) -> pd.DataFrame:

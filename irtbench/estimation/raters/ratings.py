@@ -63,7 +63,11 @@ class Ratings:
     @classmethod
     def of(cls, table: pd.DataFrame, interaction: str | None = None) -> Ratings:
         """Check and code a long table; see `fit_raters` for the errors."""
-        wanted = [*COLUMNS, *([] if interaction is None else [interaction])]
+        if interaction in ("rater_id", "score"):
+            raise InputError(
+                f"raters: interaction {interaction}; expected a column of groups that raters may differ on"
+            )
+        wanted = list(dict.fromkeys([*COLUMNS, *([] if interaction is None else [interaction])]))
         if lacking := [name for name in wanted if name not in table.columns]:
             raise InputError(
                 f"raters: no column {name_first(lacking)} among {name_first(list(map(str, table.columns)), most=12)}; "

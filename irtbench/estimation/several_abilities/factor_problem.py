@@ -236,10 +236,8 @@ def item_correlations(abilities: Abilities) -> Tensor:
     score = problem.rows.n_correct.new_zeros(len(scale.item_of_column), len(scale))
     score[torch.arange(len(score), device=score.device), scale.item_of_column] = scale.column_scores
     both = both_scores = score.new_zeros(len(scale), len(scale))
-    number = torch.zeros_like(both[0])
-    for batch in problem.batches(dtype=torch.float64):
-        number = number + batch.observed_by_item_sums(number.new_ones(len(batch)))
-    mean, square = (problem.rows.n_correct @ part / number.clamp(min=1) for part in (score, score.square()))
+    number = abilities.own.n_by_item.clamp(min=1)
+    mean, square = (problem.rows.n_correct @ part / number for part in (score, score.square()))
     deviation = (square - mean.square()).clamp(min=1e-12).sqrt()
     for batch in problem.batches(dtype=torch.float64):
         own = batch.correct @ score

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from pyro.ops.stats import fit_generalized_pareto
 from torch import Tensor
 
+from irtbench.estimation.few_respondents.item_grid import weighted_moments
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.variational.item_guide import ItemGuide, normal_vectors
 from irtbench.models.pyro_model.rows import Batch
@@ -85,11 +86,8 @@ class WeightedDraws:
 
         `natural` are the draws on the scale wanted, shape (n_draws, n_items, 3).
         """
-        mean = natural[0] + torch.einsum(
-            "s,sjk->jk", self.weights, natural - natural[0]
-        )  # what is fixed stays as it is
-        away = natural - mean
-        return mean, torch.einsum("s,sjk,sjl->jkl", self.weights, away, away)
+        mean, covariance = weighted_moments(self.weights, (natural - natural[0]).transpose(0, 1))
+        return natural[0] + mean, covariance  # what is fixed stays as it is
 
 
 @dataclass(frozen=True)
