@@ -32,7 +32,7 @@ from irtbench.report.drawing import (
     on_axes,
 )
 from irtbench.report.formatting import count, plural, words
-from irtbench.report.page import Block, figure
+from irtbench.report.page import Block, figure, one_panel
 
 if TYPE_CHECKING:
     from irtbench.evaluation.artifacts import Artifacts  # imports scikit-learn, which most figures do without
@@ -64,22 +64,20 @@ def draw_shares(ax: Axes, table: pd.DataFrame, *, rows: str, share: str, label: 
         for system, of in table.groupby("respondent_id", sort=False)
         for own in [of.set_index(rows).loc[names]]
     ]
-    interval_plot(ax, names, sets, label=label).set_xlim(-0.02, 1.02)
-    return ax
+    return interval_plot(ax, names, sets, label=label, xlim=(-0.02, 1.02))
 
 
 def draw_baselines(ax: Axes, found: Artifacts) -> Axes:
     """Accuracy of each baseline and of a blind guess."""
     rows, accuracy = -np.arange(len(found.baselines)), [baseline.accuracy for baseline in found.baselines]
-    bar_plot(
-        ax, [Series("accuracy", rows, accuracy, look={"color": BLUE})], x="share of items right without the question",
-        y="", width=0.6, lying=True, mark=(found.baselines[0].chance, "chance"),
-    )  # fmt: skip
-    ax.set_yticks(rows, labels=[baseline.name.replace("_", " ") for baseline in found.baselines])
     for place, baseline in zip(rows, found.baselines, strict=True):
         ax.annotate(f" adjusted p {baseline.p_adjusted:.2g}", (baseline.accuracy, place), va="center")
-    ax.set(xlim=(0, 1.35), xticks=np.linspace(0, 1, 6))
-    return ax
+    return bar_plot(
+        ax, [Series("accuracy", rows, accuracy, look={"color": BLUE})], x="share of items right without the question",
+        y="", width=0.6, lying=True, mark=(found.baselines[0].chance, "chance"), xlim=(0, 1.35),
+        xticks=np.linspace(0, 1, 6), yticks=rows,
+        yticklabels=[baseline.name.replace("_", " ") for baseline in found.baselines],
+    )  # fmt: skip
 
 
 def draw_reliability(ax: Axes, curves: Mapping[str, ReliabilityCurve]) -> Axes:
@@ -100,9 +98,8 @@ def draw_reliability(ax: Axes, curves: Mapping[str, ReliabilityCurve]) -> Axes:
         for k, (name, curve) in enumerate(curves.items())
     ]  # fmt: skip
     lines.append(Series("", [0, 1], [0, 1], look=DASHED))
-    curve_plot(ax, lines, x="stated probability (mean of bin)", y="observed share")
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    return ax
+    square = {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02), "aspect": "equal"}
+    return curve_plot(ax, lines, x="stated probability (mean of bin)", y="observed share", **square)
 
 
 def draw_event_counts(ax: Axes, table: pd.DataFrame) -> Axes:
@@ -144,8 +141,8 @@ def draw_expected_p(ax: Axes, table: pd.DataFrame, *, n_items: int, alpha: float
         for hurt, of in table[table["n_items"] == n_items].groupby("hurt")
     ]
     lines.append(Series("", [0, most], [alpha, alpha], look=DASHED))
-    curve_plot(ax, lines, x="difference in accuracy (points)", y="expected p")
-    ax.set(yscale="log", ylim=(LOWEST_P, 1), xlim=(0, most))
+    ends = {"ylim": (LOWEST_P, 1), "xlim": (0, most)}
+    curve_plot(ax, lines, x="difference in accuracy (points)", y="expected p", yscale="log", **ends)
     ax.yaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_minor_formatter(NullFormatter())
     return ax
@@ -160,11 +157,9 @@ def draw_crowd_filter(ax: Axes, result: CrowdFilter) -> Axes:
                look={"color": colour, "edgecolor": "white", "hatch": ""})
         for word, which, colour in (("kept", result.kept, BLUE), ("not kept", ~result.kept, SKY))
     ]  # fmt: skip
-    bar_plot(ax, stacks, x="right votes", y="items", width=0.85)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_xlim(-0.6, places[-1] + 0.6)
-    return ax
+    return bar_plot(ax, stacks, x="right votes", y="items", width=0.85, xlim=(-0.6, places[-1] + 0.6))
 
 
 def draw_human_accuracy(ax: Axes, sets: Mapping[str, HumanAccuracy]) -> Axes:
@@ -222,10 +217,7 @@ def power_figures(table: pd.DataFrame, *, sizes: Sequence[int], alpha: float) ->
         )
         for n in dict.fromkeys(sizes)
     ]  # fmt: skip
-    return figure(
-        panels,
-        words("power", alpha=alpha),
-    )
+    return figure(panels, words("power", alpha=alpha))
 
 
 def breakdown_figures(accuracy: pd.DataFrame, advantage: pd.DataFrame | None) -> list[Block]:
@@ -253,16 +245,10 @@ def breakdown_figures(accuracy: pd.DataFrame, advantage: pd.DataFrame | None) ->
         )
         for number, (pair, rows) in enumerate(pairs, start=1)
     ]  # fmt: skip
-    return figure(
-        on_axes(
-            "breakdown", partial(draw_shares, table=accuracy, rows="type", share="accuracy", label="accuracy"),
-            description=f"Accuracy on {plural(n_types, 'type')} of items.",
-            height=height_of(n_types, each=len(accuracy) // n_types),
-        ),
-        words("breakdown"),
-    ) + figure(
-        panels, words("advantage")
-    )  # fmt: skip
+    return one_panel(
+        "breakdown", partial(draw_shares, table=accuracy, rows="type", share="accuracy", label="accuracy"),
+        f"Accuracy on {plural(n_types, 'type')} of items.", height=height_of(n_types, each=len(accuracy) // n_types),
+    ) + figure(panels, words("advantage"))  # fmt: skip
 
 
 def consistency_figures(measures: pd.DataFrame, *, n_measures: int) -> list[Block]:
@@ -275,49 +261,31 @@ def consistency_figures(measures: pd.DataFrame, *, n_measures: int) -> list[Bloc
     n_measures
         How many measures there are.
     """
-    draw = partial(draw_shares, table=measures, rows="measure", share="share", label="share of items")
-    description, height = (
+    return one_panel(
+        "consistency", partial(draw_shares, table=measures, rows="measure", share="share", label="share of items"),
         f"{plural(n_measures, 'measure')} of each system.",
-        height_of(n_measures, each=len(measures) // n_measures),
-    )
-    return figure(
-        on_axes("consistency", draw, description=description, height=height),
-        words("consistency"),
-    )
+        height=height_of(n_measures, each=len(measures) // n_measures),
+    )  # fmt: skip
 
 
 def calibration_figures(curves: Mapping[str, ReliabilityCurve]) -> list[Block]:
     """Of calibration: the reliability curves."""
     description = f"Reliability curves of {plural(len(curves), 'system')}."
-    return figure(
-        on_axes("reliability", partial(draw_reliability, curves=curves), description=description, height=WIDTH),
-        words("reliability_curves"),
-    )
+    draw = partial(draw_reliability, curves=curves)
+    return one_panel("reliability", draw, description, height=WIDTH, caption="reliability_curves")
 
 
 def bound_figures(result: CrowdFilter, people: Mapping[str, HumanAccuracy]) -> list[Block]:
     """Of the human bound: the votes, and human accuracy with its bounds."""
-    votes = on_axes(
-        "crowd_filter", partial(draw_crowd_filter, result=result),
-        description=f"Right votes of the items; {int(result.kept.sum())} pass.",
-    )  # fmt: skip
-    bound = on_axes(
-        "human_bound", partial(draw_human_accuracy, sets=people), description="Human accuracy with its intervals.",
-        height=height_of(len(people), each=3) + 0.4,
-    )  # fmt: skip
+    passed = f"Right votes of the items; {int(result.kept.sum())} pass."
+    bound, height = partial(draw_human_accuracy, sets=people), height_of(len(people), each=3) + 0.4
     return [
-        *figure(votes, words("crowd_filter")),
-        *figure(
-            bound,
-            words("human_bound"),
-        ),
+        *one_panel("crowd_filter", partial(draw_crowd_filter, result=result), passed),
+        *one_panel("human_bound", bound, "Human accuracy with its intervals.", height=height),
     ]
 
 
 def artifact_figures(result: Artifacts) -> list[Block]:
     """Of artifacts: what the baselines get right."""
     description = f"Accuracy of {plural(len(result.baselines), 'baseline')} that do not see the question."
-    return figure(
-        on_axes("artifacts", partial(draw_baselines, found=result), description=description, height=2.6),
-        words("artifacts"),
-    )
+    return one_panel("artifacts", partial(draw_baselines, found=result), description, height=2.6)

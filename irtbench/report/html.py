@@ -52,6 +52,7 @@ from irtbench.report.page import (
     first_rows,
     item_anchor,
     linked_items,
+    one_panel,
     paragraphs,
     render_page,
     table,
@@ -252,7 +253,7 @@ def draw_curve_example(ax: Axes) -> Axes:
         Series("", [-1.4, 1.4], [middle - 1.4 * slope, middle + 1.4 * slope], look=tangent),
         Series("", [0], [middle], look={"color": ORANGE, "marker": "o", "markersize": 6}),
     ]
-    scale_figures.probability_axes(curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct"))
+    curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct", **scale_figures.PROBABILITIES)
     for text, tip, place in (
         ("discrimination a = 1:\nsteepness here", (0.1, middle - 0.01), (0.75, 0.45)),
         ("difficulty b = 0", (0, 0), (0.75, 0.06)),
@@ -292,7 +293,7 @@ def curve_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
     """Item characteristic curves of each scale on which anything was fitted."""
     fitted = [scale for scale in scales if scale.pruning.rounds]
     panels = []
-    for k, scale in enumerate(fitted):
+    for scale in fitted:
         kept, others = paper_tables.remaining_parameters(scale), paper_tables.removed_parameters(scale.pruning)
         word = "removed"
         if scale.pruning.rejected is not None:
@@ -301,7 +302,7 @@ def curve_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
         draw = partial(scale_figures.draw_curves, kept=kept, others=others, others_are=word)
         panels.append(
             on_axes(
-                scale_figures.numbered("curves", k, len(fitted)), draw, heading=scale.name, description=description,
+                "curves", draw, heading=scale.name, description=description,
                 unit=prose.unit_of_ability(scales), vectors=_vectors(scales),
             )
         )  # fmt: skip
@@ -315,11 +316,10 @@ def parameter_panels(scales: Sequence[ScaleStudy], items: ItemTable) -> list[Dra
     fitted = [scale.name for scale in scales if scale.pruning.rounds]
     return [
         on_axes(
-            scale_figures.numbered("parameters", k, len(fitted)),
-            partial(draw, status=status[status["scale"] == name]), heading=name,
+            "parameters", partial(draw, status=status[status["scale"] == name]), heading=name,
             description=f"Difficulty and discrimination of the items of {name}.", vectors=_vectors(scales),
         )
-        for k, name in enumerate(fitted)
+        for name in fitted
     ]  # fmt: skip
 
 
@@ -416,7 +416,7 @@ def parts_of_the_study(study: Study) -> dict[tuple[str, str], list[Block]]:
         ],
         ("method", "Method"): [
             *paragraphs(*prose.method(settings)),
-            *figure([on_axes("example_curve", draw_curve_example, description=description)], words("example_curve")),
+            *one_panel("example_curve", draw_curve_example, description),
         ],
         ("published", "Compared with published figures"): [
             *table(published, words("table_published", source=source)),
