@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,6 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+import irtbench.analysis
+import irtbench.estimation
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.empirical_curve import EmpiricalCurve, empirical_curve
@@ -44,13 +45,6 @@ from irtbench.report.formatting import p_value, plural, words
 from irtbench.report.page import Block, figure, one_panel
 from irtbench.report.scale_figures import ABILITIES, PROBABILITIES, draw_precision
 
-if TYPE_CHECKING:
-    from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
-    from irtbench.analysis.dimensions import ParallelAnalysis
-    from irtbench.analysis.explained_difficulty import ExplainedDifficulty
-    from irtbench.analysis.horizons import TimeHorizon
-    from irtbench.estimation.multiple_groups import GroupedModel
-
 MOST_ROWS = 25  # items of a chart, the most conspicuous
 MOST_CURVES = 6  # items whose fit is drawn, the worst
 MOST_PANELS, COLUMNS = 24, 3  # items whose curves by group are drawn
@@ -74,7 +68,7 @@ def draw_fit(ax: Axes, curve: EmpiricalCurve) -> Axes:
     return curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct", **PROBABILITIES)
 
 
-def draw_item_by_group(ax: Axes, grouped: GroupedModel, item: str) -> Axes:
+def draw_item_by_group(ax: Axes, grouped: irtbench.estimation.GroupedModel, item: str) -> Axes:
     """The characteristic curve of an item in each group."""
     lines = [
         Series(group, ABILITIES, icc(ABILITIES, items.select([item]))[:, 0])
@@ -87,7 +81,7 @@ def draw_item_by_group(ax: Axes, grouped: GroupedModel, item: str) -> Axes:
     return ax
 
 
-def draw_expected_scores(ax: Axes, found: DifferentialTestFunctioning) -> Axes:
+def draw_expected_scores(ax: Axes, found: irtbench.analysis.DifferentialTestFunctioning) -> Axes:
     """Expected score on the whole test in each group, with the band of the difference about the reference's."""
     lower, upper = (found.expected[0] + end for end in (found.difference_lower, found.difference_upper))
     lines = [
@@ -137,7 +131,7 @@ def draw_wrong_keys(ax: Axes, ranked: pd.DataFrame) -> Axes:
     return interval_plot(ax, list(shown["item_id"]), parts, label=label, reference=0.0, xlim=(-0.02, 1.02))
 
 
-def draw_predictions(ax: Axes, found: ExplainedDifficulty) -> Axes:
+def draw_predictions(ax: Axes, found: irtbench.analysis.ExplainedDifficulty) -> Axes:
     """Each item's difficulty against its prediction from a fit without it, with the interval of the prediction."""
     x, b, se = found.predicted, found.difficulty, found.se_difficulty
     ax.vlines(x, found.predicted_lower, found.predicted_upper, color=SKY, linewidth=2, alpha=0.4)
@@ -152,7 +146,7 @@ def draw_effects(ax: Axes, table: pd.DataFrame) -> Axes:
     return interval_plot(ax, list(table["term"]), [effects], label="effect on difficulty b", reference=0.0)
 
 
-def draw_horizons(ax: Axes, found: TimeHorizon) -> Axes:
+def draw_horizons(ax: Axes, found: irtbench.analysis.TimeHorizon) -> Axes:
     """Horizons of the systems, the longest on top, with intervals; those without an end go to the border."""
     order = np.argsort(-found.horizon[:, 0])[:MOST_HORIZONS]
     every = np.stack([found.lower, found.horizon, found.upper])[:, order]
@@ -191,7 +185,7 @@ def draw_options(ax: Axes, options: pd.DataFrame) -> Axes:
     return curve_plot(ax, lines, x="third by score", y="share choosing it", **ticks, **ends)
 
 
-def draw_scree(ax: Axes, analysis: ParallelAnalysis, *, most: int = 15) -> Axes:
+def draw_scree(ax: Axes, analysis: irtbench.analysis.ParallelAnalysis, *, most: int = 15) -> Axes:
     """Draw the first eigenvalues, those that speak for an ability filled, and the limit of chance.
 
     Parameters
@@ -330,7 +324,11 @@ def bias_figures(table: pd.DataFrame, *, alpha: float) -> list[Block]:
 
 
 def effect_figures(
-    items: Sequence[str], grouped: GroupedModel, test: DifferentialTestFunctioning, *, apart: bool = False
+    items: Sequence[str],
+    grouped: irtbench.estimation.GroupedModel,
+    test: irtbench.analysis.DifferentialTestFunctioning,
+    *,
+    apart: bool = False,
 ) -> list[Block]:
     """Of the items that differ: their curves in each group, and what they do to the expected score.
 
@@ -359,13 +357,13 @@ def effect_figures(
     )
 
 
-def scree_figures(analysis: ParallelAnalysis) -> list[Block]:
+def scree_figures(analysis: irtbench.analysis.ParallelAnalysis) -> list[Block]:
     """Of dimensions: the scree plot."""
     description = f"Eigenvalues in descending order; the first {analysis.n_abilities} lie above the limit of chance."
     return one_panel("scree", partial(draw_scree, analysis=analysis), description, kind=analysis.tetrachoric.kind)
 
 
-def difficulty_figures(found: ExplainedDifficulty) -> list[Block]:
+def difficulty_figures(found: irtbench.analysis.ExplainedDifficulty) -> list[Block]:
     """Of explained difficulty: each item's difficulty against its prediction, and the effects of the features."""
     table = found.table()
     table = table[~table["term"].str.contains("intercept", case=False)]
@@ -378,7 +376,7 @@ def difficulty_figures(found: ExplainedDifficulty) -> list[Block]:
     return predicted if table.empty else predicted + effects
 
 
-def horizon_figures(found: TimeHorizon) -> list[Block]:
+def horizon_figures(found: irtbench.analysis.TimeHorizon) -> list[Block]:
     """Of time horizons: each system's, with intervals."""
     n = min(len(found.respondent_ids), MOST_HORIZONS)
     return one_panel(

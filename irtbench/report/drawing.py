@@ -214,10 +214,8 @@ def bar_plot(
     for k, one in enumerate(stacks):
         n = np.asarray(one.y, dtype=np.float64)
         some, look = n != 0, {**BARS[k % len(BARS)], **one.look}
-        if lying:
-            drawn = ax.barh(at[some], n[some], height=width, left=base[some], **look)
-        else:
-            drawn = ax.bar(at[some], n[some], width=width, bottom=base[some], **look)
+        draw, thick, start = (ax.barh, "height", "left") if lying else (ax.bar, "width", "bottom")
+        drawn = draw(at[some], n[some], **{thick: width, start: base[some], **look})
         entries += [(one.name, drawn[0])] if some.any() else []
         base = base + n
     if mark is not None:

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
+import irtbench.evaluation
 from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
 from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.report.drawing import (
@@ -33,9 +33,6 @@ from irtbench.report.drawing import (
 )
 from irtbench.report.formatting import count, plural, words
 from irtbench.report.page import Block, figure, one_panel
-
-if TYPE_CHECKING:
-    from irtbench.evaluation.artifacts import Artifacts  # imports scikit-learn, which most figures do without
 
 LOWEST_P = 1e-4  # shown
 ALPHA = 0.05  # adjusted p up to which a difference is drawn as found
@@ -67,7 +64,7 @@ def draw_shares(ax: Axes, table: pd.DataFrame, *, rows: str, share: str, label: 
     return interval_plot(ax, names, sets, label=label, xlim=(-0.02, 1.02))
 
 
-def draw_baselines(ax: Axes, found: Artifacts) -> Axes:
+def draw_baselines(ax: Axes, found: irtbench.evaluation.Artifacts) -> Axes:
     """Accuracy of each baseline and of a blind guess."""
     rows, accuracy = -np.arange(len(found.baselines)), [baseline.accuracy for baseline in found.baselines]
     for place, baseline in zip(rows, found.baselines, strict=True):
@@ -285,7 +282,7 @@ def bound_figures(result: CrowdFilter, people: Mapping[str, HumanAccuracy]) -> l
     ]
 
 
-def artifact_figures(result: Artifacts) -> list[Block]:
+def artifact_figures(result: irtbench.evaluation.Artifacts) -> list[Block]:
     """Of artifacts: what the baselines get right."""
     description = f"Accuracy of {plural(len(result.baselines), 'baseline')} that do not see the question."
     return one_panel("artifacts", partial(draw_baselines, found=result), description, height=2.6)

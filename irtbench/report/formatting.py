@@ -6,7 +6,7 @@ import math
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -83,10 +83,7 @@ def decimal(value: float | None, digits: int = 2) -> str:
         return MISSING
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    written = f"{value:,.{digits}f}"
-    if float(written.replace(",", "")) == 0:
-        written = written.lstrip("-")
-    return written.replace("-", "−")
+    return f"{value:z,.{digits}f}".replace("-", "−")
 
 
 def count(value: float | None) -> str:
@@ -211,25 +208,12 @@ class Column:
     """How a column is headed and its values written."""
 
     heading: str
-    write: Callable[[Any], str]
+    write: Callable[[Any], str] = text
     kind: Kind = "number"
 
 
-def _three(value: float | None) -> str:
-    return decimal(value, 3)
-
-
-def _one(value: float | None) -> str:
-    return decimal(value, 1)
-
-
-def _words(heading: str, write: Callable[[Any], str] = text) -> Column:
-    return Column(heading, write, "words")
-
-
-def _long(heading: str) -> Column:
-    return Column(heading, text, "long")
-
+_one, _three = partial(decimal, digits=1), partial(decimal, digits=3)
+_words, _long = partial(Column, kind="words"), partial(Column, kind="long")
 
 COLUMNS = {
     "scale": _words("Scale"),

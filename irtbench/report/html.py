@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,7 +56,7 @@ from irtbench.report.page import (
     render_page,
     table,
 )
-from irtbench.report.scoring_figures import percentile_figures, places
+from irtbench.report.scoring_figures import group_in_words, percentile_figures, places
 from irtbench.scoring.ability import eap
 from irtbench.scoring.optional_columns import Explanation
 from irtbench.scoring.scores import ScoringSettings
@@ -83,29 +82,30 @@ def _scale(scale: ScaleStudy) -> str:
         return f"{scale.name} is no scale: {scale.pruning.rejected}."
     items = scale.scale.items
     reliable = "" if scale.analysis is None else f", of reliability {decimal(scale.analysis.reliability.marginal)}"
-    return (
-        f"{scale.name} is a scale of {plural(items.n_items, 'item')}{reliable}; difficulties "
-        f"{interval(items.difficulty.min(), items.difficulty.max())}."
-    )
+    size = plural(items.n_items, "item")
+    return f"{scale.name} is a scale of {size}{reliable}; difficulties {difficulty_span(items)}."
+
+
+def difficulty_span(items: ItemParameters) -> str:
+    """The least and the greatest difficulty."""
+    return interval(items.difficulty.min(), items.difficulty.max())
 
 
 def scale_numbers(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Each scale in numbers: items, people, reliability, where its items are, and whether it is retained."""
-    rows = []
-    for scale in scales:
-        row: dict[str, Any] = {
+    spans = {scale.name: difficulty_span(scale.scale.items) for scale in scales if scale.scale is not None}
+    return pd.DataFrame(
+        {
             "scale": scale.name,
             "n_kept": len(scale.pruning.kept),
             "n_given": scale.responses.n_items,
             "n_respondents": scale.n_respondents,
             "reliability": np.nan if scale.analysis is None else scale.analysis.reliability.marginal,
-            "difficulty_span": "",
+            "difficulty_span": spans.get(scale.name, ""),
+            "verdict": paper_tables.verdict(scale),
         }
-        if scale.scale is not None:
-            b = scale.scale.items.difficulty
-            row["difficulty_span"] = interval(float(b.min()), float(b.max()))
-        rows.append(row | {"verdict": paper_tables.verdict(scale)})
-    return pd.DataFrame(rows)
+        for scale in scales
+    )
 
 
 def removed(study: Study) -> list[Sentence]:
@@ -114,7 +114,7 @@ def removed(study: Study) -> list[Sentence]:
     given = sum(scale.responses.n_items for scale in study.scales)
     found = [(prose.screened(study.outcomes),), _items_removed(removals, given), _scales_rejected(study.scales)]
     if study.sample is not None and not study.sample.drawn.is_all:
-        found.append((prose.on_sample(study.sample.drawn),))
+        found.append((words("on_sample", drawn=study.sample.drawn),))
     return found
 
 
@@ -137,9 +137,8 @@ def _items_removed(removals: Sequence[Removal], given: int) -> Sentence:
 
 def _scales_rejected(scales: Sequence[ScaleStudy]) -> Sentence:
     rejected = [f"{scale.name} ({scale.pruning.rejected})" for scale in scales if scale.pruning.rejected is not None]
-    if not rejected:
-        return ("No scale was rejected.",)
-    return (f"{count(len(rejected))} of {plural(len(scales), 'scale')} rejected: {'; '.join(rejected)}.",)
+    some = f"{count(len(rejected))} of {plural(len(scales), 'scale')} rejected: {'; '.join(rejected)}."
+    return (some if rejected else "No scale was rejected.",)
 
 
 def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]:
@@ -206,7 +205,9 @@ def study_page(study: Study) -> Page:
     settings, scales = study.settings, study.scales
     version, date = study.provenance["versions"]["irtbench"], study.provenance["date"]
     left, warned = removed(study), warnings(scales, settings.model)
+    # those a reader asks for first at the top; linked are addresses of items above
     linked = {part.anchor for sentence in (*left, *warned) for part in sentence if isinstance(part, Link)}
+    parts = parts_of_scales(study, linked) | parts_of_the_study(study)
     return Page(
         title=settings.study.title,
         byline=f"Report of a study with irtbench {version}, {date}",
@@ -216,7 +217,7 @@ def study_page(study: Study) -> Page:
         blocks=opening_blocks(study),
         removed=left,
         warnings=[*((f"Screening: {words}.",) for words in study.exclusions_by_ability), *warned],
-        sections=sections_of(study, linked),
+        sections=[Section(anchor, title, blocks) for (anchor, title), blocks in parts.items()],
         version=version,
     )
 
@@ -342,16 +343,10 @@ BELOW = {
 }
 
 
-def sections_of(study: Study, linked: Set[str]) -> list[Section]:
-    """The parts below the opening, those a reader asks for first at the top; linked are addresses of items above."""
-    parts = parts_of_scales(study, linked) | parts_of_the_study(study)
-    return [Section(anchor, title, blocks) for (anchor, title), blocks in parts.items()]
-
-
 def parts_of_scales(study: Study, linked: Set[str]) -> dict[tuple[str, str], list[Block]]:
     """What was found of items, abilities and scales, by anchor and title."""
     settings, scales, items = study.settings, study.scales, study.items
-    adjustment = prose.adjustment(settings.pruning)
+    adjustment = words("adjustment", rules=settings.pruning)
     retained = [scale.scale for scale in scales if scale.scale is not None]
     scoring = settings.score.scoring(seed=settings.study.seed)
     return {
@@ -410,7 +405,7 @@ def parts_of_the_study(study: Study) -> dict[tuple[str, str], list[Block]]:
             *table(effect, words("table_screening_effect")),
         ],
         ("agreement", "Agreement"): [
-            *paragraphs(prose.agreed(answers)),
+            *paragraphs("" if answers is None else words("agreed", found=answers)),
             *table(paper_tables.agreement_table(answers, by_label), words("table_agreement")),
             *table(kappas, words("table_kappa")),
         ],
@@ -446,9 +441,10 @@ def abilities(study: Study, scoring: ScoringSettings) -> list[Block]:
     """Table 5 of the paper, and where people and systems are."""
     systems = paper_tables.systems_table(study.system_scores)
     people = paper_tables.example_respondents_table(study.respondent_scores if systems.empty else None)
-    group = "" if scoring.norm_group is None else " with {} {}".format(*scoring.norm_group)
     unit = prose.unit_of_ability(study.scales)
-    read = words("reading_scores", unit=unit, below=BELOW[scoring.norm], group=group, level=scoring.level)
+    read = words(
+        "reading_scores", unit=unit, below=BELOW[scoring.norm], group=group_in_words(scoring), level=scoring.level
+    )
     of_groups = paper_tables.group_percentiles_table(study.group_percentiles)
     return [
         *paragraphs(prose.scored(study.system_scores)),

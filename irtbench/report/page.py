@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 
 import pandas as pd
@@ -246,8 +247,8 @@ def written_before(folder: Path) -> list[str]:
         names = [str(figure["name"]) for figure in listed]
     except (OSError, ValueError, TypeError, KeyError):
         return []
-    files = [f"{name}.{ending}" for name in names for ending in FORMATS]
-    return [LIST, *(file for file in files if Path(file).name == file)]
+    drawn = [f"{name}.{ending}" for name in names for ending in FORMATS]
+    return [LIST, *(file for file in drawn if Path(file).name == file)]
 
 
 MOST_SENTENCES = 12
@@ -313,7 +314,8 @@ def render_page(page: Page) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    style, script = (own_source(environment, name) for name in ("report.css", "report.js"))
+    templates = files("irtbench.report") / "templates"
+    style, script = ((templates / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     written = environment.get_template("report.html").render(
         page=page,
         kind=lambda block: type(block).__name__,
@@ -323,13 +325,6 @@ def render_page(page: Page) -> str:
         policy=policy(style, script),
     )
     return printable(written)
-
-
-def own_source(environment: Environment, name: str) -> str:
-    """The text of a file next to the template, with line ends as a browser sees them."""
-    assert environment.loader is not None
-    source, _, _ = environment.loader.get_source(environment, name)
-    return source.replace("\r\n", "\n")
 
 
 def policy(style: str, script: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+import irtbench.analysis
+import irtbench.building
 from irtbench.bank.scale import ItemMap, Scale, item_map
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.models.category_parameters import CategoryParameters
@@ -39,10 +41,6 @@ from irtbench.report.drawing import (
 from irtbench.report.formatting import count, decimal, interval, plural, words
 from irtbench.report.page import Block, figure, one_panel
 from irtbench.scoring.percentiles import MOST_ITEMS, SumScoreTable, sum_score_table
-
-if TYPE_CHECKING:
-    from irtbench.analysis.crowd_plan import CrowdPlan
-    from irtbench.building.assembly import AssembledForms
 
 ABILITIES = np.linspace(-4, 4, 321)
 MANY_CURVES = 60
@@ -228,9 +226,8 @@ def _people(found: ItemMap) -> tuple[float, float]:
     norms, population = found.scale.norms, found.scale.population
     if norms is not None:
         return float(norms.theta.min()), float(norms.theta.max())
-    if population is None:
-        return -3.0, 3.0
-    return population.mean - 3 * population.deviation, population.mean + 3 * population.deviation
+    mean, sd = (0.0, 1.0) if population is None else (population.mean, population.deviation)
+    return mean - 3 * sd, mean + 3 * sd
 
 
 def _share_of_people(found: ItemMap, centres: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -252,7 +249,7 @@ def draw_sum_scores(ax: Axes, found: SumScoreTable) -> Axes:
     return curve_plot(ax, [line], x="raw score", y="ability θ")
 
 
-def draw_expected_errors(ax: Axes, plan: CrowdPlan) -> Axes:
+def draw_expected_errors(ax: Axes, plan: irtbench.analysis.CrowdPlan) -> Axes:
     """Standard error of difficulty to expect of each item, by its difficulty; what was wanted dashed."""
     b, wanted = -plan.items.intercept / plan.items.discrimination, plan.settings.se_difficulty
     groups = [Series("", b, plan.precision.se_difficulty)]
@@ -442,16 +439,15 @@ def drift_figures(drift: pd.DataFrame) -> list[Block]:
     return one_panel("drift", partial(draw_drift, table=drift), description, height=WIDTH)
 
 
-def form_figures(scales: Sequence[Scale], found: AssembledForms) -> list[Block]:
+def form_figures(scales: Sequence[Scale], found: irtbench.building.AssembledForms) -> list[Block]:
     """Of short forms: their information and that of all items, on each scale that they were chosen from."""
     drawings = []
     shown = [scale for scale in scales if set(scale.items.item_ids) & {item for form in found.forms for item in form}]
     for scale in shown:
-        parts = {"all items": scale.items}
-        for number, form in enumerate(found.forms, start=1):
-            own = [item for item in scale.items.item_ids if item in set(form)]
-            if own:
-                parts["form" if len(found.forms) == 1 else f"form {number}"] = scale.items.select(own)
+        own = [[item for item in scale.items.item_ids if item in set(form)] for form in found.forms]
+        names = ["form"] if len(own) == 1 else [f"form {number}" for number in range(1, 1 + len(own))]
+        forms = {name: scale.items.select(ids) for name, ids in zip(names, own, strict=True) if ids}
+        parts = {"all items": scale.items, **forms}
         drawings.append(
             on_axes(
                 "form_information", partial(draw_information, scales=parts),
@@ -462,7 +458,7 @@ def form_figures(scales: Sequence[Scale], found: AssembledForms) -> list[Block]:
     return figure(drawings, words("form_information"))
 
 
-def plan_figures(plan: CrowdPlan) -> list[Block]:
+def plan_figures(plan: irtbench.analysis.CrowdPlan) -> list[Block]:
     """Of a plan: the standard error to expect of each item."""
     description = f"Expected standard errors of difficulty of {plural(plan.n_items, 'item')}."
     people = plural(plan.n_respondents, "respondent")

@@ -76,7 +76,7 @@ def percentile_figures(scores: pd.DataFrame, scoring: ScoringSettings, people: s
     if len(scores) <= FEW_SENTENCES or given.empty:
         return []
     n, n_scales = given["respondent_id"].nunique(), given["scale"].nunique()
-    among = AMONG[scoring.norm].format(people=people or "people") + _group(scoring)
+    among = AMONG[scoring.norm].format(people=people or "people") + group_in_words(scoring)
     return one_panel(
         "percentiles", partial(draw_percentiles, scores=given, label=f"better than so many percent {among}"),
         " ".join(place(row, scoring, people) for row in given.head(MOST_DESCRIBED).to_dict("records")),
@@ -124,10 +124,11 @@ def place(row: Mapping[Any, Any], scoring: ScoringSettings, people: str = "") ->
         return f"{who}: ability {decimal(row['theta'])}; no percentile without a norm sample."
     among = AMONG[scoring.norm].format(people=people or "people")
     ends = f"[{decimal(row['percentile_lower'], 0)}, {decimal(row['percentile_upper'], 0)}]"
-    return f"{who} is better than {decimal(row['percentile'], 0)}% {ends} {among}{_group(scoring)}."
+    return f"{who} is better than {decimal(row['percentile'], 0)}% {ends} {among}{group_in_words(scoring)}."
 
 
-def _group(scoring: ScoringSettings) -> str:
+def group_in_words(scoring: ScoringSettings) -> str:
+    """The part of the norm sample that is compared with; empty where it is all of it."""
     return "" if scoring.norm_group is None else f" with {scoring.norm_group[0]} {scoring.norm_group[1]}"
 
 
@@ -163,9 +164,8 @@ def draw_errors_by_step(ax: Axes, found: AdaptivePaths, *, wanted: float | None 
     by_step = found.paths.groupby("step")["se"]
     low, middle, high = (by_step.quantile(share).sort_index() for share in (BAND[0], 0.5, BAND[1]))
     steps = middle.index.to_numpy(dtype=np.float64)
-    lines = [Series("median, with the middle 80%", steps, middle, low, high, {"marker": "o", "markersize": 3})]
-    if wanted:
-        lines.append(Series(f"end at {wanted:g}", steps[[0, -1]], [wanted] * 2, look=DASHED))
+    end = [Series(f"end at {wanted:g}", steps[[0, -1]], [wanted] * 2, look=DASHED)] if wanted else []
+    lines = [Series("median, with the middle 80%", steps, middle, low, high, {"marker": "o", "markersize": 3}), *end]
     return curve_plot(ax, lines, x="items asked", y="standard error of θ", ylim=(0, None))
 
 
