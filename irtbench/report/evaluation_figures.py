@@ -35,7 +35,7 @@ from irtbench.report.formatting import count, plural, words
 from irtbench.report.page import Block, figure, one_panel
 
 LOWEST_P = 1e-4  # shown
-ALPHA = 0.05  # adjusted p up to which a difference is drawn as found
+ALPHA = 0.05  # unless given
 
 
 def draw_shares(ax: Axes, table: pd.DataFrame, *, rows: str, share: str, label: str) -> Axes:
@@ -184,8 +184,8 @@ def draw_human_accuracy(ax: Axes, sets: Mapping[str, HumanAccuracy]) -> Axes:
     return ax
 
 
-def draw_differences(ax: Axes, table: pd.DataFrame, *, names: Sequence[str], label: str) -> Axes:
-    """Differences with their intervals, one under the other; filled where the adjusted p is at most .05.
+def draw_differences(ax: Axes, table: pd.DataFrame, *, names: Sequence[str], label: str, alpha: float = ALPHA) -> Axes:
+    """Differences with their intervals, one under the other; filled where the adjusted p is at most alpha.
 
     Parameters
     ----------
@@ -197,11 +197,13 @@ def draw_differences(ax: Axes, table: pd.DataFrame, *, names: Sequence[str], lab
         The name of each row.
     label
         Of the axis of differences.
+    alpha
+        Adjusted p up to which a difference is drawn as found.
     """
     every = Series("", table["difference"], None, table["lower"], table["upper"])
-    words = f"adjusted p ≤ {ALPHA:g}", f"adjusted p > {ALPHA:g}"
+    words = f"adjusted p ≤ {alpha:g}", f"adjusted p > {alpha:g}"
     return interval_plot(
-        ax, names, found_or_not(every, table["p_adjusted"] <= ALPHA, words), label=label, reference=0.0
+        ax, names, found_or_not(every, table["p_adjusted"] <= alpha, words), label=label, reference=0.0
     )
 
 

@@ -224,7 +224,7 @@ def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *
         if f"{what}_difference" not in comparison:
             continue
         each = list(comparison.groupby("scale", sort=False))
-        panels = [_differences(str(scale), rows, what, label, alone=len(each) == 1) for scale, rows in each]
+        panels = [_differences(str(scale), rows, what, label, level, alone=len(each) == 1) for scale, rows in each]
         n = max(len(rows) for _, rows in each)
         blocks += figure(panels, words("differences", what=label, n=n, most=MOST_ROWS, level=level))
     if ranking is not None:
@@ -237,7 +237,7 @@ def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *
     return blocks
 
 
-def _differences(scale: str, rows: pd.DataFrame, what: str, label: str, *, alone: bool) -> Drawing:
+def _differences(scale: str, rows: pd.DataFrame, what: str, label: str, level: float, *, alone: bool) -> Drawing:
     n_pairs = len(rows)
     if n_pairs > MOST_ROWS:  # those that differ most, and say so
         rows = rows.reindex(rows[f"{what}_p_adjusted"].sort_values(kind="stable").index).head(MOST_ROWS)
@@ -251,7 +251,7 @@ def _differences(scale: str, rows: pd.DataFrame, what: str, label: str, *, alone
         for first, second, value in rows[["first", "second", f"{what}_difference"]].head(12).itertuples(index=False)
     )
     return on_axes(
-        f"{what}_differences", partial(draw_differences, table=table, names=names, label=label),
+        f"{what}_differences", partial(draw_differences, table=table, names=names, label=label, alpha=1 - level),
         heading="" if alone else scale, height=height_of(len(rows)),
         description=f"{label[0].upper()}{label[1:]} on {scale}.{some}{description}",
     )  # fmt: skip
