@@ -191,7 +191,7 @@ def limit_of(text: str) -> irtbench.Limit:
         If it is written otherwise.
     """
     found = _LIMIT.fullmatch(text)
-    column, value, exact, low, high = found.groups() if found else [None] * 5
+    column, value, exact, low, high = found.groups() if found else ("", "", "", "", "")
     ends = {"at_least": exact or low, "at_most": exact or high}
     if not any(ends.values()):
         raise irtbench.InputError(

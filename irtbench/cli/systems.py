@@ -66,22 +66,14 @@ def compare(
     if known is not None and levels is not None:
         raise irtbench.InputError("--levels: a bank knows the grades of its items; expected none with --bank")
     left_out: tuple[irtbench.bank.bank.LeftOut, ...] = ()
-    pairs, rankings = [], []
-    if known is not None:
-        given, left_out = graded.read(known, responses, reading)
-        for scale in known.scales:
-            run.progress(f"comparing on {scale.name}")
-            rows, ranking = on_scale(scale, given, how, run)
-            pairs.append(rows)
-            rankings.append(ranking)
+    ranked: pd.DataFrame | None = None
+    if known is None:
+        comparison = by_accuracy(ALL_ITEMS, without_bank(responses, levels, reading), how, run)
     else:
-        outcomes = without_bank(responses, levels, reading)
-        run.progress(f"comparing on {ALL_ITEMS}")
-        pairs.append(by_accuracy(outcomes, how, run))
-        pairs[0].insert(0, "scale", ALL_ITEMS)
-    comparison = pd.concat(pairs, ignore_index=True)
+        given, left_out = graded.read(known, responses, reading)
+        found = zip(*(on_scale(scale, given, how, run) for scale in known.scales), strict=True)
+        comparison, ranked = (pd.concat(of_scales, ignore_index=True) for of_scales in found)
     comparison["accuracy_p_greater"] = comparison.pop("accuracy_p_greater")  # last
-    ranked = pd.concat(rankings, ignore_index=True) if rankings else None
     ranking_too = {} if ranked is None else {"ranking": ranked, "items_left_out": [vars(item) for item in left_out]}
 
     return Outcome(
@@ -114,15 +106,18 @@ def without_bank(
 
 
 def by_accuracy(
-    given: irtbench.ResponseMatrix | irtbench.study.systems.SharesOfPoints, how: PairTests, run: Run
+    scale: str, given: irtbench.ResponseMatrix | irtbench.study.systems.SharesOfPoints, how: PairTests, run: Run
 ) -> pd.DataFrame:
-    """Pairs of systems on all items."""
+    """Pairs of systems on all items of a scale."""
+    run.progress(f"comparing on {scale}")
     tested = irtbench.compare_systems(
         given.shares, given.respondent_ids, level=how.level, adjustment=how.adjustment, rng=run.rng
     )
     names = {f"mean_{one}": f"accuracy_{one}" for one in ("first", "second")}
     names |= {one: f"accuracy_{one}" for one in ("difference", "lower", "upper", "p", "p_adjusted", "p_greater")}
-    return tested.table().rename(columns=names)
+    table = tested.table().rename(columns=names)
+    table.insert(0, "scale", scale)
+    return table
 
 
 def on_scale(
@@ -130,7 +125,7 @@ def on_scale(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Pairs of systems on a scale, and their ranking."""
     own = irtbench.scoring.scores.own_responses(scale, graded)
-    rows = by_accuracy(own, how, run)
+    rows = by_accuracy(scale.name, own, how, run)
     n_item_draws = irtbench.scoring.ability_comparison.N_ITEM_DRAWS if how.item_error == "draw" else 0
     found = irtbench.compare_abilities(
         scale, own, rng=run.rng, norm=how.norm, n_item_draws=n_item_draws, level=how.level
@@ -141,7 +136,6 @@ def on_scale(
     )
     rows = rows.merge(abilities, on=["first", "second"], validate="one_to_one")
     ranking = found.ranking(abilities["theta_p_adjusted"].to_numpy(), significance=1 - how.level)
-    rows.insert(0, "scale", scale.name)
     ranking.insert(0, "scale", scale.name)
     return rows, ranking
 

@@ -410,17 +410,14 @@ def write_table(table: pd.DataFrame) -> WrittenTable:
         loads_on = name.removeprefix("loading_")
         column = COLUMNS[name] if loads_on == name else Column(f"Loading on {loads_on}", decimal)
         cells = [column.write(value) for value in table[name]]
-        heading = column.heading
+        unit, errors = "", [""] * len(table)
         if f"{name}_lower" in table:
-            heading += " [interval]"
             ends = zip(table[f"{name}_lower"], table[f"{name}_upper"], strict=True)
-            bounds = (f"[{column.write(lower)}, {column.write(upper)}]" for lower, upper in ends)
-            cells = [cell if cell == MISSING else f"{cell} {both}" for cell, both in zip(cells, bounds, strict=True)]
+            unit, errors = " [interval]", [f" [{column.write(low)}, {column.write(high)}]" for low, high in ends]
         elif f"se_{name}" in table and not table[f"se_{name}"].isna().all():
-            heading += " (SE)"
-            errors = (column.write(error) for error in table[f"se_{name}"])
-            cells = [cell if cell == MISSING else f"{cell} ({se})" for cell, se in zip(cells, errors, strict=True)]
-        headings.append(Cell(heading, column.kind, name))
+            unit, errors = " (SE)", [f" ({column.write(error)})" for error in table[f"se_{name}"]]
+        cells = [cell if cell == MISSING else f"{cell}{error}" for cell, error in zip(cells, errors, strict=True)]
+        headings.append(Cell(f"{column.heading}{unit}", column.kind, name))
         columns.append([Cell(cell, column.kind) for cell in cells])
     return WrittenTable(tuple(headings), tuple(zip(*columns, strict=True)))
 

@@ -313,13 +313,11 @@ def comparison_page(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, l
         ]
         if len(clearest) < len(differ):
             results.insert(0, (f"The {len(clearest)} with the smallest p:",))
-    shown = {"scale": "scale", "first": "first", "second": "second", "n_items": "n_items"}
+    shown = {"first": "first", "second": "second", "scale": "scale", "n_items": "n_items"}
     for kind in ("accuracy", "theta", "percentile"):
         shown |= {f"{kind}_difference": f"{kind}_difference", f"{kind}_lower": f"{kind}_difference_lower",
                   f"{kind}_upper": f"{kind}_difference_upper", f"{kind}_p_adjusted": f"{kind}_p_adjusted"}  # fmt: skip
-    columns = [name for name in shown if name in comparison]
-    pairs = comparison[columns].rename(columns=shown)
-    pairs = pairs[["first", "second", *(name for name in pairs if name not in ("first", "second"))]]
+    pairs = comparison[[name for name in shown if name in comparison]].rename(columns=shown)
     if len(pairs) > MOST_ROWS:
         pairs = pairs.sort_values(f"{what}_p_adjusted", kind="stable")
     first, more = first_rows(pairs, "pair")
