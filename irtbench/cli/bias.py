@@ -174,23 +174,15 @@ def bias(
     found = irtbench.study.biased_items.compare_items(of, how, seed=run.seed, progress=run.progress)
 
     def curves(*, apart: bool = False) -> list[irtbench.report.page.Block]:
-        effect = found.effect
-        return (
-            []
-            if effect is None
-            else irtbench.report.effect_figures(effect.items, effect.grouped, effect.test, apart=apart)
-        )
+        effect, drawn = found.effect, irtbench.report.effect_figures
+        return [] if effect is None else drawn(effect.items, effect.grouped, effect.test, apart=apart)
 
     return Outcome(
         json=found.about | {"items": found.items},
         files={"bias.csv": found.items, "bias.json": found.about}
         | ({} if found.effect is None else found.effect.tables()),
-        figures=lambda: [
-            *irtbench.report.bias_figures(found.items, alpha=test.alpha), *curves(),
-        ],
-        page=lambda: irtbench.report.bias_page(
-            found.items, found.about, curves(apart=True), alpha=test.alpha
-        ),
+        figures=lambda: irtbench.report.bias_figures(found.items, alpha=test.alpha) + curves(),
+        page=lambda: irtbench.report.bias_page(found.items, found.about, curves(apart=True), alpha=test.alpha),
         words=differences_in_words(found),
     )  # fmt: skip
 
