@@ -326,8 +326,6 @@ def figures_in(
     if unwanted:
         yield None
         return
-    # matplotlib takes half a second to import, and a run without figures needs none of it
-
     own = None if target == AMONG_RESULTS else target
     with nullcontext() if own is None else output_folder(own, files=irtbench.report.written_before(own)) as folder:
 
