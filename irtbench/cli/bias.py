@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-import irtbench
-from irtbench import report
+import irtbench.report
 from irtbench.cli.declared import Outcome, Run, command, options_given
 from irtbench.cli.options import (
     FiguresOrAmong,
@@ -21,13 +20,11 @@ from irtbench.cli.options import (
     refuse,
 )
 from irtbench.cli.output import Shown, Words
-from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.models.item_models.named import IN_CATEGORIES
 
 if TYPE_CHECKING:
     import irtbench.study.biased_items
-    from irtbench.report.page import Block
 
 SHOWN = (
     *("item_id", "delta", "size", "odds_ratio", "ets_class", "rms_difference", "r2_change", "r2_class", "chi2", "x2"),
@@ -160,12 +157,12 @@ def bias(
     """
     if systems.bank is not None:
         if others := [name for name in options_given(between, test, model) if name not in OF_SYSTEMS_TOO]:
-            raise InputError(f"--bank: {others[0]} does not go with it; expected one or the other")
+            raise irtbench.InputError(f"--bank: {others[0]} does not go with it; expected one or the other")
         return of_systems(responses, systems, test, reading, run)
     if of_bank := options_given(systems):
-        raise InputError(f"{of_bank[0]}: goes with --bank alone")
+        raise irtbench.InputError(f"{of_bank[0]}: goes with --bank alone")
     if between.groups is None:
-        raise InputError("bias: expected --groups G, or --bank BANK for a few systems against a bank's people")
+        raise irtbench.InputError("bias: expected --groups G, or --bank BANK for a few systems against a bank's people")
 
     how = tests_of(test, model)
     given = reading.scores(responses, how.levels or ()) if model.of_grades else reading.matrix(responses)
@@ -176,20 +173,16 @@ def bias(
     run.progress(f"{len(of.item_ids)} items, {of.names[0]} is the reference: {of.sizes()}")
     found = irtbench.study.biased_items.compare_items(of, how, seed=run.seed, progress=run.progress)
 
-    def curves(*, apart: bool = False) -> list[Block]:
-        effect = found.effect
-        return [] if effect is None else report.effect_figures(effect.items, effect.grouped, effect.test, apart=apart)
+    def curves(*, apart: bool = False) -> list[irtbench.report.page.Block]:
+        effect, drawn = found.effect, irtbench.report.effect_figures
+        return [] if effect is None else drawn(effect.items, effect.grouped, effect.test, apart=apart)
 
     return Outcome(
         json=found.about | {"items": found.items},
         files={"bias.csv": found.items, "bias.json": found.about}
         | ({} if found.effect is None else found.effect.tables()),
-        figures=lambda: [
-            *report.bias_figures(found.items, alpha=test.alpha), *curves(),
-        ],
-        page=lambda: report.bias_page(
-            found.items, found.about, curves(apart=True), alpha=test.alpha
-        ),
+        figures=lambda: irtbench.report.bias_figures(found.items, alpha=test.alpha) + curves(),
+        page=lambda: irtbench.report.bias_page(found.items, found.about, curves(apart=True), alpha=test.alpha),
         words=differences_in_words(found),
     )  # fmt: skip
 
@@ -269,11 +262,9 @@ def of_systems(responses: Path, systems: Systems, test: ItemTest, reading: Readi
     bank = systems.bank
     assert bank is not None
     items = chosen_scale(irtbench.read_bank(bank), systems.scale, bank).items
-    people = None
-    if systems.control is not None:
-        people = irtbench.study.biased_items.PeopleInTheirPlace(
-            reading.matrix(systems.control), systems.permutations, test.alpha
-        )
+    in_their_place = irtbench.study.biased_items.PeopleInTheirPlace
+    control = None if systems.control is None else reading.matrix(systems.control)
+    people = None if control is None else in_their_place(control, systems.permutations, test.alpha)
     family_of = None if systems.families is None else irtbench.read_groups(systems.families)
     found = irtbench.study.biased_items.shifted_items(
         reading.matrix(responses), items, family_of, people, adjustment=test.adjustment,
@@ -289,8 +280,8 @@ def of_systems(responses: Path, systems: Systems, test: ItemTest, reading: Readi
             "bias.csv": table, "systems.csv": found.shifts.systems_table(), "bias.json": about,
             "control.csv": None if found.control is None else found.control.table(),
         },
-        figures=lambda: report.bias_figures(table, alpha=test.alpha),
-        page=lambda: report.bias_page(table, about, [], alpha=test.alpha),
+        figures=lambda: irtbench.report.bias_figures(table, alpha=test.alpha),
+        page=lambda: irtbench.report.bias_page(table, about, [], alpha=test.alpha),
         words=[
             Shown(
                 table.sort_values("p", kind="stable").head(MOST_SHOWN),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,12 +19,10 @@ import irtbench.report
 from irtbench.cli.build_study import StudyToBuild
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.form import numbered
-from irtbench.cli.options import AllowAddress, Cache, Levels, levels_of
+from irtbench.cli.options import AllowAddress, Cache, Levels, levels_of, say
 from irtbench.cli.output import Shown, Words, next_command
 from irtbench.cli.result_files import OF_STUDY, output_file, output_folder, unfinished_folder
 from irtbench.cli.score import scores_in_words
-from irtbench.data.harmless_text import printable
-from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
 CONTROL_FILES = ("control.csv", "control.json")
@@ -96,9 +93,9 @@ def build(
         settings = replace(settings, study=replace(settings.study, seed=seed))
     target = output or settings.output.directory
     if target is None:
-        raise InputError(f"{study_file}: output.directory: missing; expected a folder there or with -o DIR")
+        raise irtbench.InputError(f"{study_file}: output.directory: missing; expected a folder there or with -o DIR")
     if control and run.figures is not None:
-        raise InputError("--figures: a control has none; expected it without --control")
+        raise irtbench.InputError("--figures: a control has none; expected it without --control")
     study = StudyToBuild.of(settings, sample, cache, allow_address)
     if study.ranks is not None and not study.ranks.is_first:
         study.follow()
@@ -114,7 +111,7 @@ def settings_of(
 
     if model is None:
         if levels is not None:
-            raise InputError("--levels: go with --model; expected data.levels in a study file")
+            raise irtbench.InputError("--levels: go with --model; expected data.levels in a study file")
         return irtbench.read_study(file)
     data = {key: value for key, value in (keys or {}).items() if value not in (None, [], {})}
     data |= {"answers": str(file.resolve()), "content": "responses", "levels": list(levels_of(levels))}
@@ -188,7 +185,7 @@ def of_scales(
     scales: Sequence[irtbench.study.ScaleStudy], table: Callable[[irtbench.building.Pruning], pd.DataFrame]
 ) -> pd.DataFrame:
     """A table of each scale's pruning, one below the other, with the scale's name."""
-    return pd.concat([table(scale.pruning).assign(scale=scale.name) for scale in scales], ignore_index=True)
+    return irtbench.report.stacked({scale.name: table(scale.pruning) for scale in scales})
 
 
 def checks(
@@ -233,8 +230,7 @@ def controlled(asked: StudyToBuild, target: Path, run: Run) -> Outcome:
     there = table.loc[table["retained"], "scale"].tolist()
     found = {"n_scales_found": len(there), "seed": settings.study.seed, **drawn, "scales": table}
     if there:
-        words = f"control: the rules find a scale where there is nothing: {printable(name_first(there))}"
-        print(f"irtbench: {words}", file=sys.stderr)
+        say(f"control: the rules find a scale where there is nothing: {name_first(there)}")
 
     some = study.sample is not None and not study.sample.drawn.is_all
     shown: Words = [
@@ -358,7 +354,9 @@ def copy_files(source: Path, target: Path) -> None:
     there = {name: target / name for name in contents if (target / name).exists()}
     for name, file in there.items():
         if not file.is_file() or file.read_bytes() != contents[name]:
-            raise InputError(f"output {file}: is there already and no file of this study; expected another folder (-o)")
+            raise irtbench.InputError(
+                f"output {file}: is there already and no file of this study; expected another folder (-o)"
+            )
     if len(there) < len(contents):
         with output_folder(target) as folder:
             for name, content in contents.items():

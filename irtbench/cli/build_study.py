@@ -9,24 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import irtbench.report
 from irtbench.cli.large import demand_shared, encoded, hash_of, large_table, ranks_of_run, say_cache_unused
 from irtbench.cli.options import Reading
 from irtbench.cli.output import plain, write_table
-from irtbench.data.input_error import InputError
 from irtbench.data.response_blocks import enough_to_prune
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from irtbench.config import StudyFile
-    from irtbench.data.responses import Responses
-    from irtbench.estimation.ranks import Ranks
-    from irtbench.study.study_data import StudyData
 
 ENCODED = "encoded"  # folder of the responses among the finished steps
 PLACES, BANK = "places.npy", "bank.json"  # in the folder of the responses, for other processes to read
@@ -52,15 +44,15 @@ class StudyToBuild:
         The processes that build it, of which the first says what they fit and score; None for this one alone.
     """
 
-    settings: StudyFile
+    settings: irtbench.StudyFile
     table: irtbench.data.LargeTable | None = None
     sample: int | None = None
     cache: Path | None = None
-    ranks: Ranks | None = None
+    ranks: irtbench.estimation.ranks.Ranks | None = None
 
     @classmethod
     def of(
-        cls, settings: StudyFile, sample: int | None, cache: Path | None, allow_address: Sequence[str] = ()
+        cls, settings: irtbench.StudyFile, sample: int | None, cache: Path | None, allow_address: Sequence[str] = ()
     ) -> StudyToBuild:
         """The study, of responses on disk where they are too many; several processes build any that could be there.
 
@@ -83,7 +75,9 @@ class StudyToBuild:
         return cls(settings, table, sample, cache, ranks)
 
     @contextmanager
-    def data(self, unfinished: Path | None, progress: Callable[[str], None]) -> Iterator[StudyData]:
+    def data(
+        self, unfinished: Path | None, progress: Callable[[str], None]
+    ) -> Iterator[irtbench.study.study_data.StudyData]:
         """What the files hold, and the size of the sample that items leave by, while the block runs.
 
         Encoded responses that a run leaves which was stopped are taken up.
@@ -109,7 +103,7 @@ class StudyToBuild:
                 data = irtbench.study.study_data.read_data(settings, stored, table, named=named)
                 yield replace(data, sample=self.sample or enough_to_prune(stored))
                 self._send(END, stored)
-        except InputError:  # the run will not go on as it is
+        except irtbench.InputError:  # the run will not go on as it is
             if own_cache is not None:
                 shutil.rmtree(own_cache, ignore_errors=True)
             raise
@@ -139,7 +133,11 @@ class StudyToBuild:
         return replace(study, seconds=time.perf_counter() - began)
 
     def _write_people(
-        self, study: irtbench.Study, kept: Responses, folder: Path, progress: Callable[[str], None]
+        self,
+        study: irtbench.Study,
+        kept: irtbench.data.responses.Responses,
+        folder: Path,
+        progress: Callable[[str], None],
     ) -> None:
         """Write scores.csv, and respondents.csv where that was not done on the way."""
         file, scoring = folder / "scores.csv", self.settings.score.scoring(seed=self.settings.study.seed)
@@ -158,8 +156,6 @@ class StudyToBuild:
 
     def follow(self) -> None:
         """Do what the first process says, to the end."""
-        import pandas as pd
-
         assert self.ranks is not None
         while (message := json.loads(self.ranks.text_from_first("")))["what"] != END:
             data = shared_responses(message["data"])

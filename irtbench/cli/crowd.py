@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 import typer
 
-import irtbench
-from irtbench import report
+import irtbench.report
 from irtbench.cli.declared import Fields, Outcome, Run, command
 from irtbench.cli.options import (
     Answers,
@@ -32,7 +31,6 @@ from irtbench.cli.options import (
     refuse,
 )
 from irtbench.cli.output import Shown, Words, next_command
-from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.evaluation.gold_labels import GoldMethod
 
@@ -73,7 +71,9 @@ class TypicalItems:
     def read(self) -> irtbench.ItemParameters:
         """Their parameters."""
         if (self.items is None) == (self.pilot is None):
-            raise InputError("expected either --items N, for typical items, or --pilot ITEMS.csv, for known ones")
+            raise irtbench.InputError(
+                "expected either --items N, for typical items, or --pilot ITEMS.csv, for known ones"
+            )
         if self.pilot is not None:
             return irtbench.read_parameters(self.pilot)
         slopes, places = (self.mean_log_a, self.sd_log_a), (self.mean_b, self.sd_b)
@@ -102,7 +102,7 @@ def plan(
             bool(found.not_converged)
             and f"{found.not_converged:.0%} of the samples fitted without a prior did not converge: with so few "
             "answers an item take prior weak",
-        ], figures=lambda: report.plan_figures(found),
+        ], figures=lambda: irtbench.report.plan_figures(found),
         files={"plan.json": summary, "items.csv": found.item_table()},
     )  # fmt: skip
 
@@ -191,9 +191,8 @@ def sample(
         text=which.text, checks=which.checks, rng=run.rng,
     )  # fmt: skip
     is_check = chosen["attention"] == 1
-    sets = None
-    if which.annotations:
-        sets = chosen[~is_check].value_counts(["set", "label"], sort=False).reset_index(name="n_items")
+    counts = chosen[~is_check].value_counts(["set", "label"], sort=False) if which.annotations else None
+    sets = None if counts is None else counts.reset_index(name="n_items")
     found: dict[str, Any] = {
         "n_items": int((~is_check).sum()),
         "n_attention": int(is_check.sum()),
@@ -253,7 +252,7 @@ class CrowdChecks:
     def demand_seconds(self, given: pd.DataFrame, answers: Path) -> None:
         """Refuse to leave rapid guesses out where no times are known."""
         if self.rapid == "missing" and "seconds" not in given:
-            raise InputError(f"--rapid missing: file {answers} has no seconds")
+            raise irtbench.InputError(f"--rapid missing: file {answers} has no seconds")
 
     def next_one(self, folder: Path, items: ItemsFile) -> str:
         """The command that goes on with what is kept."""
@@ -273,7 +272,7 @@ class CrowdChecks:
             people, file = irtbench.data.readers.read_table(self.respondents), self.respondents
         column = approval_column(people.columns)
         if column is None or "respondent_id" not in people:
-            raise InputError(
+            raise irtbench.InputError(
                 f"--min-approval: file {file}: expected columns respondent_id and {' or '.join(APPROVAL_COLUMNS)}"
             )
         return irtbench.approval_rates(people, column, place=f"file {file}")
@@ -320,7 +319,7 @@ def screen(
             changed is not None and Shown(changed.scales, "Before and after", "screening_effect.csv"),
             bool(alike) and f"too alike: {name_first(alike)}",
             also.next_one(run.folder, items),
-        ], figures=lambda: report.screening_figures(found["reasons"]),
+        ], figures=lambda: irtbench.report.screening_figures(found["reasons"]),
         files={
             "respondents.csv": screened.people, "answers.csv": given[screened.stays], "screening.json": found,
             "item_times.csv": None if screened.times is None else screened.times.by_item(given),
@@ -336,7 +335,7 @@ def screened_answers(
     """Who of those who gave answers with keys is kept, and the answers."""
     known = items.read()
     if known is None:
-        raise InputError("--items: missing; expected the items with their keys, or of grades --model grm")
+        raise irtbench.InputError("--items: missing; expected the items with their keys, or of grades --model grm")
     given = items.kept(reading.answers(answers).frame, known)
     also.demand_seconds(given, answers)
     approval = None if rules.min_approval is None else also.approval_rates(given, answers)
@@ -391,8 +390,8 @@ def keys(
     return Outcome(
         json={"keys": ranked, "distractors": options, "share_wrong": found.share_wrong, "too_few": found.too_few},
         files={"keys.csv": ranked, "distractors.csv": options},
-        figures=lambda: report.key_figures(ranked, options),
-        page=lambda: report.keys_page(
+        figures=lambda: irtbench.report.key_figures(ranked, options),
+        page=lambda: irtbench.report.keys_page(
             ranked, options, share_wrong=found.share_wrong, suspicious=SUSPICIOUS, too_few=found.too_few
         ),
         words=keys_in_words(found, ranked, fitted),
@@ -464,9 +463,8 @@ def raters(
     --by interactions.csv. Nothing is random: --seed is taken as by other commands, and changes nothing.
     """
     words = [] if levels is None else [word.strip() for word in levels.split(",")]
-    table = irtbench.data.read_ratings(
-        ratings, columns=named("--column", column), levels=words, interaction=how.interaction
-    )
+    columns = named("--column", column)
+    table = irtbench.data.read_ratings(ratings, columns=columns, levels=words, interaction=how.interaction)
     run.progress(f"fitting {len(table):,} ratings")
     model = {"raters" if name == "severities" else name: value for name, value in vars(how).items()}
     found = irtbench.estimation.fit_raters(table, **model)
@@ -480,8 +478,8 @@ def raters(
             "raters.csv": found.table(), "items.csv": found.item_rows(), "scores.csv": found.scores(),
             "precision.csv": precision, "interactions.csv": found.interactions, "raters.json": found.summary(),
         },
-        figures=lambda: report.facet_figures(found),
-        page=lambda: report.rater_page(found, precision),
+        figures=lambda: irtbench.report.facet_figures(found),
+        page=lambda: irtbench.report.rater_page(found, precision),
         words=[
             Shown(shown.drop(columns=["part"] if found.n_parts == 1 else []), "Raters, the most severe first",
                   "raters.csv"),
@@ -530,9 +528,8 @@ def agree(
     given = given.assign(answer=in_one_vocabulary(given, known, mapped(answers_map)))
     run.progress("agreement")
     overall = irtbench.agreement(given, items=known, level=level)
-    near = None
-    if levels is not None:
-        near = irtbench.evaluation.ordered_agreement(given, levels_of(levels), items=known, level=level)
+    ordered = irtbench.evaluation.ordered_agreement
+    near = None if levels is None else ordered(given, levels_of(levels), items=known, level=level)
     by_label = {} if known is None else irtbench.agreement_by_label(given, known, level=level)
     formed = {
         "majority": irtbench.majority_labels,
@@ -551,7 +548,7 @@ def agree(
             Shown(shown_agreement({"all": overall, **by_label}), rest="agreement.json"),
             near is not None and Shown(shown_ordered(near)),
             bool(contradicted) and f"the majority contradicts the key of item {name_first(contradicted)}",
-        ], figures=lambda: report.agreement_figures(overall, by_label, by_item),
+        ], figures=lambda: irtbench.report.agreement_figures(overall, by_label, by_item),
         files={"agreement.json": found, "item_agreement.csv": by_item, "respondent_agreement.csv": people},
     )  # fmt: skip
 
@@ -569,7 +566,7 @@ def agreement_of_people(
 
 def shown_agreement(found: Mapping[str, irtbench.evaluation.Agreement]) -> pd.DataFrame:
     """A row for all items and for each label, with the coefficients and their intervals."""
-    rows = [
+    return pd.DataFrame(
         {
             "items": name,
             **{column: getattr(result, column) for column in SHOWN_OF_AGREEMENT},
@@ -578,8 +575,7 @@ def shown_agreement(found: Mapping[str, irtbench.evaluation.Agreement]) -> pd.Da
             "interval ": f"{result.gwet_lower:.3f} to {result.gwet_upper:.3f}",
         }
         for name, result in found.items()
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 def shown_ordered(near: irtbench.evaluation.OrderedAgreement) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, cast, get_args
 
 import pandas as pd
 import typer
@@ -24,12 +24,12 @@ from irtbench.cli.options import (
     levels_of,
     mapped,
     named,
+    refuse,
 )
 from irtbench.cli.output import Shown, Words, next_command, shortened, write_table
 from irtbench.cli.result_files import output_folder
 from irtbench.config import KEY_OF_OPTION, study_from
 from irtbench.data.how_to_read import FormatName
-from irtbench.data.input_error import InputError
 from irtbench.data.readers.irt_programs import recognises
 from irtbench.data.readers.long_table import LongTable, ReadingSummary, summarise
 from irtbench.data.readers.records import look_at
@@ -78,7 +78,9 @@ class PaperTable:
     def made_of(self, inputs: Sequence[Path], output: Path) -> pd.DataFrame:
         """Chosen columns, numbers rounded, whole ones whole."""
         if len(inputs) != 1:
-            raise InputError(f"output {output}: a table for a paper is made of one table but got {len(inputs)} files")
+            raise irtbench.InputError(
+                f"output {output}: a table for a paper is made of one table but got {len(inputs)} files"
+            )
         columns = [name.strip() for name in self.chosen.split(",") if name.strip()]
         table = read_table(inputs[0], columns)
         shown = table[columns] if columns else table
@@ -120,10 +122,14 @@ def convert(
     if output.name.endswith(FOR_PAPERS):
         shown = paper.made_of(inputs, output)
         return Outcome(json={"output": output}, files=shown, words=[f"written to {output}"])
-    if not output.name.endswith(ENDINGS):
-        raise InputError(f"output {output}: expected a name that ends in {', '.join([*ENDINGS, *FOR_PAPERS])}")
-    if paper.chosen:
-        raise InputError(f"--columns: goes with a table for a paper; expected -o ending in {', '.join(FOR_PAPERS)}")
+    refuse(
+        {
+            f"output {output}: expected a name that ends in {', '.join([*ENDINGS, *FOR_PAPERS])}":
+            not output.name.endswith(ENDINGS),
+            f"--columns: goes with a table for a paper; expected -o ending in {', '.join(FOR_PAPERS)}":
+            bool(paper.chosen),
+        }
+    )  # fmt: skip
     table = irtbench.read(inputs, content=content, **vars(how))
     found = summarise(table)
     return Outcome(json=asdict(found) | {"output": output}, files=table.table(), words=summary_in_words(found, output))
@@ -132,23 +138,19 @@ def convert(
 def summary_in_words(found: ReadingSummary, output: Path) -> Words:
     """What was read, what was left out and why."""
     what = f"{found.content}s"
-    rows = [
-        ("format", found.format),
-        ("respondents", str(found.n_respondents)),
-        ("items", str(found.n_items)),
-        (what, str(found.n_responses)),
-        ("density", f"{100 * found.density:.1f}% of the pairs of respondent and item"),
-    ]
-    if found.n_trials > 1:
-        rows.append(("trials", f"up to {found.n_trials} {what} of one respondent to one item"))
-    if found.proportion_correct is not None:
-        rows.append(("correct", f"{100 * found.proportion_correct:.1f}%"))
-    if found.answers:
-        rows.append(("labels", ", ".join(f"{text} ({n})" for text, n in found.answers.items())))
-    if found.tasks:
-        rows.append(("tasks", ", ".join(f"{name} ({n} items)" for name, n in found.tasks.items())))
-    if found.first_date is not None:
-        rows.append(("time", f"{found.first_date} to {found.last_date}"))
+    read = {
+        "format": found.format,
+        "respondents": str(found.n_respondents),
+        "items": str(found.n_items),
+        what: str(found.n_responses),
+        "density": f"{100 * found.density:.1f}% of the pairs of respondent and item",
+        "trials": f"up to {found.n_trials} {what} of one respondent to one item" if found.n_trials > 1 else "",
+        "correct": "" if found.proportion_correct is None else f"{100 * found.proportion_correct:.1f}%",
+        "labels": ", ".join(f"{text} ({n})" for text, n in found.answers.items()),
+        "tasks": ", ".join(f"{name} ({n} items)" for name, n in found.tasks.items()),
+        "time": "" if found.first_date is None else f"{found.first_date} to {found.last_date}",
+    }
+    rows = [(name, text) for name, text in read.items() if text]
     rows += [("left out", f"{n}: {reason}") for reason, n in found.left_out.items()]
     return [
         Shown(pd.DataFrame(rows, columns=["read", ""])), f"written to {output}", next_command("doctor", output),
@@ -191,12 +193,12 @@ def examination_in_words(found: irtbench.study.Examination, file: Path) -> Words
         f"{file}: {summary.format}, {summary.n_respondents} respondents x {summary.n_items} items, "
         f"{summary.n_responses} {summary.content}s, {100 * summary.density:.1f}% of all pairs"
     )
+    answers = ", ".join(f"{text} ({n})" for text, n in list(summary.answers.items())[:8])
     more = [
         "" if summary.proportion_correct is None else f"{100 * summary.proportion_correct:.1f}% right",
         f"up to {summary.n_trials} trials of a pair" if summary.n_trials > 1 else "",
-        ", ".join(f"{text} ({n})" for text, n in list(summary.answers.items())[:8]),
+        answers and f"answers {answers}",
     ]
-    more[2] = more[2] and f"answers {more[2]}"
     yield "; ".join(filter(None, more))
     lines = [f"{finding.severity:10}{shortened(finding.text, MOST_LETTERS)}" for finding in found.findings]
     yield "\n" + "\n".join(lines[:MOST_FINDINGS] or ["nothing is wrong with it, as far as can be seen before a fit"])
@@ -260,13 +262,15 @@ def init(
     A file that holds the right answers itself gets a table of items next to the study file, and so does one of which
     --column says what its columns are of the items: label=COLUMN for a scale each, key, group, text, attention.
     """
-    if output.suffix != ".toml":
-        raise InputError(f"output {output}: expected a name that ends in .toml")
-    if output.exists():
-        raise InputError(f"output {output}: is there already; expected another name (-o), or that you remove it")
     of_items = {name: column for name, column in reading.columns.items() if name in OF_ITEMS}
-    if of_items and items.items is not None:
-        raise InputError(f"--column {next(iter(of_items))}: is in the table of items; expected --item-column")
+    refuse(
+        {
+            f"output {output}: expected a name that ends in .toml": output.suffix != ".toml",
+            f"output {output}: is there already; expected another name (-o), or that you remove it": output.exists(),
+            f"--column {next(iter(of_items), '')}: is in the table of items; expected --item-column":
+            bool(of_items) and items.items is not None,
+        }
+    )  # fmt: skip
     columns = {name: column for name, column in reading.columns.items() if name not in of_items}
     reading = replace(reading, columns=columns)
     table = reading.as_it_is(file, study.content, levels_of(study.levels))
@@ -276,7 +280,9 @@ def init(
         study = replace(study, title=study.title or ask("Title of the study", default=plain_name(file)))
         if "answer" in table.frame and items.items is None and (own is None or "key" not in own):
             if own is not None:
-                raise InputError(f"file {file}: answers without a key; expected --column key=COLUMN too, or --items")
+                raise irtbench.InputError(
+                    f"file {file}: answers without a key; expected --column key=COLUMN too, or --items"
+                )
             items = replace(items, items=Path(ask("Table of the items, with their key")))
         study = replace(study, preset=study.preset or ask_preset())
     about = written_study(file, table, items, own, study, reading, output)
@@ -308,7 +314,9 @@ def written_study(
     folder, names, meant = output.resolve().parent, named("--item-column", items.item_column), mapped(study.answers_map)
     own_items, table_of_items = folder / f"{output.stem}_items.csv", items.items
     if own is not None and own_items.exists():
-        raise InputError(f"output {own_items}: is there already; expected another name for the study file (-o)")
+        raise irtbench.InputError(
+            f"output {own_items}: is there already; expected another name for the study file (-o)"
+        )
     known = None if table_of_items is None else irtbench.read_items(table_of_items, columns=names)
     with output_folder(output.absolute().parent) as unfinished:
         if own is not None:
@@ -343,17 +351,15 @@ def ask(question: str, default: str | None = None) -> str:
     except typer.Abort:
         if sys.stdin.isatty():
             raise
-        raise InputError(f"no terminal to ask at: {question}; expected --yes, which asks nothing") from None
+        raise irtbench.InputError(f"no terminal to ask at: {question}; expected --yes, which asks nothing") from None
 
 
 def ask_preset() -> Preset:
     """Ask how items are pruned."""
     given = ask("Prune items (standard, lalor2016, none)", default="standard")
-    for preset in get_args(Preset):
-        if given == preset:
-            chosen: Preset = preset
-            return chosen
-    raise InputError(f"preset: expected standard, lalor2016 or none but got {given}")
+    if given not in get_args(Preset):
+        raise irtbench.InputError(f"preset: expected standard, lalor2016 or none but got {given}")
+    return cast("Preset", given)
 
 
 def plain_name(file: Path) -> str:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from copy import copy
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
+import pandas as pd
 import typer
 from typer.models import ParameterInfo
 
-from irtbench import report
+import irtbench.report
 from irtbench.cli.large import ranks_of_run
 from irtbench.cli.options import (
     AMONG_RESULTS,
@@ -27,22 +27,16 @@ from irtbench.cli.options import (
     Html,
     Seed,
     numbers,
+    refuse,
+    say,
 )
 from irtbench.cli.output import Words, demand_table_name, reporting, show_words, to_json, write_json, write_table
 from irtbench.cli.result_files import output_file, output_folder
 from irtbench.data.checked_settings import meanings
-from irtbench.data.harmless_text import printable
-from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from irtbench.data.readers.trials import Trials
-    from irtbench.report.page import Block, Page
-
-
 LEAST_WIDTH, MOST_WIDTH = 2.0, 40.0  # of figures, in inches
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 @dataclass
@@ -120,8 +114,8 @@ class Outcome:
     json: Any
     words: Words = ()
     files: Mapping[str, Any] | pd.DataFrame = field(default_factory=dict)
-    figures: Callable[[], Sequence[Block]] | None = None
-    page: Callable[[], Page] | None = None
+    figures: Callable[[], Sequence[irtbench.report.page.Block]] | None = None
+    page: Callable[[], irtbench.report.page.Page] | None = None
     doubts: Sequence[str] = ()
     unconverged: Sequence[str] = ()
     status: int = 0
@@ -129,8 +123,6 @@ class Outcome:
 
     def write(self, place: Path) -> None:
         """Write the files: tables as such, texts as they are, anything else as JSON or as it saves itself."""
-        import pandas as pd
-
         if isinstance(self.files, pd.DataFrame):
             write_table(self.files, place)
             return
@@ -155,7 +147,7 @@ class Declared:
     figures: Any
     draws: str
     html: bool
-    trials: Trials
+    trials: irtbench.data.readers.trials.Trials
     fits: bool
     seed: Any
 
@@ -188,25 +180,31 @@ class Declared:
             "json": Annotated[
                 bool, typer.Option("--json", help="Result as JSON on standard output, progress on standard error.")
             ],
+            "overwrite": Annotated[
+                bool, typer.Option("--overwrite", help="Write over the results of a finished study.")
+            ]
+            if self.output is not None or "output" in own
+            else None,
         }
         shared = {name: hint for name, hint in shared.items() if hint is not None and name not in own}
         needed = self.output is not None and type(None) not in get_args(get_args(self.output)[0])
         defaults = {"output": inspect.Parameter.empty if needed else None, "seed": 0}
-        defaults |= dict.fromkeys(("allow_unconverged", "quiet", "json"), False)
+        defaults |= dict.fromkeys(("allow_unconverged", "quiet", "json", "overwrite"), False)
+        parameters = [one for name, one in own.items() if name != "run"]
+        parameters += [
+            inspect.Parameter(name, KEYWORD, default=defaults.get(name), annotation=annotation)
+            for name, annotation in shared.items()
+        ]
+        shown, settings = expanded(parameters, trials=self.trials)
 
         @wraps(self.function)
         def typed(**given: Any) -> None:
+            given |= {name: made(given) for name, made in settings.items()}
             options = {name: given.pop(name) for name in shared}
             self.carry_out(given, **options)
 
-        kind = inspect.Parameter.KEYWORD_ONLY
-        parameters = [one.replace(kind=kind) for name, one in own.items() if name != "run"]
-        parameters += [
-            inspect.Parameter(name, kind, default=defaults.get(name), annotation=annotation)
-            for name, annotation in shared.items()
-        ]
-        typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        return expanded(typed, trials=self.trials)
+        typed.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+        return typed
 
     def carry_out(self, given: Mapping[str, Any], **options: Any) -> None:
         """Run the command; write, draw and show what it finds."""
@@ -221,10 +219,11 @@ class Declared:
         with ExitStack() as stack:
             talk = stack.enter_context(ExitStack())
             progress = talk.enter_context(reporting(quiet=options["quiet"]))
-            opened: AbstractContextManager[Path | None] = nullcontext()
-            if output is not None:
-                opened = output_file(output) if is_file else output_folder(output, files=self.files)
-            place = stack.enter_context(opened)
+            place = (
+                None
+                if output is None
+                else stack.enter_context(output_file(output) if is_file else output_folder(output, files=self.files))
+            )
             draw = stack.enter_context(
                 figures_in(
                     options.get("figures"), among=place if self.figures is FiguresOrAmong else None,
@@ -239,22 +238,22 @@ class Declared:
             run = Run(output, options.get("seed", 0), progress, talk.close, place, *shown, ending)
             found = self.function(**given, run=run)
             if found.stopped:
-                print(f"irtbench: {found.stopped}", file=sys.stderr)
+                say(found.stopped)
                 raise typer.Exit(1)
             if run.place is not None:
                 found.write(run.place)
             if draw is not None and found.figures is not None:
                 draw(found.figures())
             if page is not None and found.page is not None:
-                page.write_text(report.render_page(found.page()), encoding="utf-8")
+                page.write_text(irtbench.report.render_page(found.page()), encoding="utf-8")
         if options["json"]:
             print(to_json(found.json))
         elif not options["quiet"]:
             show_words(found.words, run.output)
         for doubt in found.doubts:
-            print(f"irtbench: warning: {printable(doubt)}", file=sys.stderr)
+            say(f"warning: {doubt}")
         if found.unconverged:
-            print(f"irtbench: not converged: {printable(name_first(found.unconverged))}", file=sys.stderr)
+            say(f"not converged: {name_first(found.unconverged)}")
             if not options.get("allow_unconverged"):
                 raise typer.Exit(1)
         if found.status:
@@ -280,7 +279,7 @@ def inches(width: str | None) -> float | None:
     found = float(match[1]) / (25.4 if match[2] == "mm" else 1.0) if match else 0.0
     if not LEAST_WIDTH <= found <= MOST_WIDTH:
         between = f"{LEAST_WIDTH:g} to {MOST_WIDTH:g} inches"
-        raise InputError(f"--figure-width: expected {between}, such as 3.3in or 84mm, but got {width!r}")
+        raise irtbench.InputError(f"--figure-width: expected {between}, such as 3.3in or 84mm, but got {width!r}")
     return found
 
 
@@ -292,7 +291,7 @@ def figures_in(
     unasked: Path | None = None,
     ending: str = "svg",
     width: float | None = None,
-) -> Iterator[Callable[[Sequence[Block]], None] | None]:
+) -> Iterator[Callable[[Sequence[irtbench.report.page.Block]], None] | None]:
     """Give a function that writes figures into the folder that ``--figures`` names; None where none are wanted.
 
     In a folder of their own they are SVG, PNG and PDF, with a list of captions, and take the place of the last run's.
@@ -316,30 +315,32 @@ def figures_in(
         As `output_folder`; or if there is a width and there are no figures.
     """
     results = among if target == AMONG_RESULTS else unasked
-    if target == AMONG_RESULTS and results is None:
-        raise InputError("--figures: expected a folder for them, --figures DIR or -o DIR")
-    if target is None and results is None:
-        if width is not None:
-            raise InputError("--figure-width: expected the figures too, --figures DIR")
+    unwanted = target is None and results is None
+    refuse(
+        {
+            "--figures: expected a folder for them, --figures DIR or -o DIR":
+            target == AMONG_RESULTS and results is None,
+            "--figure-width: expected the figures too, --figures DIR": unwanted and width is not None,
+        }
+    )  # fmt: skip
+    if unwanted:
         yield None
         return
-    # matplotlib takes half a second to import, and a run without figures needs none of it
-
     own = None if target == AMONG_RESULTS else target
-    with nullcontext() if own is None else output_folder(own, files=report.written_before(own)) as folder:
+    with nullcontext() if own is None else output_folder(own, files=irtbench.report.written_before(own)) as folder:
 
-        def draw(blocks: Sequence[Block]) -> None:
+        def draw(blocks: Sequence[irtbench.report.page.Block]) -> None:
             if results is not None:
-                report.write_figures(blocks, results, formats=(ending,), width=width)
+                irtbench.report.write_figures(blocks, results, formats=(ending,), width=width)
             if folder is not None:
-                report.write_figures(blocks, folder, width=width)
+                irtbench.report.write_figures(blocks, folder, width=width)
 
         yield draw
 
 
 def command(
     *files: str, output: Any = Folder, figures: Any = Figures, draws: str = "", html: bool = False,
-    trials: Trials = "error", fits: bool = False, seed: Any = Seed,
+    trials: irtbench.data.readers.trials.Trials = "error", fits: bool = False, seed: Any = Seed,
 ) -> Callable[[Callable[..., Outcome]], Declared]:  # fmt: skip
     """Declare the function below as a command, which takes its inputs and settings and returns what it finds.
 
@@ -382,46 +383,46 @@ class Fields:
     without: Sequence[str] = ()
 
 
-def expanded(function: Callable[..., Any], **usual: Any) -> Callable[..., None]:
-    """The function as typer takes it: a parameter an option; `usual` are values in `reading` unless given.
+def expanded(
+    parameters: Sequence[inspect.Parameter], **usual: Any
+) -> tuple[list[inspect.Parameter], dict[str, Callable[[dict[str, Any]], Any]]]:
+    """The parameters as typer takes them, one an option; and what makes the settings of options, which it takes away.
 
-    Where two options would have the same name, it is that of the one that comes first; `reading` comes last, and is
-    before the seed in the help.
+    Of options in `reading`, `usual` are values unless given. Where two options would have the same name, it is that of
+    the one that comes first; `reading` comes last, and is before the seed in the help.
     """
-    signature = inspect.signature(function, eval_str=True)
-    own = dict(signature.parameters)
-    groups: dict[str, tuple[Any, dict[str, tuple[str, bool]]]] = {}
-    shown = {name: [one] for name, one in own.items() if settings_in(one.annotation)[0] is None}
+    own = {one.name: one for one in parameters}
+    settings = {name: settings_in(one.annotation) for name, one in own.items()}
+    shown = {name: [one] for name, one in own.items() if settings[name][0] is None}
     taken = {name for (one,) in shown.values() for name in names_of(one.annotation)}
+    places: dict[str, dict[str, Option]] = {}
     for name in sorted(own.keys() - shown.keys(), key=lambda name: (name == "reading", [*own].index(name))):
-        cls, how = settings_in(own[name].annotation)
-        unfinished = any(get_origin(part) is partial for part in get_args(own[name].annotation))  # for the command
-        groups[name], shown[name] = (partial(partial, cls) if unfinished else cls, {}), []
-        for place, (option, commas) in options_of(cls, how).items():
+        places[name], shown[name] = {}, []
+        for place, (option, commas) in options_of(*settings[name]).items():
             if not (free := with_free_names(option, taken)):
                 continue
-            alone = place if place not in own and all(place not in known for _, known in groups.values()) else ""
+            alone = place if place not in own and all(place not in known for known in places.values()) else ""
             otherwise = usual.get(place, free.default) if name == "reading" else free.default
             free = free.replace(name=alone or f"{name}_{place}", default=otherwise)
-            groups[name][1][free.name] = place, commas
+            places[name][place] = free, commas
             taken |= set(names_of(free.annotation))
             shown[name].append(free)
-
-    @wraps(function)
-    def typed(**given: Any) -> None:
-        for name, (cls, places) in groups.items():
-            values = {place: given.pop(option) for option, (place, _) in places.items()}
-            for place in (place for place, commas in places.values() if commas):
-                values[place] = numbers(f"--{place}", values[place]) if values[place] else ()
-            given[name] = cls(**values)
-        function(**given)
-
     order = [name for name in own if name != "reading"]
     if "reading" in own:
         order.insert(order.index("seed") if "seed" in order else len(order), "reading")
-    parameters = [one.replace(kind=one.KEYWORD_ONLY) for name in order for one in shown[name]]
-    typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return typed
+    made: dict[str, Callable[[dict[str, Any]], Any]] = {
+        name: partial(made_of, own[name].annotation, options) for name, options in places.items()
+    }
+    return [one.replace(kind=KEYWORD) for name in order for one in shown[name]], made
+
+
+def made_of(hint: Any, options: Mapping[str, Option], given: dict[str, Any]) -> Any:
+    """The settings of what is given, in which their options are no more; unfinished where the command finishes them."""
+    values = {place: given.pop(option.name) for place, (option, _) in options.items()}
+    for place in (place for place, (_, commas) in options.items() if commas):
+        values[place] = numbers(f"--{place}", values[place]) if values[place] else ()
+    cls, unfinished = settings_in(hint)[0], any(get_origin(part) is partial for part in get_args(hint))
+    return partial(cls, **values) if unfinished else cls(**values)
 
 
 def settings_in(hint: Any) -> tuple[Any, Fields]:
@@ -484,7 +485,7 @@ def options_of(cls: Any, how: Fields) -> dict[str, Option]:
             default = [*default]
         default = inspect.Parameter.empty if default is MISSING else default
         found[one.name] = (
-            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint), commas
+            inspect.Parameter(one.name, KEYWORD, default=default, annotation=hint), commas
         )  # fmt: skip
     return found
 

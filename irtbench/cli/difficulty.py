@@ -9,12 +9,10 @@ from typing import Annotated, Literal
 import numpy as np
 import typer
 
-import irtbench
-from irtbench import report
+import irtbench.report
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.options import FiguresOrAmong, Levels, Reading, chosen_scale, levels_of, numbers, refuse
 from irtbench.cli.output import Shown, Words
-from irtbench.data.input_error import InputError
 from irtbench.data.shown import counted
 
 
@@ -50,7 +48,7 @@ class FeatureTable:
         """Shares of tasks solved."""
         shares = numbers("--share", self.share)
         if not all(0 < each < 1 for each in shares):
-            raise InputError(f"--share {self.share}: expected numbers between 0 and 1, such as 0.5,0.8")
+            raise irtbench.InputError(f"--share {self.share}: expected numbers between 0 and 1, such as 0.5,0.8")
         return shares
 
 
@@ -109,7 +107,7 @@ def difficulty(
     )  # fmt: skip
     if irtbench.study.item_analysis.holds_items(source):
         if table.horizon is not None:
-            raise InputError(f"--horizon: {source} has items and no systems; expected graded RESPONSES")
+            raise irtbench.InputError(f"--horizon: {source} has items and no systems; expected graded RESPONSES")
         own, known = chosen_scale(irtbench.read_bank(source, categories=True), scale, source), table.read()
         explained = irtbench.study.item_analysis.explained_bank(
             own, source, known, table.features, how.shrinkage, run.rng, curved=how.curved
@@ -131,9 +129,10 @@ def difficulty(
             "prior_items.csv": found.prior_table() if found.new_item_ids else None,
             "lltm.csv": None if test is None else test.table(), "horizon.csv": by_system, "difficulty.json": about,
         },
-        figures=lambda: (
-            report.difficulty_figures(found) + ([] if horizons is None else report.horizon_figures(horizons))
-        ),
+        figures=lambda: [
+            *irtbench.report.difficulty_figures(found),
+            *([] if horizons is None else irtbench.report.horizon_figures(horizons)),
+        ],
         words=[
             Shown(effects, f"difficulty of {len(found.item_ids)} items", "effects.csv"), *effects_in_words(found, test),
             *([] if horizons is None else horizons_in_words(horizons)),

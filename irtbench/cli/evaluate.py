@@ -13,12 +13,10 @@ import pandas as pd
 import typer
 from numpy.typing import NDArray
 
-import irtbench
-from irtbench import report
+import irtbench.report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.options import Level, MaybeFolder, Reading, Responses, Where, named
+from irtbench.cli.options import Level, MaybeFolder, Reading, Responses, Where, named, refuse
 from irtbench.cli.output import Shown, Words
-from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.models.curves import share_moments
 
@@ -64,7 +62,7 @@ class ChosenSystems(Comparison):
         """Their responses; all, if none is named."""
         wanted = [*self.system, self.against] if self.system and self.against is not None else self.system
         if unknown := [name for name in wanted if name not in given.respondent_ids]:
-            raise InputError(
+            raise irtbench.InputError(
                 f"--system {name_first(unknown)}: no response of this system in the table; expected some of "
                 f"{name_first(given.respondent_ids)}"
             )
@@ -75,7 +73,7 @@ class ChosenSystems(Comparison):
         if self.against is None:
             return list(combinations(systems, 2)) if len(systems) <= MOST_SYSTEMS else []
         if self.against not in systems:
-            raise InputError(
+            raise irtbench.InputError(
                 f"--against {self.against}: no response of this system in the table; expected one of "
                 f"{name_first(systems)}"
             )
@@ -107,7 +105,7 @@ class ItemTypes:
         """The responses, to the tagged items alone if some were asked for."""
         wanted = [name for name in given.item_ids if not self.where or name in set(tags.item_ids)]
         if not wanted:
-            raise InputError("--where: no response to any of the items left; expected at least one")
+            raise irtbench.InputError("--where: no response to any of the items left; expected at least one")
         return given.select_items(wanted)
 
 
@@ -169,7 +167,7 @@ def breakdown(
                 "advantage.csv",
             ),
             parameters is not None and Shown(parameters, "Item parameters", "parameters.csv"),
-        ], figures=lambda: report.breakdown_figures(shown, advantage),
+        ], figures=lambda: irtbench.report.breakdown_figures(shown, advantage),
         files={
             "types.csv": counts.table(), "breakdown.csv": accuracy, "advantage.csv": advantage,
             "parameters.csv": parameters, "breakdown.json": found,
@@ -185,7 +183,9 @@ def parameters_of(
     item_ids = np.concatenate([scale.item_ids for scale in scales])
     known = np.isin(item_ids, tags.item_ids)
     if not known.any():
-        raise InputError(f"bank {path}: has none of the items with types; expected the bank that they belong to")
+        raise irtbench.InputError(
+            f"bank {path}: has none of the items with types; expected the bank that they belong to"
+        )
     values = {
         name: np.concatenate([getattr(scale, name) for scale in scales])[known]
         for name in ("difficulty", "discrimination")
@@ -229,9 +229,8 @@ def consistency(
 
     Writes consistency.csv, contrasts.csv, systems.csv (two systems or more), consistency.json and consistency.svg.
     """
-    agreed = None
-    if annotations is not None:
-        agreed = asdict(irtbench.agreement(irtbench.read_answers(annotations).frame))
+    labels = None if annotations is None else irtbench.read_answers(annotations).frame
+    agreed = None if labels is None else asdict(irtbench.agreement(labels))
     tags = irtbench.data.read_tags(twins.items, twins.tag, item=twins.item) if twins.tag else None
     switched = irtbench.data.read_twins(twins.items, item=twins.item, twin_of=twins.twin_of)
     given = reading.matrix(responses)
@@ -239,9 +238,8 @@ def consistency(
     measures = protocol.table(level=compared.level)
     contrasts = irtbench.evaluation.contrast_measures(protocol, level=compared.level)
     run.progress("comparing systems")
-    systems = None
-    if compared.against is not None or 2 <= given.n_respondents <= MOST_SYSTEMS:
-        systems = irtbench.evaluation.compare_measures(protocol, **vars(compared))
+    several = compared.against is not None or 2 <= given.n_respondents <= MOST_SYSTEMS
+    systems = irtbench.evaluation.compare_measures(protocol, **vars(compared)) if several else None
     found = {"measures": measures, "contrasts": contrasts, "systems": systems, "annotations": agreed}
 
     shown = measures[measures["respondent_id"].isin(protocol.system_ids[:MOST_SYSTEMS])]
@@ -251,7 +249,7 @@ def consistency(
             Shown(contrasts, "Within each system", "consistency.json"),
             systems is not None and Shown(systems[SHOWN_OF_PAIRS], "Between systems", "systems.csv"),
             agreed is not None and f"Fleiss' kappa of the annotations: {agreed['fleiss_kappa']:.3f}",
-        ], figures=lambda: report.consistency_figures(shown, n_measures=len(protocol.measures)),
+        ], figures=lambda: irtbench.report.consistency_figures(shown, n_measures=len(protocol.measures)),
         files={
             "consistency.csv": measures, "contrasts.csv": contrasts, "systems.csv": systems, "consistency.json": found,
         },
@@ -311,7 +309,9 @@ def calibration(
     Writes reliability.csv (a row a bin), calibration.json and reliability.svg.
     """
     if paired and (columns.by is None or columns.item is None):
-        raise InputError("--paired: expected --by, the system of each row, and --item, by which rows are paired")
+        raise irtbench.InputError(
+            "--paired: expected --by, the system of each row, and --item, by which rows are paired"
+        )
     names = vars(columns) | {"classes": named("--class", columns.classes)}
     given = irtbench.read_predictions(predictions, **names)
     found, differences = {}, []
@@ -337,7 +337,7 @@ def calibration(
         files={
             "reliability.csv": table[["system", *table.columns.drop("system")]], "calibration.json": whole,
         },
-        figures=lambda: report.calibration_figures({name: result.curve for name, result in found.items()}),
+        figures=lambda: irtbench.report.calibration_figures({name: result.curve for name, result in found.items()}),
         words=[
             Shown(pd.DataFrame(summaries)[SHOWN_OF_CALIBRATION], rest="calibration.json"),
             bool(differences)
@@ -408,25 +408,22 @@ def human_bound(
             bool(np.isfinite([lower, upper]).all())
             and f"a new person would get between {lower:.1%} and {upper:.1%} of the kept items right",
             bool(found["runs"]) and Shown(pd.DataFrame(found["runs"]), "Systems over seeds", "human_bound.json"),
-        ], figures=lambda: report.bound_figures(result, people),
+        ], figures=lambda: irtbench.report.bound_figures(result, people),
         files={"crowd_filter.csv": result.table().astype({"kept": int}), "human_bound.json": found},
     )  # fmt: skip
 
 
 def runs_over_seeds(path: Path) -> list[dict[str, object]]:
     """Mean and standard deviation of each system's accuracy over its runs."""
-    from irtbench.data.readers.table import demand_filled, field_places, read_table, to_numbers
+    from irtbench.data.readers.table import demand_filled, field_places, read_table, refuse_first, to_numbers
 
     frame = read_table(path, ["system", "seed", "accuracy"])
     demand_filled(frame, path, "system")
-    place = field_places(path, "accuracy")
+    place, of_seed = field_places(path, "accuracy"), field_places(path, "seed")
     accuracy = to_numbers(frame["accuracy"], place=place)
-    if np.isnan(accuracy).any():
-        raise InputError(f"{place(int(np.isnan(accuracy).argmax()))}: expected a number but it is missing")
-    repeated = frame.duplicated(["system", "seed"])
-    if repeated.any():
-        first = int(repeated.argmax())
-        raise InputError(f"{field_places(path, 'seed')(first)}: this system has two runs with this seed; expected one")
+    refuse_first(np.isnan(accuracy), lambda row: f"{place(row)}: expected a number but it is missing")
+    repeated = frame.duplicated(["system", "seed"]).to_numpy()
+    refuse_first(repeated, lambda row: f"{of_seed(row)}: this system has two runs with this seed; expected one")
     groups = pd.Series(accuracy).groupby(frame["system"], sort=False)
     return [{"system": name} | asdict(irtbench.evaluation.over_seeds(scores.tolist())) for name, scores in groups]
 
@@ -480,7 +477,7 @@ def artifacts(
         json=found, words=[
             Shown(summary, rest="artifacts.json"),
             f"{len(flagged)} of {choices.n_items} items are given away{': ' if flagged else ''}{name_first(flagged)}",
-        ], figures=lambda: report.artifact_figures(result),
+        ], figures=lambda: irtbench.report.artifact_figures(result),
         files={"artifacts.csv": table, "artifacts.json": found},
     )  # fmt: skip
 
@@ -504,21 +501,27 @@ class Difference:
 
     def check(self) -> None:
         """Refuse a level that is none, and sets that are too large."""
-        if not 0 < self.alpha < 1:
-            raise InputError(f"--alpha {self.alpha:g}: expected a level between 0 and 1")
-        if max(self.sizes) > irtbench.evaluation.power.LARGEST_SIZE:
-            raise InputError(f"--items {max(self.sizes)}: expected at most {irtbench.evaluation.power.LARGEST_SIZE}")
+        largest, most = max(self.sizes), irtbench.evaluation.power.LARGEST_SIZE
+        refuse(
+            {
+                f"--alpha {self.alpha:g}: expected a level between 0 and 1": not 0 < self.alpha < 1,
+                f"--items {largest}: expected at most {most}": largest > most,
+            }
+        )
 
     def shown(self, run: Run) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The power of each set, and the size needed, by share hurt; none without an effect."""
-        reached, needed = [], []
-        for share in [] if self.effect is None else self.hurt:
-            assert self.effect is not None
+        if self.effect is None:
+            return [], []
+        reached: list[dict[str, Any]] = []
+        needed = []
+        for share in self.hurt:
             run.progress(f"size needed with {share:g} hurt")
             about = {"effect": self.effect, "hurt": share, "alpha": self.alpha}
-            for n in self.sizes:
-                chance = irtbench.power(n, self.effect, share, alpha=self.alpha)
-                reached.append({"n_items": n, **about, "power": chance})
+            reached += [
+                {"n_items": n, **about, "power": irtbench.power(n, self.effect, share, alpha=self.alpha)}
+                for n in self.sizes
+            ]
             size = irtbench.evaluation.size_needed(self.effect, share, alpha=self.alpha, wanted_power=self.wanted)
             needed.append(asdict(size))
         return reached, needed
@@ -573,7 +576,7 @@ class MoreTrials:
             self.bank is not None,
         ]
         if sum(ways) > 1 or (self.accuracy is None) != (self.agreement is None):
-            raise InputError("expected one of --accuracy with --agreement, --responses, and --bank")
+            raise irtbench.InputError("expected one of --accuracy with --agreement, --responses, and --bank")
         if self.accuracy is not None and self.agreement is not None:
             return variance.of_agreement(self.accuracy, self.agreement), None
         if self.responses is not None:
@@ -592,7 +595,7 @@ class MoreTrials:
             return None
         scales = irtbench.load_bank(self.bank, categories=True).scales
         if len(scales) > 1:
-            raise InputError(f"--bank {self.bank}: {len(scales)} scales; expected a bank of one")
+            raise irtbench.InputError(f"--bank {self.bank}: {len(scales)} scales; expected a bank of one")
         return scales[0].items
 
     def apart(self, wanted: Difference) -> pd.DataFrame | None:
@@ -600,9 +603,9 @@ class MoreTrials:
         if self.against is None:
             return None
         if self.items is None:
-            raise InputError("--against: goes with --bank")
+            raise irtbench.InputError("--against: goes with --bank")
         if not self.theta > self.against:
-            raise InputError(f"--against {self.against:g}: expected an ability below --theta {self.theta:g}")
+            raise irtbench.InputError(f"--against {self.against:g}: expected an ability below --theta {self.theta:g}")
         mean, within = share_moments([self.theta, self.against], self.items)
         between = mean[0] - mean[1]
         deviation = float((between.var() + within.sum(axis=0).mean()) ** 0.5)
@@ -640,7 +643,7 @@ def power(wanted: Difference, chance: Guessers, more: MoreTrials, run: Run) -> O
         found |= {"trials": buys, "trial_variance": asdict(variance) | {"agreement": variance.agreement}}
     return Outcome(
         json=found, words=power_in_words(found, table, wanted, more),
-        figures=lambda: report.power_figures(table, sizes=wanted.sizes, alpha=wanted.alpha),
+        figures=lambda: irtbench.report.power_figures(table, sizes=wanted.sizes, alpha=wanted.alpha),
         files={"power.csv": table, "power.json": found, "trials.csv": buys},
     )  # fmt: skip
 

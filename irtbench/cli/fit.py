@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import pandas as pd
 import typer
 
-import irtbench
-from irtbench import report
+import irtbench.report
 from irtbench.cli.declared import Fields, Outcome, Run, command, options_given
 from irtbench.cli.in_words import fit_in_words
 from irtbench.cli.large import OnDisk, given_responses, hashed, large_table, ranks_of_run
 from irtbench.cli.options import Levels, PriorItems, Reading, Responses, chosen_scale, item_priors, levels_of, refuse
-from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.estimation.settings import FitSettings, ModelKind
 from irtbench.models.item_models.named import IN_CATEGORIES
@@ -181,11 +179,13 @@ class MoreThanOneAbility:
         if self.item_table is not None:
             return irtbench.read_testlets(self.item_table, column)
         if responses.is_dir():
-            raise InputError(f"--testlets: {responses} is a folder; expected the table of items in --item-table")
+            raise irtbench.InputError(
+                f"--testlets: {responses} is a folder; expected the table of items in --item-table"
+            )
         try:
             return irtbench.read_testlets(responses, column, item=reading.columns.get("item_id"))
-        except InputError as error:
-            raise InputError(f"{error}; a table of items is named by --item-table") from None
+        except irtbench.InputError as error:
+            raise irtbench.InputError(f"{error}; a table of items is named by --item-table") from None
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class Kept:
 def covariates_of(file: Path, data: Any) -> pd.DataFrame:
     """What a file says of the respondents; what says nothing of them is refused before they are fitted."""
     if not isinstance(data, irtbench.ResponseMatrix | pd.DataFrame):
-        raise InputError(irtbench.study.fitted_scale.ONE_IN_MEMORY)
+        raise irtbench.InputError(irtbench.study.fitted_scale.ONE_IN_MEMORY)
     covariates = irtbench.analysis.latent_regression.read_covariates(file)
     respondents = data.index if isinstance(data, pd.DataFrame) else data.respondent_ids
     irtbench.analysis.latent_regression.design_of(covariates, tuple(map(str, respondents)))
@@ -284,7 +284,7 @@ def fit(
     with given_responses(responses, table, reading, disk, run.progress, levels=levels) as given:
         item_ids = [*(given.item_ids if levels is None or table is not None else given.columns)]
         if unknown := sorted(set(kind.items_named) - set(item_ids)):
-            raise InputError(f"{single.by_item or which.model}: no responses to item {name_first(unknown)}")
+            raise irtbench.InputError(f"{single.by_item or which.model}: no responses to item {name_first(unknown)}")
         if isinstance(kind, irtbench.study.fitted_scale.RightOrWrong) and single.prior_items is not None:
             known = item_priors(single.prior_items, item_ids)
             kind = replace(kind, settings=replace(kind.settings, prior_items=known))
@@ -307,7 +307,7 @@ def fit(
             "bank.json": bank, f"scores.{kept.scores_as}": None if file is None else results.scores,
             "ability_on.csv": results.ability_on, "items.csv": results.items, "fit.json": found,
         },
-        figures=lambda: report.fit_figures(results.scale, results.items),
+        figures=lambda: irtbench.report.fit_figures(results.scale, results.items),
         words=fit_in_words(replace(results, found=found), trials, run, why),
         doubts=found.get("doubts", []),
         unconverged=[] if found["converged"] else [str(found["stopped_because"])],
@@ -355,7 +355,7 @@ class Asked:
         of_items = [name for name, value in others.items() if value != getattr(usual, name)]
         wrong = [f"--{name.removeprefix('n_').replace('_', '-')}" for name in of_items]
         if wrong := [*wrong, *options_given(self.single), *(["--dispersion"] if self.more.dispersion else [])]:
-            raise InputError(f"{wrong[0]}: goes with models of right and wrong, without --constraints")
+            raise irtbench.InputError(f"{wrong[0]}: goes with models of right and wrong, without --constraints")
         plain = all(value == getattr(usual, name) for name, value in both.items() if name != "device")
         self.demand_one(changed=not plain or which.prior not in ("auto", "none") or which.constraints is not None)
         return irtbench.study.fitted_scale.InCategories(

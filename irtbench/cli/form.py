@@ -12,19 +12,19 @@ import numpy as np
 import pandas as pd
 import typer
 
-import irtbench
-from irtbench import report
+import irtbench.report
 from irtbench.bank.bank import BankLike, scales_of
 from irtbench.cli.declared import Fields, Outcome, Run, command
 from irtbench.cli.options import Reading, chosen_scale, named, read_graded
 from irtbench.cli.output import Shown, Words, next_command
-from irtbench.data.input_error import InputError
 from irtbench.data.readers.irt_programs import recognises
 from irtbench.data.readers.records import look_at
 from irtbench.data.readers.table import read_table
 
 PAIR = ["item_1", "item_2"]  # columns of a table of pairs, such as local_dependence.csv
-_END = re.compile(r"(\d+(?:\.\d+)?)(%?)")
+_END = r"(\d+(?:\.\d+)?%?)"
+_LIMIT = re.compile(rf"([^=]+)=(.*):(?:{_END}|{_END}?\.\.{_END}?)", re.DOTALL)
+SHARE_OF = {"at_least": "least_share", "at_most": "most_share"}
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ class FormContents:
         if not self.scale:
             return bank
         if not isinstance(bank, irtbench.ItemBank):
-            raise InputError(f"--scale {self.scale[0]}: {path} is no bank; expected bank.json")
+            raise irtbench.InputError(f"--scale {self.scale[0]}: {path} is no bank; expected bank.json")
         names = [one.name for one in bank.scales]
         if unknown := [name for name in self.scale if name not in names]:
-            raise InputError(f"--scale {unknown[0]}: the bank has no such scale; it has: {', '.join(names)}")
+            raise irtbench.InputError(f"--scale {unknown[0]}: the bank has no such scale; it has: {', '.join(names)}")
         return replace(bank, scales=tuple(one for one in bank.scales if one.name in self.scale))
 
     def added_to(self, wishes: irtbench.FormWishes, purpose: Purpose) -> irtbench.FormWishes:
@@ -148,8 +148,8 @@ def assemble(
     summary = found.summary() | {"seed": run.seed, "ids": sorted(ids)}
     return Outcome(
         json=summary, files={"form.csv": found.table(), "form.json": summary, **banks, **ids},
-        figures=lambda: report.form_figures(scales_of(given), found),
-        page=lambda: report.forms_page(scales_of(given), found), words=forms_in_words(found, run.folder),
+        figures=lambda: irtbench.report.form_figures(scales_of(given), found),
+        page=lambda: irtbench.report.forms_page(scales_of(given), found), words=forms_in_words(found, run.folder),
     )  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def read_form(path: Path) -> tuple[str, ...]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"file {path}: cannot be read: {error}") from None
+        raise irtbench.InputError(f"file {path}: cannot be read: {error}") from None
     return tuple(line.strip() for line in lines if line.strip())
 
 
@@ -190,25 +190,21 @@ def limit_of(text: str) -> irtbench.Limit:
     InputError
         If it is written otherwise.
     """
-    which, colon, ends = text.rpartition(":")
-    column, equals, value = which.partition("=")
-    low, dots, high = ends.partition("..")
-    if not dots:
-        low = high = ends
-    read = [_END.fullmatch(end) for end in (low, high) if end]
-    if not (colon and equals and column and read) or any(end is None for end in read):
-        raise InputError(f"--limit {text}: expected COLUMN=VALUE:MIN..MAX, such as label=neutral:5..10 or set=a:..20%")
+    found = _LIMIT.fullmatch(text)
+    column, value, exact, low, high = found.groups() if found else ("", "", "", "", "")
+    ends = {"at_least": exact or low, "at_most": exact or high}
+    if not any(ends.values()):
+        raise irtbench.InputError(
+            f"--limit {text}: expected COLUMN=VALUE:MIN..MAX, such as label=neutral:5..10 or set=a:..20%"
+        )
     fields: dict[str, Any] = {}
-    for end, count, share in ((low, "at_least", "least_share"), (high, "at_most", "most_share")):
-        match = _END.fullmatch(end)
-        if match is None:
-            continue
-        if match[2]:
-            fields[share] = float(match[1]) / 100
-        elif "." in match[1]:
-            raise InputError(f"--limit {text}: expected a whole number or a share in % but got {end}")
-        else:
-            fields[count] = int(match[1])
+    for name, end in ends.items():
+        if end and end.endswith("%"):
+            fields[SHARE_OF[name]] = float(end.removesuffix("%")) / 100
+        elif end and "." in end:
+            raise irtbench.InputError(f"--limit {text}: expected a whole number or a share in % but got {end}")
+        elif end:
+            fields[name] = int(end)
     return irtbench.Limit(column=column, value=value, **fields)
 
 
@@ -289,7 +285,7 @@ def adapt(
     Writes path.csv: respondent, step, item, response, ability and its standard error after it, and why the test ended.
     """
     if who.replay is not None and who.simulate is not None:
-        raise InputError("--replay and --simulate: expected one of them, or neither for a prompt")
+        raise irtbench.InputError("--replay and --simulate: expected one of them, or neither for a prompt")
     settings = replace(settings, se=se or None, shares=shares_of(on.share))
     own, columns = scale_and_column(bank, on)
     run.progress("choosing items")
@@ -312,7 +308,7 @@ def adapt(
             len(ends) > 0
             and f"{found.n_items.mean():.1f} items each; mean standard error {found.standard_error.mean():.3f}",
         ],
-        figures=lambda: report.adaptive_figures(found, wanted=settings.se),
+        figures=lambda: irtbench.report.adaptive_figures(found, wanted=settings.se),
     )  # fmt: skip
 
 
@@ -324,7 +320,7 @@ def shares_of(given: list[str]) -> dict[str, float]:
             for value, number in named("--share", given).items()
         }
     except ValueError:
-        raise InputError(f"--share {', '.join(given)}: expected VALUE=SHARE, such as neutral=30%") from None
+        raise irtbench.InputError(f"--share {', '.join(given)}: expected VALUE=SHARE, such as neutral=30%") from None
 
 
 def scale_and_column(path: Path, on: TestedOn) -> tuple[irtbench.Scale, dict[str, str] | None]:

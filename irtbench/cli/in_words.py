@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import irtbench
+from irtbench.cli.declared import Run
 from irtbench.cli.output import Shown, Words, next_command
 from irtbench.data.responses import name_first
-
-if TYPE_CHECKING:
-    from irtbench.cli.declared import Run
-    from irtbench.study.fitted_scale import FittedScale
 
 MOMENTS = ("mean", "sd")
 ANCHORS_IN_WORDS = {
@@ -40,7 +37,9 @@ def with_errors(shown: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
     return named.assign(**texts)
 
 
-def fit_in_words(results: FittedScale, most_trials: int, run: Run, why_prior: str = "") -> Words:
+def fit_in_words(
+    results: irtbench.study.fitted_scale.FittedScale, most_trials: int, run: Run, why_prior: str = ""
+) -> Words:
     """The items, how well the model fits, what is to be known of the estimates, and what comes next."""
     found, items, idle = results.found, results.items, results.found["respondents_left_out"]
     own = items.drop(columns=[*items.filter(regex="^se_|^population_|^categories$|_(lower|median|upper)$"), "model"])
@@ -67,20 +66,17 @@ def fit_in_words(results: FittedScale, most_trials: int, run: Run, why_prior: st
     ]
 
 
-def population_in_words(found: dict[str, Any]) -> list[str]:
+def population_in_words(found: dict[str, Any]) -> Words:
     """Where the respondents are on a scale that is not their own, and where each group is."""
-    lines = []
     if "population_sd" in found:
         mean, sd = (f"{found[f'population_{name}']:.3f} ({found[f'population_se_{name}']:.3f})" for name in MOMENTS)
-        lines.append(f"ability of these respondents: mean {mean}, standard deviation {sd}")
-    if "anchor_error" in found:
-        lines.append(f"standard errors with anchors: {ANCHORS_IN_WORDS[found['anchor_error']]}")
+        yield f"ability of these respondents: mean {mean}, standard deviation {sd}"
+    yield "anchor_error" in found and f"standard errors with anchors: {ANCHORS_IN_WORDS[found['anchor_error']]}"
     for group in found.get("groups", []):
-        lines.append(
+        yield (
             f"{group['group']}: {group['n_respondents']} respondents, mean {group['mean']:.3f} "
             f"({group['se_mean']:.3f}), standard deviation {group['sd']:.3f} ({group['se_sd']:.3f})"
         )
-    return lines
 
 
 def carried_in_words(how: str, share: float, scale: str = "") -> str:
@@ -159,8 +155,9 @@ def whole_in_words(bank: irtbench.ItemBank, responses: irtbench.ResponseMatrix, 
 
 
 def interval_texts(table: pd.DataFrame, middle: str, lower: str, upper: str, digits: str) -> list[str]:
-    """``1.42 [0.88, 2.01]`` for each row; nothing where the value is not known."""
+    """``1.42 [0.88, 2.01]`` for each row; nothing where the value is not known, nor where its interval is not."""
+    of_ends = digits.removeprefix("+")
     return [
-        "" if pd.isna(m) else f"{m:{digits}} [{low:{digits}}, {high:{digits}}]"
+        "" if pd.isna(m) else f"{m:{digits}}" + ("" if pd.isna(low) else f" [{low:{of_ends}}, {high:{of_ends}}]")
         for m, low, high in zip(table[middle], table[lower], table[upper], strict=True)
     ]

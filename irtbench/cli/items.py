@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 import typer
 
-import irtbench
-from irtbench import report
+import irtbench.report
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.large import encoded, large_table, say_cache_unused
 from irtbench.cli.options import (
@@ -31,7 +30,6 @@ from irtbench.cli.options import (
     named,
 )
 from irtbench.cli.output import Shown, Words, next_command, shortened
-from irtbench.data.input_error import InputError
 from irtbench.data.response_blocks import MOST_RESPONDENTS, some_respondents
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
@@ -90,10 +88,10 @@ def show(
     percentile, a table to print; and test_information.csv.
     """
     if export is not None and run.output is None:
-        raise InputError("--export: expected a folder for them, -o DIR")
+        raise irtbench.InputError("--export: expected a folder for them, -o DIR")
     known = with_texts(irtbench.read_bank(bank, categories=True), texts, named("--item-column", item_column))
     if norm != "normal" and (without := [scale.name for scale in known.scales if scale.norms is None]):
-        raise InputError(f"--norm {norm}: scale {without[0]} has no norm sample; expected --norm normal")
+        raise irtbench.InputError(f"--norm {norm}: scale {without[0]} has no norm sample; expected --norm normal")
     scales = {scale.name: scale for scale in known.scales}
     maps = {name: irtbench.item_map(scale) for name, scale in scales.items()}
     few = {
@@ -117,7 +115,7 @@ def show(
     return Outcome(
         json={"card": card, "items": by_item, "score_table": by_score}, files=files,
         words=[*words, what_follows(known, bank, run.output)],
-        figures=lambda: report.wright_figures(maps),
+        figures=lambda: irtbench.report.wright_figures(maps),
     )  # fmt: skip
 
 
@@ -133,21 +131,20 @@ def with_texts(bank: irtbench.ItemBank, file: Path | None, columns: dict[str, st
     """The bank with what a table of items, if there is one, says of its items in place of what it says itself."""
     if file is None:
         if columns:
-            raise InputError("--item-column says something of the items: expected --items ITEMS with it")
+            raise irtbench.InputError("--item-column says something of the items: expected --items ITEMS with it")
         return bank
     details = irtbench.read_items(file, columns=columns)
     wanted = [item for scale in bank.scales for item in scale.items.item_ids]
     if missing := sorted(set(wanted) - set(details.scale_items)):
-        raise InputError(f"{file}: no row for item {name_first(missing)} of the bank")
+        raise irtbench.InputError(f"{file}: no row for item {name_first(missing)} of the bank")
     scales = (replace(scale, details=details.select(scale.items.item_ids)) for scale in bank.scales)
     return replace(bank, scales=tuple(scales))
 
 
 def stacked(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """The tables of all scales, one under the other, the scale's name last."""
-    if not tables:
-        return pd.DataFrame()
-    return pd.concat([table.assign(scale=name) for name, table in tables.items()], ignore_index=True)
+    named = [table.assign(scale=name) for name, table in tables.items()]
+    return pd.concat(named, ignore_index=True) if named else pd.DataFrame()
 
 
 def bank_in_words(
@@ -169,17 +166,10 @@ def bank_in_words(
             "% right": [f"{100 * share:.0f}" for share in view["expected_correct"]],
             "% of information": [f"{100 * share:.1f}" for share in view["share_of_information"]],
         }
-        texts = (
-            {
-                "text": [
-                    shortened("" if pd.isna(text) else " ".join(str(text).split()), MOST_LETTERS)
-                    for text in view["text"]
-                ]
-            }
-            if "text" in view
-            else {}
-        )
-        yield Shown(pd.DataFrame(ends | texts), f"{scale.name}: {n} items", "items.csv")
+        if "text" in view:
+            given = ("" if pd.isna(text) else " ".join(str(text).split()) for text in view["text"])
+            ends["text"] = [shortened(text, MOST_LETTERS) for text in given]
+        yield Shown(pd.DataFrame(ends), f"{scale.name}: {n} items", "items.csv")
         if scale.name not in sums:
             yield f"no score table: {n} items; irtbench score gives ability by the responses themselves"
             continue
@@ -284,7 +274,7 @@ def diagnose(
     given, drawn = from_disk.read(responses, parameters, reading, run)
     data = given.select_items(parameters.item_ids).answered()
     if not data.n_respondents:
-        raise InputError(f"file {responses}: no response to these items; expected some")
+        raise irtbench.InputError(f"file {responses}: no response to these items; expected some")
     found = irtbench.study.item_analysis.diagnose(
         data,
         parameters,
@@ -301,7 +291,7 @@ def diagnose(
     return Outcome(
         json={Path(name).stem: values for name, values in shown.items()},
         files=files | {name: values or None for name, values in single.items()},
-        figures=lambda: report.diagnosis_figures(
+        figures=lambda: irtbench.report.diagnosis_figures(
             data, parameters, found.abilities.theta, precision=found.precision, item_fit=found.tables["item_fit.csv"],
             pairs=found.tables["local_dependence.csv"], lz_star=None if lz_star is None else lz_star.to_numpy(),
         ),
@@ -350,11 +340,6 @@ def worst_items(table: pd.DataFrame, by: str, title: str, folder: Path) -> Words
 def in_words(reliability: dict[str, Any]) -> str:
     """Return reliability and the length for a good one, in a line."""
     omega = f"{reliability['omega']:.3f}" if np.isfinite(reliability["omega"]) else "not available"
-    text = (
-        f"Reliability: alpha {reliability['alpha']:.3f} [{reliability['alpha_lower']:.3f}, "
-        f"{reliability['alpha_upper']:.3f}], omega {omega}, marginal {reliability['marginal']:.3f}, "
-        f"empirical {reliability['empirical']:.3f}"
-    )
     wanted = [
         f"{number:.0f} by {source}"
         for source, number in (
@@ -363,9 +348,15 @@ def in_words(reliability: dict[str, Any]) -> str:
         )
         if np.isfinite(number)
     ]
-    if wanted:
-        text += f"; items like these for {reliability['wanted']:g}: {', '.join(wanted)}"
-    return f"{text} ({reliability['reason']})" if reliability["reason"] else text
+    return "".join(
+        [
+            f"Reliability: alpha {reliability['alpha']:.3f} [{reliability['alpha_lower']:.3f}, "
+            f"{reliability['alpha_upper']:.3f}], omega {omega}, marginal {reliability['marginal']:.3f}, "
+            f"empirical {reliability['empirical']:.3f}",
+            f"; items like these for {reliability['wanted']:g}: {', '.join(wanted)}" if wanted else "",
+            f" ({reliability['reason']})" if reliability["reason"] else "",
+        ]
+    )
 
 
 EIGENVALUES_SHOWN = 10
@@ -415,7 +406,7 @@ def dimensions(
     loadings = None if result.rotated is None else result.rotated.table()
     return Outcome(
         json=found, words=dimensions_in_words(result, left_out, next_one),
-        figures=lambda: report.scree_figures(result.analysis),
+        figures=lambda: irtbench.report.scree_figures(result.analysis),
         files={"eigenvalues.csv": result.analysis.table(), "dimensions.json": found, "loadings.csv": loadings},
     )  # fmt: skip
 
@@ -427,7 +418,7 @@ def varied(
     data: Any
     if model == "2pl":
         if levels is not None:
-            raise InputError("--levels: of grades; expected --model grm or gpcm with them")
+            raise irtbench.InputError("--levels: of grades; expected --model grm or gpcm with them")
         given = reading.matrix(file)
         given = given if item_ids is None else given.select_items(item_ids)
         data, left_out, _ = irtbench.study.fitted_scale.RightOrWrong(settings=irtbench.FitSettings()).estimable(
@@ -437,7 +428,7 @@ def varied(
         labels = levels_of(levels)
         scores = reading.scores(file, labels)
         if lacking := sorted(set(item_ids or ()) - set(scores.columns)):
-            raise InputError(f"{file}: no responses to item {name_first(lacking)}")
+            raise irtbench.InputError(f"{file}: no responses to item {name_first(lacking)}")
         scores = scores if item_ids is None else scores[list(item_ids)]
         scores, left_out, _ = irtbench.study.fitted_scale.InCategories(
             model=model, models="grm", levels=labels
@@ -460,6 +451,5 @@ def dimensions_in_words(
     if result.rotated is not None:
         yield Shown(result.rotated.by_label(), "Mean loadings, turned to the labels", "loadings.csv")
         yield f"{result.rotated.follows.mean():.0%} of the items load most on the factor of their label"
-    if left_out:
-        yield f"left out: {', '.join(f'{item} ({reason})' for item, reason in left_out.items())}"
+    yield bool(left_out) and f"left out: {', '.join(f'{item} ({reason})' for item, reason in left_out.items())}"
     yield next_one

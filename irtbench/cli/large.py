@@ -16,20 +16,14 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 import irtbench
-from irtbench.cli.options import AllowAddress, Reading
+from irtbench.cli.options import AllowAddress, Reading, refuse, say
 from irtbench.cli.result_files import removed_at_the_end
-from irtbench.data.harmless_text import printable
-from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of, file_hash, text_hash
-
-if TYPE_CHECKING:
-    from irtbench.estimation.ranks import Ranks
-
 
 MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
 WORTHWHILE = 4_000_000  # bytes: a smaller file is read before a library is found
@@ -87,7 +81,9 @@ def large_table(
     if of_study:
         needs = needs.replace("--", "data.")
     if address is not None:
-        raise InputError(f"{table.place}: {needs} goes with a table on this machine; expected a file or a folder")
+        raise irtbench.InputError(
+            f"{table.place}: {needs} goes with a table on this machine; expected a file or a folder"
+        )
     demand_memory(table, needs, long=is_long(table, choice_of(reading)))
     return None
 
@@ -96,7 +92,7 @@ def say_cache_unused(file: Path, cache: Path | None) -> None:
     """Say on standard error that a table is read into memory, if a cache was asked for."""
     if cache is not None:
         which = f"Parquet tables of more than {MOST_FIELDS:,} fields, and those at an address, are encoded there"
-        print(printable(f"irtbench: warning: --cache: not used: {file} is read into memory; {which}"), file=sys.stderr)
+        say(f"warning: --cache: not used: {file} is read into memory; {which}")
 
 
 def first_parquet(file: Path) -> Path | None:
@@ -106,9 +102,7 @@ def first_parquet(file: Path) -> Path | None:
     if file.is_dir():
         inner = sorted(path for path in file.rglob("*") if path.is_file() and path.name[:1] not in "._")
         return inner[0] if inner and all(path.suffix == ".parquet" for path in inner) else None
-    if not file.is_file():
-        return None
-    return file if first_bytes(file) == PARQUET else None
+    return file if file.is_file() and first_bytes(file) == PARQUET else None
 
 
 def option_in_memory(table: irtbench.data.LargeTable, reading: Reading) -> str:
@@ -147,7 +141,7 @@ def demand_memory(table: irtbench.data.LargeTable, needs: str, *, long: bool) ->
     there = math.prod(map(os.sysconf, names))
     wanted = irtbench.study.examination.BYTES_PER_CELL * (table.n_rows if long else table.n_fields)
     if wanted > there and table.n_fields > irtbench.data.readers.table.MOST_FIELDS:
-        raise InputError(
+        raise irtbench.InputError(
             f"{table.place}: {needs} needs all responses in memory, about {wanted / 1e9:.0f} GB of the "
             f"{there / 1e9:.0f} there are; expected fewer responses, or the run without it"
         )
@@ -181,7 +175,7 @@ def cache_folder(cache: Path | None, table: irtbench.data.LargeTable, *, remove:
             yield temporary
         return
     if cache.exists() and not cache.is_dir():
-        raise InputError(f"cache {cache}: is not a folder")
+        raise irtbench.InputError(f"cache {cache}: is not a folder")
     place = table.place if "://" in table.place else str(Path(table.place).resolve())
     folder = cache / hashlib.sha256(place.encode()).hexdigest()[:16]
     with irtbench.data.response_store.locked(folder, RUNNING, remove=remove):
@@ -229,7 +223,11 @@ def encoded(
 
 
 def demand_shared(
-    place: object, words: str, table: irtbench.data.LargeTable | None, cache: Path | None, ranks: Ranks
+    place: object,
+    words: str,
+    table: irtbench.data.LargeTable | None,
+    cache: Path | None,
+    ranks: irtbench.estimation.ranks.Ranks,
 ) -> None:
     """Refuse responses that several processes cannot share.
 
@@ -238,10 +236,13 @@ def demand_shared(
     InputError
         If there is no table to encode on disk, or it would be in a folder that not all processes see.
     """
-    if table is None:
-        raise InputError(f"{place}: several processes {words} in memory; expected one, or a single process")
-    if cache is None and not ranks.on_one_machine:
-        raise InputError("--cache: processes on several machines need a folder that all of them see; expected one")
+    refuse(
+        {
+            f"{place}: several processes {words} in memory; expected one, or a single process": table is None,
+            "--cache: processes on several machines need a folder that all of them see; expected one":
+            cache is None and not ranks.on_one_machine,
+        }
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -339,7 +340,7 @@ STARTED = "TORCHELASTIC_RUN_ID"  # which torchrun sets
 KNOWN_TO = ("fit", "build", "score")
 
 #: This process among those that torchrun has started; None where it has started none.
-ranks_of_run: ContextVar[Ranks | None] = ContextVar("ranks_of_run", default=None)
+ranks_of_run: ContextVar[irtbench.estimation.ranks.Ranks | None] = ContextVar("ranks_of_run", default=None)
 
 
 @contextmanager
@@ -363,7 +364,7 @@ def processes_of_run(asked: Sequence[str]) -> Iterator[None]:
     signal.signal(signal.SIGTERM, end_quietly)
     with irtbench.estimation.ranks.joined() as ranks:
         if asked and asked[0] not in KNOWN_TO:
-            raise InputError(
+            raise irtbench.InputError(
                 f"{asked[0]}: is run by one process; torchrun goes with {', '.join(KNOWN_TO)} of a large table"
             )
         before = ranks_of_run.set(ranks)

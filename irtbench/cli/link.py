@@ -12,13 +12,11 @@ from typing import Annotated, Any, Literal, cast
 import numpy as np
 import typer
 
-import irtbench
-from irtbench import report
+import irtbench.report
 from irtbench.cli.declared import Outcome, Run, command, options_given
 from irtbench.cli.in_words import ANCHORS_IN_WORDS
 from irtbench.cli.options import PriorItems, Reading, chosen_scale, item_priors, labels_of, refuse
 from irtbench.cli.output import Shown, Words, next_command
-from irtbench.data.input_error import InputError
 from irtbench.data.place import file_hash
 from irtbench.data.responses import name_first
 
@@ -73,7 +71,9 @@ class NewItems:
         known = old.items.categories
         models = dict.fromkeys([self.model] if self.model else old.items.model if known else ["2pl"])
         if len(models) > 1:
-            raise InputError(f"--model: the bank's items are {', '.join(models)}; expected the new items' model")
+            raise irtbench.InputError(
+                f"--model: the bank's items are {', '.join(models)}; expected the new items' model"
+            )
         (model,) = models
         if known is None and model in ("2pl", "3pl"):
             kind: Any = model
@@ -181,7 +181,7 @@ class OldScale:
         first = [common] if name == "link.json" else []
         return Outcome(
             json={**about, "drift": table}, files={"bank.json": bank, name: about, "drift.csv": table},
-            figures=lambda: report.drift_figures(table), doubts=fit.get("doubts", []),
+            figures=lambda: irtbench.report.drift_figures(table), doubts=fit.get("doubts", []),
             words=[*first, *words, next_command("score", run.folder / "bank.json", "NEW.csv")],
             unconverged=[] if fit["converged"] else [str(fit["stopped_because"])],
         )  # fmt: skip
@@ -246,7 +246,16 @@ def extended(
     """
     known = old.scale.items
     graded = known.categories is not None
-    demand_model(new.model, graded=graded, priors=bool(options_given(added)))
+    refuse(
+        {
+            f"--model {new.model}: the bank has items in categories; expected grm, gpcm or nominal":
+            graded and new.model in ("2pl", "3pl", "pcm"),
+            f"--model {new.model}: items are added to a scale of right and wrong ones; expected 2pl or 3pl":
+            not graded and new.model not in (None, "2pl", "3pl"),
+            "--prior-items, --prior-slope: of right and wrong; expected none with items in categories":
+            graded and bool(options_given(added)),
+        }
+    )  # fmt: skip
     new = replace(new, model=new.model or cast("ModelOfNew", known.model[0])) if graded else new
     kind = plain = new.fit_of(old.scale, "none", run.seed, added.prior_slope)
     everything = own = given(kind, responses, reading)
@@ -300,20 +309,6 @@ def fittable(kind: Any, responses: Any, file: Path, run: Run) -> tuple[Any, Any]
         run.progress(f"left out: {name_first([one['item_id'] for one in left_out])}: all right, or all wrong")
     run.progress(f"fitting {kind.in_words(data)}")
     return kind.with_prior_for(data)[0], data
-
-
-def demand_model(model: str | None, *, graded: bool, priors: bool) -> None:
-    """Refuse a model of new items that is not of the bank's kind, and priors of graded ones."""
-    refuse(
-        {
-            f"--model {model}: the bank has items in categories; expected grm, gpcm or nominal":
-            graded and model in ("2pl", "3pl", "pcm"),
-            f"--model {model}: items are added to a scale of right and wrong ones; expected 2pl or 3pl":
-            not graded and model not in (None, "2pl", "3pl"),
-            "--prior-items, --prior-slope: of right and wrong; expected none with items in categories":
-            graded and priors,
-        }
-    )  # fmt: skip
 
 
 def slopes_of(items: irtbench.ItemParameters) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import gc
-import inspect
 import json
 import logging
 import os
@@ -33,9 +32,8 @@ import typer
 from typer.core import TyperGroup
 
 from irtbench.cli.large import processes_of_run
-from irtbench.cli.options import Command
+from irtbench.cli.options import Command, say
 from irtbench.cli.result_files import inputs_of_command, overwriting, remove_unfinished, removed_at_the_end
-from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
 from irtbench.data.place import keep_credentials, note_credentials, without_credentials
 
@@ -47,7 +45,6 @@ PURPOSE = "From crowd answers to a calibrated evaluation scale, and from a syste
 OUTPUTS = ("output", "explanation", "figures", "html", "study")
 #: Those whose folder has files that they name: what they are read from is no pipe.
 RELATIVE_TO = ("study_file",)
-OVERWRITE = "overwrite"
 #: What is wrong with options and arguments; typer exports the class below it alone.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 DUCKDB = "_duckdb"
@@ -175,8 +172,8 @@ def function_of(name: str) -> Callable[..., Any]:
     """The function behind a command, its parameters the options."""
     group, _, own = name.rpartition(" ")
     own = own.replace("-", "_")
-    found = getattr(import_module(f"irtbench.cli.{MODULES.get(name, group or own)}"), own)
-    typed: Callable[..., Any] = found.as_typer() if hasattr(found, "as_typer") else found
+    module = import_module(f"irtbench.cli.{MODULES.get(name, group or own)}")
+    typed: Callable[..., Any] = getattr(module, own).as_typer()
     return typed
 
 
@@ -198,14 +195,12 @@ def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command, which first notes the paths it was given to read: no result may replace one of them.
 
     What it knows of addresses is without their credentials. What comes from a pipe is kept in a file, for it can be
-    read only once. A command that writes has ``--overwrite``.
+    read only once.
     """
-    signature = inspect.signature(command, eval_str=True)
-    writes = "output" in signature.parameters
 
     @wraps(command)
     def noted(**given: Any) -> Any:
-        may = overwriting.set(bool(given.pop(OVERWRITE, False)) if writes else False)
+        may = overwriting.set(given.get("overwrite", False))
         given = {name: keep_credentials(value) if isinstance(value, Path) else value for name, value in given.items()}
         with ExitStack() as kept:
             paths = []
@@ -230,14 +225,6 @@ def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
                 inputs_of_command.reset(before)
                 overwriting.reset(may)
 
-    if writes:
-        option = inspect.Parameter(
-            OVERWRITE, inspect.Parameter.KEYWORD_ONLY, default=False,
-            annotation=Annotated[
-                bool, typer.Option("--overwrite", help="Write over the results of a finished study.")
-            ],
-        )  # fmt: skip
-        noted.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
     return noted
 
 
@@ -316,7 +303,7 @@ def main() -> None:
         if status == BY_CTRL_C:  # what newer versions of typer make of it, others raise Abort
             fail("stopped by Ctrl-C", BY_CTRL_C)
         if renamed and not {"-q", "--quiet"} & set(arguments):
-            say("irtbench: warning: ", renamed)
+            say(f"warning: {renamed}")
         if isinstance(status, int) and status:
             sys.exit(status)
     except SystemExit:
@@ -449,13 +436,8 @@ def no_such_command(words: Sequence[str]) -> str:
 
 def fail(message: str, status: int, *, place: str = "irtbench") -> NoReturn:
     """Print one line on standard error and stop."""
-    say(f"{place}: ", message)
+    say(message, place=place)
     sys.exit(status)
-
-
-def say(beginning: str, message: str) -> None:
-    """Print one line on standard error in one write, as several processes may share it."""
-    print(f"{beginning}{printable(' '.join(without_credentials(message).split()))}\n", end="", file=sys.stderr)
 
 
 def show_warning(
@@ -467,4 +449,4 @@ def show_warning(
     line: str | None = None,
 ) -> None:
     """Print a warning as one line, without the place in our code."""
-    say("irtbench: warning: ", str(message))
+    say(f"warning: {message}")

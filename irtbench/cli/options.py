@@ -16,13 +16,10 @@ from typer.core import TyperCommand
 import irtbench
 from irtbench.data.harmless_text import printable
 from irtbench.data.how_to_read import FormatName, HowToRead
-from irtbench.data.input_error import InputError
+from irtbench.data.place import without_credentials
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from irtbench.bank.bank import LeftOut
-    from irtbench.data.responses import Responses as AnyResponses
 
 
 Responses = Annotated[
@@ -128,7 +125,9 @@ class ItemsFile:
             columns, where = named("--item-column", self.item_column), named("--where", self.where)
             return irtbench.read_items(self.items, columns=columns, where=where)
         if self.item_column or self.where:
-            raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
+            raise irtbench.InputError(
+                "--item-column and --where say something of the items: expected --items ITEMS with them"
+            )
         return None
 
     def kept(self, table: pd.DataFrame, known: irtbench.ItemTable | None) -> pd.DataFrame:
@@ -151,10 +150,15 @@ class KnownItems(ItemsFile):
         return found
 
 
+def say(message: str, *, place: str = "irtbench") -> None:
+    """Print one line on standard error in one write, as several processes may share it."""
+    print(f"{place}: {printable(' '.join(without_credentials(message).split()))}\n", end="", file=sys.stderr)
+
+
 def refuse(cases: Mapping[str, bool]) -> None:
     """Refuse options that do not go together, in the words of the first case that is so."""
     if wrong := [words for words, is_so in cases.items() if is_so]:
-        raise InputError(wrong[0])
+        raise irtbench.InputError(wrong[0])
 
 
 def named(option: str, given: list[str]) -> dict[str, str]:
@@ -169,7 +173,7 @@ def named(option: str, given: list[str]) -> dict[str, str]:
     for text in given:
         name, equals, value = text.partition("=")
         if not (name and equals) or name in found:
-            raise InputError(f"{option} {text}: expected NAME=VALUE, each name once")
+            raise irtbench.InputError(f"{option} {text}: expected NAME=VALUE, each name once")
         found[name] = value
     return found
 
@@ -198,7 +202,7 @@ def item_priors(file: Path | None, item_ids: Sequence[str]) -> dict[str, tuple[f
     given, items = irtbench.models.parameter_table.read_item_priors(file), set(item_ids)
     found = {item: moments for item, moments in given.items() if item in items}
     if not found:
-        raise InputError(f"{file}: none of its items is among those of the responses; expected some of them")
+        raise irtbench.InputError(f"{file}: none of its items is among those of the responses; expected some of them")
     return found
 
 
@@ -207,14 +211,14 @@ def numbers(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"{option} {text}: expected numbers parted by commas") from None
+        raise irtbench.InputError(f"{option} {text}: expected numbers parted by commas") from None
 
 
 def levels_of(text: str | None) -> tuple[str, ...]:
     """The labels of ``--levels``."""
     levels = tuple(part.strip() for part in (text or "").split(",") if part.strip())
     if text is not None and len(set(levels)) < 2:
-        raise InputError(f"--levels {text!r}: expected two labels or more, each once, such as poor,fair,good")
+        raise irtbench.InputError(f"--levels {text!r}: expected two labels or more, each once, such as poor,fair,good")
     return levels
 
 
@@ -222,14 +226,12 @@ def chosen_scale(bank: irtbench.ItemBank, name: str | None, file: Path) -> irtbe
     """The scale of this name, or the only one."""
     from irtbench.data.responses import name_first
 
-    names = [scale.name for scale in bank.scales]
-    if len(names) == 1 and name is None:
-        return bank.scales[0]
-    if name is None:
-        raise InputError(f"{file}: several scales; expected --scale with one of {name_first(names)}")
-    if name not in names:
-        raise InputError(f"{file}: no scale {name}; expected --scale with one of {name_first(names)}")
-    return bank.scales[names.index(name)]
+    found = [scale for scale in bank.scales if name in (None, scale.name)]
+    if len(found) != 1:
+        wrong = "several scales" if name is None else f"no scale {name}"
+        names = name_first([scale.name for scale in bank.scales])
+        raise irtbench.InputError(f"{file}: {wrong}; expected --scale with one of {names}")
+    return found[0]
 
 
 class Command(TyperCommand):
@@ -370,7 +372,7 @@ class Reading(HowToRead):
         """Whether the respondents of a file or folder are models, by its format."""
         return irtbench.data.readers.recognise.holds_models(path, **vars(self))
 
-    def response_matrix(self, path: Path) -> AnyResponses:
+    def response_matrix(self, path: Path) -> irtbench.data.responses.Responses:
         """Graded responses as a matrix, a sparse one where it is large and mostly empty."""
         return irtbench.data.readers.recognise.read_response_matrix(path, **vars(self))
 
@@ -393,7 +395,7 @@ def read_graded(
     content: Content = "auto",
     unknown_items: Literal["error", "ignore"] = "error",
     answers_mapped: Mapping[str, str] | None = None,
-) -> tuple[irtbench.ResponseMatrix, tuple[LeftOut, ...]]:
+) -> tuple[irtbench.ResponseMatrix, tuple[irtbench.bank.bank.LeftOut, ...]]:
     """Responses of a file, or answers that the bank's key grades, and the items that the bank's own study left out."""
     from irtbench.scoring.scores import category_responses, check_known, grade_answers, grading_of, in_categories
 
@@ -402,14 +404,15 @@ def read_graded(
         scores = reading.scores(path, labels_of(known))
         left_out = check_known(scores.columns, bank.scales, unknown_items)
         return category_responses(bank, scores), left_out
-    if content == "responses" or (content == "auto" and reading.holds_responses(path)):
-        if answers_mapped:
-            raise InputError(f"file {path}: holds graded responses; expected answers for --map, or --content answers")
-        table = reading.responses(path).frame
-        left_out = check_known(table["item_id"].unique(), bank.scales, unknown_items)
-        return irtbench.ResponseMatrix.from_long(table), left_out
-    table = reading.answers(path).frame
+    graded = content == "responses" or (content == "auto" and reading.holds_responses(path))
+    if graded and answers_mapped:
+        raise irtbench.InputError(
+            f"file {path}: holds graded responses; expected answers for --map, or --content answers"
+        )
+    table = (reading.responses(path) if graded else reading.answers(path)).frame
     left_out = check_known(table["item_id"].unique(), bank.scales, unknown_items)
+    if graded:
+        return irtbench.ResponseMatrix.from_long(table), left_out
     return grade_answers(bank, table, grading_of(bank, answers_mapped), unknown_items=unknown_items), left_out
 
 
@@ -425,7 +428,7 @@ class SystemFile:
 
     def read(
         self, bank: irtbench.ItemBank, path: Path, reading: Reading, *, content: Content = "auto", say: bool = True
-    ) -> tuple[irtbench.ResponseMatrix, tuple[LeftOut, ...]]:
+    ) -> tuple[irtbench.ResponseMatrix, tuple[irtbench.bank.bank.LeftOut, ...]]:
         """Its responses, and the items that the bank's own study left out, which are named on standard error."""
         graded, left_out = read_graded(
             bank, path, reading, content=content, unknown_items=self.unknown_items,
@@ -436,14 +439,11 @@ class SystemFile:
         return graded, left_out
 
 
-def say_left_out(left_out: Sequence[LeftOut]) -> None:
+def say_left_out(left_out: Sequence[irtbench.bank.bank.LeftOut]) -> None:
     """Say on standard error, in one line, which items do not count because the bank's study left them out."""
     if left_out:
         from irtbench.data.responses import name_first
 
         names = [f"{item.item_id} ({item.reason.replace('_', ' ')})" for item in left_out]
         what = "item" if len(names) == 1 else "items"
-        print(
-            printable(f"irtbench: {len(names)} {what} left out, as in the bank's own study: {name_first(names)}"),
-            file=sys.stderr,
-        )
+        say(f"{len(names)} {what} left out, as in the bank's own study: {name_first(names)}")

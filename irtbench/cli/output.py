@@ -11,10 +11,13 @@ import shlex
 import shutil
 import sys
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -26,8 +29,9 @@ import pyarrow.csv
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
+from rich.text import Text
 
 from irtbench.data.harmless_text import escaped, guarded_table, printable
 from irtbench.data.input_error import InputError
@@ -60,16 +64,13 @@ def write_table(table: pd.DataFrame, file: Path) -> None:
 
     In CSV a text that a spreadsheet would take for a formula has an apostrophe before it; `read_table` takes it away.
     """
+    as_text = {".md": to_markdown, ".tex": to_latex, ".html": to_html}
     if file.suffix == ".parquet":
         table.to_parquet(file, index=False)
     elif file.suffix == ".json":
         write_json(table, file)
-    elif file.suffix == ".md":
-        file.write_text(to_markdown(table), encoding="utf-8")
-    elif file.suffix == ".tex":
-        file.write_text(to_latex(table), encoding="utf-8")
-    elif file.suffix == ".html":
-        file.write_text(to_html(table), encoding="utf-8")
+    elif file.suffix in as_text:
+        file.write_text(as_text[file.suffix](table), encoding="utf-8")
     else:
         # without a time, which would make every gzipped file differ
         gzipped = {"method": "gzip", "mtime": 0} if file.suffix == ".gz" else None
@@ -151,20 +152,16 @@ def to_json(value: Any) -> str:
 def plain(value: Any) -> Any:
     """Turn NumPy and pandas values into those that JSON knows."""
     if isinstance(value, pd.DataFrame):
-        return [plain(row) for row in value.to_dict(orient="records")]
+        value = value.to_dict(orient="records")
+    elif isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, dict):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
-    if isinstance(value, np.ndarray):
-        return [plain(entry) for entry in value.tolist()]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
+    if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
         return None
-    if isinstance(value, Path):
-        return str(value)
-    return None if value is pd.NA else value
+    return str(value) if isinstance(value, Path) else value
 
 
 @dataclass(frozen=True)
@@ -293,7 +290,10 @@ def _side_by_side(columns: list[_Column], width: int, n_first: int, *, bold: boo
     for column, wide in zip(columns, widths, strict=True):
         name = column.name if framed else _folded(column.name, wide)
         view.add_column(name, justify="right" if column.numeric else "left", overflow="fold", width=wide)
-    rows = list(zip(*map(_cut, columns, widths), strict=True))
+    texts = (
+        [shortened(text, MOST_LINES * wide) for text in one.texts] for one, wide in zip(columns, widths, strict=True)
+    )
+    rows = list(zip(*texts, strict=True))
     for k, row in enumerate(rows):
         view.add_row(*row, end_section=framed and k + 1 == n_first < len(rows))
     console = Console(
@@ -303,12 +303,6 @@ def _side_by_side(columns: list[_Column], width: int, n_first: int, *, bold: boo
     with console.capture() as printed:
         console.print(view)
     return [line.rstrip() for line in printed.get().splitlines()]
-
-
-def _cut(column: _Column, width: int) -> list[str]:
-    """The texts of a column, each of so many letters at most as its lines have room for."""
-    most = MOST_LINES * width
-    return [text if len(text) <= most else f"{text[: most - 3]}..." for text in column.texts]
 
 
 def _one_below_the_other(columns: list[_Column]) -> list[str]:
@@ -391,26 +385,20 @@ def screenful(parts: Sequence[str | Shown], width: int, height: int, *, bold: bo
     room = max(height, LEAST_HEIGHT) - 1  # the last line is the shell's
     most = max((part.most for part in parts if not isinstance(part, str)), default=FEWEST_ROWS)
 
+    @cache
     def page(rows: int) -> list[str]:
         found: list[str] = []
         for part in parts:
             found += part.splitlines() or [""] if isinstance(part, str) else part.lines(width, rows, bold=bold)
         return found
 
-    lines = page(most)
-    if _height(lines, width) <= room:
-        return lines
-    fewest, lines = FEWEST_ROWS, page(FEWEST_ROWS)
-    if _height(lines, width) > room:
-        return _without_middle(lines, width, room)
-    while most - fewest > 1:
-        middle = (fewest + most) // 2
-        tried = page(middle)
-        if _height(tried, width) <= room:
-            fewest, lines = middle, tried
-        else:
-            most = middle
-    return lines
+    def height_of(rows: int) -> int:
+        return sum(_heights(page(rows), width))
+
+    if height_of(most) <= room:
+        return page(most)
+    fitting = bisect_right(range(most), room, lo=FEWEST_ROWS, key=height_of) - 1
+    return page(fitting) if fitting >= FEWEST_ROWS else _without_middle(page(FEWEST_ROWS), width, room)
 
 
 def can_be_bold() -> bool:
@@ -418,24 +406,19 @@ def can_be_bold() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
 
 
-def _height(lines: Sequence[str], width: int) -> int:
-    """Lines of the terminal that these take."""
-    from rich.cells import cell_len
-    from rich.text import Text
-
+def _heights(lines: Sequence[str], width: int) -> list[int]:
+    """How many lines of the terminal each of these takes."""
     plain = (Text.from_ansi(line).plain if "\x1b" in line else line for line in lines)
-    return sum(max(1, -(-cell_len(line) // max(1, width))) for line in plain)
+    return [max(1, -(-cell_len(line) // max(1, width))) for line in plain]
 
 
 def _without_middle(lines: Sequence[str], width: int, room: int) -> list[str]:
     """The top and the bottom, two thirds and a third of the room, and how much is left out between them."""
-    room -= _height([CUT.format(len(lines))], width)
-    end = len(lines) - 1
-    while end > 1 and _height(lines[end - 1 :], width) <= room / 3:
-        end -= 1
-    start = 0
-    while start < end and _height([*lines[: start + 1], *lines[end:]], width) <= room:
-        start += 1
+    cut, *heights = _heights([CUT.format(len(lines)), *lines], width)
+    room -= cut
+    n_last = max(1, bisect_right([*accumulate(reversed(heights[1:]))], room / 3))
+    end = len(lines) - n_last
+    start = bisect_right([*accumulate(heights[:end])], room - sum(heights[end:]))
     return [*lines[:start], CUT.format(end - start), *lines[end:]]
 
 
@@ -525,14 +508,10 @@ def _bar(steps: Steps, ended: Event, console: Console) -> None:
     if ended.wait(SILENT_SECONDS):
         return
     words = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    columns: list[ProgressColumn] = [
-        TextColumn("{task.description}", markup=False, table_column=words),
-        TimeElapsedColumn(),
-    ]
-    if console.width >= WIDE_ENOUGH:  # else there is room for the words alone
-        columns.insert(1, BarColumn(bar_width=BAR_WIDTH))
     with Progress(
-        *columns,
+        TextColumn("{task.description}", markup=False, table_column=words),
+        *([BarColumn(bar_width=BAR_WIDTH)] if console.width >= WIDE_ENOUGH else []),  # else words have all the room
+        TimeElapsedColumn(),
         console=console,
         transient=True,
         auto_refresh=False,

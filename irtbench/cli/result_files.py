@@ -77,18 +77,14 @@ def output_folder(
     read = (*inputs_of_command.get(), *inputs)
     if target.exists() and not target.is_dir():
         raise InputError(f"output {target}: is not a folder")
-    demand_free(target, files, read)
     finished = not overwriting.get() and (target / OF_STUDY[0]).is_file() and not same_study(target / OF_STUDY[0])
-    if finished:
-        demand_no_study(target, files)
+    demand_free(target, files, read, finished=finished)
     made = first_missing(target.parent)
     with _workplace(target, [target.parent, target] if target.exists() else [target.parent], made) as hidden:
         if target.exists() and not os.access(target, os.W_OK | os.X_OK):
             raise InputError(f"output {target}: cannot be written: Permission denied")
         yield hidden
-        demand_free(target, os.listdir(hidden), read)
-        if finished:
-            demand_no_study(target, os.listdir(hidden))
+        demand_free(target, os.listdir(hidden), read, finished=finished)
         _publish(hidden, target, files)
 
 
@@ -106,9 +102,8 @@ def output_file(target: Path, *, inputs: Iterable[Path] = (), of_study: bool = F
     target = Path(os.path.realpath(target.parent)) / target.name
     if target.exists() and not target.is_file():
         raise InputError(f"output {target}: is {'a folder' if target.is_dir() else 'no plain file'}; expected a file")
-    demand_free(target.parent, [target.name], (*inputs_of_command.get(), *inputs))
-    if not (of_study or overwriting.get()) and (target.parent / OF_STUDY[0]).is_file():
-        demand_no_study(target.parent, [target.name])
+    finished = not (of_study or overwriting.get()) and (target.parent / OF_STUDY[0]).is_file()
+    demand_free(target.parent, [target.name], (*inputs_of_command.get(), *inputs), finished=finished)
     made = first_missing(target.parent)
     with _workplace(target, [target.parent], made) as hidden:
         yield hidden / target.name
@@ -137,22 +132,6 @@ def unfinished_folder(target: Path) -> Iterator[Path | None]:
             os.close(lock)
 
 
-def demand_no_study(folder: Path, names: Iterable[str]) -> None:
-    """Refuse names of results that are those of the finished study in the folder.
-
-    Raises
-    ------
-    InputError
-        Naming the first.
-    """
-    for name in names:
-        if name in OF_STUDY and (folder / name).exists():
-            raise InputError(
-                f"output {folder}: holds a finished study, whose {name} would be replaced; expected another folder, or "
-                "--overwrite"
-            )
-
-
 @contextmanager
 def removed_at_the_end(folder: Path, made: Path | None = None) -> Iterator[Path]:
     """A folder of this run's own, removed when the block ends, however the run does."""
@@ -173,8 +152,8 @@ def remove_unfinished() -> None:
                 _remove_empty(folder.parent, made)
 
 
-def demand_free(folder: Path, names: Iterable[str], inputs: Iterable[Path]) -> None:
-    """Refuse names of results that are an input, by whatever path or link, or a folder.
+def demand_free(folder: Path, names: Sequence[str], inputs: Iterable[Path], *, finished: bool) -> None:
+    """Refuse names of results that are an input, by whatever path or link, or a folder, or of a finished study's.
 
     Raises
     ------
@@ -190,6 +169,11 @@ def demand_free(folder: Path, names: Iterable[str], inputs: Iterable[Path]) -> N
             inside = read.is_dir() and Path(os.path.realpath(read)) in file.resolve().parents
             if same or inside:
                 raise InputError(f"output {file}: is an input of this command; expected another place with -o")
+    if finished and (of_study := [name for name in names if name in OF_STUDY and (folder / name).exists()]):
+        raise InputError(
+            f"output {folder}: holds a finished study, whose {of_study[0]} would be replaced; expected another folder, "
+            "or --overwrite"
+        )
 
 
 @contextmanager
@@ -247,7 +231,9 @@ def _clear_stale(target: Path, home: Path) -> None:
 
 def _publish(hidden: Path, target: Path, files: Sequence[str]) -> None:
     """Let the results take the place of those of the last run."""
-    hidden.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o777 & ~_mask())
+    mask = os.umask(0o077)  # the permissions that new files are not given, which the system returns only when it is set
+    os.umask(mask)
+    hidden.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o777 & ~mask)
     _sync(hidden)
     if not target.exists():
         with suppress(OSError):  # another run may have made it meanwhile
@@ -266,13 +252,6 @@ def _publish(hidden: Path, target: Path, files: Sequence[str]) -> None:
     os.rename(hidden, ready)
     _move_in(ready, target)
     shutil.rmtree(ready, ignore_errors=True)
-
-
-def _mask() -> int:
-    """The permissions that new files are not given (umask), which the system returns only when it is set."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _move_in(ready: Path, target: Path) -> None:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 import typer
 
-import irtbench
-from irtbench import report
+import irtbench.report
 from irtbench.cli.declared import Fields, Outcome, Run, command
 from irtbench.cli.in_words import (
     interval_texts,
@@ -23,20 +22,16 @@ from irtbench.cli.in_words import (
     whole_in_words,
 )
 from irtbench.cli.large import choice_of, first_parquet, large_table, ranks_of_run
-from irtbench.cli.options import AllowAddress, Content, Reading, SystemFile, mapped, named, say_left_out
+from irtbench.cli.options import AllowAddress, Content, Reading, SystemFile, mapped, named, refuse, say_left_out
 from irtbench.cli.output import Shown, Words, next_command, top_and_bottom, write_table
 from irtbench.cli.result_files import output_folder, unfinished_folder
 from irtbench.data.harmless_text import unguarded
-from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
 from irtbench.data.readers.recognise import is_outside
 from irtbench.data.responses import name_first
 from irtbench.scoring.optional_columns import percentiles_by_group, with_groups, with_plausible_values
 from irtbench.scoring.percentiles import as_given, why_not_compared
 from irtbench.scoring.scores import ScoringSettings, grading_of, in_categories, score_responses
-
-if TYPE_CHECKING:
-    from irtbench.bank.bank import LeftOut
 
 LARGE_FILE = 100_000  # respondents of a wide Parquet file, from which on it is scored part by part
 LARGE_LONG_FILE = 1_000_000  # rows of a long one
@@ -135,11 +130,15 @@ class Added:
     def demand_of(self, bank: irtbench.ItemBank) -> None:
         """Refuse columns that no norm sample has, and to explain items in categories."""
         columns = list(dict.fromkeys(name for scale in bank.scales if scale.norms for name in scale.norms.groups))
-        if missing := [name for name in self.norm_groups if name not in columns]:
-            there = name_first(columns) if columns else "none"
-            raise InputError(f"--norm-groups: no column {name_first(missing)} in the norm sample; there is: {there}")
-        if in_categories(bank) and self.explanation is not None:
-            raise InputError("--explain: goes with items that are right or wrong")
+        missing = [name for name in self.norm_groups if name not in columns]
+        there = name_first(columns) if columns else "none"
+        refuse(
+            {
+                f"--norm-groups: no column {name_first(missing)} in the norm sample; there is: {there}": bool(missing),
+                "--explain: goes with items that are right or wrong":
+                in_categories(bank) and self.explanation is not None,
+            }
+        )  # fmt: skip
 
     def folder(self, run: Run) -> Path | None:
         """Where the explanation is written until the command ends."""
@@ -152,15 +151,17 @@ class Added:
 def weighted_to(bank: irtbench.ItemBank, margins: Path, norm: str | None) -> irtbench.ItemBank:
     """The bank whose norm samples have a population's shares."""
     if norm == "normal":
-        raise InputError("--margins: the normal norm has no weights; expected --norm smoothed or empirical with it")
+        raise irtbench.InputError(
+            "--margins: the normal norm has no weights; expected --norm smoothed or empirical with it"
+        )
     shares, scales = irtbench.bank.read_margins(margins), []
     for scale in bank.scales:
         if scale.norms is None:
-            raise InputError(f"--margins: scale {scale.name} has no norm sample; expected --norms FILE")
+            raise irtbench.InputError(f"--margins: scale {scale.name} has no norm sample; expected --norms FILE")
         try:
             scales.append(replace(scale, norms=irtbench.bank.raked_norms(scale.norms, shares)))
-        except InputError as error:
-            raise InputError(f"{margins}: scale {scale.name}: {error}") from None
+        except irtbench.InputError as error:
+            raise irtbench.InputError(f"{margins}: scale {scale.name}: {error}") from None
     return irtbench.ItemBank(tuple(scales))
 
 
@@ -225,7 +226,9 @@ def score(
     return Outcome(json=found, files=scores, words=words(), **drawn(known, settings, lambda: scores))
 
 
-def left_out_of(left_out: Sequence[LeftOut], scale: str, bank: irtbench.ItemBank) -> list[dict[str, str]]:
+def left_out_of(
+    left_out: Sequence[irtbench.bank.bank.LeftOut], scale: str, bank: irtbench.ItemBank
+) -> list[dict[str, str]]:
     """What --json says of a scale: items removed from it, and those that are of no scale of the bank."""
     others = {other.name for other in bank.scales} - {scale}
     return [{"item_id": item.item_id, "reason": item.reason} for item in left_out if item.scale not in others]
@@ -257,7 +260,7 @@ def score_by_parts(
     assert run.output is not None
     assert run.place is not None
     place, ranks = run.place, ranks_of_run.get()
-    left_out: list[LeftOut] = []
+    left_out: list[irtbench.bank.bank.LeftOut] = []
     layout: Any = reading.format if reading.format in ("long", "wide") else "auto"
     follows = ranks is not None and not ranks.is_first
     explain_in = added.folder(run)
@@ -265,7 +268,9 @@ def score_by_parts(
     with first as unfinished:
         if ranks is not None and not follows:
             if unfinished is None:
-                raise InputError(f"output {run.output}: another run works on this file; expected it to end first")
+                raise irtbench.InputError(
+                    f"output {run.output}: another run works on this file; expected it to end first"
+                )
             ranks.text_from_first(str(unfinished))
         n = irtbench.scoring.score_file(
             bank, address_of(file) or file, place, settings,
@@ -299,8 +304,8 @@ def written(file: Path) -> pd.DataFrame:
 def drawn(bank: irtbench.ItemBank, settings: ScoringSettings, scores: Callable[[], pd.DataFrame]) -> dict[str, Any]:
     """The figures of scores, and their page."""
     return {
-        "figures": lambda: report.score_figures(bank.scales, scores(), level=settings.level),
-        "page": lambda: report.score_page(bank, scores(), settings),
+        "figures": lambda: irtbench.report.score_figures(bank.scales, scores(), level=settings.level),
+        "page": lambda: irtbench.report.score_page(bank, scores(), settings),
     }
 
 
@@ -325,7 +330,7 @@ def goes_by_parts(file: Path, output: Path | None, reading: Reading, in_memory: 
     started, address = ranks_of_run.get() is not None, address_of(file)
     if reason and (started or address is not None):
         who = "several processes score" if started else f"{address}: a table at an address is scored"
-        raise InputError(f"{who} part by part into a CSV or Parquet file; {reason}")
+        raise irtbench.InputError(f"{who} part by part into a CSV or Parquet file; {reason}")
     if reason or started or address is not None:
         return not reason
     if file.is_dir():
@@ -340,9 +345,8 @@ def option_in_memory(output: Path | None, reading: Reading) -> str:
     if reading.trials not in ("count", "error"):
         return f"--trials {reading.trials} needs all responses in memory"
     taken = {name: getattr(reading, name) for name in ("format", "columns", "trials", "threshold", "items", "exclude")}
-    if reading != Reading(**taken):
-        return "options that choose or change responses need all of them in memory"
-    return ""
+    changed = "options that choose or change responses need all of them in memory"
+    return "" if reading == Reading(**taken) else changed
 
 
 def is_large(file: Path, reading: Reading) -> bool:
@@ -360,10 +364,9 @@ def is_large(file: Path, reading: Reading) -> bool:
         opened = pa.parquet.ParquetFile(file)
     except (OSError, pa.ArrowException):
         return False  # the reader says what is wrong
-    names = opened.schema_arrow.names
-    if reading.format == "wide" or (reading.format == "auto" and not long_columns(names, reading.columns)):
-        return bool(opened.metadata.num_rows >= LARGE_FILE)
-    return bool(opened.metadata.num_rows >= LARGE_LONG_FILE)
+    is_long = reading.format != "auto" or long_columns(opened.schema_arrow.names, reading.columns)
+    wide = reading.format == "wide" or not is_long
+    return bool(opened.metadata.num_rows >= (LARGE_FILE if wide else LARGE_LONG_FILE))
 
 
 def what_follows(known: irtbench.ItemBank, n_respondents: int, bank: Path, responses: Path, folder: Path) -> str | None:
@@ -398,11 +401,10 @@ def scores_in_words(bank: irtbench.ItemBank, scores: pd.DataFrame, settings: Sco
     }
     yield Shown(pd.DataFrame(view), rest=file, of=len(scores))
     for row, place in zip(shown.to_dict("records"), places, strict=True) if len(scores) <= len(bank.scales) else ():
-        who, why = f"{row['respondent_id']} on {row['scale']}", why_not_compared(row)
-        if why and row["n_items"]:
-            yield f"{who}: no percentile is given: {why}"
-        elif place and row["n_items"]:
-            yield f"{who}: better than {place.replace(' ', f'% of the {people} ', 1)}"
+        why = why_not_compared(row)
+        better = place and f"better than {place.replace(' ', f'% of the {people} ', 1)}"
+        where = f"no percentile is given: {why}" if why else better
+        yield bool(row["n_items"] and where) and f"{row['respondent_id']} on {row['scale']}: {where}"
     yield from map(link_in_words, bank.scales)
     yield from (item_error_in_words(scale, settings) for scale in bank.scales)
     if settings.norm == "normal" and any(scale.norms and scale.norms.weights is not None for scale in bank.scales):

@@ -12,9 +12,8 @@ import typer
 
 import irtbench
 from irtbench.cli.declared import Outcome, Run, command, options_given
-from irtbench.cli.options import chosen_scale
+from irtbench.cli.options import chosen_scale, refuse
 from irtbench.cli.output import next_command
-from irtbench.data.input_error import InputError
 from irtbench.models.item_models.named import MODELS
 
 MOST_RESPONSES = 20_000_000
@@ -51,10 +50,10 @@ class TrueItems:
         """The items, and a bank's population."""
         if self.bank is None:
             if self.scale is not None:
-                raise InputError("--scale: goes with --bank alone")
+                raise irtbench.InputError("--scale: goes with --bank alone")
             return drawn_items(self.items or N_ITEMS, self.model, self.categories, self.guessing, rng), None
         if others := [option for option in options_given(self) if option not in ("--bank", "--scale")]:
-            raise InputError(f"--bank: {others[0]} does not go with it; expected one or the other")
+            raise irtbench.InputError(f"--bank: {others[0]} does not go with it; expected one or the other")
         found = chosen_scale(irtbench.read_bank(self.bank, categories=True), self.scale, self.bank)
         return found.items, found.population
 
@@ -80,12 +79,14 @@ def simulate(
     """
     rng = run.rng
     truth, population = asked.of(rng)
-    if respondents * truth.n_items > MOST_RESPONSES:
-        raise InputError(
-            f"--respondents {respondents}, --items {truth.n_items}: expected at most {MOST_RESPONSES} responses in all"
-        )
-    if truth.categories is not None and trials > 1:
-        raise InputError("--trials: several of an item go with right and wrong; expected one of items in categories")
+    refuse(
+        {
+            f"--respondents {respondents}, --items {truth.n_items}: expected at most {MOST_RESPONSES} responses in all":
+            respondents * truth.n_items > MOST_RESPONSES,
+            "--trials: several of an item go with right and wrong; expected one of items in categories":
+            truth.categories is not None and trials > 1,
+        }
+    )  # fmt: skip
     theta = rng.normal(size=respondents)
     if population is not None:
         theta = population.mean + population.deviation * theta
@@ -127,10 +128,10 @@ def drawn_items(
     a, b = rng.lognormal(0.2, 0.3, n), rng.normal(0.0, 1.0, n)
     if model == "2pl":
         if categories is not None:
-            raise InputError("--categories: goes with --model grm, gpcm, pcm, rsm or nominal")
+            raise irtbench.InputError("--categories: goes with --model grm, gpcm, pcm, rsm or nominal")
         return irtbench.ItemParameters.from_difficulty(a, b, guessing, item_ids=ids, guessing_estimated=guessing > 0)
     if guessing:
-        raise InputError("--guessing: goes with --model 2pl")
+        raise irtbench.InputError("--guessing: goes with --model 2pl")
     steps = (categories or N_CATEGORIES) - 1
     apart = rng.uniform(0.5, 1.5, (1 if model == "rsm" else n, steps)).cumsum(axis=1)
     b_k = b[:, None] + BETWEEN_STEPS * (apart - apart.mean(axis=1, keepdims=True))

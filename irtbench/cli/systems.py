@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 import typer
 
-import irtbench
-from irtbench import report
+import irtbench.report
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.in_words import interval_texts
-from irtbench.cli.options import Level, Reading, SystemFile, levels_of
+from irtbench.cli.options import Level, Reading, SystemFile, levels_of, say
 from irtbench.cli.output import Shown, Words, top_and_bottom
-from irtbench.data.harmless_text import printable
-from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
-
-if TYPE_CHECKING:
-    from irtbench.bank.bank import LeftOut
-    from irtbench.study.systems import SharesOfPoints
 
 ALL_ITEMS = "all items"  # in place of a scale where there is no bank
 MOST_ROWS_SHOWN = 30  # pairs, or systems, that are all shown on the terminal
@@ -71,31 +64,23 @@ def compare(
     """
     known = None if bank is None else irtbench.load_bank(bank, categories=True)
     if known is not None and levels is not None:
-        raise InputError("--levels: a bank knows the grades of its items; expected none with --bank")
-    left_out: tuple[LeftOut, ...] = ()
-    pairs, rankings = [], []
-    if known is not None:
-        given, left_out = graded.read(known, responses, reading)
-        for scale in known.scales:
-            run.progress(f"comparing on {scale.name}")
-            rows, ranking = on_scale(scale, given, how, run)
-            pairs.append(rows)
-            rankings.append(ranking)
+        raise irtbench.InputError("--levels: a bank knows the grades of its items; expected none with --bank")
+    left_out: tuple[irtbench.bank.bank.LeftOut, ...] = ()
+    ranked: pd.DataFrame | None = None
+    if known is None:
+        comparison = by_accuracy(ALL_ITEMS, without_bank(responses, levels, reading), how, run)
     else:
-        outcomes = without_bank(responses, levels, reading)
-        run.progress(f"comparing on {ALL_ITEMS}")
-        pairs.append(by_accuracy(outcomes, how, run))
-        pairs[0].insert(0, "scale", ALL_ITEMS)
-    comparison = pd.concat(pairs, ignore_index=True)
+        given, left_out = graded.read(known, responses, reading)
+        found = zip(*(on_scale(scale, given, how, run) for scale in known.scales), strict=True)
+        comparison, ranked = (pd.concat(of_scales, ignore_index=True) for of_scales in found)
     comparison["accuracy_p_greater"] = comparison.pop("accuracy_p_greater")  # last
-    ranked = pd.concat(rankings, ignore_index=True) if rankings else None
     ranking_too = {} if ranked is None else {"ranking": ranked, "items_left_out": [vars(item) for item in left_out]}
 
     return Outcome(
         json={"comparison": comparison} | ranking_too,
         files={"comparison.csv": comparison, "ranking.csv": ranked},
-        figures=lambda: report.comparison_figures(comparison, ranked, level=how.level),
-        page=lambda: report.comparison_page(comparison, ranked, level=how.level, adjustment=how.adjustment),
+        figures=lambda: irtbench.report.comparison_figures(comparison, ranked, level=how.level),
+        page=lambda: irtbench.report.comparison_page(comparison, ranked, level=how.level, adjustment=how.adjustment),
         words=[
             *pairs_in_words(comparison, run.folder / "comparison.csv"),
             *([] if ranked is None else ranking_in_words(ranked, run.folder / "ranking.csv")),
@@ -104,7 +89,9 @@ def compare(
     )
 
 
-def without_bank(responses: Path, levels: str | None, reading: Reading) -> irtbench.ResponseMatrix | SharesOfPoints:
+def without_bank(
+    responses: Path, levels: str | None, reading: Reading
+) -> irtbench.ResponseMatrix | irtbench.study.systems.SharesOfPoints:
     """Right and wrong, or with levels shares of the points."""
     if levels is not None:
         named = levels_of(levels)
@@ -112,18 +99,25 @@ def without_bank(responses: Path, levels: str | None, reading: Reading) -> irtbe
             reading.scores(responses, irtbench.study.systems.scores_named(named)), named, responses
         )
     if not reading.holds_responses(responses):
-        raise InputError(f"file {responses}: holds answers; expected responses 1 / 0, or --bank BANK with the key")
+        raise irtbench.InputError(
+            f"file {responses}: holds answers; expected responses 1 / 0, or --bank BANK with the key"
+        )
     return reading.matrix(responses)
 
 
-def by_accuracy(given: irtbench.ResponseMatrix | SharesOfPoints, how: PairTests, run: Run) -> pd.DataFrame:
-    """Pairs of systems on all items."""
+def by_accuracy(
+    scale: str, given: irtbench.ResponseMatrix | irtbench.study.systems.SharesOfPoints, how: PairTests, run: Run
+) -> pd.DataFrame:
+    """Pairs of systems on all items of a scale."""
+    run.progress(f"comparing on {scale}")
     tested = irtbench.compare_systems(
         given.shares, given.respondent_ids, level=how.level, adjustment=how.adjustment, rng=run.rng
     )
     names = {f"mean_{one}": f"accuracy_{one}" for one in ("first", "second")}
     names |= {one: f"accuracy_{one}" for one in ("difference", "lower", "upper", "p", "p_adjusted", "p_greater")}
-    return tested.table().rename(columns=names)
+    table = tested.table().rename(columns=names)
+    table.insert(0, "scale", scale)
+    return table
 
 
 def on_scale(
@@ -131,7 +125,7 @@ def on_scale(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Pairs of systems on a scale, and their ranking."""
     own = irtbench.scoring.scores.own_responses(scale.items.item_ids, graded)
-    rows = by_accuracy(own, how, run)
+    rows = by_accuracy(scale.name, own, how, run)
     n_item_draws = irtbench.scoring.ability_comparison.N_ITEM_DRAWS if how.item_error == "draw" else 0
     found = irtbench.compare_abilities(
         scale, own, rng=run.rng, norm=how.norm, n_item_draws=n_item_draws, level=how.level
@@ -142,33 +136,30 @@ def on_scale(
     )
     rows = rows.merge(abilities, on=["first", "second"], validate="one_to_one")
     ranking = found.ranking(abilities["theta_p_adjusted"].to_numpy(), significance=1 - how.level)
-    rows.insert(0, "scale", scale.name)
     ranking.insert(0, "scale", scale.name)
     return rows, ranking
 
 
 def pairs_in_words(comparison: pd.DataFrame, file: Path) -> Words:
     """Each pair in words; of many systems each with the next in accuracy, from the top and from the bottom."""
-    title = "First minus second"
-    n_pairs, most = len(comparison), rows_each(comparison)
+    title, n_pairs = "First minus second", len(comparison)
     if n_pairs > MOST_ROWS_SHOWN:
         title = "Neighbours in accuracy, first minus second"
-        each = [neighbours(of_scale) for _, of_scale in comparison.groupby("scale", sort=False)]
-        comparison = pd.concat([ends(of_scale, most) for of_scale in each])
+        comparison = ends([neighbours(of_scale) for _, of_scale in comparison.groupby("scale", sort=False)])
     view = pd.DataFrame(
         {
             "scale": comparison["scale"],
             "first": comparison["first"],
             "second": comparison["second"],
             "items": comparison["n_items"],
-            "accuracy": bracketed(comparison, "accuracy", ".3f"),
+            "accuracy": interval_texts(comparison, *of_difference("accuracy"), "+.3f"),
             "p ": [f"{p:.4f}" for p in comparison["accuracy_p_adjusted"]],
         }
     )
     if "theta_difference" in comparison:
-        view["ability"] = bracketed(comparison, "theta", ".2f")
+        view["ability"] = interval_texts(comparison, *of_difference("theta"), "+.2f")
         view["p"] = [f"{p:.4f}" for p in comparison["theta_p_adjusted"]]
-        view["percentile"] = bracketed(comparison, "percentile", ".0f")
+        view["percentile"] = interval_texts(comparison, *of_difference("percentile"), "+.0f")
     some = f"{len(view)} of {n_pairs:,} pairs, the top and the bottom of each scale; all are in {file}"
     return [Shown(view, title, file.name), len(view) < n_pairs and some]
 
@@ -187,23 +178,18 @@ def neighbours(comparison: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values("place", kind="stable").drop(columns="place")
 
 
-def ends(table: pd.DataFrame, most: int) -> pd.DataFrame:
-    """The first two thirds of so many rows and the last third of them; all where there are no more."""
-    if len(table) <= most:
-        return table
-    return pd.concat([table.head(most - most // 3), table.tail(most // 3)])
-
-
-def rows_each(table: pd.DataFrame) -> int:
-    """How many rows of each scale are shown where there are too many for a screen."""
-    return max(3, ROWS_OF_MANY // table["scale"].nunique())
+def ends(scales: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Of each scale's rows as many as a screen has room for, two thirds from the top and a third from the bottom."""
+    most = max(3, ROWS_OF_MANY // len(scales))
+    parts = [[rows] if len(rows) <= most else [rows.head(most - most // 3), rows.tail(most // 3)] for rows in scales]
+    return pd.concat([part for of_scale in parts for part in of_scale])
 
 
 def ranking_in_words(ranking: pd.DataFrame, file: Path) -> Words:
     """The order of the systems and its ties; of many the top and the bottom."""
-    n_systems, most = len(ranking), rows_each(ranking)
+    n_systems = len(ranking)
     if n_systems > MOST_ROWS_SHOWN:
-        ranking = pd.concat([ends(of_scale, most) for _, of_scale in ranking.groupby("scale", sort=False)])
+        ranking = ends([of_scale for _, of_scale in ranking.groupby("scale", sort=False)])
     view = pd.DataFrame(
         {
             "scale": ranking["scale"],
@@ -221,13 +207,9 @@ def ranking_in_words(ranking: pd.DataFrame, file: Path) -> Words:
     return [Shown(view, "Ranking", file.name), len(view) < n_systems and some]
 
 
-def bracketed(comparison: pd.DataFrame, what: str, digits: str) -> list[str]:
-    """Difference and interval of each pair."""
-    columns = [f"{what}_difference", f"{what}_lower", f"{what}_upper"]
-    return [
-        f"{d:+{digits}}" + ("" if np.isnan(a) else f" [{a:{digits}}, {b:{digits}}]")
-        for d, a, b in comparison[columns].to_numpy()
-    ]
+def of_difference(what: str) -> tuple[str, str, str]:
+    """Columns of a difference and its interval."""
+    return f"{what}_difference", f"{what}_lower", f"{what}_upper"
 
 
 PredictionFile = Annotated[
@@ -277,7 +259,7 @@ def predict(
     n_systems = None if correction is None else correction.n_systems
     return Outcome(
         json=[row | {"items_left_out": [vars(item) for item in left_out]} for row in rows], files=found,
-        figures=lambda: report.prediction_figures(found, level=level),
+        figures=lambda: irtbench.report.prediction_figures(found, level=level),
         words=prediction_in_words(found, level, n_systems),
     )  # fmt: skip
 
@@ -288,13 +270,10 @@ def say_beyond(found: pd.DataFrame) -> None:
     if beyond.empty:
         return
     words = ", ".join(f"{n} {word}" for word, n in beyond["beyond_known"].value_counts().items())
-    print(
-        printable(
-            f"irtbench: {len(beyond)} of {counted(len(found), 'system')} beyond all known ones ({words}): "
-            f"{name_first(list(beyond['respondent_id']))}; what is known of others may not hold for such; their "
-            "intervals are by their own answers"
-        ),
-        file=sys.stderr,
+    say(
+        f"{len(beyond)} of {counted(len(found), 'system')} beyond all known ones ({words}): "
+        f"{name_first(list(beyond['respondent_id']))}; what is known of others may not hold for such; their "
+        "intervals are by their own answers"
     )
 
 

@@ -35,6 +35,7 @@ from irtbench.report.item_details import pruning_table as pruning_table
 from irtbench.report.item_details import scores_table as scores_table
 from irtbench.report.item_details import summary as summary
 from irtbench.report.page import render_page as render_page
+from irtbench.report.paper_tables import stacked as stacked
 from irtbench.report.page import write_figures as write_figures
 from irtbench.report.page import written_before as written_before
 from irtbench.report.prose import methods_text as methods_text

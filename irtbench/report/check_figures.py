@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,6 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+import irtbench.analysis
+import irtbench.estimation
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.empirical_curve import EmpiricalCurve, empirical_curve
@@ -41,15 +42,8 @@ from irtbench.report.drawing import (
     square_plot,
 )
 from irtbench.report.formatting import p_value, plural, words
-from irtbench.report.page import Block, figure
-from irtbench.report.scale_figures import ABILITIES, draw_precision, numbered, probability_axes
-
-if TYPE_CHECKING:
-    from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
-    from irtbench.analysis.dimensions import ParallelAnalysis
-    from irtbench.analysis.explained_difficulty import ExplainedDifficulty
-    from irtbench.analysis.horizons import TimeHorizon
-    from irtbench.estimation.multiple_groups import GroupedModel
+from irtbench.report.page import Block, figure, one_panel
+from irtbench.report.scale_figures import ABILITIES, PROBABILITIES, draw_precision
 
 MOST_ROWS = 25  # items of a chart, the most conspicuous
 MOST_CURVES = 6  # items whose fit is drawn, the worst
@@ -71,24 +65,23 @@ def draw_fit(ax: Axes, curve: EmpiricalCurve) -> Axes:
     dotted = {"color": ORANGE, "linestyle": ":", "linewidth": 2.2}
     actual = Series("actual, with band", curve.theta, curve.proportion, curve.lower, curve.upper, dotted)
     lines = [Series("estimated", curve.theta, curve.expected), actual]
-    return probability_axes(curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct"))
+    return curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct", **PROBABILITIES)
 
 
-def draw_item_by_group(ax: Axes, grouped: GroupedModel, item: str) -> Axes:
+def draw_item_by_group(ax: Axes, grouped: irtbench.estimation.GroupedModel, item: str) -> Axes:
     """The characteristic curve of an item in each group."""
     lines = [
         Series(group, ABILITIES, icc(ABILITIES, items.select([item]))[:, 0])
         for group, items in zip(grouped.groups, grouped.items, strict=True)
     ]
-    probability_axes(curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct"))
-    drawn = ax.get_legend()
+    drawn = curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct", **PROBABILITIES).get_legend()
     if drawn is not None:
         drawn.set(title=item, alignment="left")
         drawn.get_title().set_parse_math(False)
     return ax
 
 
-def draw_expected_scores(ax: Axes, found: DifferentialTestFunctioning) -> Axes:
+def draw_expected_scores(ax: Axes, found: irtbench.analysis.DifferentialTestFunctioning) -> Axes:
     """Expected score on the whole test in each group, with the band of the difference about the reference's."""
     lower, upper = (found.expected[0] + end for end in (found.difference_lower, found.difference_upper))
     lines = [
@@ -134,12 +127,11 @@ def draw_wrong_keys(ax: Axes, ranked: pd.DataFrame) -> Axes:
     shown = ranked.head(MOST_ROWS)
     wrong, words = shown["p_wrong_key"], ("more likely wrong than right", "more likely right")
     parts = found_or_not(Series("", wrong), wrong > 0.5, words)
-    interval_plot(ax, list(shown["item_id"]), parts, label="probability that the key is wrong", reference=0.0)
-    ax.set_xlim(-0.02, 1.02)
-    return ax
+    label = "probability that the key is wrong"
+    return interval_plot(ax, list(shown["item_id"]), parts, label=label, reference=0.0, xlim=(-0.02, 1.02))
 
 
-def draw_predictions(ax: Axes, found: ExplainedDifficulty) -> Axes:
+def draw_predictions(ax: Axes, found: irtbench.analysis.ExplainedDifficulty) -> Axes:
     """Each item's difficulty against its prediction from a fit without it, with the interval of the prediction."""
     x, b, se = found.predicted, found.difficulty, found.se_difficulty
     ax.vlines(x, found.predicted_lower, found.predicted_upper, color=SKY, linewidth=2, alpha=0.4)
@@ -154,7 +146,7 @@ def draw_effects(ax: Axes, table: pd.DataFrame) -> Axes:
     return interval_plot(ax, list(table["term"]), [effects], label="effect on difficulty b", reference=0.0)
 
 
-def draw_horizons(ax: Axes, found: TimeHorizon) -> Axes:
+def draw_horizons(ax: Axes, found: irtbench.analysis.TimeHorizon) -> Axes:
     """Horizons of the systems, the longest on top, with intervals; those without an end go to the border."""
     order = np.argsort(-found.horizon[:, 0])[:MOST_HORIZONS]
     every = np.stack([found.lower, found.horizon, found.upper])[:, order]
@@ -166,10 +158,8 @@ def draw_horizons(ax: Axes, found: TimeHorizon) -> Axes:
         for k, share in enumerate(found.shares)
     ]
     names = [found.respondent_ids[place] for place in order]
-    interval_plot(ax, names, sets, label=f"length of tasks solved so often ({found.unit})")
     ax.axvspan(found.shortest, found.longest, color=GREY, alpha=0.12, linewidth=0)
-    ax.set(xscale="log")
-    return ax
+    return interval_plot(ax, names, sets, label=f"length of tasks solved so often ({found.unit})", xscale="log")
 
 
 def draw_options(ax: Axes, options: pd.DataFrame) -> Axes:
@@ -190,13 +180,12 @@ def draw_options(ax: Axes, options: pd.DataFrame) -> Axes:
             look |= {"color": BLUE, "linestyle": "-", "linewidth": 2.4, "markerfacecolor": BLUE}
         name = f"{shortened(row['option'], most=18)}{' (key)' if row['is_key'] else ''}"
         lines.append(Series(name, range(3), [row[f"share_{third}"] for third in ("low", "middle", "high")], look=look))
-    curve_plot(ax, lines, x="third by score", y="share choosing it")
-    ax.set_xticks(range(3), labels=["lower", "middle", "upper"])
-    ax.set(ylim=(-0.02, 1.02), xlim=(-0.1, 2.1))
-    return ax
+    ends = {"ylim": (-0.02, 1.02), "xlim": (-0.1, 2.1)}
+    ticks = {"xticks": range(3), "xticklabels": ["lower", "middle", "upper"]}
+    return curve_plot(ax, lines, x="third by score", y="share choosing it", **ticks, **ends)
 
 
-def draw_scree(ax: Axes, analysis: ParallelAnalysis, *, most: int = 15) -> Axes:
+def draw_scree(ax: Axes, analysis: irtbench.analysis.ParallelAnalysis, *, most: int = 15) -> Axes:
     """Draw the first eigenvalues, those that speak for an ability filled, and the limit of chance.
 
     Parameters
@@ -217,7 +206,7 @@ def draw_scree(ax: Axes, analysis: ParallelAnalysis, *, most: int = 15) -> Axes:
         Series("not above chance", number[~ability], eigenvalue[~ability], look=dot | {"markerfacecolor": "white"}),
         Series(f"independent items, {analysis.percentile:g}th percentile", number, shown["chance_limit"], look=DASHED),
     ]
-    curve_plot(ax, lines, x="number", y="eigenvalue").set_ylim(bottom=0)
+    curve_plot(ax, lines, x="number", y="eigenvalue", ylim=(0, None))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return ax
 
@@ -272,33 +261,21 @@ def diagnosis_figures(
         worst = item_fit[item_fit["p"].notna()].sort_values("p", kind="stable").head(MOST_CURVES)
         panels = [
             on_axes(
-                numbered("item_fit", k, len(worst)),
+                "item_fit",
                 partial(draw_fit, curve=empirical_curve(data, items, row["item_id"], theta)),
                 heading=f"{row['item_id']}: p {p_value(row['p'])}, adjusted {p_value(row['p_adjusted'])}",
                 description=f"Estimated and actual curve of item {row['item_id']}.",
             )
-            for k, row in enumerate(worst.to_dict("records"))
+            for row in worst.to_dict("records")
         ]
-        blocks += figure(
-            panels,
-            words("item_fit"),
-        )
+        blocks += figure(panels, words("item_fit"))
     if not pairs.empty and len(set(pairs["item_1"]) | set(pairs["item_2"])) <= MOST_PAIRED:
         description = f"Residual correlations of {plural(len(pairs), 'pair')} of items."
-        blocks += figure(
-            on_axes("local_dependence", partial(draw_dependence, pairs=pairs), description=description, height=4.6),
-            words("local_dependence"),
-        )
+        blocks += one_panel("local_dependence", partial(draw_dependence, pairs=pairs), description, height=4.6)
     if lz_star is not None:
-        blocks += figure(
-            on_axes("person_fit", partial(draw_person_fit, lz_star=lz_star), description="Histogram of lz*."),
-            words("person_fit"),
-        )
-    draw = partial(draw_precision, found=precision)
-    return blocks + figure(
-        on_axes("test_information", draw, description="Test information along ability."),
-        words("precision_of_scale"),
-    )
+        blocks += one_panel("person_fit", partial(draw_person_fit, lz_star=lz_star), "Histogram of lz*.")
+    whole, description = partial(draw_precision, found=precision), "Test information along ability."
+    return blocks + one_panel("test_information", whole, description, caption="precision_of_scale")
 
 
 def key_figures(ranked: pd.DataFrame, options: pd.DataFrame) -> list[Block]:
@@ -314,22 +291,16 @@ def key_figures(ranked: pd.DataFrame, options: pd.DataFrame) -> list[Block]:
     worst = [item for item in ranked["item_id"].head(MOST_CURVES) if item in by_item]
     panels = [
         on_axes(
-            numbered("options", k, len(worst)), partial(draw_options, options=by_item[item]), heading=shortened(item),
+            "options", partial(draw_options, options=by_item[item]), heading=shortened(item),
             description=f"Who chose which option of {item}, by thirds of the score.",
         )
-        for k, item in enumerate(worst)
+        for item in worst
     ]  # fmt: skip
-    return figure(
-        on_axes(
-            "wrong_keys", partial(draw_wrong_keys, ranked=ranked),
-            description=f"Of {plural(len(ranked), 'key')}, {wrong} more likely wrong than right.",
-            height=height_of(min(len(ranked), MOST_ROWS)),
-        ),
-        words("wrong_keys", n=len(ranked), most=MOST_ROWS),
-    ) + figure(
-        panels,
-        words("options_of_suspects"),
-    )  # fmt: skip
+    return one_panel(
+        "wrong_keys", partial(draw_wrong_keys, ranked=ranked),
+        f"Of {plural(len(ranked), 'key')}, {wrong} more likely wrong than right.",
+        height=height_of(min(len(ranked), MOST_ROWS)), n=len(ranked), most=MOST_ROWS,
+    ) + figure(panels, words("options_of_suspects"))  # fmt: skip
 
 
 def bias_figures(table: pd.DataFrame, *, alpha: float) -> list[Block]:
@@ -345,18 +316,19 @@ def bias_figures(table: pd.DataFrame, *, alpha: float) -> list[Block]:
     measure, known = measure_of(table), table[table["p"].notna()]
     if measure is None or known.empty:
         return []
-    return figure(
-        on_axes(
-            "item_differences", partial(draw_bias, table=table, alpha=alpha),
-            description=f"{int((table['p_adjusted'] < alpha).sum())} of {plural(len(table), 'item')} differ.",
-            height=height_of(min(len(known), MOST_ROWS)),
-        ),
-        words("item_differences", alpha=alpha, measure=measure, n=len(known), most=MOST_ROWS),
+    return one_panel(
+        "item_differences", partial(draw_bias, table=table, alpha=alpha),
+        f"{int((table['p_adjusted'] < alpha).sum())} of {plural(len(table), 'item')} differ.",
+        height=height_of(min(len(known), MOST_ROWS)), alpha=alpha, measure=measure, n=len(known), most=MOST_ROWS,
     )  # fmt: skip
 
 
 def effect_figures(
-    items: Sequence[str], grouped: GroupedModel, test: DifferentialTestFunctioning, *, apart: bool = False
+    items: Sequence[str],
+    grouped: irtbench.estimation.GroupedModel,
+    test: irtbench.analysis.DifferentialTestFunctioning,
+    *,
+    apart: bool = False,
 ) -> list[Block]:
     """Of the items that differ: their curves in each group, and what they do to the expected score.
 
@@ -373,50 +345,41 @@ def effect_figures(
     """
     draws = [partial(draw_item_by_group, grouped=grouped, item=item) for item in items[:MOST_PANELS]]
     curves = [
-        on_axes(numbered("item_curves", k, len(draws)), draw, description=f"Curves of {item} in each group.")
-        for k, (item, draw) in enumerate(zip(items, draws, strict=False))
+        on_axes("item_curves", draw, description=f"Curves of {item} in each group.")
+        for item, draw in zip(items, draws, strict=False)
     ]
     if not apart:
         description = f"Curves of {plural(len(draws), 'item')} in each group."
         curves = [in_panels("item_curves", draws, columns=COLUMNS, width=4.2, height=3.2, description=description)]
     whole = partial(draw_expected_scores, found=test)
-    return figure(curves, words("item_curves")) + figure(
-        on_axes("test_curves", whole, description="Expected score along ability in each group."),
-        words("test_curves"),
+    return figure(curves, words("item_curves")) + one_panel(
+        "test_curves", whole, "Expected score along ability in each group."
     )
 
 
-def scree_figures(analysis: ParallelAnalysis) -> list[Block]:
+def scree_figures(analysis: irtbench.analysis.ParallelAnalysis) -> list[Block]:
     """Of dimensions: the scree plot."""
     description = f"Eigenvalues in descending order; the first {analysis.n_abilities} lie above the limit of chance."
-    return figure(
-        on_axes("scree", partial(draw_scree, analysis=analysis), description=description),
-        words("scree", kind=analysis.tetrachoric.kind),
-    )
+    return one_panel("scree", partial(draw_scree, analysis=analysis), description, kind=analysis.tetrachoric.kind)
 
 
-def difficulty_figures(found: ExplainedDifficulty) -> list[Block]:
+def difficulty_figures(found: irtbench.analysis.ExplainedDifficulty) -> list[Block]:
     """Of explained difficulty: each item's difficulty against its prediction, and the effects of the features."""
     table = found.table()
     table = table[~table["term"].str.contains("intercept", case=False)]
-    effects = on_axes(
-        "effects", partial(draw_effects, table=table),
-        description=f"Effects of {plural(len(table), 'feature')} on difficulty.", height=height_of(len(table)),
+    effects = one_panel(
+        "effects", partial(draw_effects, table=table), f"Effects of {plural(len(table), 'feature')} on difficulty.",
+        height=height_of(len(table)), caption="feature_effects",
     )  # fmt: skip
     description = f"Difficulty of {plural(len(found.item_ids), 'item')} against its prediction."
-    return figure(
-        on_axes("predicted_difficulty", partial(draw_predictions, found=found), description=description),
-        words("predicted_difficulty"),
-    ) + figure([] if table.empty else effects, words("feature_effects"))
+    predicted = one_panel("predicted_difficulty", partial(draw_predictions, found=found), description)
+    return predicted if table.empty else predicted + effects
 
 
-def horizon_figures(found: TimeHorizon) -> list[Block]:
+def horizon_figures(found: irtbench.analysis.TimeHorizon) -> list[Block]:
     """Of time horizons: each system's, with intervals."""
     n = min(len(found.respondent_ids), MOST_HORIZONS)
-    return figure(
-        on_axes(
-            "time_horizon", partial(draw_horizons, found=found), description=f"Horizons of {plural(n, 'system')}.",
-            height=height_of(n, each=len(found.shares)),
-        ),
-        words("time_horizon"),
+    return one_panel(
+        "time_horizon", partial(draw_horizons, found=found), f"Horizons of {plural(n, 'system')}.",
+        height=height_of(n, each=len(found.shares)),
     )  # fmt: skip

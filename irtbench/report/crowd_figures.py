@@ -22,11 +22,10 @@ from irtbench.report.drawing import (
     height_of,
     histogram,
     interval_plot,
-    on_axes,
     scatter_plot,
 )
 from irtbench.report.formatting import count, decimal, plural, words, write_table
-from irtbench.report.page import Block, ItemsTable, Page, figure, first_rows, how_to_read, result_page, table
+from irtbench.report.page import Block, ItemsTable, Page, first_rows, how_to_read, one_panel, result_page, table
 
 COEFFICIENTS = {
     "Fleiss’ κ": ("fleiss_kappa", "fleiss_lower", "fleiss_upper"),
@@ -44,12 +43,10 @@ def draw_reasons(ax: Axes, reasons: Mapping[str, int]) -> Axes:
     n, kept = np.array(list(reasons.values())), np.array([name == "kept" for name in reasons])
     rows = -np.arange(len(n))
     stacks = [Series("", rows, np.where(kept, n, 0), look={"color": BLUE}), Series("", rows, np.where(kept, 0, n))]
-    bar_plot(ax, stacks, x="respondents", y="", width=0.65, lying=True)
     for row, length in zip(rows, n, strict=True):
         ax.annotate(f" {length:,}", (length, row), va="center")
     ax.set_yticks(rows, labels=list(reasons), parse_math=False)
-    ax.set_xlim(0, n.max() * 1.12)
-    return ax
+    return bar_plot(ax, stacks, x="respondents", y="", width=0.65, lying=True, xlim=(0, n.max() * 1.12))
 
 
 def draw_agreement(ax: Axes, found: Mapping[str, Agreement]) -> Axes:
@@ -119,10 +116,7 @@ def screening_figures(reasons: Mapping[str, int]) -> list[Block]:
     ordered = {"kept": reasons.get("kept", 0)} | {name: n for name, n in reasons.items() if name != "kept"}
     description = "; ".join(f"{name}: {n}" for name, n in ordered.items()) + "."
     draw = partial(draw_reasons, reasons=ordered)
-    return figure(
-        on_axes("screening", draw, description=description, height=height_of(len(ordered))),
-        words("screening"),
-    )
+    return one_panel("screening", draw, description, height=height_of(len(ordered)))
 
 
 def agreement_figures(overall: Agreement, by_label: Mapping[str, Agreement], items: pd.DataFrame) -> list[Block]:
@@ -136,35 +130,27 @@ def agreement_figures(overall: Agreement, by_label: Mapping[str, Agreement], ite
         Contents of item_agreement.csv.
     """
     found = {"all items": overall, **by_label}
-    of_items = on_axes(
+    return one_panel(
+        "agreement", partial(draw_agreement, found=found),
+        f"Agreement beyond chance on {plural(len(found), 'set')} of items.",
+        height=height_of(len(found), each=3), level=overall.level,
+    ) + one_panel(
         "item_agreement", partial(draw_item_agreement, table=items),
-        description=f"Shares of the most frequent answer of {plural(len(items), 'item')}.",
+        f"Shares of the most frequent answer of {plural(len(items), 'item')}.",
     )  # fmt: skip
-    return figure(
-        on_axes(
-            "agreement", partial(draw_agreement, found=found), height=height_of(len(found), each=3),
-            description=f"Agreement beyond chance on {plural(len(found), 'set')} of items.",
-        ),
-        words("agreement", level=overall.level),
-    ) + figure(of_items, words("item_agreement"))  # fmt: skip
 
 
 def facet_figures(found: FittedRaters) -> list[Block]:
     """Severities, and fair scores."""
     raters, scores = found.table(), found.scores()
-    severities = on_axes(
+    return one_panel(
         "severities", partial(draw_severities, raters=raters),
-        description=f"Severity of {plural(len(raters), 'rater')} with intervals.",
+        f"Severity of {plural(len(raters), 'rater')} with intervals.",
         height=height_of(len(raters)) if len(raters) <= MOST_RATERS else HEIGHT,
-    )  # fmt: skip
-    fair = on_axes(
+    ) + one_panel(
         "fair_scores", partial(draw_fair_scores, scores=scores),
-        description=f"Fair scores of {plural(len(scores), 'respondent')} against the mean scores given.",
+        f"Fair scores of {plural(len(scores), 'respondent')} against the mean scores given.",
     )  # fmt: skip
-    return [
-        *figure(severities, words("severities")),
-        *figure(fair, words("fair_scores")),
-    ]  # fmt: skip
 
 
 def chosen(rows: pd.DataFrame, columns: str) -> pd.DataFrame:

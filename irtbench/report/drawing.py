@@ -110,11 +110,18 @@ def found_or_not(every: Series, found: ArrayLike, words: tuple[str, str]) -> lis
 
 
 def interval_plot(
-    ax: Axes, names: Sequence[object], series: Sequence[Series], *, label: str, reference: float | None = None
+    ax: Axes,
+    names: Sequence[object],
+    series: Sequence[Series],
+    *,
+    label: str,
+    reference: float | None = None,
+    **settings: Any,
 ) -> Axes:
     """Estimates with their intervals, the first row on top; series that share rows are below each other in them.
 
-    Without intervals a line leads to each estimate from the reference, a value at which a line is drawn.
+    Without intervals a line leads to each estimate from the reference, a value at which a line is drawn. Settings of
+    the axes, here as in the other charts, are in matplotlib's words.
     """
     if reference is not None:
         ax.axvline(reference, color=GREY, linewidth=0.8)
@@ -131,12 +138,12 @@ def interval_plot(
             ax.hlines(height, np.full(height.size, reference), one.x, color=look["color"], linewidth=1.2)
         entries.append((one.name, ax.plot(one.x, height, **look)[0]))
     ax.set_yticks(-np.arange(len(names)), labels=[shortened(name) for name in names], parse_math=False)
-    ax.set(xlabel=label, ylim=(0.3 - len(names), 0.7))
+    ax.set(xlabel=label, ylim=(0.3 - len(names), 0.7), **settings)
     ax.grid(visible=False, axis="y")
     return legend(ax, entries)
 
 
-def curve_plot(ax: Axes, lines: Sequence[Series], *, x: str, y: str) -> Axes:
+def curve_plot(ax: Axes, lines: Sequence[Series], *, x: str, y: str, **settings: Any) -> Axes:
     """Curves, each with its colour and line style, and with its band if it has one."""
     entries: list[tuple[str, Artist]] = []
     for k, line in enumerate(lines):
@@ -148,7 +155,7 @@ def curve_plot(ax: Axes, lines: Sequence[Series], *, x: str, y: str) -> Axes:
             entries.append((line.name, many_curves(ax, np.asarray(line.x), heights, look)))
         else:
             entries.append((line.name, ax.plot(line.x, heights, **look)[0]))
-    ax.set(xlabel=x, ylabel=y)
+    ax.set(xlabel=x, ylabel=y, **settings)
     return legend(ax, entries)
 
 
@@ -168,7 +175,9 @@ def many_curves(
     return curves
 
 
-def scatter_plot(ax: Axes, groups: Sequence[Series], *, x: str, y: str, diagonal: bool = False) -> Axes:
+def scatter_plot(
+    ax: Axes, groups: Sequence[Series], *, x: str, y: str, diagonal: bool = False, **settings: Any
+) -> Axes:
     """Dots, each group with its colour and marker, with intervals along the vertical axis; on request the diagonal."""
     if diagonal:
         every = np.concatenate([np.asarray(values) for one in groups for values in (one.x, one.y)])
@@ -180,7 +189,7 @@ def scatter_plot(ax: Axes, groups: Sequence[Series], *, x: str, y: str, diagonal
         if one.lower is not None and one.upper is not None:
             ax.vlines(one.x, one.lower, one.upper, color=look["color"], linewidth=0.8)
         entries.append((one.name, ax.plot(one.x, np.asarray(one.y), **look)[0]))
-    ax.set(xlabel=x, ylabel=y)
+    ax.set(xlabel=x, ylabel=y, **settings)
     return legend(ax, entries)
 
 
@@ -193,6 +202,7 @@ def bar_plot(
     width: float,
     lying: bool = False,
     mark: tuple[float, str] | None = None,
+    **settings: Any,
 ) -> Axes:
     """Bars, each stack upon the one before, the second hatched; lying ones grow to the right.
 
@@ -204,15 +214,13 @@ def bar_plot(
     for k, one in enumerate(stacks):
         n = np.asarray(one.y, dtype=np.float64)
         some, look = n != 0, {**BARS[k % len(BARS)], **one.look}
-        if lying:
-            drawn = ax.barh(at[some], n[some], height=width, left=base[some], **look)
-        else:
-            drawn = ax.bar(at[some], n[some], width=width, bottom=base[some], **look)
+        draw, thick, start = (ax.barh, "height", "left") if lying else (ax.bar, "width", "bottom")
+        drawn = draw(at[some], n[some], **{thick: width, start: base[some], **look})
         entries += [(one.name, drawn[0])] if some.any() else []
         base = base + n
     if mark is not None:
         entries.append((mark[1], ax.axvline(mark[0], color=ORANGE, linestyle="--")))
-    ax.set(xlabel=x, ylabel=y)
+    ax.set(xlabel=x, ylabel=y, **settings)
     ax.grid(visible=False, axis="y" if lying else "x")
     return legend(ax, entries)
 
@@ -225,13 +233,13 @@ def histogram(
     x: str,
     y: str = "respondents",
     mark: tuple[float, str] | None = None,
+    **settings: Any,
 ) -> Axes:
     """How many values of each series lie in each bin of equal width."""
     centres = (edges[:-1] + edges[1:]) / 2
     stacks = [Series(one.name, centres, np.histogram(one.x, bins=edges)[0], look=one.look) for one in values]
-    bar_plot(ax, stacks, x=x, y=y, width=edges[1] - edges[0], mark=mark)
-    ax.set_xlim(edges[0], edges[-1])
-    return ax
+    limits = {"xlim": (edges[0], edges[-1]), **settings}
+    return bar_plot(ax, stacks, x=x, y=y, width=edges[1] - edges[0], mark=mark, **limits)
 
 
 def square_plot(

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
+import irtbench.evaluation
 from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
 from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.report.drawing import (
@@ -32,13 +32,10 @@ from irtbench.report.drawing import (
     on_axes,
 )
 from irtbench.report.formatting import count, plural, words
-from irtbench.report.page import Block, figure
-
-if TYPE_CHECKING:
-    from irtbench.evaluation.artifacts import Artifacts  # imports scikit-learn, which most figures do without
+from irtbench.report.page import Block, figure, one_panel
 
 LOWEST_P = 1e-4  # shown
-ALPHA = 0.05  # adjusted p up to which a difference is drawn as found
+ALPHA = 0.05  # unless given
 
 
 def draw_shares(ax: Axes, table: pd.DataFrame, *, rows: str, share: str, label: str) -> Axes:
@@ -64,22 +61,20 @@ def draw_shares(ax: Axes, table: pd.DataFrame, *, rows: str, share: str, label: 
         for system, of in table.groupby("respondent_id", sort=False)
         for own in [of.set_index(rows).loc[names]]
     ]
-    interval_plot(ax, names, sets, label=label).set_xlim(-0.02, 1.02)
-    return ax
+    return interval_plot(ax, names, sets, label=label, xlim=(-0.02, 1.02))
 
 
-def draw_baselines(ax: Axes, found: Artifacts) -> Axes:
+def draw_baselines(ax: Axes, found: irtbench.evaluation.Artifacts) -> Axes:
     """Accuracy of each baseline and of a blind guess."""
     rows, accuracy = -np.arange(len(found.baselines)), [baseline.accuracy for baseline in found.baselines]
-    bar_plot(
-        ax, [Series("accuracy", rows, accuracy, look={"color": BLUE})], x="share of items right without the question",
-        y="", width=0.6, lying=True, mark=(found.baselines[0].chance, "chance"),
-    )  # fmt: skip
-    ax.set_yticks(rows, labels=[baseline.name.replace("_", " ") for baseline in found.baselines])
     for place, baseline in zip(rows, found.baselines, strict=True):
         ax.annotate(f" adjusted p {baseline.p_adjusted:.2g}", (baseline.accuracy, place), va="center")
-    ax.set(xlim=(0, 1.35), xticks=np.linspace(0, 1, 6))
-    return ax
+    return bar_plot(
+        ax, [Series("accuracy", rows, accuracy, look={"color": BLUE})], x="share of items right without the question",
+        y="", width=0.6, lying=True, mark=(found.baselines[0].chance, "chance"), xlim=(0, 1.35),
+        xticks=np.linspace(0, 1, 6), yticks=rows,
+        yticklabels=[baseline.name.replace("_", " ") for baseline in found.baselines],
+    )  # fmt: skip
 
 
 def draw_reliability(ax: Axes, curves: Mapping[str, ReliabilityCurve]) -> Axes:
@@ -100,9 +95,8 @@ def draw_reliability(ax: Axes, curves: Mapping[str, ReliabilityCurve]) -> Axes:
         for k, (name, curve) in enumerate(curves.items())
     ]  # fmt: skip
     lines.append(Series("", [0, 1], [0, 1], look=DASHED))
-    curve_plot(ax, lines, x="stated probability (mean of bin)", y="observed share")
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    return ax
+    square = {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02), "aspect": "equal"}
+    return curve_plot(ax, lines, x="stated probability (mean of bin)", y="observed share", **square)
 
 
 def draw_event_counts(ax: Axes, table: pd.DataFrame) -> Axes:
@@ -144,8 +138,8 @@ def draw_expected_p(ax: Axes, table: pd.DataFrame, *, n_items: int, alpha: float
         for hurt, of in table[table["n_items"] == n_items].groupby("hurt")
     ]
     lines.append(Series("", [0, most], [alpha, alpha], look=DASHED))
-    curve_plot(ax, lines, x="difference in accuracy (points)", y="expected p")
-    ax.set(yscale="log", ylim=(LOWEST_P, 1), xlim=(0, most))
+    ends = {"ylim": (LOWEST_P, 1), "xlim": (0, most)}
+    curve_plot(ax, lines, x="difference in accuracy (points)", y="expected p", yscale="log", **ends)
     ax.yaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_minor_formatter(NullFormatter())
     return ax
@@ -160,11 +154,9 @@ def draw_crowd_filter(ax: Axes, result: CrowdFilter) -> Axes:
                look={"color": colour, "edgecolor": "white", "hatch": ""})
         for word, which, colour in (("kept", result.kept, BLUE), ("not kept", ~result.kept, SKY))
     ]  # fmt: skip
-    bar_plot(ax, stacks, x="right votes", y="items", width=0.85)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_xlim(-0.6, places[-1] + 0.6)
-    return ax
+    return bar_plot(ax, stacks, x="right votes", y="items", width=0.85, xlim=(-0.6, places[-1] + 0.6))
 
 
 def draw_human_accuracy(ax: Axes, sets: Mapping[str, HumanAccuracy]) -> Axes:
@@ -192,8 +184,8 @@ def draw_human_accuracy(ax: Axes, sets: Mapping[str, HumanAccuracy]) -> Axes:
     return ax
 
 
-def draw_differences(ax: Axes, table: pd.DataFrame, *, names: Sequence[str], label: str) -> Axes:
-    """Differences with their intervals, one under the other; filled where the adjusted p is at most .05.
+def draw_differences(ax: Axes, table: pd.DataFrame, *, names: Sequence[str], label: str, alpha: float = ALPHA) -> Axes:
+    """Differences with their intervals, one under the other; filled where the adjusted p is at most alpha.
 
     Parameters
     ----------
@@ -205,11 +197,13 @@ def draw_differences(ax: Axes, table: pd.DataFrame, *, names: Sequence[str], lab
         The name of each row.
     label
         Of the axis of differences.
+    alpha
+        Adjusted p up to which a difference is drawn as found.
     """
     every = Series("", table["difference"], None, table["lower"], table["upper"])
-    words = f"adjusted p ≤ {ALPHA:g}", f"adjusted p > {ALPHA:g}"
+    words = f"adjusted p ≤ {alpha:g}", f"adjusted p > {alpha:g}"
     return interval_plot(
-        ax, names, found_or_not(every, table["p_adjusted"] <= ALPHA, words), label=label, reference=0.0
+        ax, names, found_or_not(every, table["p_adjusted"] <= alpha, words), label=label, reference=0.0
     )
 
 
@@ -222,10 +216,7 @@ def power_figures(table: pd.DataFrame, *, sizes: Sequence[int], alpha: float) ->
         )
         for n in dict.fromkeys(sizes)
     ]  # fmt: skip
-    return figure(
-        panels,
-        words("power", alpha=alpha),
-    )
+    return figure(panels, words("power", alpha=alpha))
 
 
 def breakdown_figures(accuracy: pd.DataFrame, advantage: pd.DataFrame | None) -> list[Block]:
@@ -253,16 +244,10 @@ def breakdown_figures(accuracy: pd.DataFrame, advantage: pd.DataFrame | None) ->
         )
         for number, (pair, rows) in enumerate(pairs, start=1)
     ]  # fmt: skip
-    return figure(
-        on_axes(
-            "breakdown", partial(draw_shares, table=accuracy, rows="type", share="accuracy", label="accuracy"),
-            description=f"Accuracy on {plural(n_types, 'type')} of items.",
-            height=height_of(n_types, each=len(accuracy) // n_types),
-        ),
-        words("breakdown"),
-    ) + figure(
-        panels, words("advantage")
-    )  # fmt: skip
+    return one_panel(
+        "breakdown", partial(draw_shares, table=accuracy, rows="type", share="accuracy", label="accuracy"),
+        f"Accuracy on {plural(n_types, 'type')} of items.", height=height_of(n_types, each=len(accuracy) // n_types),
+    ) + figure(panels, words("advantage"))  # fmt: skip
 
 
 def consistency_figures(measures: pd.DataFrame, *, n_measures: int) -> list[Block]:
@@ -275,49 +260,31 @@ def consistency_figures(measures: pd.DataFrame, *, n_measures: int) -> list[Bloc
     n_measures
         How many measures there are.
     """
-    draw = partial(draw_shares, table=measures, rows="measure", share="share", label="share of items")
-    description, height = (
+    return one_panel(
+        "consistency", partial(draw_shares, table=measures, rows="measure", share="share", label="share of items"),
         f"{plural(n_measures, 'measure')} of each system.",
-        height_of(n_measures, each=len(measures) // n_measures),
-    )
-    return figure(
-        on_axes("consistency", draw, description=description, height=height),
-        words("consistency"),
-    )
+        height=height_of(n_measures, each=len(measures) // n_measures),
+    )  # fmt: skip
 
 
 def calibration_figures(curves: Mapping[str, ReliabilityCurve]) -> list[Block]:
     """Of calibration: the reliability curves."""
     description = f"Reliability curves of {plural(len(curves), 'system')}."
-    return figure(
-        on_axes("reliability", partial(draw_reliability, curves=curves), description=description, height=WIDTH),
-        words("reliability_curves"),
-    )
+    draw = partial(draw_reliability, curves=curves)
+    return one_panel("reliability", draw, description, height=WIDTH, caption="reliability_curves")
 
 
 def bound_figures(result: CrowdFilter, people: Mapping[str, HumanAccuracy]) -> list[Block]:
     """Of the human bound: the votes, and human accuracy with its bounds."""
-    votes = on_axes(
-        "crowd_filter", partial(draw_crowd_filter, result=result),
-        description=f"Right votes of the items; {int(result.kept.sum())} pass.",
-    )  # fmt: skip
-    bound = on_axes(
-        "human_bound", partial(draw_human_accuracy, sets=people), description="Human accuracy with its intervals.",
-        height=height_of(len(people), each=3) + 0.4,
-    )  # fmt: skip
+    passed = f"Right votes of the items; {int(result.kept.sum())} pass."
+    bound, height = partial(draw_human_accuracy, sets=people), height_of(len(people), each=3) + 0.4
     return [
-        *figure(votes, words("crowd_filter")),
-        *figure(
-            bound,
-            words("human_bound"),
-        ),
+        *one_panel("crowd_filter", partial(draw_crowd_filter, result=result), passed),
+        *one_panel("human_bound", bound, "Human accuracy with its intervals.", height=height),
     ]
 
 
-def artifact_figures(result: Artifacts) -> list[Block]:
+def artifact_figures(result: irtbench.evaluation.Artifacts) -> list[Block]:
     """Of artifacts: what the baselines get right."""
     description = f"Accuracy of {plural(len(result.baselines), 'baseline')} that do not see the question."
-    return figure(
-        on_axes("artifacts", partial(draw_baselines, found=result), description=description, height=2.6),
-        words("artifacts"),
-    )
+    return one_panel("artifacts", partial(draw_baselines, found=result), description, height=2.6)

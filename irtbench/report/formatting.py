@@ -6,7 +6,7 @@ import math
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -83,10 +83,7 @@ def decimal(value: float | None, digits: int = 2) -> str:
         return MISSING
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    written = f"{value:,.{digits}f}"
-    if float(written.replace(",", "")) == 0:
-        written = written.lstrip("-")
-    return written.replace("-", "−")
+    return f"{value:z,.{digits}f}".replace("-", "−")
 
 
 def count(value: float | None) -> str:
@@ -211,25 +208,12 @@ class Column:
     """How a column is headed and its values written."""
 
     heading: str
-    write: Callable[[Any], str]
+    write: Callable[[Any], str] = text
     kind: Kind = "number"
 
 
-def _three(value: float | None) -> str:
-    return decimal(value, 3)
-
-
-def _one(value: float | None) -> str:
-    return decimal(value, 1)
-
-
-def _words(heading: str, write: Callable[[Any], str] = text) -> Column:
-    return Column(heading, write, "words")
-
-
-def _long(heading: str) -> Column:
-    return Column(heading, text, "long")
-
+_one, _three = partial(decimal, digits=1), partial(decimal, digits=3)
+_words, _long = partial(Column, kind="words"), partial(Column, kind="long")
 
 COLUMNS = {
     "scale": _words("Scale"),
@@ -426,17 +410,14 @@ def write_table(table: pd.DataFrame) -> WrittenTable:
         loads_on = name.removeprefix("loading_")
         column = COLUMNS[name] if loads_on == name else Column(f"Loading on {loads_on}", decimal)
         cells = [column.write(value) for value in table[name]]
-        heading = column.heading
+        unit, errors = "", [""] * len(table)
         if f"{name}_lower" in table:
-            heading += " [interval]"
             ends = zip(table[f"{name}_lower"], table[f"{name}_upper"], strict=True)
-            bounds = (f"[{column.write(lower)}, {column.write(upper)}]" for lower, upper in ends)
-            cells = [cell if cell == MISSING else f"{cell} {both}" for cell, both in zip(cells, bounds, strict=True)]
+            unit, errors = " [interval]", [f" [{column.write(low)}, {column.write(high)}]" for low, high in ends]
         elif f"se_{name}" in table and not table[f"se_{name}"].isna().all():
-            heading += " (SE)"
-            errors = (column.write(error) for error in table[f"se_{name}"])
-            cells = [cell if cell == MISSING else f"{cell} ({se})" for cell, se in zip(cells, errors, strict=True)]
-        headings.append(Cell(heading, column.kind, name))
+            unit, errors = " (SE)", [f" ({column.write(error)})" for error in table[f"se_{name}"]]
+        cells = [cell if cell == MISSING else f"{cell}{error}" for cell, error in zip(cells, errors, strict=True)]
+        headings.append(Cell(f"{column.heading}{unit}", column.kind, name))
         columns.append([Cell(cell, column.kind) for cell in cells])
     return WrittenTable(tuple(headings), tuple(zip(*columns, strict=True)))
 

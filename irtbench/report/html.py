@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,11 +51,12 @@ from irtbench.report.page import (
     first_rows,
     item_anchor,
     linked_items,
+    one_panel,
     paragraphs,
     render_page,
     table,
 )
-from irtbench.report.scoring_figures import percentile_figures, places
+from irtbench.report.scoring_figures import group_in_words, percentile_figures, places
 from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.optional_columns import Explanation
 from irtbench.scoring.scores import ScoringSettings
@@ -82,29 +82,30 @@ def _scale(scale: ScaleStudy) -> str:
         return f"{scale.name} is no scale: {scale.pruning.rejected}."
     items = scale.scale.items
     reliable = "" if scale.analysis is None else f", of reliability {decimal(scale.analysis.reliability.marginal)}"
-    return (
-        f"{scale.name} is a scale of {plural(items.n_items, 'item')}{reliable}; difficulties "
-        f"{interval(items.difficulty.min(), items.difficulty.max())}."
-    )
+    size = plural(items.n_items, "item")
+    return f"{scale.name} is a scale of {size}{reliable}; difficulties {difficulty_span(items)}."
+
+
+def difficulty_span(items: ItemParameters) -> str:
+    """The least and the greatest difficulty."""
+    return interval(items.difficulty.min(), items.difficulty.max())
 
 
 def scale_numbers(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Each scale in numbers: items, people, reliability, where its items are, and whether it is retained."""
-    rows = []
-    for scale in scales:
-        row: dict[str, Any] = {
+    spans = {scale.name: difficulty_span(scale.scale.items) for scale in scales if scale.scale is not None}
+    return pd.DataFrame(
+        {
             "scale": scale.name,
             "n_kept": len(scale.pruning.kept),
             "n_given": scale.responses.n_items,
             "n_respondents": scale.n_respondents,
             "reliability": np.nan if scale.analysis is None else scale.analysis.reliability.marginal,
-            "difficulty_span": "",
+            "difficulty_span": spans.get(scale.name, ""),
+            "verdict": paper_tables.verdict(scale),
         }
-        if scale.scale is not None:
-            b = scale.scale.items.difficulty
-            row["difficulty_span"] = interval(float(b.min()), float(b.max()))
-        rows.append(row | {"verdict": paper_tables.verdict(scale)})
-    return pd.DataFrame(rows)
+        for scale in scales
+    )
 
 
 def removed(study: Study) -> list[Sentence]:
@@ -113,7 +114,7 @@ def removed(study: Study) -> list[Sentence]:
     given = sum(scale.responses.n_items for scale in study.scales)
     found = [(prose.screened(study.outcomes),), _items_removed(removals, given), _scales_rejected(study.scales)]
     if study.sample is not None and not study.sample.drawn.is_all:
-        found.append((prose.on_sample(study.sample.drawn),))
+        found.append((words("on_sample", drawn=study.sample.drawn),))
     return found
 
 
@@ -136,9 +137,8 @@ def _items_removed(removals: Sequence[Removal], given: int) -> Sentence:
 
 def _scales_rejected(scales: Sequence[ScaleStudy]) -> Sentence:
     rejected = [f"{scale.name} ({scale.pruning.rejected})" for scale in scales if scale.pruning.rejected is not None]
-    if not rejected:
-        return ("No scale was rejected.",)
-    return (f"{count(len(rejected))} of {plural(len(scales), 'scale')} rejected: {'; '.join(rejected)}.",)
+    some = f"{count(len(rejected))} of {plural(len(scales), 'scale')} rejected: {'; '.join(rejected)}."
+    return (some if rejected else "No scale was rejected.",)
 
 
 def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]:
@@ -205,7 +205,9 @@ def study_page(study: Study) -> Page:
     settings, scales = study.settings, study.scales
     version, date = study.provenance["versions"]["irtbench"], study.provenance["date"]
     left, warned = removed(study), warnings(scales, settings.model)
+    # those a reader asks for first at the top; linked are addresses of items above
     linked = {part.anchor for sentence in (*left, *warned) for part in sentence if isinstance(part, Link)}
+    parts = parts_of_scales(study, linked) | parts_of_the_study(study)
     return Page(
         title=settings.study.title,
         byline=f"Report of a study with irtbench {version}, {date}",
@@ -215,7 +217,7 @@ def study_page(study: Study) -> Page:
         blocks=opening_blocks(study),
         removed=left,
         warnings=[*((f"Screening: {words}.",) for words in study.exclusions_by_ability), *warned],
-        sections=sections_of(study, linked),
+        sections=[Section(anchor, title, blocks) for (anchor, title), blocks in parts.items()],
         version=version,
     )
 
@@ -252,7 +254,7 @@ def draw_curve_example(ax: Axes) -> Axes:
         Series("", [-1.4, 1.4], [middle - 1.4 * slope, middle + 1.4 * slope], look=tangent),
         Series("", [0], [middle], look={"color": ORANGE, "marker": "o", "markersize": 6}),
     ]
-    scale_figures.probability_axes(curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct"))
+    curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct", **scale_figures.PROBABILITIES)
     for text, tip, place in (
         ("discrimination a = 1:\nsteepness here", (0.1, middle - 0.01), (0.75, 0.45)),
         ("difficulty b = 0", (0, 0), (0.75, 0.06)),
@@ -292,7 +294,7 @@ def curve_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
     """Item characteristic curves of each scale on which anything was fitted."""
     fitted = [scale for scale in scales if scale.pruning.rounds]
     panels = []
-    for k, scale in enumerate(fitted):
+    for scale in fitted:
         kept, others = paper_tables.remaining_parameters(scale), paper_tables.removed_parameters(scale.pruning)
         word = "removed"
         if scale.pruning.rejected is not None:
@@ -301,7 +303,7 @@ def curve_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
         draw = partial(scale_figures.draw_curves, kept=kept, others=others, others_are=word)
         panels.append(
             on_axes(
-                scale_figures.numbered("curves", k, len(fitted)), draw, heading=scale.name, description=description,
+                "curves", draw, heading=scale.name, description=description,
                 unit=prose.unit_of_ability(scales), vectors=_vectors(scales),
             )
         )  # fmt: skip
@@ -315,11 +317,10 @@ def parameter_panels(scales: Sequence[ScaleStudy], items: ItemTable) -> list[Dra
     fitted = [scale.name for scale in scales if scale.pruning.rounds]
     return [
         on_axes(
-            scale_figures.numbered("parameters", k, len(fitted)),
-            partial(draw, status=status[status["scale"] == name]), heading=name,
+            "parameters", partial(draw, status=status[status["scale"] == name]), heading=name,
             description=f"Difficulty and discrimination of the items of {name}.", vectors=_vectors(scales),
         )
-        for k, name in enumerate(fitted)
+        for name in fitted
     ]  # fmt: skip
 
 
@@ -342,16 +343,10 @@ BELOW = {
 }
 
 
-def sections_of(study: Study, linked: Set[str]) -> list[Section]:
-    """The parts below the opening, those a reader asks for first at the top; linked are addresses of items above."""
-    parts = parts_of_scales(study, linked) | parts_of_the_study(study)
-    return [Section(anchor, title, blocks) for (anchor, title), blocks in parts.items()]
-
-
 def parts_of_scales(study: Study, linked: Set[str]) -> dict[tuple[str, str], list[Block]]:
     """What was found of items, abilities and scales, by anchor and title."""
     settings, scales, items = study.settings, study.scales, study.items
-    adjustment = prose.adjustment(settings.pruning)
+    adjustment = words("adjustment", rules=settings.pruning)
     retained = [scale.scale for scale in scales if scale.scale is not None]
     scoring = settings.score.scoring(seed=settings.study.seed)
     return {
@@ -410,13 +405,13 @@ def parts_of_the_study(study: Study) -> dict[tuple[str, str], list[Block]]:
             *table(effect, words("table_screening_effect")),
         ],
         ("agreement", "Agreement"): [
-            *paragraphs(prose.agreed(answers)),
+            *paragraphs("" if answers is None else words("agreed", found=answers)),
             *table(paper_tables.agreement_table(answers, by_label), words("table_agreement")),
             *table(kappas, words("table_kappa")),
         ],
         ("method", "Method"): [
             *paragraphs(*prose.method(settings)),
-            *figure([on_axes("example_curve", draw_curve_example, description=description)], words("example_curve")),
+            *one_panel("example_curve", draw_curve_example, description),
         ],
         ("published", "Compared with published figures"): [
             *table(published, words("table_published", source=source)),
@@ -446,9 +441,10 @@ def abilities(study: Study, scoring: ScoringSettings) -> list[Block]:
     """Table 5 of the paper, and where people and systems are."""
     systems = paper_tables.systems_table(study.system_scores)
     people = paper_tables.example_respondents_table(study.respondent_scores if systems.empty else None)
-    group = "" if scoring.norm_group is None else " with {} {}".format(*scoring.norm_group)
     unit = prose.unit_of_ability(study.scales)
-    read = words("reading_scores", unit=unit, below=BELOW[scoring.norm], group=group, level=scoring.level)
+    read = words(
+        "reading_scores", unit=unit, below=BELOW[scoring.norm], group=group_in_words(scoring), level=scoring.level
+    )
     of_groups = paper_tables.group_percentiles_table(study.group_percentiles)
     return [
         *paragraphs(prose.scored(study.system_scores)),

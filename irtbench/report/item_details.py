@@ -15,7 +15,7 @@ from irtbench.evaluation.proportion import wilson_interval
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.formatting import decimal, percent, plural
 from irtbench.report.page import drawn_options, item_anchor
-from irtbench.report.paper_tables import explain, item_status_table, ranges_of
+from irtbench.report.paper_tables import explain, item_status_table, ranges_of, stacked
 from irtbench.report.prose import unit_of_ability
 from irtbench.scoring.item_error import abilities_of
 from irtbench.study.results import ScaleStudy, Study
@@ -174,19 +174,16 @@ def reliability_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
 
 def classical_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Classical statistics of the items kept, of each scale the least discriminating first."""
-    found = {scale.name: scale.analysis.table() for scale in scales if scale.analysis is not None}
-    parts = [table.assign(scale=name).sort_values("item_rest", kind="stable") for name, table in found.items()]
-    if not parts:
-        return pd.DataFrame()
     columns = ["scale", "item_id", "n_responses", *SHOWN]
-    return pd.concat(parts, ignore_index=True).rename(columns={"n": "n_responses"})[columns]
+    found = {scale.name: scale.analysis.table() for scale in scales if scale.analysis is not None}
+    ordered = {name: table.sort_values("item_rest", kind="stable") for name, table in found.items()}
+    return stacked(ordered, columns).rename(columns={"n": "n_responses"})[columns]
 
 
 def options_of(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """The options of all items of which there are raw answers, with their scale."""
     known = {scale.name: scale.analysis.options for scale in scales if scale.analysis is not None}
-    tables = [options.assign(scale=name) for name, options in known.items() if not options.empty]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    return stacked({name: options for name, options in known.items() if not options.empty})
 
 
 def options_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
@@ -224,10 +221,8 @@ SCORE_COLUMNS = [
 
 def items_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Parameters of all kept items: the columns of items.csv, and the scale."""
-    tables = [
-        scale.parameters(scale.scale.items).assign(scale=scale.name) for scale in scales if scale.scale is not None
-    ]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"item_id": [], "scale": []})
+    retained = {scale.name: scale.parameters(scale.scale.items) for scale in scales if scale.scale is not None}
+    return stacked(retained, ["item_id", "scale"])
 
 
 def pruning_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
@@ -283,16 +278,12 @@ def scale_summary(scale: ScaleStudy) -> dict[str, Any]:
     }
     if scale.scale is not None and scale.fitted is not None:
         ends = list(ranges_of(scale.scale.items).values())
-        result |= {"difficulty": ends[:2], "discrimination": ends[2:]}
-        result["fit"] = scale.fitted.summary()
+        result |= {"difficulty": ends[:2], "discrimination": ends[2:], "fit": scale.fitted.summary()}
     return result
 
 
 def scores_table(systems: pd.DataFrame | None, respondents: pd.DataFrame | None) -> pd.DataFrame:
     """Scores of systems and of the screened respondents: the columns of scores.csv, and the role of each row."""
-    tables = [
-        table.assign(role=role)
-        for table, role in ((systems, "system"), (respondents, "respondent"))
-        if table is not None
-    ]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*SCORE_COLUMNS, "role"])
+    tables = {"system": systems, "respondent": respondents}
+    known = {role: table for role, table in tables.items() if table is not None}
+    return stacked(known, [*SCORE_COLUMNS, "role"], by="role")

@@ -5,18 +5,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from matplotlib.axes import Axes
 
 from irtbench.data.harmless_text import escaped, printable
-from irtbench.report.drawing import Drawing, figure_of, laid_out_once, svg_of
-from irtbench.report.formatting import WrittenTable, count, plural, write_table
+from irtbench.report.drawing import HEIGHT, Drawing, figure_of, laid_out_once, on_axes, svg_of
+from irtbench.report.formatting import WrittenTable, count, plural, words, write_table
 
 MOST_NAMED = 8  # items in one sentence
 MOST_OPTIONS = 8  # of an item: more are free text
@@ -108,10 +110,21 @@ def table(frame: pd.DataFrame, caption: str) -> list[Block]:
     return [] if frame.empty else [Table(caption, write_table(frame))]
 
 
-def figure(panels: Drawing | list[Drawing], caption: str) -> list[Block]:
-    """A figure block; none without panels."""
-    panels = [panels] if isinstance(panels, Drawing) else panels
+def figure(panels: list[Drawing], caption: str) -> list[Block]:
+    """A figure block; none without panels. Those that share a name are numbered."""
+    names = [panel.name for panel in panels]
+    alike = {name for name in names if names.count(name) > 1}
+    numbered = [f"{name}_{names[: k + 1].count(name)}" if name in alike else name for k, name in enumerate(names)]
+    panels = [replace(panel, name=name) for panel, name in zip(panels, numbered, strict=True)]
     return [FigureOfPanels(caption, panels)] if panels else []
+
+
+def one_panel(
+    name: str, draw: Callable[[Axes], object], description: str, *, height: float = HEIGHT, caption: str = "",
+    **found: object,
+) -> list[Block]:  # fmt: skip
+    """A figure of one drawing; its caption has the drawing's name unless given, and says what was found."""
+    return figure([on_axes(name, draw, description=description, height=height)], words(caption or name, **found))
 
 
 @dataclass(frozen=True)
@@ -234,8 +247,8 @@ def written_before(folder: Path) -> list[str]:
         names = [str(figure["name"]) for figure in listed]
     except (OSError, ValueError, TypeError, KeyError):
         return []
-    files = [f"{name}.{ending}" for name in names for ending in FORMATS]
-    return [LIST, *(file for file in files if Path(file).name == file)]
+    drawn = [f"{name}.{ending}" for name in names for ending in FORMATS]
+    return [LIST, *(file for file in drawn if Path(file).name == file)]
 
 
 MOST_SENTENCES = 12
@@ -301,7 +314,8 @@ def render_page(page: Page) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    style, script = (own_source(environment, name) for name in ("report.css", "report.js"))
+    templates = files("irtbench.report") / "templates"
+    style, script = ((templates / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     written = environment.get_template("report.html").render(
         page=page,
         kind=lambda block: type(block).__name__,
@@ -311,13 +325,6 @@ def render_page(page: Page) -> str:
         policy=policy(style, script),
     )
     return printable(written)
-
-
-def own_source(environment: Environment, name: str) -> str:
-    """The text of a file next to the template, with line ends as a browser sees them."""
-    assert environment.loader is not None
-    source, _, _ = environment.loader.get_source(environment, name)
-    return source.replace("\r\n", "\n")
 
 
 def policy(style: str, script: str) -> str:

@@ -32,6 +32,12 @@ FIGURES_OF_ITEMS = [
 GLOBAL_FIT = ("n_respondents", "m2", "df", "p", "rmsea", "rmsea_lower", "rmsea_upper", "srmsr", "tli", "cfi")
 
 
+def stacked(tables: Mapping[str, pd.DataFrame], empty: Sequence[str] = (), *, by: str = "scale") -> pd.DataFrame:
+    """Tables one below the other, the name of each in a last column; without any an empty table of these columns."""
+    named = [table.assign(**{by: name}) for name, table in tables.items()]
+    return pd.concat(named, ignore_index=True) if named else pd.DataFrame(columns=[*empty])
+
+
 def agreement_table(overall: Agreement | None, by_label: Mapping[str, Agreement]) -> pd.DataFrame:
     """Size and majorities over all items and those of each label: Table 2 of the paper. Empty for graded responses."""
     columns = [
@@ -83,7 +89,7 @@ def _agreements(overall: Agreement | None, by_label: Mapping[str, Agreement]) ->
 
 def ranges_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Items given and kept by each scale, and the ranges of the parameters kept: Table 4 of the paper."""
-    rows = [
+    return pd.DataFrame(
         {
             "scale": scale.name,
             "n_respondents": scale.n_respondents,
@@ -94,8 +100,7 @@ def ranges_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
             "verdict": verdict(scale),
         }
         for scale in scales
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 def ranges_of(items: ItemParameters) -> dict[str, float]:
@@ -132,8 +137,8 @@ def global_fit_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
                     {"scale": scale.name, "items": when, "n_in_round": of_round.fitted.items.n_items}
                     | {name: getattr(whole, name) for name in GLOBAL_FIT}
                     | {
-                        "least_p_items": least(of_round.item_fit.p_adjusted),
-                        "least_p_pairs": least(adjusted_p_of_pairs(pruning, of_round)),
+                        "least_p_items": pd.Series(of_round.item_fit.p_adjusted).min(),
+                        "least_p_pairs": pd.Series(adjusted_p_of_pairs(pruning, of_round)).min(),
                         "good": pruning.globally_good if place == -1 and not np.isnan(whole.m2) else None,
                     }
                 )
@@ -148,19 +153,13 @@ def adjusted_p_of_pairs(pruning: Pruning, of_round: PruningRound) -> NDArray[np.
     return np.full(pairs.p.shape, np.nan) if pairs.p_bootstrap_adjusted is None else pairs.p_bootstrap_adjusted
 
 
-def least(values: NDArray[np.float64]) -> float:
-    """The least of the defined values, NaN if none is."""
-    defined = values[~np.isnan(values)]
-    return float(defined.min()) if defined.size else np.nan
-
-
 def rounds_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Every fit: what went in, whether it converged, and what was then removed."""
     names = "n_respondents", "log_likelihood", "steps", "converged", "stopped_because"
     left = {
         (s.name, f"round {r.number}"): [one.item_id for one in r.removals] for s in scales for r in s.pruning.rounds
     }
-    rows = [
+    return pd.DataFrame(
         {
             "scale": scale.name,
             "fit": name.removeprefix("round "),
@@ -170,8 +169,7 @@ def rounds_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
         }
         for scale in scales
         for name, fitted in scale.fits.items()
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 def removed_parameters(pruning: Pruning) -> tuple[ItemParameters, ...]:
@@ -326,8 +324,7 @@ def published_table(
 
 def provenance_table(provenance: Mapping[str, Any]) -> pd.DataFrame:
     """Hashes of the data, settings, versions, date and seed, one line each."""
-    lines = _flatten(provenance)
-    return pd.DataFrame(lines, columns=["setting", "setting_value"])
+    return pd.DataFrame(_flatten(provenance), columns=["setting", "setting_value"])
 
 
 def _flatten(value: Any, path: str = "") -> list[tuple[str, str]]:
@@ -359,9 +356,8 @@ def factor_models_table(dimensions: Dimensions | None) -> pd.DataFrame:
 
 def loadings_table(dimensions: Dimensions | None) -> pd.DataFrame:
     """Mean loadings of each scale's items on the factors turned to the scales; empty where there are none."""
-    if dimensions is None or dimensions.rotated is None:
-        return pd.DataFrame()
-    return dimensions.rotated.by_label().rename(columns={"label": "scale"})
+    turned = None if dimensions is None else dimensions.rotated
+    return pd.DataFrame() if turned is None else turned.by_label().rename(columns={"label": "scale"})
 
 
 def _checked(scales: Sequence[ScaleStudy]) -> list[tuple[str, Pruning, ScaleChecks]]:
@@ -403,14 +399,13 @@ def guessing_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
 
 def before_fit_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Items that left before any model was fitted: excluded by the user, asked of nobody, constant."""
-    rows = [
+    return pd.DataFrame(
         {"scale": scale.name, "item_id": removal.item_id, "reason": in_words(removal)}
         | {"proportion_correct": removal.value}
         for scale in scales
         for removal in scale.pruning.removals
         if removal.round == 0
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 def removals_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
@@ -456,9 +451,6 @@ def explain(removal: Removal) -> str:
     >>> explain(Removal(0, "i9", "excluded", note="ambiguous"))
     'taken out beforehand: ambiguous'
     """
-    text = in_words(removal)
-    if not np.isnan(removal.value):
-        text += f": {statistic(removal)}"
-    if not np.isnan(removal.p):
-        text += f", p {p_value(removal.p)}, adjusted {p_value(removal.p_adjusted)}"
-    return text
+    value = "" if np.isnan(removal.value) else f": {statistic(removal)}"
+    p = "" if np.isnan(removal.p) else f", p {p_value(removal.p)}, adjusted {p_value(removal.p_adjusted)}"
+    return f"{in_words(removal)}{value}{p}"

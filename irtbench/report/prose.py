@@ -14,9 +14,7 @@ from irtbench.analysis.dimensions import Dimensions
 from irtbench.building.prune_rules import ITEMS_FOR_ONE, NORMAL_OGIVE, PruneRules
 from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
-from irtbench.data.response_blocks import Sampled
 from irtbench.data.screening import ScreeningOutcomes, ScreeningSettings
-from irtbench.evaluation.agreement import Agreement
 from irtbench.report.formatting import NORMALISATIONS, REASONS, decimal, interval, lines, listing, plural, words
 from irtbench.scoring.optional_columns import Explanation
 from irtbench.scoring.percentiles import UNLIKELY_PATTERN
@@ -34,11 +32,6 @@ def screened(screening: ScreeningOutcomes) -> str:
     removed = [f"{count:,} {reason}" for reason, count in n.drop("kept").items()]
     asked = screening.settings != ScreeningSettings()
     return words("screened", n=int(n.sum()), kept=int(n["kept"]), removed=removed, asked=asked)
-
-
-def agreed(found: Agreement | None) -> str:
-    """Share of correct answers, and agreement beyond chance; empty without answers."""
-    return "" if found is None else words("agreed", found=found)
 
 
 def items_kept(scales: Sequence[ScaleStudy]) -> str:
@@ -64,11 +57,6 @@ def scored(scores: pd.DataFrame | None) -> str:
     return words("scored", n=scores["respondent_id"].nunique(), unlike=list(unlike))
 
 
-def on_sample(drawn: Sampled) -> str:
-    """Say what is of a sample and what of all, where items left by what a sample shows."""
-    return words("on_sample", drawn=drawn)
-
-
 def cautions(scales: Sequence[ScaleStudy]) -> list[str]:
     """What a reader must know before using the numbers: rejected scales, fits without convergence, poor global fit."""
     return [line for scale in scales for line in lines("cautions", scale=scale)]
@@ -78,9 +66,8 @@ def method(settings: StudyFile) -> list[str]:
     """How the study was done, a paragraph each: grading, screening, model, pruning, scores."""
     grading, score, scoring = settings.grading, settings.score, settings.score.scoring(seed=settings.study.seed)
     normal_forms = [NORMALISATIONS[rule] for rule in grading.normalise]
-    weighted_by = [score.norm_weight] if score.norm_weight else []
-    if score.norm_margins:
-        weighted_by.append(f"the population’s shares of {listing(list(score.norm_margins))}")
+    margins = f"the population’s shares of {listing(list(score.norm_margins))}" if score.norm_margins else ""
+    weighted_by = [*filter(None, [score.norm_weight, margins])]
     return [
         words("grading", content=settings.data.content, rules=normal_forms, empty=grading.empty),
         words("rules_of_screening", asked=lines("asked_of_respondents", rules=settings.screening)),
@@ -134,11 +121,6 @@ def rules(chosen: PruneRules, grades: str | None = None) -> str:
         "rules", rules=chosen, steps=[in_words[rule] for rule in chosen.order if in_words[rule]],
         items_for_one=ITEMS_FOR_ONE, limits=lines("limits", rules=chosen), whole=lines("whole_scale", rules=chosen),
     )  # fmt: skip
-
-
-def adjustment(chosen: PruneRules) -> str:
-    """How p of items and of pairs is adjusted for their number."""
-    return words("adjustment", rules=chosen)
 
 
 def unit_of_ability(scales: Sequence[ScaleStudy]) -> str:
@@ -253,7 +235,7 @@ def methods_text(study: Study) -> str:
     rejected = [scale for scale in study.scales if scale.pruning.rejected is not None]
     found = [
         screened(study.outcomes),
-        agreed(study.agreement),
+        "" if study.agreement is None else words("agreed", found=study.agreement),
         items_kept(study.scales),
         *(f"The scale {scale.name} is rejected as a whole: {scale.pruning.rejected}." for scale in rejected),
         converged(study.scales),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+import irtbench.building
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.report.check_figures import (
@@ -70,15 +71,13 @@ from irtbench.report.scoring_figures import (
     comparison_figures,
     draw_paths,
     draw_predicted,
+    group_in_words,
     percentile_figures,
     places,
     score_figures,
 )
 from irtbench.scoring.percentiles import as_given
 from irtbench.scoring.scores import ScoringSettings
-
-if TYPE_CHECKING:
-    from irtbench.building.assembly import AssembledForms
 
 
 def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[Block], *, alpha: float) -> Page:
@@ -96,10 +95,8 @@ def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[B
         Adjusted p below which an item differs.
     """
     flagged = list(about["flagged"])
-    who = f"between {listing(list(about['groups']))}" if "groups" in about else ""
-    if "focal" in about:
-        who = f"between {about['focal']} and {about['reference']}"
-    who = who or "between systems and the people of the bank"
+    sides = [about["focal"], about["reference"]] if "focal" in about else list(about.get("groups", ()))
+    who = f"between {listing(sides or ['systems', 'the people of the bank'])}"
     lead = f"{len(flagged)} of {plural(len(items), 'item')} differ {who}."
     results: list[Sentence] = [("Items that differ: ", *linked_items(flagged), ".")] if flagged else []
     test = about.get("test")
@@ -190,7 +187,7 @@ def keys_page(
     return result_page("crowd keys", "Keys that may be wrong", lead, results, blocks)
 
 
-def forms_page(scales: Sequence[Scale], found: AssembledForms) -> Page:
+def forms_page(scales: Sequence[Scale], found: irtbench.building.AssembledForms) -> Page:
     """Short forms: how precise they are, and their items.
 
     Parameters
@@ -272,11 +269,11 @@ def score_page(bank: ItemBank, scores: pd.DataFrame, scoring: ScoringSettings) -
         write_table(first[[name for name in shown if name in first]]),
         noun="score", filters=("respondent_id", "scale"), words="system, scale, remark …",
     )  # fmt: skip
-    group = "" if scoring.norm_group is None else f" with {scoring.norm_group[0]} {scoring.norm_group[1]}"
     n_systems = scores["respondent_id"].nunique()
     reading = how_to_read(
-        f"Ability θ is on the scale of the bank. Percentile: {BELOW[scoring.norm]}{group}, with the error of ability "
-        "and of the norm sample in its interval; rank in the sample: the share of the norm sample below.",
+        f"Ability θ is on the scale of the bank. Percentile: {BELOW[scoring.norm]}{group_in_words(scoring)}, with the "
+        "error of ability and of the norm sample in its interval; rank in the sample: the share of the norm sample "
+        "below.",
         "No percentile is given for too few items, items that say too little about this ability, or answers unlike a "
         "person’s; the last column says why.",
         "Person fit lz* is clearly negative where easy items are missed and hard ones solved; one person in twenty is "
@@ -316,13 +313,11 @@ def comparison_page(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, l
         ]
         if len(clearest) < len(differ):
             results.insert(0, (f"The {len(clearest)} with the smallest p:",))
-    shown = {"scale": "scale", "first": "first", "second": "second", "n_items": "n_items"}
+    shown = {"first": "first", "second": "second", "scale": "scale", "n_items": "n_items"}
     for kind in ("accuracy", "theta", "percentile"):
         shown |= {f"{kind}_difference": f"{kind}_difference", f"{kind}_lower": f"{kind}_difference_lower",
                   f"{kind}_upper": f"{kind}_difference_upper", f"{kind}_p_adjusted": f"{kind}_p_adjusted"}  # fmt: skip
-    columns = [name for name in shown if name in comparison]
-    pairs = comparison[columns].rename(columns=shown)
-    pairs = pairs[["first", "second", *(name for name in pairs if name not in ("first", "second"))]]
+    pairs = comparison[[name for name in shown if name in comparison]].rename(columns=shown)
     if len(pairs) > MOST_ROWS:
         pairs = pairs.sort_values(f"{what}_p_adjusted", kind="stable")
     first, more = first_rows(pairs, "pair")

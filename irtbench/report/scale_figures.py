@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+import irtbench.analysis
+import irtbench.building
 from irtbench.bank.scale import ItemMap, Scale, item_map
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.models.category_parameters import CategoryParameters
@@ -38,12 +40,8 @@ from irtbench.report.drawing import (
     square_plot,
 )
 from irtbench.report.formatting import count, decimal, interval, plural, words
-from irtbench.report.page import Block, figure
+from irtbench.report.page import Block, figure, one_panel
 from irtbench.scoring.percentiles import MOST_ITEMS, SumScoreTable, sum_score_table
-
-if TYPE_CHECKING:
-    from irtbench.analysis.crowd_plan import CrowdPlan
-    from irtbench.building.assembly import AssembledForms
 
 ABILITIES = np.linspace(-4, 4, 321)
 MANY_CURVES = 60
@@ -57,23 +55,8 @@ ROW_LETTERS = 8.4  # of the names of items in a row of a Wright map, an inch of 
 MOST_DRIFTED = 12  # items whose names are written where they drifted
 MOST_PANELS = 12  # items whose category curves are drawn
 MOST_POSITIONS = 20  # systems in one panel
-
-
-def numbered(name: str, place: int, n: int) -> str:
-    """The name of a drawing at a place (from 0 on) among n alike.
-
-    Examples
-    --------
-    >>> numbered("curves", 0, 1), numbered("curves", 0, 3)
-    ('curves', 'curves_1')
-    """
-    return name if n == 1 else f"{name}_{place + 1}"
-
-
-def probability_axes(ax: Axes) -> Axes:
-    """All probabilities, on an axis that ends where they do."""
-    ax.set(ylim=(-0.02, 1.02), yticks=np.linspace(0, 1, 6))
-    return ax
+#: All probabilities, on an axis that ends where they do.
+PROBABILITIES: Mapping[str, Any] = {"ylim": (-0.02, 1.02), "yticks": np.linspace(0, 1, 6)}
 
 
 def draw_curves(ax: Axes, kept: ItemParameters, others: Sequence[ItemParameters] = (), *, others_are: str = "") -> Axes:
@@ -101,7 +84,7 @@ def draw_curves(ax: Axes, kept: ItemParameters, others: Sequence[ItemParameters]
         if items.n_items
     ]
     y = "probability correct" if kept.categories is None else "expected share of the score"
-    return probability_axes(curve_plot(ax, lines, x=ABILITY_LABEL, y=y))
+    return curve_plot(ax, lines, x=ABILITY_LABEL, y=y, **PROBABILITIES)
 
 
 def draw_information(ax: Axes, scales: Mapping[str, ItemParameters]) -> Axes:
@@ -120,8 +103,7 @@ def draw_precision(ax: Axes, found: MeasurementPrecision) -> Axes:
 
 
 def _with_standard_errors(ax: Axes, lines: Sequence[Series]) -> Axes:
-    curve_plot(ax, lines, x=ABILITY_LABEL, y="test information").set_ylim(bottom=0)
-    top = ax.get_ylim()[1]
+    top = curve_plot(ax, lines, x=ABILITY_LABEL, y="test information", ylim=(0, None)).get_ylim()[1]
     ticks: list[float] = []
     for error in STANDARD_ERRORS:
         place = error**-2
@@ -129,8 +111,8 @@ def _with_standard_errors(ax: Axes, lines: Sequence[Series]) -> Axes:
         if place <= top and (not ticks or place - ticks[-1] ** -2 > top / 15):
             ticks.append(error)
     right = ax.twinx()
-    right.set(ylim=(0, top), ylabel="standard error of θ")
-    right.set_yticks([error**-2 for error in ticks], labels=[f"{error:g}" for error in ticks])
+    labels = [f"{error:g}" for error in ticks]
+    right.set(ylim=(0, top), ylabel="standard error of θ", yticks=[error**-2 for error in ticks], yticklabels=labels)
     right.grid(visible=False)
     right.spines["right"].set_visible(True)
     return ax
@@ -143,9 +125,8 @@ def _bins(theta: NDArray[np.float64]) -> NDArray[np.float64]:
 def draw_norm_sample(ax: Axes, theta: NDArray[np.float64]) -> Axes:
     """Histogram of the abilities of a norm sample."""
     edges = _bins(theta)
-    histogram(ax, [Series("", theta)], edges, x=ABILITY_LABEL)
-    ax.set_xlim(min(ABILITIES[0], edges[0]), max(ABILITIES[-1], edges[-1]))
-    return ax
+    reach = min(ABILITIES[0], edges[0]), max(ABILITIES[-1], edges[-1])
+    return histogram(ax, [Series("", theta)], edges, x=ABILITY_LABEL, xlim=reach)
 
 
 def draw_positions(ax: Axes, scores: pd.DataFrame) -> Axes:
@@ -194,13 +175,11 @@ def draw_parameters(ax: Axes, status: pd.DataFrame, *, axes_for: pd.DataFrame) -
             drawn = {"color": look["color"], "marker": arrow, "markersize": 6, "clip_on": False}
             groups.append(Series("", edge_b[which], edge_a[which], look=drawn))
     scatter_plot(ax, groups, x="difficulty b", y="discrimination a").axhline(0, color=GREY, linewidth=0.8)
-    room = [
-        (max(least, min(values.min(), 0.0) - MARGIN), min(most, max(values.max(), 0.0) + MARGIN))
-        for values, (least, most) in (
-            (axes_for["difficulty"], SHOWN_DIFFICULTY), (axes_for["discrimination"], SHOWN_DISCRIMINATION)
-        )
-    ]  # fmt: skip
-    ax.set(xlim=room[0], ylim=room[1])
+    for values, (least, most), limit in (
+        (axes_for["difficulty"], SHOWN_DIFFICULTY, ax.set_xlim),
+        (axes_for["discrimination"], SHOWN_DISCRIMINATION, ax.set_ylim),
+    ):
+        limit(max(least, min(values.min(), 0.0) - MARGIN), min(most, max(values.max(), 0.0) + MARGIN))
     return ax
 
 
@@ -260,9 +239,8 @@ def _people(found: ItemMap) -> tuple[float, float]:
     norms, population = found.scale.norms, found.scale.population
     if norms is not None:
         return float(norms.theta.min()), float(norms.theta.max())
-    if population is None:
-        return -3.0, 3.0
-    return population.mean - 3 * population.deviation, population.mean + 3 * population.deviation
+    mean, sd = (0.0, 1.0) if population is None else (population.mean, population.deviation)
+    return mean - 3 * sd, mean + 3 * sd
 
 
 def _share_of_people(found: ItemMap, centres: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -284,15 +262,14 @@ def draw_sum_scores(ax: Axes, found: SumScoreTable) -> Axes:
     return curve_plot(ax, [line], x="raw score", y="ability θ")
 
 
-def draw_expected_errors(ax: Axes, plan: CrowdPlan) -> Axes:
+def draw_expected_errors(ax: Axes, plan: irtbench.analysis.CrowdPlan) -> Axes:
     """Standard error of difficulty to expect of each item, by its difficulty; what was wanted dashed."""
     b, wanted = -plan.items.intercept / plan.items.discrimination, plan.settings.se_difficulty
     groups = [Series("", b, plan.precision.se_difficulty)]
     if wanted is not None:
         words = f"wanted for {plan.settings.share:.0%} of the items"
         groups.append(Series(words, [b.min(), b.max()], [wanted] * 2, look={**DASHED, "marker": ""}))
-    scatter_plot(ax, groups, x="difficulty b", y="standard error of b to expect").set_ylim(bottom=0)
-    return ax
+    return scatter_plot(ax, groups, x="difficulty b", y="standard error of b to expect", ylim=(0, None))
 
 
 def draw_drift(ax: Axes, table: pd.DataFrame) -> Axes:
@@ -338,25 +315,25 @@ def map_panels(maps: Sequence[ItemMap]) -> list[Drawing]:
     """Wright map of each scale."""
     return [
         on_axes(
-            numbered("wright_map", k, len(maps)), partial(draw_wright_map, found=found), heading=found.scale.name,
+            "wright_map", partial(draw_wright_map, found=found), heading=found.scale.name,
             description=f"Wright map of {found.scale.name}: people and {plural(found.scale.items.n_items, 'item')} on "
             "one scale.", height=MAP_HEIGHT,
         )
-        for k, found in enumerate(maps)
+        for found in maps
     ]  # fmt: skip
 
 
 def raw_score_panels(scales: Sequence[Scale]) -> list[Drawing]:
     """Ability by raw score of each scale that is short enough for a table of it."""
-    short = [scale for scale in scales if scale.items.n_items <= MOST_ITEMS]
-    panels = []
-    for k, scale in enumerate(short):
-        found = sum_score_table(scale)
-        none, all_right = decimal(found.abilities.theta[0]), decimal(found.abilities.theta[-1])
-        description = f"Ability on {scale.name} rises from {none} with none right to {all_right} with all."
-        draw, name = partial(draw_sum_scores, found=found), numbered("raw_scores", k, len(short))
-        panels.append(on_axes(name, draw, heading=scale.name, description=description))
-    return panels
+    found = {scale.name: sum_score_table(scale) for scale in scales if scale.items.n_items <= MOST_ITEMS}
+    return [
+        on_axes(
+            "raw_scores", partial(draw_sum_scores, found=table), heading=name,
+            description=f"Ability on {name} rises from {decimal(table.abilities.theta[0])} with none right to "
+            f"{decimal(table.abilities.theta[-1])} with all.",
+        )
+        for name, table in found.items()
+    ]  # fmt: skip
 
 
 def position_panels(scales: Sequence[Scale], system_scores: pd.DataFrame | None, unit: str) -> list[Drawing]:
@@ -386,7 +363,7 @@ def position_panels(scales: Sequence[Scale], system_scores: pd.DataFrame | None,
         axes[0].set(xlim=(reach.min() - BIN, reach.max() + BIN), ylim=(0, top))
 
     panels = []
-    for k, ((name, norms), own) in enumerate(zip(shown, systems, strict=True)):
+    for (name, norms), own in zip(shown, systems, strict=True):
         height = 0.0 if own.empty else 0.5 + ROW * (len(own) + 1)
         description = f"Abilities of {count(norms.n)} respondents on {name}." + "".join(
             f" {row['respondent_id']}: {decimal(row['theta'])}, {interval(row['theta_lower'], row['theta_upper'])}."
@@ -394,7 +371,7 @@ def position_panels(scales: Sequence[Scale], system_scores: pd.DataFrame | None,
         )
         filled = partial(draw, theta=norms.theta, own=own, height=height)
         tall = HEIGHT - 1 + height if height else HEIGHT
-        panels.append(Drawing(numbered("positions", k, len(shown)), name, description, filled, WIDTH, tall, unit))
+        panels.append(Drawing("positions", name, description, filled, WIDTH, tall, unit))
     return panels
 
 
@@ -417,15 +394,9 @@ def fit_figures(scale: Scale | None, items: pd.DataFrame) -> list[Block]:
     if scale is None:
         return loading_figures(items)
     kept = scale.items
-    curves = on_axes(
-        "curves", partial(draw_curves, kept=kept),
-        description=f"Item characteristic curves of {plural(kept.n_items, 'item')}.",
-    )  # fmt: skip
+    description = f"Item characteristic curves of {plural(kept.n_items, 'item')}."
     return [
-        *figure(
-            curves,
-            words("curves", categories=kept.categories is not None),
-        ),
+        *one_panel("curves", partial(draw_curves, kept=kept), description, categories=kept.categories is not None),
         *_information({"all": kept}),
         *figure(map_panels([item_map(scale)]), words("wright_map")),
         *figure(position_panels([scale], None, ""), words("abilities_of_norm_sample")),
@@ -437,19 +408,15 @@ def loading_figures(items: pd.DataFrame) -> list[Block]:
     of_kind = [[str(name) for name in items if str(name).startswith(kind)] for kind in ("loading_", "slope_")]
     others = [name for name in ("general_slope", "specific_slope", "discrimination") if name in items]
     columns = next(filter(None, [*of_kind, others]), [])
-    drawing = on_axes(
+    return one_panel(
         "loadings", partial(draw_loadings, items=items, columns=columns),
-        description=f"Loadings of {plural(len(items), 'item')} in {plural(len(columns), 'column')}.",
+        f"Loadings of {plural(len(items), 'item')} in {plural(len(columns), 'column')}.",
         height=min(12.0, 1.6 + 0.16 * len(items)),
     )  # fmt: skip
-    return figure(drawing, words("loadings"))
 
 
 def _information(scales: Mapping[str, ItemParameters]) -> list[Block]:
-    draw = partial(draw_information, scales=scales)
-    return figure(
-        on_axes("test_information", draw, description="Test information along ability."), words("test_information")
-    )
+    return one_panel("test_information", partial(draw_information, scales=scales), "Test information along ability.")
 
 
 def wright_figures(maps: Mapping[str, ItemMap]) -> list[Block]:
@@ -458,18 +425,17 @@ def wright_figures(maps: Mapping[str, ItemMap]) -> list[Block]:
     graded = [
         of.select([item]) for items in scales.values() if (of := items.categories) is not None for item in of.item_ids
     ]
-    shown = graded[:MOST_PANELS]
     return [
         *figure(map_panels(list(maps.values())), words("wright_map")),
         *figure(
             [
                 on_axes(
-                    numbered("categories", k, len(shown)),
+                    "categories",
                     partial(draw_categories, item=item),
                     heading=item.item_ids[0],
                     description=f"Probability of each category of item {item.item_ids[0]} along ability.",
                 )
-                for k, item in enumerate(shown)
+                for item in graded[:MOST_PANELS]
             ],
             words("categories", most=MOST_PANELS),
         ),
@@ -481,45 +447,37 @@ def draw_categories(ax: Axes, item: CategoryParameters) -> Axes:
     """Probability of each category of one item along ability."""
     (p,) = item.probabilities(ABILITIES)
     lines = [Series(str(name), ABILITIES, p[:, k]) for k, name in enumerate(item.categories[0])]
-    return probability_axes(curve_plot(ax, lines, x=ABILITY_LABEL, y="probability"))
+    return curve_plot(ax, lines, x=ABILITY_LABEL, y="probability", **PROBABILITIES)
 
 
 def drift_figures(drift: pd.DataFrame) -> list[Block]:
     """Of a link: the common items on both sides of it, as drift.csv has them."""
     description = f"{plural(len(drift), 'common item')}, {int(drift['released'].sum())} left out of the link."
-    return figure(
-        on_axes("drift", partial(draw_drift, table=drift), description=description, height=WIDTH),
-        words("drift"),
-    )
+    return one_panel("drift", partial(draw_drift, table=drift), description, height=WIDTH)
 
 
-def form_figures(scales: Sequence[Scale], found: AssembledForms) -> list[Block]:
+def form_figures(scales: Sequence[Scale], found: irtbench.building.AssembledForms) -> list[Block]:
     """Of short forms: their information and that of all items, on each scale that they were chosen from."""
     drawings = []
     shown = [scale for scale in scales if set(scale.items.item_ids) & {item for form in found.forms for item in form}]
-    for k, scale in enumerate(shown):
-        parts = {"all items": scale.items}
-        for number, form in enumerate(found.forms, start=1):
-            own = [item for item in scale.items.item_ids if item in set(form)]
-            if own:
-                parts["form" if len(found.forms) == 1 else f"form {number}"] = scale.items.select(own)
+    for scale in shown:
+        own = [[item for item in scale.items.item_ids if item in set(form)] for form in found.forms]
+        names = ["form"] if len(own) == 1 else [f"form {number}" for number in range(1, 1 + len(own))]
+        forms = {name: scale.items.select(ids) for name, ids in zip(names, own, strict=True) if ids}
+        parts = {"all items": scale.items, **forms}
         drawings.append(
             on_axes(
-                numbered("form_information", k, len(shown)), partial(draw_information, scales=parts),
+                "form_information", partial(draw_information, scales=parts),
                 heading=scale.name if len(shown) > 1 else "", height=HEIGHT + 0.2 * (len(parts) // 2),
                 description=f"Test information of {', '.join(parts)} of {scale.name}.",
             )
         )  # fmt: skip
-    return figure(
-        drawings,
-        words("form_information"),
-    )
+    return figure(drawings, words("form_information"))
 
 
-def plan_figures(plan: CrowdPlan) -> list[Block]:
+def plan_figures(plan: irtbench.analysis.CrowdPlan) -> list[Block]:
     """Of a plan: the standard error to expect of each item."""
     description = f"Expected standard errors of difficulty of {plural(plan.n_items, 'item')}."
-    return figure(
-        on_axes("expected_errors", partial(draw_expected_errors, plan=plan), description=description),
-        words("expected_errors", people=plural(plan.n_respondents, "respondent"), n_each=plan.n_each),
-    )
+    people = plural(plan.n_respondents, "respondent")
+    draw = partial(draw_expected_errors, plan=plan)
+    return one_panel("expected_errors", draw, description, people=people, n_each=plan.n_each)

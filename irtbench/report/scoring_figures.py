@@ -28,8 +28,8 @@ from irtbench.report.drawing import (
 )
 from irtbench.report.evaluation_figures import draw_differences
 from irtbench.report.formatting import decimal, plural, words
-from irtbench.report.page import Block, Sentence, figure
-from irtbench.report.scale_figures import MOST_POSITIONS, draw_positions, numbered, position_panels, some_systems
+from irtbench.report.page import Block, Sentence, figure, one_panel
+from irtbench.report.scale_figures import MOST_POSITIONS, draw_positions, position_panels, some_systems
 from irtbench.scoring.adaptive_paths import AdaptivePaths
 from irtbench.scoring.percentiles import as_given, why_not_compared
 from irtbench.scoring.scores import ScoringSettings
@@ -58,8 +58,7 @@ def draw_percentiles(ax: Axes, scores: pd.DataFrame, *, label: str) -> Axes:
         for scale in scales
         for own in [[every[name][scale] for name in values]]
     ]
-    interval_plot(ax, list(every.index), sets, label=label).set_xlim(-2, 102)
-    return ax
+    return interval_plot(ax, list(every.index), sets, label=label, xlim=(-2, 102))
 
 
 def percentile_figures(scores: pd.DataFrame, scoring: ScoringSettings, people: str = "") -> list[Block]:
@@ -77,16 +76,13 @@ def percentile_figures(scores: pd.DataFrame, scoring: ScoringSettings, people: s
     if len(scores) <= FEW_SENTENCES or given.empty:
         return []
     n, n_scales = given["respondent_id"].nunique(), given["scale"].nunique()
-    among = AMONG[scoring.norm].format(people=people or "people") + _group(scoring)
-    drawing = on_axes(
+    among = AMONG[scoring.norm].format(people=people or "people") + group_in_words(scoring)
+    return one_panel(
         "percentiles", partial(draw_percentiles, scores=given, label=f"better than so many percent {among}"),
-        description=" ".join(place(row, scoring, people) for row in given.head(MOST_DESCRIBED).to_dict("records")),
-        height=height_of(min(n, MOST_POSITIONS), each=n_scales),
+        " ".join(place(row, scoring, people) for row in given.head(MOST_DESCRIBED).to_dict("records")),
+        height=height_of(min(n, MOST_POSITIONS), each=n_scales), among=among, level=scoring.level, n=n,
+        most=MOST_POSITIONS,
     )  # fmt: skip
-    return figure(
-        drawing,
-        words("percentiles", among=among, level=scoring.level, n=n, most=MOST_POSITIONS),
-    )
 
 
 def places(scores: pd.DataFrame, scoring: ScoringSettings, people: str = "") -> list[Sentence]:
@@ -128,10 +124,11 @@ def place(row: Mapping[Any, Any], scoring: ScoringSettings, people: str = "") ->
         return f"{who}: ability {decimal(row['theta'])}; no percentile without a norm sample."
     among = AMONG[scoring.norm].format(people=people or "people")
     ends = f"[{decimal(row['percentile_lower'], 0)}, {decimal(row['percentile_upper'], 0)}]"
-    return f"{who} is better than {decimal(row['percentile'], 0)}% {ends} {among}{_group(scoring)}."
+    return f"{who} is better than {decimal(row['percentile'], 0)}% {ends} {among}{group_in_words(scoring)}."
 
 
-def _group(scoring: ScoringSettings) -> str:
+def group_in_words(scoring: ScoringSettings) -> str:
+    """The part of the norm sample that is compared with; empty where it is all of it."""
     return "" if scoring.norm_group is None else f" with {scoring.norm_group[0]} {scoring.norm_group[1]}"
 
 
@@ -167,11 +164,9 @@ def draw_errors_by_step(ax: Axes, found: AdaptivePaths, *, wanted: float | None 
     by_step = found.paths.groupby("step")["se"]
     low, middle, high = (by_step.quantile(share).sort_index() for share in (BAND[0], 0.5, BAND[1]))
     steps = middle.index.to_numpy(dtype=np.float64)
-    lines = [Series("median, with the middle 80%", steps, middle, low, high, {"marker": "o", "markersize": 3})]
-    if wanted:
-        lines.append(Series(f"end at {wanted:g}", steps[[0, -1]], [wanted] * 2, look=DASHED))
-    curve_plot(ax, lines, x="items asked", y="standard error of θ").set_ylim(bottom=0)
-    return ax
+    end = [Series(f"end at {wanted:g}", steps[[0, -1]], [wanted] * 2, look=DASHED)] if wanted else []
+    lines = [Series("median, with the middle 80%", steps, middle, low, high, {"marker": "o", "markersize": 3}), *end]
+    return curve_plot(ax, lines, x="items asked", y="standard error of θ", ylim=(0, None))
 
 
 def draw_predicted(ax: Axes, table: pd.DataFrame) -> Axes:
@@ -199,10 +194,9 @@ def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float
     """
     panels = position_panels(scales, scores, "")
     without = [scale for scale in scales if scale.norms is None]
-    for k, scale in enumerate(without):
+    for scale in without:
         own = some_systems(scores[(scores["scale"] == scale.name) & scores["theta"].notna()])
-        if len(own):
-            panels.append(_positions(numbered("abilities", k, len(without)), scale.name, own))
+        panels += [_positions("abilities", scale.name, own)] if len(own) else []
     n, norms = scores["respondent_id"].nunique(), len(without) < len(scales)
     return figure(panels, words("abilities", level=level, norms=norms, n=n, most=MOST_POSITIONS))
 
@@ -230,26 +224,20 @@ def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *
         if f"{what}_difference" not in comparison:
             continue
         each = list(comparison.groupby("scale", sort=False))
-        panels = [
-            _differences(
-                numbered(f"{what}_differences", k, len(each)), str(scale), rows, what, label, alone=len(each) == 1
-            )
-            for k, (scale, rows) in enumerate(each)
-        ]
+        panels = [_differences(str(scale), rows, what, label, level, alone=len(each) == 1) for scale, rows in each]
         n = max(len(rows) for _, rows in each)
         blocks += figure(panels, words("differences", what=label, n=n, most=MOST_ROWS, level=level))
     if ranking is not None:
         each = list(ranking.groupby("scale", sort=False))
         panels = [
-            _positions(numbered("ranking", k, len(each)), str(scale) if len(each) > 1 else "", rows.head(MOST_RANKED))
-            for k, (scale, rows) in enumerate(each)
+            _positions("ranking", str(scale) if len(each) > 1 else "", rows.head(MOST_RANKED)) for scale, rows in each
         ]
         n = max(len(rows) for _, rows in each)
         blocks = [*figure(panels, words("ranking", n=n, most=MOST_RANKED, level=level)), *blocks]
     return blocks
 
 
-def _differences(name: str, scale: str, rows: pd.DataFrame, what: str, label: str, *, alone: bool) -> Drawing:
+def _differences(scale: str, rows: pd.DataFrame, what: str, label: str, level: float, *, alone: bool) -> Drawing:
     n_pairs = len(rows)
     if n_pairs > MOST_ROWS:  # those that differ most, and say so
         rows = rows.reindex(rows[f"{what}_p_adjusted"].sort_values(kind="stable").index).head(MOST_ROWS)
@@ -263,8 +251,9 @@ def _differences(name: str, scale: str, rows: pd.DataFrame, what: str, label: st
         for first, second, value in rows[["first", "second", f"{what}_difference"]].head(12).itertuples(index=False)
     )
     return on_axes(
-        name, partial(draw_differences, table=table, names=names, label=label), heading="" if alone else scale,
-        description=f"{label[0].upper()}{label[1:]} on {scale}.{some}{description}", height=height_of(len(rows)),
+        f"{what}_differences", partial(draw_differences, table=table, names=names, label=label, alpha=1 - level),
+        heading="" if alone else scale, height=height_of(len(rows)),
+        description=f"{label[0].upper()}{label[1:]} on {scale}.{some}{description}",
     )  # fmt: skip
 
 
@@ -279,12 +268,9 @@ def prediction_figures(table: pd.DataFrame, *, level: float) -> list[Block]:
         Coverage of the intervals.
     """
     n = min(len(table), MOST_ROWS)
-    return figure(
-        on_axes(
-            "predicted_accuracy", partial(draw_predicted, table=table), height=height_of(n, each=2),
-            description=f"Predicted accuracy of {plural(n, 'system')}.",
-        ),
-        words("predicted_accuracy", level=level),
+    return one_panel(
+        "predicted_accuracy", partial(draw_predicted, table=table), f"Predicted accuracy of {plural(n, 'system')}.",
+        height=height_of(n, each=2), level=level,
     )  # fmt: skip
 
 
@@ -300,14 +286,8 @@ def adaptive_figures(found: AdaptivePaths, *, wanted: float | None) -> list[Bloc
     """
     if found.paths.empty:
         return []
-    errors, description = (
-        partial(draw_errors_by_step, found=found, wanted=wanted),
-        "The standard error falls with each item.",
-    )
-    return figure(
-        on_axes("paths", partial(draw_paths, found=found), description="Ability after each item asked."),
-        words("adaptive_paths"),
-    ) + figure(
-        on_axes("errors_by_step", errors, description=description),
-        words("errors_by_step"),
-    )
+    paths, errors = partial(draw_paths, found=found), partial(draw_errors_by_step, found=found, wanted=wanted)
+    return [
+        *one_panel("paths", paths, "Ability after each item asked.", caption="adaptive_paths"),
+        *one_panel("errors_by_step", errors, "The standard error falls with each item."),
+    ]

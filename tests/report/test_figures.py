@@ -21,7 +21,7 @@ from matplotlib.text import Text
 import irtbench
 from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.data.shown import Drawn, Shown
-from irtbench.report import check_figures, crowd_figures, drawing, evaluation_figures, scale_figures
+from irtbench.report import check_figures, crowd_figures, drawing, evaluation_figures, scale_figures, scoring_figures
 
 ITEMS = irtbench.ItemParameters.from_difficulty([1.0, 1.5, 2.0], [-1.0, 0.0, 1.0])
 LONG = irtbench.ItemParameters.from_difficulty([1.0] * 12, np.linspace(-2, 2, 12))
@@ -300,6 +300,15 @@ def test_lines_and_dots_of_other_figures_differ_in_more_than_colour(draw) -> Non
     draw(ax)
     assert len(ax.lines) + len(ax.collections) >= 2
     assert mistaken(ax) == []
+
+
+def test_a_pair_is_filled_by_the_level_that_the_page_goes_by() -> None:
+    pair = {"scale": "all", "first": "a", "second": "b", "accuracy_p_adjusted": 0.08}
+    pair |= {"accuracy_difference": 0.1, "accuracy_lower": 0.0, "accuracy_upper": 0.2}
+    (block,) = scoring_figures.comparison_figures(pd.DataFrame([pair]), None, level=0.9)
+    with drawing.figure_of(block.panels[0]) as figure:
+        legend = figure.axes[0].get_legend()
+        assert [text.get_text() for text in legend.get_texts()] == ["adjusted p ≤ 0.1"]
 
 
 def test_bars_differ_in_more_than_colour() -> None:
