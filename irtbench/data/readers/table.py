@@ -7,9 +7,10 @@ import gzip
 import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from itertools import islice
+from functools import cache, partial
+from itertools import chain, islice
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -33,8 +34,11 @@ WORDS = {"true": 1.0, "false": 0.0}  # that mean responses
 #: that in memory; so many fields of a Parquet file, bytes of text in a column of it, and columns.
 MOST_FIELDS, MOST_COLUMN_BYTES, MOST_COLUMNS = 2**27, 2**31, 100_000
 
+END = "\x04 end of the table"  # in the row that is put behind a text table
+OPEN_QUOTE = "CSV parse error: a quote is never closed"
 _UTF16 = {b"\xff\xfe", b"\xfe\xff"}
 _HEAD = 4096  # bytes that tell the kind of a file
+LONGEST_FIELD = 2**31 - 1  # in place of what Python's csv reads by itself: a quote that stays open swallows rows
 
 
 def read_table(path: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
@@ -108,10 +112,7 @@ def row_place(path: str | Path, row: int) -> str:
         return place
     if data.lstrip()[:1] in (b"{", b"["):
         return f"file {path}, record {row + 1}"
-    try:
-        line, _ = next(islice(_numbered_rows(data), row + 1, None))
-    except csv.Error:  # a field above is longer than Python's csv reads
-        return place
+    line, _ = next(islice(numbered_rows(io.BytesIO(data), separator_of(data)), row + 1, None))
     return f"{place} (line {line})"
 
 
@@ -238,26 +239,54 @@ def _demand_size(data: bytes, path: Path) -> None:
         )
 
 
+class TextSource:
+    """The bytes of a text table and, behind them, a row of `END` in each field, which a quote that stays open swallows.
+
+    Parameters
+    ----------
+    stream
+        The bytes.
+    separator, n_columns
+        Of the table.
+    """
+
+    closed = False
+
+    def __init__(self, stream: Any, separator: str, n_columns: int) -> None:
+        self._stream, self._rest = stream, ("\n" + separator.join([END] * n_columns)).encode()
+
+    def read(self, n: int = -1) -> bytes:
+        """Read on."""
+        data: bytes = self._stream.read(n)
+        if not data:
+            data, self._rest = self._rest, b""
+        return data
+
+
+def is_end(rows: pa.Table | pa.RecordBatch) -> bool:
+    """Whether the last of these rows is the one behind a text table."""
+    return len(rows) > 0 and rows.column(0)[-1].as_py() == END
+
+
 def _parse_text(data: bytes, path: Path) -> pa.Table:
+    opened, separator = partial(io.BytesIO, data), separator_of(data)
     try:
         _demand_text(data, path)
-        _, header = next(_numbered_rows(data))
+        _, header = next(numbered_rows(opened(), separator))
         demand_few_columns(len(header), path)
         demand_unique(header, f"file {path}: column names", expected=EXPECTED_ONCE)
         table = pa.csv.read_csv(
-            pa.BufferReader(data),
-            parse_options=pa.csv.ParseOptions(delimiter=separator_of(data), newlines_in_values=True),
+            TextSource(opened(), separator, len(header)),
+            parse_options=pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
             ),
         )
-        return _unguarded(table)
-    except csv.Error as error:
-        raise InputError(f"file {path}: {error}") from None
-    except UnicodeDecodeError:
-        raise InputError(_describe_encoding(data, path)) from None
-    except pa.ArrowInvalid as error:
-        raise InputError(_describe_damage(data, path) or f"file {path}: {error}") from None
+        if not is_end(table):
+            raise pa.ArrowInvalid(OPEN_QUOTE)
+        return _unguarded(table.slice(0, len(table) - 1))
+    except (UnicodeDecodeError, csv.Error, pa.ArrowInvalid) as error:
+        raise InputError(describe_damage(opened, path, separator) or f"file {path}: {error}") from None
 
 
 def _parse_parquet(data: bytes, path: Path) -> pa.Table:
@@ -344,36 +373,43 @@ def separator_of(data: bytes) -> str:
     return max(",\t;", key=header.count)
 
 
-def _numbered_rows(data: bytes) -> Iterator[tuple[int, list[str]]]:
-    """The line each row of a text file begins at, and its fields; the header first, empty lines skipped."""
-    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
-    rows = csv.reader(text, delimiter=separator_of(data))
-    line = 1
-    for fields in rows:
-        if fields:
-            yield line, fields
-        line = rows.line_num + 1
+def numbered_rows(file: IO[bytes], separator: str, *more: str) -> Iterator[tuple[int, list[str]]]:
+    """The line each row of a text file begins at, and its fields; the header first, empty lines skipped.
 
-
-def _describe_damage(data: bytes, path: Path) -> str | None:
-    """Say what is wrong with a text file that could not be parsed; None if nothing is found."""
+    More lines may be put behind those of the file.
+    """
+    lines = chain(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), more)
+    rows, line, usual = csv.reader(lines, delimiter=separator), 1, csv.field_size_limit(LONGEST_FIELD)
     try:
-        rows = _numbered_rows(data)
-        _, header = next(rows)
-        for row, (line, fields) in enumerate(rows, start=1):
+        for fields in rows:
+            if fields:
+                yield line, fields
+            line = rows.line_num + 1
+    finally:
+        csv.field_size_limit(usual)
+
+
+def describe_damage(opened: Callable[[], IO[bytes]], path: str | Path, separator: str) -> str | None:
+    """Say what is wrong with a text file that could not be parsed; None if nothing is found."""
+    header: list[str] = []
+    try:
+        for row, (line, fields) in enumerate(numbered_rows(opened(), separator, END)):
+            header = header or fields
+            if fields == [END]:
+                return None
+            if fields[-1].endswith(END):
+                line += "".join(fields[:-1]).count("\n")
+                return (
+                    f"file {path} (line {line}): a quote opens here and is never closed; expected one behind the field"
+                )
             if len(fields) != len(header):
                 return f"file {path}, row {row} (line {line}): expected {len(header)} fields but got {len(fields)}"
     except UnicodeDecodeError:
-        return _describe_encoding(data, path)
+        for line, text in enumerate(io.BufferedReader(opened()), start=1):  # type: ignore[arg-type]
+            try:
+                text.decode()
+            except UnicodeDecodeError as error:
+                return f"file {path} (line {line}): expected UTF-8 text but got byte 0x{text[error.start]:02x}"
     except csv.Error as error:
         return f"file {path}: {error}"
     return None
-
-
-def _describe_encoding(data: bytes, path: Path) -> str:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        return f"file {path} (line {line}): expected UTF-8 text but got byte 0x{data[error.start]:02x}"
-    raise ValueError("the text is UTF-8")
