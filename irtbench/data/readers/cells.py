@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from irtbench.data.grading import GradingSettings, as_compared, as_meant, labels_of
 from irtbench.data.harmless_text import GUARD, unguarded
-from irtbench.data.input_error import InputError
-from irtbench.data.readers.table import MISSING, WORDS, graded, is_text, numbers_among, refuse_first
+from irtbench.data.input_error import InputError, refuse_first
+from irtbench.data.readers.table import MISSING, WORDS, graded, is_text, numbers_among
 from irtbench.data.responses import MISSING as NOT_OBSERVED
 from irtbench.data.responses import ResponseMatrix, name_first
 
@@ -39,11 +39,13 @@ class Cells:
         """The place of a cell, by its row among these."""
         return f"file {self.source}, row {self.first_row + row}, column {self.name}"
 
+    def coded(self) -> pa.DictionaryArray:
+        """The cells as codes and values."""
+        return self.values if pa.types.is_dictionary(self.values.type) else self.values.dictionary_encode()
+
     def distinct(self) -> tuple[list[Any], NDArray[np.int64]]:
         """The distinct values, of which the last is None, and which of them each row has."""
-        column = self.values
-        if not pa.types.is_dictionary(column.type):
-            column = column.dictionary_encode()
+        column = self.coded()
         values = column.dictionary.to_pylist()
         codes = pa.compute.fill_null(column.indices, len(values)).to_numpy(zero_copy_only=False)
         return [*values, None], codes
@@ -62,9 +64,7 @@ class Cells:
 
     def coded_names(self) -> pa.DictionaryArray:
         """The same as codes."""
-        column = self.values
-        if not pa.types.is_dictionary(column.type):
-            column = column.dictionary_encode()
+        column = self.coded()
         given = self._as_text(column.dictionary)
         names = without_guards(given)
         if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -36,8 +35,8 @@ from irtbench.data.readers.table import (
     TextSource,
     demand_few_columns,
     describe_damage,
+    header_of,
     is_end,
-    numbered_rows,
     separator_of,
 )
 from irtbench.data.responses import demand_unique, name_first
@@ -117,8 +116,8 @@ class LargeTable(Shown):
 
     def in_short(self) -> str:
         """Place, files, rows and columns."""
-        rows = sum(sum(file.group_rows) for file in self.files)
-        return f"{self.place}, {counted(len(self.files), 'file')}, {counted(rows, 'row')} of {len(self.names)} columns"
+        files, rows = counted(len(self.files), "file"), counted(self.n_rows, "row")
+        return f"{self.place}, {files}, {rows} of {len(self.names)} columns"
 
     @classmethod
     def open(cls, place: str | Path, *, allow_address: Sequence[str] = (), of_study: bool = False) -> LargeTable:
@@ -377,15 +376,14 @@ def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeT
 def _text_table(path: Path) -> LargeTable:
     """A CSV file, of which the header alone is looked at."""
     head, filesystem = _stream(path).read(HEADER), pa.fs.LocalFileSystem()
-    separator = separator_of(head)
-    line, header = next(numbered_rows(io.BytesIO(head.decode(errors="replace").encode()), separator), (1, []))
+    line, header = header_of(head)
     names = tuple(unguarded(name) for name in header)
     demand_few_columns(len(names), path)
     demand_unique(names, f"file {path}: column names")
     info = filesystem.get_file_info(str(path))
     file = TableFileInfo(info.path, info.size, change_of(filesystem, info), names, ())
     lines = line + "".join(header).count("\n")
-    return LargeTable(str(path), filesystem, (file,), names, ("string",) * len(names), separator, lines)
+    return LargeTable(str(path), filesystem, (file,), names, ("string",) * len(names), separator_of(head), lines)
 
 
 def _stream(path: Path | str) -> pa.NativeFile:

@@ -21,7 +21,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from irtbench.data.harmless_text import GUARD, unguarded
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.readers.packed import GZIP, MOST_BYTES, PARQUET, unpacked_gzip
 from irtbench.data.responses import demand_unique, name_first
 
@@ -125,10 +125,9 @@ def to_numbers(
     else:
         codes, distinct = pd.factorize(texts)
     numbers = numbers_among(distinct, words)
-    wrong = np.isinf(numbers)
-    if wrong.any():
-        refuse_first(wrong[codes], lambda row: f"{place(row)}: expected a number but got '{texts.iloc[row]}'{advice}")
-    return numbers[codes]
+    found = numbers[codes]
+    refuse_first(np.isinf(found), lambda row: f"{place(row)}: expected a number but got '{texts.iloc[row]}'{advice}")
+    return found
 
 
 def numbers_among(texts: pd.Index[str], words: Mapping[str, float] | None = None) -> NDArray[np.float64]:
@@ -139,12 +138,6 @@ def numbers_among(texts: pd.Index[str], words: Mapping[str, float] | None = None
     numbers[~np.isfinite(numbers)] = np.inf
     numbers[texts.isin(MISSING)] = np.nan
     return numbers
-
-
-def refuse_first(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-    """Raise the error of the first row that is wrong, if one is."""
-    if wrong.any():
-        raise InputError(message(int(wrong.argmax())))
 
 
 def graded(scores: NDArray[np.float64], threshold: float | None, message: Callable[[int], str]) -> NDArray[np.float64]:
@@ -387,6 +380,12 @@ def numbered_rows(file: IO[bytes], separator: str, *more: str) -> Iterator[tuple
             line = rows.line_num + 1
     finally:
         csv.field_size_limit(usual)
+
+
+def header_of(head: bytes) -> tuple[int, list[str]]:
+    """The line that the first bytes of a text table have its header on, and its names; none where there are none."""
+    text = io.BytesIO(head.decode(errors="replace").encode())
+    return next(numbered_rows(text, separator_of(head)), (1, []))
 
 
 def describe_damage(opened: Callable[[], IO[bytes]], path: str | Path, separator: str) -> str | None:
