@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import holds_responses, read_answers, read_items, read_responses, read_table
-from irtbench.data.readers.large_table import opened_table
+from irtbench.data.readers.encode import encode_scores
+from irtbench.data.readers.large_table import LargeTable, opened_table
+from irtbench.data.readers.recognise import read_scores
 from irtbench.data.readers.table import row_place
 
 
@@ -148,6 +150,21 @@ def test_a_last_field_whose_quotes_are_closed_is_read(write, last, end):
 def test_a_large_table_may_begin_with_empty_lines_and_have_lines_in_its_header(write):
     assert in_parts(write("\n\nid,x\n1,2\n")) == [{"id": "1", "x": "2"}]
     assert in_parts(write('id,"x\ny"\n1,2\n')) == [{"id": "1", "x\ny": "2"}]
+
+
+def test_grades_are_the_same_however_they_are_written_in_a_small_table_and_a_large_one(tmp_path):
+    grades = pd.DataFrame({"respondent_id": ["a", "b", "c"], "item_id": "i1", "score": ["Poor", " fair", "good"]})
+    grades.to_csv(tmp_path / "g.csv", index=False)
+    grades.to_parquet(tmp_path / "g.parquet")
+    levels = ["poor", "fair", "good"]
+    assert read_scores(tmp_path / "g.csv", levels=levels)["i1"].tolist() == levels
+    stored = encode_scores(LargeTable.open(tmp_path / "g.parquet"), tmp_path / "cache", levels)
+    assert stored.n_by_level.tolist() == [[1, 1, 1]]
+    for alike in (["poor", "Poor"], ["1", "1.0"]):
+        with pytest.raises(InputError, match=r"^levels must be unique but .* is repeated"):
+            read_scores(tmp_path / "g.csv", levels=alike)
+        with pytest.raises(InputError, match=r"^levels must be unique but .* is repeated"):
+            encode_scores(LargeTable.open(tmp_path / "g.parquet"), tmp_path / "cache", alike)
 
 
 # --- long tables

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from irtbench.data.grading import GradingSettings, as_compared, as_meant, labels_of
 from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError, refuse_first
-from irtbench.data.readers.table import MISSING, WORDS, graded, is_text, numbers_among
+from irtbench.data.readers.table import MISSING, WORDS, as_level, graded, is_text, numbers_among
 from irtbench.data.responses import MISSING as NOT_OBSERVED
 from irtbench.data.responses import ResponseMatrix, name_first
 
@@ -228,7 +228,7 @@ def _places(values: Sequence[Any], levels: Sequence[Any]) -> list[int]:
     """The place of each value among levels, by number or label; other codes for what is missing, or none of them."""
     numbers = all(isinstance(level, int | float) for level in levels)
 
-    def as_level(value: Any) -> Any:
+    def as_given(value: Any) -> Any:
         if not numbers:
             return f"{value:g}" if isinstance(value, float) else str(value)
         try:
@@ -236,8 +236,10 @@ def _places(values: Sequence[Any], levels: Sequence[Any]) -> list[int]:
         except ValueError:
             return value
 
-    place = {as_level(level): k for k, level in enumerate(levels)}
-    return [NOT_OBSERVED if is_missing(value) else place.get(as_level(value), UNKNOWN) for value in values]
+    place = {as_given(level): k for k, level in enumerate(levels)}
+    alike = {} if numbers else {as_level(level): k for level, k in place.items()}
+    given = [None if is_missing(value) else as_given(value) for value in values]
+    return [NOT_OBSERVED if own is None else place.get(own, alike.get(as_level(str(own)), UNKNOWN)) for own in given]
 
 
 def is_missing(value: Any) -> bool:

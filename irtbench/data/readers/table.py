@@ -6,8 +6,9 @@ import csv
 import gzip
 import io
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
@@ -151,7 +152,8 @@ def graded(scores: NDArray[np.float64], threshold: float | None, message: Callab
 def to_scores(texts: pd.Series[str], *, place: Callable[[int], str], levels: Sequence[str] = ()) -> NDArray[np.float64]:
     """Convert texts to numbers, NaN where missing; see ``to_responses``. Of levels to their places, 0, 1, ..."""
     if levels:
-        places = as_levels(pd.Index(levels)).get_indexer(as_levels(pd.Index(texts.astype(str))))
+        demand_levels(levels)
+        places = pd.Index([*map(as_level, levels)]).get_indexer(pd.Index(texts.astype(str)).map(as_level))
         refuse_first(
             (places < 0) & ~texts.isin(MISSING).to_numpy(),
             lambda row: f"{place(row)}: expected one of {', '.join(levels)} but got '{texts.iloc[row]}'",
@@ -162,9 +164,15 @@ def to_scores(texts: pd.Series[str], *, place: Callable[[int], str], levels: Seq
     return scores
 
 
-def as_levels(texts: pd.Index) -> pd.Index:
-    """Labels as they are compared: in small letters, and whole numbers without the .0 of columns that have gaps."""
-    return texts.str.strip().str.lower().str.replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
+@lru_cache(2**10)
+def as_level(text: str) -> str:
+    """A label as it is compared: in small letters, and a whole number without the .0 of columns that have gaps."""
+    return re.sub(r"^(-?\d+)\.0+$", r"\1", text.strip().lower())
+
+
+def demand_levels(levels: Sequence[Any]) -> None:
+    """Refuse levels of which two are the same as they are compared."""
+    demand_unique([as_level(str(level)) for level in levels], "levels")
 
 
 def to_responses(
