@@ -100,7 +100,7 @@ def positions_of(item_ids: Sequence[str], known: Sequence[str], refusal: str = "
     return np.array([position[item] for item in item_ids], dtype=np.intp)
 
 
-def trials_words(got: float) -> str:
+def trials_words(got: Any) -> str:
     """What was expected in the place of this number of trials."""
     return "a whole number of trials" + (f", at most {MOST_TRIALS:,}," if got > MOST_TRIALS else "")
 

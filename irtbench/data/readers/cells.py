@@ -15,9 +15,8 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from irtbench.data.grading import GradingSettings, as_compared, as_meant, labels_of
-from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError, refuse_first
-from irtbench.data.readers.table import MISSING, WORDS, as_level, graded, is_text, numbers_among
+from irtbench.data.readers.table import MISSING, WORDS, as_level, graded, is_text, numbers_among, without_guards
 from irtbench.data.responses import MISSING as NOT_OBSERVED
 from irtbench.data.responses import ResponseMatrix, name_first
 
@@ -105,13 +104,6 @@ class Cells:
 def _numbers(texts: tuple[str, ...]) -> NDArray[np.float64]:
     """Texts as numbers, and NaN at the end for what is null."""
     return np.append(numbers_among(pd.Index(texts, dtype=object), WORDS), np.nan)
-
-
-def without_guards(names: pa.Array) -> pa.Array:
-    """Texts without the apostrophe that keeps a text from being a spreadsheet's formula."""
-    if not pa.compute.any(pa.compute.starts_with(names, GUARD)).as_py():
-        return names
-    return pa.array([None if name is None else unguarded(name) for name in names.to_pylist()], pa.string())
 
 
 @dataclass(frozen=True)

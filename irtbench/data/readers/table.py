@@ -358,14 +358,17 @@ def demand_few_columns(n: int, path: str | Path) -> None:
 
 def _unguarded(table: pa.Table) -> pa.Table:
     """The table with the apostrophes before would-be formulas taken away."""
-    for place, name in enumerate(table.column_names):
-        column = table.column(place)
-        if pa.compute.any(pa.compute.starts_with(column, GUARD)).as_py():
-            coded = column.combine_chunks().dictionary_encode()
-            texts = pa.array([unguarded(text) for text in coded.dictionary.to_pylist()], pa.string())
-            table = table.set_column(place, name, texts.take(coded.indices))
-    names = [unguarded(name) for name in table.column_names]
-    return table if names == table.column_names else table.rename_columns(names)
+    columns = [without_guards(column) for column in table.columns]
+    return pa.Table.from_arrays(columns, [unguarded(name) for name in table.column_names])
+
+
+def without_guards(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Texts without the apostrophe that keeps a text from being a spreadsheet's formula."""
+    if not pa.compute.any(pa.compute.starts_with(texts, GUARD)).as_py():
+        return texts
+    distinct = texts.unique()
+    bare = pa.array([text and unguarded(text) for text in distinct.to_pylist()], pa.string())
+    return bare.take(pa.compute.index_in(texts, value_set=distinct))
 
 
 def separator_of(data: bytes) -> str:
@@ -412,7 +415,7 @@ def describe_damage(opened: Callable[[], IO[bytes]], path: str | Path, separator
             if len(fields) != len(header):
                 return f"file {path}, row {row} (line {line}): expected {len(header)} fields but got {len(fields)}"
     except UnicodeDecodeError:
-        for line, text in enumerate(io.BufferedReader(opened()), start=1):  # type: ignore[arg-type]
+        for line, text in enumerate(io.BufferedReader(opened()), start=1):  # type: ignore[type-var]
             try:
                 text.decode()
             except UnicodeDecodeError as error:
