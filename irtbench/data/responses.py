@@ -194,13 +194,13 @@ class Responses(Shown):
             return self
         return self.select_respondents(~np.isin(np.arange(self.n_respondents), without))
 
-    def name_of(self, respondent: int) -> str:
-        """The name of the respondent at a place."""
-        return self.respondent_ids[respondent]
+    def names_at(self, respondents: NDArray[np.intp]) -> tuple[str, ...]:
+        """Names of some respondents, by their places in ascending order."""
+        return tuple(self.respondent_ids[k] for k in respondents)
 
     def idle_ids(self) -> tuple[str, ...]:
         """Names of the respondents without any response to these items."""
-        return tuple(self.respondent_ids[k] for k in self.unanswered)
+        return self.names_at(self.unanswered)
 
     def to_matrix(self) -> ResponseMatrix:
         """The same as a matrix in memory."""
